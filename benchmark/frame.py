@@ -1,0 +1,225 @@
+"""What does a ledger hold, as tables? The one place that turns records into tidy frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..sweeps.engine import latest_results
+from ..sweeps.ledger import Ledger, LedgerError, Record
+from ..sweeps.trial import DONE, canonical
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..reports.evidence import Evidence
+
+COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+
+
+def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
+    """One plain row for every slot that has ended, in the order of (study, stage, index)."""
+    results = latest_results(ledger)
+    slots: dict[tuple[str, str, int], tuple[str, Record | None]] = {}
+    for record in ledger.records():
+        if record["kind"] == "result":
+            slots[record["study"], record["stage"], record["index"]] = (record["id"], None)
+        elif record["kind"] == "slot":
+            slots[record["study"], record["stage"], record["index"]] = (record["id"], record)
+    rows = []
+    for (study, stage, index), (id, link) in sorted(slots.items()):
+        record = ledger.at(results[id])
+        place = link or record
+        rows.append(
+            {
+                "dataset": place["dataset"],
+                "fold": place["fold"],
+                "model": place["model"],
+                "index": index,
+                "stage": stage,
+                "seed": record["seed"],
+                "config": canonical(record["config"]),
+                "status": record["status"],
+                "cause": record["cause"] or "",
+                "message": record["message"],
+                **{f"val_{name}": value for name, value in record["val"].items()},
+                **{f"test_{name}": value for name, value in record["test"].items()},
+                **{name: record["costs"].get(name) for name in COSTS},
+                "study": study,
+                "id": id,
+                "origin": record.get("origin") or "",
+                "time": record["time"],
+            }
+        )
+    return rows
+
+
+def select(rows: Iterable[Mapping[str, Any]], metric: Mapping[str, str]) -> dict[str, int]:
+    """{study: index of the configuration that validation chose}, ties to the lower index.
+
+    `metric` maps a task to the metric that selects; every row carries its `task`.
+    """
+    from ..reports.metrics import METRICS
+
+    best: dict[str, tuple[float, int]] = {}
+    for row in rows:
+        name = metric[row["task"]]
+        value = row.get(f"val_{name}")
+        if row["stage"] != "tune" or row["status"] != DONE or value is None:
+            continue
+        loss = -value if METRICS[name].direction == "max" else value
+        key = (loss, row["index"])
+        if row["study"] not in best or key < best[row["study"]]:
+            best[row["study"]] = key
+    return {study: index for study, (_, index) in best.items()}
+
+
+def load_results(run: str | Path) -> pd.DataFrame:
+    """The results of a run, one row a trial of a study.
+
+    Columns: dataset, task, fold, model, index, stage, seed, config (JSON text), status, cause,
+    message, selected, val_<metric>, test_<metric>, fit_s, predict_s, cpu_s (seconds), peak_ram_mb,
+    study, id, origin, time. Raises LedgerError where `run` is not the folder of a run.
+    """
+    import pandas as pd
+
+    plan, rows = _planned_rows(Ledger(Path(run)))
+    if not rows:
+        return pd.DataFrame(columns=["dataset", "task", "fold", "model", "status", "selected"])
+    return pd.DataFrame(rows)
+
+
+def _planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
+    plans = list(ledger.positions("plan"))
+    if not plans:
+        raise LedgerError(f"{ledger.run} holds no plan yet: nothing was started in it")
+    plan = ledger.at(plans[-1])
+    tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
+    known = {f"{s['dataset']}/{s['fold']}/{s['model']}" for s in plan["studies"]}
+    rows = [row for row in rows_of(ledger) if row["study"] in known]
+    for row in rows:
+        row["task"] = tasks[row["dataset"]]
+    chosen = select(rows, plan["metric"])
+    for row in rows:
+        row["selected"] = row["stage"] == "tune" and chosen.get(row["study"]) == row["index"]
+    return plan, rows
+
+
+def evidence_of(runs: Iterable[str | Path]) -> Evidence:
+    """One or several runs as the report reads them. Several must agree on metric and protocol.
+
+    Raises LedgerError, or ValueError naming what two runs disagree on or both hold.
+    """
+    import pandas as pd
+
+    from ..reports.evidence import Evidence
+
+    parts = [_planned_rows(Ledger(Path(run))) for run in runs]
+    plans = [plan for plan, _ in parts]
+    for other in plans[1:]:
+        _agree(plans[0], other)
+    rows = [row for _, part in parts for row in part]
+    planned = [
+        {
+            "dataset": study["dataset"],
+            "task": study["task"],
+            "fold": study["fold"],
+            "model": study["model"],
+            "n_trials": study["n_trials"] + (study["n_seeds"] if study["n_seeds"] > 1 else 0),
+            "reason": study["reason"],
+        }
+        for plan in plans
+        for study in plan["studies"]
+    ]
+    trials = pd.DataFrame(rows) if rows else _empty_trials(plans)
+    if "task" in trials:
+        trials = trials.drop(columns=[c for c in ("study", "time") if c in trials])
+    return Evidence.of(trials, pd.DataFrame(planned), meta_of(plans, rows))
+
+
+def _empty_trials(plans: list[Record]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = ["dataset", "task", "fold", "model", "index", "stage", "seed", "status", "selected"]
+    metrics = [f"test_{name}" for plan in plans for name in plan["metric"].values()]
+    return pd.DataFrame(columns=[*columns, *dict.fromkeys(metrics)])
+
+
+def _agree(first: Record, other: Record) -> None:
+    for part in ("metric", "protocol", "seed"):
+        a, b = first["identity"][part], other["identity"][part]
+        for key in sorted(set(a) & set(b)):
+            if a[key] != b[key]:
+                raise ValueError(
+                    f"the runs cannot share a table: {part} of {key} is {a[key]!r} in one and "
+                    f"{b[key]!r} in the other"
+                )
+
+
+def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the tables say about themselves, from plans and the last record's time."""
+    from ..datasets.protocols import PROTOCOLS
+    from .suite import Suite, parse
+
+    first = plans[0]
+    suites = [parse(plan["suite"], "the ledger's plan") for plan in plans]
+    suite: Suite = suites[0]
+    budget_name = first["options"]["budget"]
+    budget = suite.budgets[budget_name]
+    datasets = {name: facts for plan in plans for name, facts in plan["datasets"].items()}
+    subset, why = independent(datasets)
+    trials = sorted({study["n_trials"] for plan in plans for study in plan["studies"]})
+    folds = sorted({study["fold"] for plan in plans for study in plan["studies"]})
+    notes = [note for plan in plans for note in plan["notes"]]
+    if budget.note:
+        notes.insert(0, budget.note)
+    if suite.folds_mean:
+        notes.append(suite.folds_mean)
+    for name, facts in sorted(datasets.items()):
+        notes.extend(f"{name}: {warning}" for warning in facts["warnings"])
+    spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
+    environment = first["environment"]
+    return {
+        "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
+        "budget": f"{budget_name}: {len(folds)} folds, {spread} configurations a study, "
+        f"{budget.seeds} evaluation seed{'s' * (budget.seeds > 1)}",
+        "seed": first["options"]["seed"],
+        "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
+        "metric": first["metric"],
+        "protocol": {
+            name: f"{facts['protocol']}: {PROTOCOLS[facts['protocol']]}"
+            for name, facts in sorted(datasets.items())
+        },
+        "subset": subset,
+        "subset_note": why,
+        "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
+        "notes": list(dict.fromkeys(notes)),
+        "last_record_utc": max((row["time"] for row in rows), default=""),
+        "versions": environment["libraries"],
+        "environment": {
+            name: str(environment[name]) for name in ("cpu", "cores", "memory_mb", "system")
+        },
+        "code": environment["code"],
+        "lock": environment["lock"],
+    }
+
+
+def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], str]:
+    """(the learnable datasets of which no two share rows, why the others are not among them).
+
+    Of datasets that share rows the first by name stays.
+    """
+    kept: list[str] = []
+    reasons = []
+    for name, facts in sorted(datasets.items()):
+        if not facts.get("learnable", True):
+            reasons.append(f"{name} cannot be learned beyond the majority class")
+            continue
+        twin = next((other for other in facts.get("overlaps", []) if other in kept), None)
+        if twin:
+            reasons.append(f"{name} shares rows with {twin}")
+            continue
+        kept.append(name)
+    note = f"Left out of the subset: {'; '.join(reasons)}." if reasons else ""
+    return kept, note

@@ -1,0 +1,355 @@
+"""Which studies does a suite mean? Datasets x folds x models, each with its space and sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..datasets.protocols import Fold, make_folds
+from ..datasets.table import Table
+from ..models import registry
+from ..reports.metrics import METRICS
+from ..sweeps.fingerprint import fingerprint, versions
+from ..sweeps.samplers import make_sampler
+from ..sweeps.space import Space
+from ..sweeps.study import Study
+from ..sweeps.trial import DONE, Limits, Result, Trial, digest
+from .suite import DEFAULT_METRIC, Budget, Suite
+
+CELL = f"{__name__.partition('.')[0]}.benchmark.cell"
+KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler")
+
+
+class PlanError(Exception):
+    """What was asked for cannot be planned; the message says what and what would work."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line may narrow or change in a suite."""
+
+    budget: str | None = None
+    models: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    folds: int | None = None
+    trials: int | None = None
+    sampler: str | None = None
+    space: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset that could be had, with the folds in use."""
+
+    table: Table
+    protocol: str
+    folds: dict[int, Fold]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class StudyPlan:
+    """One planned study, before any sampler exists. `reason` says why it will not run."""
+
+    dataset: str
+    task: str
+    fold: int
+    model: str
+    space_name: str
+    space: Space
+    sampler: str
+    n_trials: int
+    first: tuple[dict[str, Any], ...]
+    seeds: tuple[int, ...]
+    lag: int
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}/{self.fold}/{self.model}"
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "dataset": self.dataset,
+            "task": self.task,
+            "fold": self.fold,
+            "model": self.model,
+            "n_trials": self.n_trials,
+            "n_seeds": len(self.seeds),
+            "reason": self.reason,
+        }
+
+
+class Plan:
+    """A suite under options, on the datasets that could be had."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        options: Options,
+        data: Mapping[str, Data],
+        left_out: Mapping[str, str],
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.suite = suite
+        self.options = options
+        self.data = dict(data)
+        self.left_out = dict(left_out)
+        self.notes = list(notes)
+        self.budget_name, self.budget = suite.budget(options.budget)
+        self.metric = {**DEFAULT_METRIC, **suite.metric}
+        for task, name in self.metric.items():
+            if name not in METRICS or task not in METRICS[name].tasks:
+                raise PlanError(f"suite {suite.name!r}: {name!r} is no metric for {task} tasks")
+        self.models = tuple(dict.fromkeys(options.models or self.budget.models))
+        self.specs = {name: registry.spec(name) for name in self.models}
+        self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
+
+    @cached_property
+    def studies(self) -> list[StudyPlan]:
+        return [
+            self._study(dataset, data, fold, model)
+            for dataset, data in sorted(self.data.items())
+            for fold in sorted(data.folds)
+            for model in self.models
+        ]
+
+    def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
+        budget, options = self.budget, self.options
+        search = budget.model.get(model)
+        task = data.table.task
+        space_name = options.space or (search and search.space) or budget.space
+        space, note = resolve_space(model, space_name, task)
+        if search:
+            space = narrow(space, search.fixed, search.choices, model)
+        sampler = options.sampler or (search and search.sampler) or budget.sampler
+        n_trials = options.trials or (search and search.trials) or budget.trials
+        if space.size is not None:
+            n_trials = min(n_trials, space.size)  # nothing is left to search after every point
+        rows = len(data.folds[fold].train)
+        spec = self.specs[model]
+        reason = (
+            registry.unsupported(
+                spec, task, rows, data.table.n_features, max(data.table.n_classes, 1)
+            )
+            or ""
+        )
+        first: tuple[dict[str, Any], ...] = ()
+        if budget.start_with_default and sampler != "grid":
+            first = (default_config(space, model),)
+        return StudyPlan(
+            dataset=dataset,
+            task=task,
+            fold=fold,
+            model=model,
+            space_name=space_name if not note else f"{space_name} ({note})",
+            space=space,
+            sampler=sampler,
+            n_trials=n_trials,
+            first=first,
+            seeds=evaluation_seeds(options.seed, budget),
+            lag=(search and search.lag) or budget.lag,
+            reason=reason,
+        )
+
+    # ------------------------------------------------------------------ what a resume compares
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What may not change under one run name: {part: {who: value}}."""
+        found: dict[str, Any] = {
+            "seed": {"sweep": self.options.seed},
+            "metric": dict(self.metric),
+            "protocol": {name: data.protocol for name, data in self.data.items()},
+            "space": {},
+            "sampler": {},
+        }
+        for study in self.studies:
+            key = f"{study.model} on {study.task} data"
+            found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
+            found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
+        return found
+
+    def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
+        """The plan as the ledger keeps it: enough to report and to resume without the suite file."""
+        return {
+            "kind": "plan",
+            "suite": self.suite.model_dump(mode="json"),
+            "options": {
+                "budget": self.budget_name,
+                "models": list(self.options.models),
+                "datasets": list(self.options.datasets),
+                "folds": self.options.folds,
+                "trials": self.options.trials,
+                "sampler": self.options.sampler,
+                "space": self.options.space,
+                "seed": self.options.seed,
+            },
+            "identity": self.identity,
+            "metric": dict(self.metric),
+            "datasets": {
+                name: {
+                    "task": data.table.task,
+                    "n_rows": data.table.n_rows,
+                    "n_features": data.table.n_features,
+                    "classes": list(data.table.classes),
+                    "sha256": data.table.sha256,
+                    "protocol": data.protocol,
+                    "warnings": list(data.table.warnings),
+                    **data.facts,
+                }
+                for name, data in self.data.items()
+            },
+            "left_out": dict(self.left_out),
+            "notes": list(self.notes),
+            "studies": [study.to_data() for study in self.studies],
+            "samplers": sorted({study.sampler for study in self.studies}),
+            "spaces": sorted({study.space_name for study in self.studies}),
+            "environment": dict(environment),
+        }
+
+    # ------------------------------------------------------------------ studies that run
+
+    def fingerprints(self) -> dict[str, dict[str, Any]]:
+        """{model: what its source and libraries are}, computed once per plan."""
+        found = {}
+        for model, spec in self.specs.items():
+            print_ = dict(fingerprint(spec.target, CELL))
+            libraries = {**versions(spec.libraries), **print_["libraries"]}  # type: ignore[dict-item]
+            found[model] = {**print_, "libraries": dict(sorted(libraries.items()))}
+        return found
+
+    def build(self) -> list[Study]:
+        """The studies for the engine, unsupported ones left out."""
+        prints = self.fingerprints()
+        return [
+            self._build(study, prints[study.model]) for study in self.studies if not study.reason
+        ]
+
+    def _build(self, plan: StudyPlan, print_: Mapping[str, Any]) -> Study:
+        data = self.data[plan.dataset]
+        spec = self.specs[plan.model]
+        fold = data.folds[plan.fold]
+        identity = {
+            "target": spec.target,
+            "task": plan.task,
+            "threads": spec.threads,
+            "device": "cpu",
+            "precision": "native",
+            "data": data.table.sha256,
+            "split": fold.sha256,
+            "source": print_["source"],
+            "libraries": print_["libraries"],
+        }
+
+        def make_trial(config: dict[str, Any], seed: int) -> Trial:
+            return Trial(
+                dataset=plan.dataset,
+                fold=plan.fold,
+                model=plan.model,
+                config=config,
+                seed=seed,
+                identity=identity,
+            )
+
+        seed = int(digest([self.options.seed, plan.name], length=8), 16)
+        size = len(fold.train) * (data.table.n_features + 5) * max(1, data.table.n_classes)
+        return Study(
+            name=plan.name,
+            sampler=make_sampler(
+                plan.sampler, plan.space, seed=seed, n_trials=plan.n_trials, first=plan.first, lag=plan.lag
+            ),
+            n_trials=plan.n_trials,
+            make_trial=make_trial,
+            loss_of=loss_function(self.metric[plan.task]),
+            seed=self.options.seed,
+            seeds=plan.seeds if len(plan.seeds) > 1 else (),
+            lag=plan.lag,
+            limits=self.limits,
+            threads=spec.threads,
+            data_key=plan.dataset,
+            weight=float(size),
+            meta=plan.to_data() | {"metric": self.metric[plan.task]},
+        )
+
+    def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
+        """What a worker needs of a dataset."""
+        data = self.data[dataset]
+        return data.table, data.folds
+
+
+def evaluation_seeds(seed: int, budget: Budget) -> tuple[int, ...]:
+    """The seeds of the chosen configuration's evaluation; the first is the tuning seed itself."""
+    return tuple(range(seed, seed + budget.seeds))
+
+
+def loss_function(metric: str) -> Callable[[Result], float | None]:
+    """Validation score as something to minimise; None where it is undefined or there is none."""
+    sign = -1.0 if METRICS[metric].direction == "max" else 1.0
+
+    def loss(result: Result) -> float | None:
+        value = result.val.get(metric) if result.status == DONE else None
+        return None if value is None else sign * value
+
+    return loss
+
+
+def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
+    """(space, remark). A model without the space named falls back to `default`, and says so; one
+    without any has a single point, its default configuration."""
+    spaces = registry.spaces(model, task)
+    if name in spaces:
+        return Space.parse(spaces[name]), ""
+    if not spaces:
+        return Space.parse({"params": {}}), "no space: default configuration only"
+    if "default" in spaces and name != "default":
+        raise PlanError(
+            f"model {model!r} has no space {name!r} for {task}; it has: {', '.join(sorted(spaces))}"
+        )
+    raise PlanError(f"model {model!r} has the spaces {', '.join(sorted(spaces))}, not {name!r}")
+
+
+def narrow(
+    space: Space, fixed: Mapping[str, Any], choices: Mapping[str, list[Any]], model: str
+) -> Space:
+    """The same space with parameters pinned or cut to a stated list, as a suite may ask."""
+    data = space.to_data()
+    params = dict(data["params"])
+    for name in (*fixed, *choices):
+        if name not in params:
+            raise PlanError(
+                f"the suite narrows {name!r} of {model!r}; its space has: {', '.join(params)}"
+            )
+    for name, value in fixed.items():
+        params[name] = {"kind": "fixed", "value": value}
+    for name, values in choices.items():
+        params[name] = {"kind": "choice", "values": list(values)}
+    return Space.parse({**data, "params": params})
+
+
+def default_config(space: Space, model: str) -> dict[str, Any]:
+    """The space's fixed values over the class's own defaults for what the space searches."""
+    import inspect
+
+    from .cell import load_class
+
+    signature = inspect.signature(load_class(registry.spec(model).target)).parameters
+    config = {}
+    for name, param in space.to_data()["params"].items():
+        if param["kind"] == "fixed":
+            config[name] = param["value"]
+        elif name in signature and signature[name].default is not inspect.Parameter.empty:
+            value = signature[name].default
+            config[name] = list(value) if isinstance(value, tuple) else value
+    return config
+
+
+def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:
+    """The first `folds` folds of the protocol, by number. Raises PlanError for none."""
+    made = make_folds(table, protocol, seed=seed)
+    if folds is not None and folds < 1:
+        raise PlanError(f"--folds must be at least 1, not {folds}")
+    return {fold.index: fold for fold in made[: folds or len(made)]}

@@ -1,0 +1,355 @@
+"""How does a sweep run from start to end? Data, plan, engine, report, tracking, in one call."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..datasets import catalog
+from ..datasets.errors import DataError, DatasetUnavailable
+from ..datasets.table import Table
+from ..sweeps.engine import Engine, Listener, Reuse, Stop, Tally
+from ..sweeps.ledger import Ledger, Record
+from ..sweeps.lock import RunLock
+from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
+from . import environment
+from .plan import KEY_PARTS, Data, Options, Plan, choose_folds
+from .suite import Suite
+from .worker import run_trial, score_parts
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class SweepError(Exception):
+    """A sweep that cannot start as asked; nothing was changed."""
+
+
+class NoData(Exception):
+    """No dataset of the suite can be had here; each with its reason."""
+
+
+@dataclass
+class Request:
+    """One call of `bench sweep`, after the command line."""
+
+    suite: Suite
+    options: Options
+    runs: Path
+    name: str
+    workers: int | None = None
+    address: str = "local"
+    mirror: str | None = None
+    cache: str | None = None
+    allow_code_change: bool = False
+    reuse: tuple[Path, ...] = ()
+    retry: Callable[[Record], bool] = lambda record: False
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
+    run_trial: RunTrial = run_trial
+
+    @property
+    def folder(self) -> Path:
+        return self.runs / self.name
+
+
+def check_name(name: str) -> str:
+    """A run's name is a folder's name: no path, nothing hidden. Raises SweepError."""
+    if not NAME.fullmatch(name):
+        raise SweepError(
+            f"--name {name!r} must be 1 to 100 letters, digits, '.', '_' or '-', "
+            "beginning with a letter or digit"
+        )
+    return name
+
+
+# ---------------------------------------------------------------------- data
+
+
+def gather(request: Request) -> tuple[dict[str, Data], dict[str, str], list[str]]:
+    """Load what can be had: (data, {dataset left out: reason}, notes for the report).
+
+    Where fewer than `offline_below` of the suite's datasets can be had, its offline list joins.
+    Raises NoData where nothing can be had, and DataError for a dataset that is there but wrong.
+    """
+    suite, options = request.suite, request.options
+    wanted = list(options.datasets) or suite.datasets
+    known = set(suite.datasets) | set(suite.offline) | set(request.tables)
+    for name in options.datasets:
+        if name not in known:
+            catalog.card(name)  # raises with a suggestion where no such dataset exists
+    budget = suite.budget(options.budget)[1]
+    data: dict[str, Data] = {}
+    left_out: dict[str, str] = {}
+    notes: list[str] = []
+    deadline = time.monotonic() + 20.0
+
+    def load(name: str) -> None:
+        try:
+            table = request.tables.get(name) or catalog.load_dataset(
+                name, mirror=request.mirror, cache=request.cache
+            )
+        except DatasetUnavailable as error:
+            left_out[name] = error.reason
+            return
+        data[name] = _with_folds(request, name, table, options.folds or budget.folds)
+
+    for name in wanted:
+        load(name)
+    if not options.datasets and len(data) < suite.offline_below and suite.offline:
+        joined = [name for name in suite.offline if name not in data]
+        for name in joined:
+            load(name)
+        notes.append(
+            f"Only {len(wanted) - len(left_out)} of {len(wanted)} datasets of suite {suite.name} "
+            f"could be had; its offline list joined: {', '.join(joined)}."
+        )
+    if not data:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise NoData(f"no dataset of suite {suite.name!r} can be had here ({reasons})")
+    return data, left_out, notes
+
+
+def _with_folds(request: Request, name: str, table: Table, n_folds: int) -> Data:
+    facts: dict[str, Any] = {"learnable": True, "overlaps": [], "title": name}
+    protocol = request.suite.protocol.get(name)
+    if name not in request.tables:
+        card = catalog.card(name)
+        facts = {
+            "learnable": card.learnable,
+            "overlaps": list(card.overlaps),
+            "title": card.title,
+        }
+        protocol = protocol or card.protocol
+    protocol = protocol or "kfold"
+    folds = choose_folds(table, protocol, seed=request.options.seed, folds=n_folds)
+    return Data(table=table, protocol=protocol, folds=folds, facts=facts)
+
+
+# ---------------------------------------------------------------------- resuming
+
+
+def last_plan(ledger: Ledger) -> Record | None:
+    """The plan in force: the last one written."""
+    positions = list(ledger.positions("plan"))
+    return ledger.at(positions[-1]) if positions else None
+
+
+def check_same(old: Record | None, plan: Plan) -> None:
+    """Refuse to mix results that cannot stand in one table: name each part that differs."""
+    if old is None:
+        return
+    differences = []
+    new = plan.identity
+    for part in KEY_PARTS:
+        before = old["identity"].get(part, {})
+        for who in sorted(set(before) & set(new[part])):
+            if before[who] != new[part][who]:
+                label = part if who == "sweep" else f"{part} of {who}"
+                differences.append(f"{label} was {before[who]!r}, is {new[part][who]!r}")
+    if old["suite"]["name"] != plan.suite.name:
+        differences.insert(0, f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
+    if differences:
+        raise SweepError(
+            "this run was started differently: " + "; ".join(differences) + ". Choose another "
+            "--name, or start it as before (more folds, trials, models and datasets are fine)"
+        )
+
+
+def merge_with(old: Record | None, request: Request) -> Options:
+    """Started again under the same name, a run extends: what it held before stays planned."""
+    options = request.options
+    if old is None:
+        return options
+    before = old["options"]
+
+    def both(name: str, fallback: list[str]) -> tuple[str, ...]:
+        new = list(getattr(options, name))
+        if not before[name] or not new:
+            # one of the two meant everything in the suite; what else was named stays too
+            extra = [item for item in [*before[name], *new] if item not in fallback]
+            return tuple([*fallback, *extra]) if extra else ()
+        return tuple(dict.fromkeys([*before[name], *new]))
+
+    budget = request.suite.budget(options.budget)[1]
+
+    def larger(name: str, usual: int) -> int | None:
+        new, was = getattr(options, name), before[name]
+        return None if new is None and was is None else max(new or usual, was or usual)
+
+    return Options(
+        budget=options.budget,
+        models=both("models", budget.models),
+        datasets=both("datasets", request.suite.datasets),
+        folds=larger("folds", budget.folds),
+        trials=larger("trials", budget.trials),
+        sampler=options.sampler or before["sampler"],
+        space=options.space or before["space"],
+        seed=options.seed,
+    )
+
+
+# ---------------------------------------------------------------------- reuse
+
+
+def siblings(request: Request) -> list[Path]:
+    """Runs under the same --runs folder, and those named by --reuse."""
+    folders = [path.parent.parent for path in request.runs.glob("*/ledger/MANIFEST.json")]
+    extra = [path for path in request.reuse if (path / "ledger" / "MANIFEST.json").exists()]
+    own = request.folder.resolve()
+    return sorted({path for path in [*folders, *extra] if path.resolve() != own})
+
+
+def reuse_from(folders: list[Path], plan: Plan) -> tuple[Reuse, list[str]]:
+    """Finished trials of other runs as a read-only cache, and warnings about runs not readable."""
+    results: dict[str, tuple[str, Record]] = {}
+    ledgers: dict[str, Ledger] = {}
+    warnings = []
+    for folder in folders:
+        try:
+            ledger = Ledger(folder)
+        except Exception as error:
+            warnings.append(f"{folder} is not used as a cache: {error}")
+            continue
+        ledgers[folder.name] = ledger
+        for record in ledger.records("result"):
+            if record["status"] == "done":
+                results.setdefault(record["id"], (folder.name, record))
+
+    def predictions(origin: str, record: Record) -> Mapping[str, Any]:
+        return ledgers[origin].get_predictions(record["predictions"])
+
+    def verify(record: Record, arrays: Mapping[str, Any]) -> Record | None:
+        """An id is a claim: the metrics are computed again from the predictions."""
+        data = plan.data.get(record["dataset"])
+        if data is None or record["fold"] not in data.folds or set(arrays) != {"val", "test"}:
+            return None
+        try:
+            scores = score_parts(data.table, data.folds[record["fold"]], arrays)
+        except ValueError:
+            return None
+        return {**record, "val": scores["val"], "test": scores["test"]}
+
+    return Reuse(results, predictions, verify), warnings
+
+
+# ---------------------------------------------------------------------- running
+
+
+@dataclass
+class Outcome:
+    """How a sweep ended."""
+
+    folder: Path
+    plan: Plan
+    tally: Tally
+    warnings: list[str]
+    wall_s: float
+
+
+def prepare(request: Request, ledger: Ledger | None) -> Plan:
+    """Data and plan, checked against what the run's ledger already holds."""
+    old = last_plan(ledger) if ledger is not None else None
+    request.options = merge_with(old, request)
+    data, left_out, notes = gather(request)
+    plan = Plan(request.suite, request.options, data, left_out, notes)
+    check_same(old, plan)
+    return plan
+
+
+def run(
+    request: Request,
+    *,
+    listener: Listener = lambda event, details: None,
+    stop: Stop | None = None,
+) -> Outcome:
+    """Run a sweep to its end (or until asked to stop) and leave the ledger complete.
+
+    Raises SweepError, SuiteError, PlanError, NoData, RunLocked, SourceChanged, LedgerError.
+    """
+    started = time.monotonic()
+    check_name(request.name)
+    existed = request.folder.exists()
+    if existed and not (request.folder / "ledger").exists() and any(request.folder.iterdir()):
+        raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
+    if not existed:
+        prepare(request, None)  # a request that fails leaves no folder behind
+    with RunLock(request.folder):
+        ledger = Ledger(request.folder, write=True)
+        try:
+            return _run(request, ledger, listener, stop or Stop(), started)
+        finally:
+            ledger.close()
+
+
+def _run(
+    request: Request, ledger: Ledger, listener: Listener, stop: Stop, started: float
+) -> Outcome:
+    plan = prepare(request, ledger)
+    warnings = list(ledger.warnings)
+    slots = request.workers if request.workers is not None else _all_cores()
+    record = plan.record(environment.capture())
+    old = last_plan(ledger)
+    if old is None or {**old, "time": ""} != {**record, "time": ""}:
+        ledger.append([{**record, "time": _now()}])
+    listener("plan", {"plan": plan, "ledger": ledger})
+    reuse, more = reuse_from(siblings(request), plan)
+    warnings.extend(more)
+
+    def pool() -> Pool:
+        if slots == 0:
+            return InProcess(request.run_trial, plan.payload)
+        start_ray(slots=slots, address=request.address)
+        made = RayPool(request.run_trial, plan.payload, slots=slots, paths=request.paths)
+        made.warm(slots)
+        return made
+
+    engine = Engine(
+        plan.build(),
+        ledger=ledger,
+        pool=pool,
+        reuse=reuse,
+        retry=request.retry,
+        allow_code_change=request.allow_code_change,
+        listener=listener,
+        stop=stop,
+    )
+    try:
+        tally = engine.run()
+    finally:
+        _stop_ray(slots)
+    return Outcome(
+        folder=request.folder,
+        plan=plan,
+        tally=tally,
+        warnings=warnings,
+        wall_s=time.monotonic() - started,
+    )
+
+
+def _all_cores() -> int:
+    import os
+
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+def _now() -> str:
+    from ..sweeps.engine import utc_now
+
+    return utc_now()
+
+
+def _stop_ray(slots: int) -> None:
+    if slots == 0:
+        return
+    import sys
+
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
+
+
+__all__ = ["DataError", "NoData", "Outcome", "Request", "SweepError", "run"]

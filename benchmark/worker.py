@@ -1,0 +1,66 @@
+"""How does a trial become a result? The function that the engine is handed, run on a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..datasets.protocols import Fold
+from ..datasets.table import Table
+from ..models.base import InvalidConfig, Unsupported
+from ..reports.metrics import score_all
+from ..sweeps.trial import DONE, Result, Trial, failure
+from .cell import BadConfig, run_cell
+
+Data = tuple[Table, Mapping[int, Fold]]
+
+
+def run_trial(trial: Trial, data: Data) -> Result:
+    """Fit, predict and score one cell. Other exceptions become `error` in the engine's guard."""
+    table, folds = data
+    fold = folds[trial.fold]
+    try:
+        cell = run_cell(
+            target=trial.identity["target"],
+            task=table.task,
+            config=trial.config,
+            seed=trial.seed,
+            threads=trial.identity["threads"],
+            table=table,
+            fold=fold,
+        )
+    except (BadConfig, InvalidConfig) as error:
+        return failure("invalid_config", _first_line(error))
+    except Unsupported as error:
+        return failure("unsupported", _first_line(error))
+    for part, values in cell.predictions.items():
+        if not np.isfinite(values).all():
+            bad = int((~np.isfinite(values)).sum())
+            return failure("nonfinite", f"{bad} predictions on {part} are NaN or infinite")
+    scores = score_parts(table, fold, cell.predictions)
+    return Result(
+        status=DONE,
+        val=scores["val"],
+        test=scores["test"],
+        costs=cell.costs,
+        info=cell.info,
+        predictions=cell.predictions,
+    )
+
+
+def score_parts(
+    table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, float | None]]:
+    """Every metric of the task on "val" and "test", from predictions alone."""
+    rows = {"val": fold.val, "test": fold.test}
+    return {
+        part: score_all(table.task, table.target[rows[part]], values, table.n_classes)
+        for part, values in predictions.items()
+    }
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

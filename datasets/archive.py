@@ -1,0 +1,94 @@
+"""How is one file taken out of a downloaded archive without trusting the archive?"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from .errors import DataError, one_line
+
+MAX_MEMBERS = 10_000
+
+
+def read_bounded(stream: BinaryIO, limit: int, what: str) -> bytes:
+    """The whole of `stream`, refused as soon as it has more than `limit` bytes."""
+    data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise DataError(f"{what} unpacks to more than the {limit} bytes its card allows; refused")
+    return data
+
+
+def check_member_name(name: str) -> None:
+    """Refuse an archive that names a path outside of itself."""
+    parts = PurePosixPath(name.replace("\\", "/"))
+    drive = len(name) > 1 and name[1] == ":"
+    if parts.is_absolute() or drive or ".." in parts.parts or "\0" in name:
+        raise DataError(
+            f"archive member {one_line(name, 80)!r} points outside the archive; refused"
+        )
+
+
+def _from_zip(data: bytes, member: str, limit: int) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        infos = archive.infolist()
+        if len(infos) > MAX_MEMBERS:
+            raise DataError(f"the archive has {len(infos)} members, at most {MAX_MEMBERS}; refused")
+        for info in infos:
+            check_member_name(info.orig_filename)
+            if (info.external_attr >> 16) & 0o170000 == 0o120000:
+                raise DataError(f"archive member {info.filename!r} is a link; refused")
+        if member not in archive.namelist():
+            raise DataError(f"the archive has no member {member!r}")
+        with archive.open(member) as stream:
+            return read_bounded(stream, limit, f"archive member {member!r}")  # type: ignore[arg-type]
+
+
+def _from_tar(data: bytes, member: str, limit: int) -> bytes:
+    found = None
+    # A compressed tar is unpacked through a bounded stream, so that a bomb before the member
+    # wanted is met by the limit as well.
+    plain = data
+    for magic, opener in ((b"\x1f\x8b", gzip.open), *_other_compressions()):
+        if data.startswith(magic):
+            with opener(io.BytesIO(data)) as stream:
+                plain = read_bounded(stream, 2 * limit + (1 << 20), "the archive")
+    with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+        for number, info in enumerate(archive):
+            if number >= MAX_MEMBERS:
+                raise DataError(f"the archive has more than {MAX_MEMBERS} members; refused")
+            check_member_name(info.name)
+            if not (info.isfile() or info.isdir()):
+                raise DataError(f"archive member {info.name!r} is a link or device; refused")
+            if info.name == member and info.isfile():
+                stream = archive.extractfile(info)
+                assert stream is not None
+                found = read_bounded(stream, limit, f"archive member {member!r}")  # type: ignore[arg-type]
+    if found is None:
+        raise DataError(f"the archive has no member {member!r}")
+    return found
+
+
+def _other_compressions() -> tuple:
+    import bz2
+    import lzma
+
+    return ((b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open))
+
+
+def unpack(data: bytes, how: str, *, member: str, limit: int) -> bytes:
+    """The file `member` of the archive `data` ("gzip", "zip", "tar"), at most `limit` bytes.
+
+    Nothing is written to disk. An archive with a path that leads outside, a link, a device, too
+    many members or too many bytes is refused as a whole (DataError), the member wanted or not.
+    """
+    try:
+        if how == "gzip":
+            with gzip.open(io.BytesIO(data)) as stream:
+                return read_bounded(stream, limit, "the file")  # type: ignore[arg-type]
+        return (_from_zip if how == "zip" else _from_tar)(data, member, limit)
+    except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, RuntimeError) as error:
+        raise DataError(f"not a readable {how} archive: {one_line(error)}") from None

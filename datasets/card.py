@@ -1,0 +1,170 @@
+"""What does the project know about a dataset before reading it? One TOML file, strictly parsed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .errors import DataError, suggest
+
+TASKS = ("binary", "multiclass", "regression")
+PROTOCOLS = ("kfold", "holdout", "official")
+PARSERS = ("whitespace", "coded", "bundled")
+FAULTS = {
+    "label-is-attribute": "the label is an attribute of the source, not its class",
+    "answered-or-not": "the features only say whether a question was answered",
+    "parts-standardised-apart": "training and test part were standardised separately",
+}
+# What a trial's identity depends on; the other fields are for people.
+MEANING = ("name", "task", "parser", "options", "columns", "categorical", "n_classes")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of a dataset, pinned: `url` holds `bytes` bytes with checksum `sha256`.
+
+    With `unpack` ("gzip", "zip" or "tar") the URL holds an archive; `member` is the file wanted
+    from a zip or tar, `member_bytes` bounds its size.
+    """
+
+    role: str
+    name: str
+    url: str
+    sha256: str
+    bytes: int
+    unpack: str = ""
+    member: str = ""
+    member_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Card:
+    """Source, meaning and known faults of one dataset.
+
+    `columns` names the features in the source's order and `categorical` those of them that are
+    categories. `n_rows`, `n_features`, `n_classes` are checked against what is parsed. `protocol`
+    is the dataset's usual one. `learnable` is False where a fault leaves little but the majority
+    class to learn; `overlaps` names the datasets that share rows with this one.
+    """
+
+    name: str
+    title: str
+    task: str
+    target: str
+    parser: str
+    n_rows: int
+    n_features: int
+    protocol: str
+    licence: str
+    citation: str
+    n_classes: int = 0
+    columns: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    learnable: bool = True
+    faults: tuple[str, ...] = ()
+    overlaps: tuple[str, ...] = ()
+    notes: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[SourceFile, ...] = ()
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Column name -> 'numeric' or 'categorical'; empty where the source names its columns."""
+        return {c: "categorical" if c in self.categorical else "numeric" for c in self.columns}
+
+    @property
+    def meaning_sha256(self) -> str:
+        """A hash of what the card makes of its files: titles, licences and notes are not in it."""
+        plain = {name: getattr(self, name) for name in MEANING}
+        plain["options"] = dict(self.options)
+        plain["files"] = [[f.role, f.unpack, f.member] for f in self.files]
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+_TYPES = {"str": str, "int": int, "bool": bool, "tuple[str, ...]": list}
+
+
+def _build(kind: type, data: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """`data` as keyword arguments of the dataclass `kind`: known keys, right types, none absent."""
+    known = {f.name: f for f in fields(kind)}
+    for key in data:
+        if key not in known:
+            raise DataError(f"{where}: unknown key {key!r}; {suggest(key, known)}")
+    values: dict[str, Any] = {}
+    for name, spec in known.items():
+        if name not in data:
+            if spec.default is not spec.default_factory:  # it has one of the two
+                continue
+            raise DataError(f"{where}: the key {name!r} is missing")
+        value, wanted = data[name], _TYPES.get(str(spec.type))
+        right = wanted is None or type(value) is wanted
+        if wanted is list and right:
+            right = all(isinstance(item, str) for item in value)
+        if not right:
+            raise DataError(f"{where}: {name} = {value!r} should be of type {spec.type}")
+        values[name] = tuple(value) if wanted is list else value
+    return values
+
+
+def _one_of(value: str, known: tuple[str, ...] | dict[str, str], what: str, where: str) -> None:
+    if value not in known:
+        raise DataError(f"{where}: unknown {what} {value!r}; {suggest(value, known)}")
+
+
+def parse_card(text: str, where: str) -> Card:
+    """The card written in `text`; `where` names the file in errors (DataError)."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{where}: not TOML: {error}") from None
+    files = []
+    for number, entry in enumerate(data.get("files", [])):
+        at = f"{where}: files[{number}]"
+        file = SourceFile(**_build(SourceFile, entry, at))
+        if not re.fullmatch(r"[0-9a-f]{64}", file.sha256):
+            raise DataError(f"{at}: sha256 = {file.sha256!r} is not 64 lower-case hex digits")
+        if not re.fullmatch(r"https?://\S+", file.url):
+            raise DataError(f"{at}: url = {file.url!r} is not an http(s) address")
+        if not re.fullmatch(r"[\w][\w .-]*", file.name):
+            raise DataError(f"{at}: name = {file.name!r} is not a plain file name")
+        if file.bytes <= 0:
+            raise DataError(f"{at}: bytes = {file.bytes} should be at least 1")
+        if file.unpack:
+            _one_of(file.unpack, ("gzip", "zip", "tar"), "unpack", at)
+            if file.member_bytes <= 0:
+                raise DataError(f"{at}: unpack needs member_bytes, the size after unpacking")
+            if file.unpack != "gzip" and not file.member:
+                raise DataError(f"{at}: unpack = {file.unpack!r} needs member, the file wanted")
+        files.append(file)
+    card = Card(**{**_build(Card, data, where), "files": tuple(files)})
+    _one_of(card.task, TASKS, "task", where)
+    _one_of(card.parser, PARSERS, "parser", where)
+    _one_of(card.protocol, PROTOCOLS, "protocol", where)
+    for fault in card.faults:
+        _one_of(fault, FAULTS, "fault", where)
+    for column in card.categorical:
+        _one_of(column, card.columns, "column", where)
+    if card.columns and len(card.columns) != card.n_features:
+        raise DataError(f"{where}: {len(card.columns)} columns, n_features = {card.n_features}")
+    if len(set(card.columns)) != len(card.columns):
+        raise DataError(f"{where}: a column name stands twice in columns")
+    if (card.task == "regression") != (card.n_classes == 0):
+        raise DataError(f"{where}: task {card.task!r} with n_classes = {card.n_classes}")
+    roles = [file.role for file in files]
+    if len(set(roles)) != len(roles):
+        raise DataError(f"{where}: two files have one role")
+    return card
+
+
+def read_card(path: Path) -> Card:
+    """The card in the file `path`, which is named after the dataset."""
+    card = parse_card(path.read_text(encoding="utf-8"), f"card {path.name}")
+    if card.name != path.stem:
+        raise DataError(f"card {path.name}: name = {card.name!r} should be {path.stem!r}")
+    return card

@@ -1,0 +1,129 @@
+"""How do rows become (train, validation, test)? Seeded index triples, the same for every model."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import DataError, suggest
+from .table import Table
+
+PROTOCOLS = {
+    "kfold": "10 shuffled folds, stratified for classification; train/val/test 0.7/0.2/0.1",
+    "holdout": "one shuffled split, stratified for classification; train/val/test 0.7/0.1/0.2",
+    "official": "the splits stored with the dataset",
+}
+N_FOLDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One triple of row numbers (int64, ascending, disjoint, together all rows)."""
+
+    index: int
+    train: np.ndarray
+    val: np.ndarray
+    test: np.ndarray
+
+    @property
+    def sha256(self) -> str:
+        digest = hashlib.sha256()
+        for part in (self.train, self.val, self.test):
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
+def strata(target: np.ndarray, rows: np.ndarray, n_smaller: int) -> np.ndarray | None:
+    """Labels of `rows` that a stratified cut can respect; None where it has to be a plain one.
+
+    A class with a single row in `rows` cannot stand on both sides: such rows count as members of
+    the largest class. Where the smaller side has fewer rows than there are classes left, or only
+    one class is left, the cut is not stratified.
+    """
+    labels = target[rows].copy()
+    values, counts = np.unique(labels, return_counts=True)
+    labels[np.isin(labels, values[counts < 2])] = values[np.argmax(counts)]
+    n_left = len(np.unique(labels))
+    return labels if 1 < n_left <= n_smaller else None
+
+
+def _cut(
+    target: np.ndarray, rows: np.ndarray, share: float, *, stratified: bool, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`rows` in two parts, the second of ceil(share * n) rows; both ascending."""
+    from sklearn.model_selection import train_test_split
+
+    n_second = int(np.ceil(share * len(rows)))
+    labels = strata(target, rows, min(n_second, len(rows) - n_second)) if stratified else None
+    first, second = train_test_split(rows, test_size=n_second, random_state=seed, stratify=labels)
+    return np.sort(first), np.sort(second)
+
+
+def _kfold(table: Table, seed: int) -> list[Fold]:
+    """NPT's protocol (Kossen et al. 2021, app. E): each row is tested exactly once.
+
+    Each class is spread over the folds as evenly as its size allows; one with fewer than ten rows
+    is in some test parts and not in others. Where every class is that small, folds are plain.
+    """
+    # DIFF(Kossen et al. 2021, released code): the same folds are meant there, but the table is
+    # re-ordered in place after each of them, so that later test parts overlap; ours partition.
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    rows = np.arange(table.n_rows)
+    stratified = table.task != "regression" and np.bincount(table.target).max() >= N_FOLDS
+    splitter = (StratifiedKFold if stratified else KFold)(N_FOLDS, shuffle=True, random_state=seed)
+    folds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # small classes: the table's warnings say it
+        for index, (rest, test) in enumerate(splitter.split(rows, table.target)):
+            train, val = _cut(table.target, rest, 0.2 / 0.9, stratified=stratified, seed=seed)
+            folds.append(Fold(index, train, val, np.sort(test)))
+    return folds
+
+
+def _holdout(table: Table, seed: int) -> list[Fold]:
+    """One split: 0.2 of the rows are tested, 0.1 validate."""
+    stratified = table.task != "regression"
+    rows = np.arange(table.n_rows)
+    rest, test = _cut(table.target, rows, 0.2, stratified=stratified, seed=seed)
+    train, val = _cut(table.target, rest, 0.1 / 0.8, stratified=stratified, seed=seed)
+    return [Fold(0, train, val, test)]
+
+
+def _official(table: Table) -> list[Fold]:
+    """The stored splits, in stored order: test and validation rows by mask, training the rest."""
+    # DIFF(Schaefl et al. 2022, released code): it re-orders the rows but keeps the old numbers, and
+    # so trains on part of the test rows that the files name; the masks are used as they are here.
+    if not table.masks:
+        raise ValueError(
+            f"protocol 'official': {table.name} has no stored splits; use kfold or holdout"
+        )
+    folds = []
+    for index, (test, val) in enumerate(table.masks):
+        train = np.flatnonzero(~test & ~val)
+        folds.append(Fold(index, train, np.flatnonzero(val), np.flatnonzero(test)))
+    return folds
+
+
+def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
+    """The folds of `table` under `protocol` (a key of PROTOCOLS).
+
+    The stored splits of 'official' are overlapping draws, not a partition, and take no seed.
+    ValueError for another protocol, stored splits that are not there, or too few rows.
+    """
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"unknown protocol {protocol!r}; {suggest(protocol, PROTOCOLS)}")
+    if protocol == "official":
+        folds = _official(table)
+    else:
+        if table.n_rows < N_FOLDS:
+            raise DataError(
+                f"protocol {protocol!r} needs at least {N_FOLDS} rows, {table.name} has"
+                f" {table.n_rows}"
+            )
+        folds = _kfold(table, seed) if protocol == "kfold" else _holdout(table, seed)
+    return [Fold(f.index, *(p.astype(np.int64) for p in (f.train, f.val, f.test))) for f in folds]

@@ -1,0 +1,230 @@
+"""Where do a dataset's files come from? Cache, mirror or pinned URL, and checked each time."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import tempfile
+import warnings
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+from .archive import unpack
+from .card import Card, SourceFile
+from .download import Network, Unreachable
+from .download import network as shared_network
+from .errors import ChecksumMismatch, DataError, DatasetUnavailable, one_line
+
+MANIFEST = "MANIFEST.csv"
+MAX_MANIFEST_BYTES = 16 << 20
+
+__all__ = ["ChecksumMismatch", "DatasetUnavailable", "cache_dir", "fetch"]
+
+
+def sha256_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def cache_dir(cache: str | Path | None = None) -> Path:
+    """`cache`, or TABSWEEP_CACHE, or ~/.cache/tabsweep."""
+    chosen = cache or os.environ.get("TABSWEEP_CACHE") or Path("~/.cache/tabsweep")
+    return Path(chosen).expanduser()
+
+
+def mirror_of(mirror: str | Path | None = None) -> str:
+    """`mirror`, or TABSWEEP_MIRROR, or nothing ("")."""
+    return str(mirror or os.environ.get("TABSWEEP_MIRROR") or "")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """`path` holds all of `data` or what it held before, whatever happens meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_if_there(path: Path, limit: int) -> bytes | None:
+    """The bytes of `path`, at most `limit` + 1 of them; None where there is no such file."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(limit + 1)
+    except FileNotFoundError:
+        return None
+
+
+def manifest_entries(text: str) -> dict[str, tuple[str, str, int]]:
+    """sha256 -> (file, sha256 of the file as stored, bytes as stored), from a mirror's manifest.
+
+    A mirror may keep a file gzipped: it is then found under the sha256 of the raw bytes as well.
+    """
+    entries: dict[str, tuple[str, str, int]] = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        try:
+            entry = (row["file"], row["sha256"], int(row["bytes"]))
+        except (KeyError, TypeError, ValueError):
+            raise DataError(f"{MANIFEST} lacks file, sha256 or bytes in a row") from None
+        entries.setdefault(row.get("sha256_of_raw") or entry[1], entry)
+        entries[entry[1]] = entry
+    return entries
+
+
+@lru_cache(maxsize=8)
+def _manifest_at(path: str, stamp: tuple[int, int]) -> dict[str, tuple[str, str, int]]:
+    return manifest_entries(Path(path).read_text(encoding="utf-8-sig"))
+
+
+def _mirror_bytes(mirror: str, path: str, limit: int, net: Network) -> bytes:
+    """The bytes of `path` under the mirror, a directory or a base URL; Unreachable without."""
+    if mirror.startswith(("http://", "https://")):
+        return net.get(f"{mirror.rstrip('/')}/{quote(path)}", limit=limit)
+    root = Path(mirror).expanduser().resolve()
+    wanted = (root / path).resolve()
+    if not wanted.is_relative_to(root):
+        raise Unreachable(f"mirror {mirror}: {path!r} leads outside of it")
+    try:
+        data = read_if_there(wanted, limit)
+    except OSError as error:
+        raise Unreachable(f"mirror {mirror}: {one_line(error)}") from None
+    if data is None:
+        raise Unreachable(f"mirror {mirror} has no {path}")
+    return data
+
+
+def _mirror_entries(mirror: str, net: Network) -> dict[str, tuple[str, str, int]]:
+    if mirror.startswith(("http://", "https://")):
+        data = net.get_once(f"{mirror.rstrip('/')}/{MANIFEST}", limit=MAX_MANIFEST_BYTES)
+        return manifest_entries(data.decode("utf-8-sig"))
+    path = Path(mirror).expanduser() / MANIFEST
+    try:
+        stat = path.stat()
+        return _manifest_at(str(path), (stat.st_mtime_ns, stat.st_size))
+    except OSError:
+        raise Unreachable(f"mirror {mirror} has no readable {MANIFEST}") from None
+
+
+def _from_mirror(card: Card, file: SourceFile, mirror: str, net: Network) -> bytes:
+    entries = _mirror_entries(mirror, net)
+    if file.sha256 not in entries:
+        raise Unreachable(f"mirror {mirror} has no file with the sha256 of {file.name}")
+    path, stored_sha256, stored_bytes = entries[file.sha256]
+    data = _mirror_bytes(mirror, path, stored_bytes, net)
+    actual = sha256_of(data)
+    if actual != stored_sha256:
+        raise ChecksumMismatch(card.name, file.name, stored_sha256, actual, f"mirror {mirror}")
+    if stored_sha256 != file.sha256:
+        data = unpack(data, "gzip", member="", limit=file.bytes)
+    return data
+
+
+def _from_url(card: Card, file: SourceFile, net: Network) -> bytes:
+    return net.get(file.url, limit=file.bytes, expected=file.bytes)
+
+
+def _checked(card: Card, file: SourceFile, data: bytes, where: str) -> bytes:
+    actual = sha256_of(data)
+    if actual != file.sha256:
+        if len(data) > file.bytes:
+            actual = f"(not computed: more than {file.bytes} bytes)"
+        raise ChecksumMismatch(card.name, file.name, file.sha256, actual, where)
+    return data
+
+
+@lru_cache(maxsize=1)
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes with the process, for a cache that cannot be written."""
+    return tempfile.TemporaryDirectory(prefix="tabsweep-")
+
+
+def _kept(place: Path, data: bytes, cache: Path) -> Path:
+    """Where `data` was written: `place` in the cache, or a scratch folder, with a warning."""
+    try:
+        write_atomically(place, data)
+        return place
+    except OSError as error:
+        warnings.warn(
+            f"cache {cache} cannot be written ({one_line(error, 80)}): files are kept for this"
+            " process only; TABSWEEP_CACHE names another place",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    elsewhere = Path(_scratch().name) / place.relative_to(cache)
+    write_atomically(elsewhere, data)
+    return elsewhere
+
+
+def fetch_file(card: Card, file: SourceFile, *, mirror: str, cache: Path, net: Network) -> Path:
+    """One file of `card`, checked, as a path; see `fetch`."""
+    place = cache / card.name / f"{file.sha256[:16]}-{file.name}"
+    spoiled = ""
+    try:
+        held = read_if_there(place, file.bytes)
+    except OSError:  # a cache that cannot be read is an empty one
+        held = None
+    if held is not None:
+        if sha256_of(held) == file.sha256:
+            return _opened(card, file, place, held)
+        spoiled = sha256_of(held)
+    tried = []
+    data = None
+    if mirror:
+        try:
+            data = _checked(card, file, _from_mirror(card, file, mirror, net), f"mirror {mirror}")
+        except Unreachable as error:
+            tried.append(str(error))
+    if data is None:
+        try:
+            data = _checked(card, file, _from_url(card, file, net), file.url)
+        except Unreachable as error:
+            tried.append(str(error))
+    if data is None:
+        if spoiled:
+            raise ChecksumMismatch(card.name, file.name, file.sha256, spoiled, f"cache {place}")
+        advice = "" if mirror else "; a mirror can be named (TABSWEEP_MIRROR)"
+        raise DatasetUnavailable(card.name, one_line("; ".join(tried)) + advice)
+    return _opened(card, file, _kept(place, data, cache), data)
+
+
+def _opened(card: Card, file: SourceFile, place: Path, data: bytes) -> Path:
+    """`place`, or the file unpacked from the archive it holds, which lies beside it."""
+    if not file.unpack:
+        return place
+    inner = place.with_name(f"{place.name}.unpacked")
+    try:
+        content = unpack(data, file.unpack, member=file.member, limit=file.member_bytes)
+    except DataError as error:
+        raise DataError(f"dataset {card.name!r}: {file.name}: {error}") from None
+    if read_if_there(inner, len(content)) == content:
+        return inner
+    return _kept(inner, content, place.parents[1])
+
+
+def fetch(
+    card: Card,
+    *,
+    mirror: str | Path | None = None,
+    cache: str | Path | None = None,
+    network: Network | None = None,
+) -> dict[str, Path]:
+    """The files of `card` on this disk: role -> path, every one checked against its sha256.
+
+    Sources in order: the cache; the mirror (a directory or base URL whose MANIFEST.csv lists
+    the sha256); the pinned URL. What arrives is bounded in size, checked before use and moved into
+    the cache in one step. A cached file that no longer has its checksum is fetched again. Errors:
+    DatasetUnavailable (nobody has the bytes; no more than 20 s are spent on finding out),
+    ChecksumMismatch (somebody has other bytes).
+    """
+    where, chosen = cache_dir(cache), mirror_of(mirror)
+    net = network or shared_network()
+    return {f.role: fetch_file(card, f, mirror=chosen, cache=where, net=net) for f in card.files}

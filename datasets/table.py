@@ -1,0 +1,158 @@
+"""What is a dataset once it is in memory? Features with kinds, a target, and where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .card import TASKS
+from .errors import DataError
+
+
+def is_categorical(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def categorical_column(
+    values: Iterable[object], *, order: Iterable[str] | None = None
+) -> pd.Series:
+    """A categorical column whose categories are texts.
+
+    Numbers are written as short as possible ("2", "0.15") and their categories stand in numeric
+    order, texts in alphabetical order, so that an ordinal code means something where it can.
+    None and NaN are missing.
+    """
+    series = pd.Series(list(values), dtype=object)
+    missing = series.isna()
+    present = series[~missing]
+    numeric = all(isinstance(v, (int, float, np.number)) for v in present)
+    texts = present.map(number_text) if numeric else present.map(str)
+    if order is not None:
+        categories = list(order)
+    elif numeric:
+        categories = [number_text(v) for v in sorted(set(present.map(float)))]
+    else:
+        categories = sorted(set(texts))
+    filled = pd.Series([None] * len(series), dtype=object)
+    filled[~missing] = texts
+    dtype = pd.CategoricalDtype(pd.Index(categories, dtype=object))
+    return filled.astype(dtype)
+
+
+def number_text(value: object) -> str:
+    """The shortest text that reads back as the same number: 2.0 is "2", 0.150 is "0.15"."""
+    number = float(value)  # type: ignore[arg-type]
+    return "0" if number == 0 else np.format_float_positional(number, trim="-")
+
+
+def content_sha256(frame: pd.DataFrame, target: np.ndarray, classes: tuple[str, ...]) -> str:
+    """A hash of names, kinds, values and categories; the same on every machine and version."""
+    digest = hashlib.sha256()
+
+    def add(part: bytes) -> None:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+    for name in frame.columns:
+        column = frame[name]
+        add(str(name).encode())
+        if is_categorical(column):
+            add(b"categorical")
+            for category in column.cat.categories:
+                add(str(category).encode())
+            add(column.cat.codes.to_numpy().astype("<i8").tobytes())
+        else:
+            add(b"numeric")
+            values = column.to_numpy().astype("<f8")
+            add(np.where(np.isnan(values), np.nan, values).astype("<f8").tobytes())
+    for label in classes:
+        add(label.encode())
+    add(target.astype("<i8" if classes else "<f8").tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One dataset in memory.
+
+    `frame` holds the features alone: float64 columns, where NaN means missing, and columns of
+    dtype category, whose categories are texts. `target` holds codes 0..C-1 into `classes` (int64),
+    or numbers (float64) for regression. `masks` are stored splits as pairs of boolean arrays
+    (test, validation), each of n_rows. `sha256` stands for the source's bytes, what the card makes
+    of them, and the content. `warnings` are sentences a report should show; one that begins with
+    a fault's id and a colon is read by the passport.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    target: np.ndarray
+    task: str
+    classes: tuple[str, ...]
+    sha256: str
+    masks: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise DataError(f"{self.name}: task {self.task!r} is none of {', '.join(TASKS)}")
+        if len(self.frame) != len(self.target):
+            raise DataError(
+                f"{self.name}: {len(self.frame)} rows of features, {len(self.target)} targets"
+            )
+        if (self.task == "regression") != (not self.classes):
+            raise DataError(f"{self.name}: {self.task} with {len(self.classes)} classes")
+        if self.target.dtype != (np.float64 if self.task == "regression" else np.int64):
+            raise DataError(f"{self.name}: a {self.task} target of dtype {self.target.dtype}")
+        if not np.isfinite(self.target).all():
+            raise DataError(f"{self.name}: the target has missing or infinite values")
+        if self.classes and len(self.target):
+            low, high = int(self.target.min()), int(self.target.max())
+            if low < 0 or high >= len(self.classes):
+                raise DataError(f"{self.name}: class codes {low}..{high}, {self.n_classes} classes")
+        for name in self.frame.columns:
+            column = self.frame[name]
+            if not is_categorical(column) and column.dtype != np.float64:
+                raise DataError(f"{self.name}: column {name!r} is {column.dtype}, neither kind")
+        for test, val in self.masks:
+            if test.shape != self.target.shape or val.shape != self.target.shape:
+                raise DataError(f"{self.name}: a stored split of {test.shape} rows")
+            if (test & val).any():
+                raise DataError(f"{self.name}: a stored split tests on its validation rows")
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.frame)
+
+    @property
+    def n_features(self) -> int:
+        return self.frame.shape[1]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 for regression."""
+        return len(self.classes)
+
+    @property
+    def numeric(self) -> list[str]:
+        return [name for name, kind in self.kinds.items() if kind == "numeric"]
+
+    @property
+    def categorical(self) -> list[str]:
+        return [name for name, kind in self.kinds.items() if kind == "categorical"]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Column name -> 'numeric' or 'categorical', in the frame's order."""
+        dtypes = self.frame.dtypes
+        return {
+            str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "numeric"
+            for name, dtype in zip(self.frame.columns, dtypes, strict=True)
+        }
+
+    def rows(self, index: np.ndarray) -> pd.DataFrame:
+        """The features of the rows `index`, numbered anew from 0; categories stay."""
+        return self.frame.iloc[index].reset_index(drop=True)

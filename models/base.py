@@ -1,0 +1,341 @@
+"""What is a model here? A scikit-learn estimator with one preprocessing policy and one contract.
+
+`fit(X, y, X_val, y_val)` takes a DataFrame (or an array) with missing values and categories as they
+are; `predict` answers in the labels it was given, `predict_proba` in the order of `classes_`.
+A subclass writes three small methods that see numbers only: `_fit`, `_predict` (regression) and
+`_predict_proba` (classification).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .preprocessing import Policy, Preprocessor, as_frame, mean_and_scale
+
+TASKS = ("binary", "multiclass", "regression")
+
+
+class Unsupported(Exception):
+    """A planned absence: this model does not run on such data (never a failure)."""
+
+
+class InvalidConfig(ValueError):
+    """A hyperparameter is unknown, or its value is outside what the model accepts."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """Accepts numbers in [low, high] (open at a bound that is excluded), or one of `words`."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    whole: bool = False
+    low_open: bool = False
+    high_open: bool = False
+    words: tuple[str | None, ...] = ()
+
+    def accepts(self, value: object) -> bool:
+        if value is None or isinstance(value, str):
+            return value in self.words
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            return False
+        if self.whole and not isinstance(value, int | np.integer):
+            return False
+        above = value > self.low if self.low_open else value >= self.low
+        below = value < self.high if self.high_open else value <= self.high
+        return bool(above and below and math.isfinite(value))
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        text = f"{kind} in {'(' if self.low_open else '['}{self.low:g}, {self.high:g}"
+        text += ")" if self.high_open else "]"
+        return " or ".join([text, *(repr(word) for word in self.words)])
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Accepts exactly these values."""
+
+    values: tuple[Any, ...]
+
+    def accepts(self, value: object) -> bool:
+        return any(type(value) is type(v) and value == v for v in self.values)
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(repr(v) for v in self.values)
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """Accepts a list or tuple of at least one value, each accepted by `item`."""
+
+    item: Number
+
+    def accepts(self, value: object) -> bool:
+        return (
+            isinstance(value, list | tuple)
+            and len(value) > 0
+            and all(self.item.accepts(v) for v in value)
+        )
+
+    def __str__(self) -> str:
+        return f"a list of {self.item}"
+
+
+Rule = Number | OneOf | ListOf
+
+COUNT = Number(1, 100_000, whole=True)
+ROUNDS = Number(1, 100_000, whole=True)
+RATE = Number(0.0, 10.0, low_open=True)
+SHARE = Number(0.0, 1.0, low_open=True)
+PENALTY = Number(0.0)
+PATIENCE = Number(0, 100_000, whole=True)
+ENCODING = OneOf(("native", "ordinal", "one-hot"))
+
+
+def suggestion(name: object, known: Any) -> str:
+    """' (did you mean ...?)' for a misspelt name, or ''."""
+    close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def check_config(model: str, rules: Mapping[str, Rule], config: Mapping[str, Any]) -> None:
+    """Raises `InvalidConfig` for the first value that its rule does not accept."""
+    for name, rule in rules.items():
+        if name in config and not rule.accepts(config[name]):
+            raise InvalidConfig(f"{model}: {name} must be {rule}, got {config[name]!r}")
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:  # (N, C) -> (N, C)
+    """Rows of probabilities, safe for large logits."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def two_columns(p: np.ndarray) -> np.ndarray:  # (N,) -> (N, 2)
+    """Probabilities of both classes from that of the second."""
+    p = np.asarray(p, dtype=np.float64)
+    return np.column_stack([1.0 - p, p])
+
+
+class Estimator(BaseEstimator):
+    """Base of every model: checks, preprocessing, labels, constant targets, threads.
+
+    task: `binary`, `multiclass` or `regression`. seed: of everything random in the fit.
+    threads: given to the library that computes; the same config, seed and data give the same bytes
+    with one thread.
+
+    After `fit`: `classes_` (classification: labels in sorted order, those in `y` alone),
+    `n_features_in_`, `preprocessor_`, and for boosting `best_iteration_` (rounds in use) and
+    `n_iter_` (rounds that ran). If `y` has one value, or no feature varies, the model answers with
+    the frequencies or the mean of `y` (`constant_` is then set).
+    """
+
+    rules: ClassVar[Mapping[str, Rule]] = {}
+    policy: ClassVar[Policy] = Policy()
+    uses_pools: ClassVar[bool] = False  # BLAS or OpenMP pools that take no argument of their own
+
+    def __init__(self, *, task: str, seed: int = 0, threads: int = 1) -> None:
+        self.task = task
+        self.seed = seed
+        self.threads = threads
+
+    # -- what a subclass writes -------------------------------------------------------------------
+
+    def _policy(self) -> Policy:
+        """The preprocessing of this configuration."""
+        return self.policy
+
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        """Fits on numbers: x (N, F); y (N,) class codes 0..C-1 or (scaled) values; val alike."""
+        raise NotImplementedError
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        """Regression: (N,) values in the (scaled) units that `_fit` saw."""
+        raise NotImplementedError
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Classification: (N, C)."""
+        raise NotImplementedError
+
+    # -- the public face --------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raises `InvalidConfig` where a parameter is outside what the model accepts."""
+        name = type(self).__name__
+        params = self.get_params(deep=False)
+        check_config(
+            name,
+            {
+                "task": OneOf(TASKS),
+                "seed": Number(0, 2**31 - 1, whole=True),
+                "threads": Number(1, 4096, whole=True),
+            },
+            params,
+        )
+        check_config(name, self.rules, params)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        *,
+        score: Callable[..., float] | None = None,
+    ) -> Estimator:
+        """Fits on (X, y). X_val and y_val serve early stopping alone, where the model has it.
+
+        `score` is the metric as a callable, for models that stop by it; boosting libraries stop by
+        their own loss (log loss, squared error). Validation rows whose class is absent from y are
+        left out of early stopping.
+        """
+        self.check()
+        frame = as_frame(X)
+        target = self._encode_target(y, len(frame))
+        self.preprocessor_ = Preprocessor(self._policy(), seed=self.seed)
+        x = self.preprocessor_.fit_transform(frame)
+        self.n_features_in_ = frame.shape[1]
+        self.constant_ = self._constant_answer(x, target)
+        if self.constant_ is not None:
+            return self
+        with self._limits(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._fit(x, target, self._validation(X_val, y_val))
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(N, C) float64 probabilities, columns in the order of `classes_`."""
+        if self.task == "regression":
+            raise AttributeError("a regression model has no predict_proba; use predict")
+        x, n = self._numbers(X)
+        if self.constant_ is not None:
+            return np.tile(self.constant_, (n, 1))
+        with self._limits(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.ascontiguousarray(self._predict_proba(x), dtype=np.float64)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(N,) labels as given in training, or float64 values."""
+        if self.task != "regression":
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        x, n = self._numbers(X)
+        if self.constant_ is not None:
+            return np.full(n, self.constant_[0])
+        with self._limits(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = np.asarray(self._predict(x), dtype=np.float64)
+        return answer * self._target_scale + self._target_mean
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy or R2, so that scikit-learn's tools work."""
+        from sklearn.metrics import accuracy_score, r2_score
+
+        metric = r2_score if self.task == "regression" else accuracy_score
+        return float(metric(y, self.predict(X)))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "constant_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        if self.task == "regression":
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        else:
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        """Class codes or (scaled) values; sets `classes_` or the target's mean and scale."""
+        labels = np.asarray(y)
+        if labels.ndim != 1 or len(labels) != n_rows:
+            raise ValueError(f"y must have shape ({n_rows},) like the rows of X, got {labels.shape}")
+        if self.task == "regression":
+            values = labels.astype(np.float64)
+            if not np.isfinite(values).all():
+                raise ValueError("y holds NaN or an infinite value; leave such rows out")
+            self._target_mean, self._target_scale = 0.0, 1.0
+            if self._policy().target == "standard":
+                self._target_mean, self._target_scale, _ = mean_and_scale(values)
+            return (values - self._target_mean) / self._target_scale
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if self.task == "binary" and len(self.classes_) > 2:
+            raise ValueError(f"a binary task has 2 classes, y holds {len(self.classes_)}")
+        return codes.astype(np.int64)
+
+    def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+        """What to answer where nothing can be learned, or None."""
+        first = x[:1]
+        varies = x.shape[1] and not np.array_equal(x, np.broadcast_to(first, x.shape), True)
+        if varies and len(target) > 1 and target.min() != target.max():
+            return None
+        if self.task != "regression":
+            return np.bincount(target, minlength=len(self.classes_)) / len(target)
+        return np.array([target.mean() * self._target_scale + self._target_mean])
+
+    def _validation(self, X_val: Any, y_val: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        if X_val is None or y_val is None or not self._early_stopping():
+            return None
+        x = self.preprocessor_.transform(as_frame(X_val))
+        if self.task == "regression":
+            y = (np.asarray(y_val, dtype=np.float64) - self._target_mean) / self._target_scale
+            return x, y
+        labels = np.asarray(y_val)
+        known = np.isin(labels, self.classes_)
+        if not known.any():
+            return None
+        return x[known], np.searchsorted(self.classes_, labels[known])
+
+    def _early_stopping(self) -> bool:
+        return bool(getattr(self, "early_stopping_rounds", None))
+
+    def _numbers(self, X: Any) -> tuple[np.ndarray, int]:
+        if not hasattr(self, "constant_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit first")
+        frame = as_frame(X)
+        return self.preprocessor_.transform(frame), len(frame)
+
+    def _limits(self) -> Any:
+        if not self.uses_pools:
+            return nullcontext()
+        from threadpoolctl import threadpool_limits
+
+        return threadpool_limits(limits=self.threads)
+
+
+class SklearnEstimator(Estimator):
+    """A model that one scikit-learn estimator computes; a subclass writes `_build` alone."""
+
+    def _build(self, n_rows: int) -> Any:
+        """The unfitted scikit-learn estimator of this configuration."""
+        raise NotImplementedError
+
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        self.model_ = self._build(len(x)).fit(x, y)
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict(x)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict_proba(x)

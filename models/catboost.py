@@ -1,0 +1,150 @@
+"""What does CatBoost say? Gradient boosting of symmetric trees, at home with categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .base import (
+    ENCODING,
+    PATIENCE,
+    RATE,
+    ROUNDS,
+    Estimator,
+    InvalidConfig,
+    Number,
+    two_columns,
+)
+from .preprocessing import Policy
+
+
+class CatBoost(Estimator):
+    """CatBoost; categories and missing values native by default.
+
+    n_estimators: rounds. learning_rate, max_depth, l2_leaf_reg, random_strength,
+    leaf_estimation_iterations, one_hot_max_size, bagging_temperature: as in the library; None
+    keeps its own choice (that of the last three depends on the task). A bagging_temperature brings
+    the Bayesian bootstrap with it, the only one that has it. categorical: `native`, `one-hot` or
+    `ordinal`. early_stopping_rounds: with a validation part, stop after so many rounds without a
+    better loss and keep the best; 0 for off.
+
+    DIFF(CatBoost): the library picks a learning rate from rows and rounds; here it is 0.1 unless
+    the configuration says otherwise, so that the configuration says it all.
+    """
+
+    rules = {
+        "n_estimators": ROUNDS,
+        "learning_rate": RATE,
+        "max_depth": Number(1, 16, whole=True),
+        "l2_leaf_reg": Number(0.0),
+        "random_strength": Number(0.0),
+        "leaf_estimation_iterations": Number(1, 1000, whole=True, words=(None,)),
+        "one_hot_max_size": Number(0, 255, whole=True, words=(None,)),
+        "bagging_temperature": Number(0.0, words=(None,)),
+        "categorical": ENCODING,
+        "early_stopping_rounds": PATIENCE,
+    }
+    policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        max_depth: int = 6,
+        l2_leaf_reg: float = 3.0,
+        random_strength: float = 1.0,
+        leaf_estimation_iterations: int | None = None,
+        one_hot_max_size: int | None = None,
+        bagging_temperature: float | None = None,
+        categorical: str = "native",
+        early_stopping_rounds: int = 20,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.l2_leaf_reg = l2_leaf_reg
+        self.random_strength = random_strength
+        self.leaf_estimation_iterations = leaf_estimation_iterations
+        self.one_hot_max_size = one_hot_max_size
+        self.bagging_temperature = bagging_temperature
+        self.categorical = categorical
+        self.early_stopping_rounds = early_stopping_rounds
+
+    def _policy(self) -> Policy:
+        return Policy("none", self.categorical, "native", "standard")
+
+    def _pool(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
+        from catboost import Pool
+
+        native = np.flatnonzero(self.preprocessor_.categorical_)
+        if self.categorical != "native" or len(native) == 0:
+            return Pool(x, y, thread_count=self.threads)
+        # NaN marks a level that training did not hold: -1 is a level of its own to the library.
+        first = int(native[0])
+        frame = pd.DataFrame(x[:, :first], columns=range(first))
+        codes = np.nan_to_num(x[:, first:], nan=-1.0).astype(np.int64)
+        for j, code in zip(native.tolist(), codes.T, strict=True):
+            frame[j] = code
+        return Pool(frame, y, cat_features=native.tolist(), thread_count=self.threads)
+
+    def _loss(self) -> str:
+        if self.task == "regression":
+            return "RMSE"
+        return "Logloss" if len(self.classes_) == 2 else "MultiClass"
+
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        from catboost import CatBoost as Library
+        from catboost import CatBoostError
+
+        optional = {
+            name: getattr(self, name)
+            for name in ("leaf_estimation_iterations", "one_hot_max_size", "bagging_temperature")
+            if getattr(self, name) is not None
+        }
+        if "bagging_temperature" in optional:
+            optional["bootstrap_type"] = "Bayesian"
+        self.model_ = Library(
+            {
+                "iterations": self.n_estimators,
+                "learning_rate": self.learning_rate,
+                "depth": self.max_depth,
+                "l2_leaf_reg": self.l2_leaf_reg,
+                "random_strength": self.random_strength,
+                "loss_function": self._loss(),
+                "random_seed": self.seed,
+                "thread_count": self.threads,
+                "allow_writing_files": False,
+                "logging_level": "Silent",
+                **optional,
+            }
+        )
+        try:
+            self.model_.fit(
+                self._pool(x, y),
+                eval_set=self._pool(*val) if val else None,
+                early_stopping_rounds=self.early_stopping_rounds if val else None,
+                use_best_model=val is not None,
+            )
+        except CatBoostError as error:
+            if "must be" in str(error) or "should be" in str(error):
+                raise InvalidConfig(f"CatBoost: {error}") from error
+            raise
+        self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict(self._pool(x), thread_count=self.threads)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        p = self.model_.predict(
+            self._pool(x), prediction_type="Probability", thread_count=self.threads
+        )
+        return two_columns(np.asarray(p)[:, 1]) if np.shape(p)[1] == 2 else p

@@ -1,0 +1,50 @@
+"""Which questions, one after another, tell the rows apart? A single decision tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import COUNT, Number, SklearnEstimator
+from .preprocessing import Policy
+
+
+class DecisionTree(SklearnEstimator):
+    """CART on unscaled features; categories one-hot, missing values kept (a split sends them).
+
+    max_depth: deepest leaf, 0 for no limit. min_samples_leaf: fewest rows in a leaf.
+    ccp_alpha: cost-complexity pruning, in units of impurity (regression: variance of the
+    standardised target).
+    """
+
+    rules = {
+        "max_depth": Number(0, 1000, whole=True),
+        "min_samples_leaf": COUNT,
+        "ccp_alpha": Number(0.0),
+    }
+    policy = Policy(numeric="none", categorical="one-hot", missing="native", target="standard")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        max_depth: int = 0,
+        min_samples_leaf: int = 1,
+        ccp_alpha: float = 0.0,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.ccp_alpha = ccp_alpha
+
+    def _build(self, n_rows: int) -> Any:
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        kind = DecisionTreeRegressor if self.task == "regression" else DecisionTreeClassifier
+        return kind(
+            max_depth=self.max_depth or None,
+            min_samples_leaf=self.min_samples_leaf,
+            ccp_alpha=self.ccp_alpha,
+            random_state=self.seed,
+        )

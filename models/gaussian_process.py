@@ -1,0 +1,58 @@
+"""What do smooth functions through the rows say? A Gaussian process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Number, OneOf, SklearnEstimator
+from .preprocessing import Policy
+
+
+class GaussianProcess(SklearnEstimator):
+    """Exact Gaussian process (classes: Laplace approximation, one against the rest).
+
+    kernel: `rbf`, `matern-1.5` or `matern-2.5`, one length scale for all features. length_scale:
+    where the optimiser of the marginal likelihood starts, in units of sqrt(n_features) standard
+    deviations. noise: where the noise variance starts (regression). Time grows with the cube of
+    the rows: the registry has its limit.
+    """
+
+    rules = {
+        "kernel": OneOf(("rbf", "matern-1.5", "matern-2.5")),
+        "length_scale": Number(1e-3, 1e3),
+        "noise": Number(1e-8, 1e3),
+    }
+    policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
+    uses_pools = True
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        kernel: str = "rbf",
+        length_scale: float = 1.0,
+        noise: float = 0.1,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.noise = noise
+
+    def _build(self, n_rows: int) -> Any:
+        from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+        scale = self.length_scale * float(self.preprocessor_.n_out_) ** 0.5
+        bounds = (1e-3, 1e5)
+        shape = (
+            RBF(scale, bounds)
+            if self.kernel == "rbf"
+            else Matern(scale, bounds, nu=float(self.kernel.removeprefix("matern-")))
+        )
+        kernel = ConstantKernel(1.0, (1e-4, 1e4)) * shape
+        if self.task == "regression":
+            kernel = kernel + WhiteKernel(self.noise, (1e-8, 1e3))
+            return GaussianProcessRegressor(kernel, alpha=1e-8, random_state=self.seed)
+        return GaussianProcessClassifier(kernel, random_state=self.seed, n_jobs=self.threads)

@@ -1,0 +1,108 @@
+"""What do trees say that each mend the last ones' errors? Friedman's gradient boosting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import COUNT, PATIENCE, RATE, ROUNDS, SHARE, Estimator, Number
+from .preprocessing import Policy
+
+
+class Patience:
+    """Watches a validation loss after each round; called by scikit-learn's `fit(monitor=...)`."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, rounds: int, regression: bool) -> None:
+        self.x, self.y = np.ascontiguousarray(x, dtype=np.float32), y
+        self.rounds, self.regression = rounds, regression
+        self.best, self.best_round = np.inf, 0
+
+    def __call__(self, i: int, model: Any, _: dict[str, Any]) -> bool:
+        if i == 0:
+            staged = model.staged_predict if self.regression else model.staged_decision_function
+            self.raw = np.array(next(iter(staged(self.x)))).reshape(len(self.x), -1)
+        else:
+            for k, tree in enumerate(model.estimators_[i]):
+                self.raw[:, k] += model.learning_rate * tree.predict(self.x)
+        loss = self._loss()
+        if loss < self.best:
+            self.best, self.best_round = loss, i
+        return i - self.best_round >= self.rounds
+
+    def _loss(self) -> float:
+        raw, y = self.raw, self.y
+        if self.regression:
+            return float(((raw[:, 0] - y) ** 2).mean())
+        if raw.shape[1] == 1:
+            return float(np.logaddexp(0.0, np.where(y == 1, -raw[:, 0], raw[:, 0])).mean())
+        top = raw.max(axis=1)
+        total = np.log(np.exp(raw - top[:, None]).sum(axis=1)) + top
+        return float((total - raw[np.arange(len(y)), y]).mean())
+
+
+class GradientBoosting(Estimator):
+    """scikit-learn's exact gradient boosting; categories one-hot, missing values imputed.
+
+    n_estimators: rounds. learning_rate, max_depth, subsample (rows a round), min_samples_leaf: as
+    in the library. early_stopping_rounds: with a validation part, stop after so many rounds without
+    a better loss and keep the best rounds; 0 for off.
+    """
+
+    rules = {
+        "n_estimators": ROUNDS,
+        "learning_rate": RATE,
+        "max_depth": Number(1, 1000, whole=True),
+        "subsample": SHARE,
+        "min_samples_leaf": COUNT,
+        "early_stopping_rounds": PATIENCE,
+    }
+    policy = Policy(numeric="none", categorical="one-hot", missing="impute", target="standard")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_depth: int = 3,
+        subsample: float = 1.0,
+        min_samples_leaf: int = 1,
+        early_stopping_rounds: int = 20,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.subsample = subsample
+        self.min_samples_leaf = min_samples_leaf
+        self.early_stopping_rounds = early_stopping_rounds
+
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+
+        regression = self.task == "regression"
+        self.model_ = (GradientBoostingRegressor if regression else GradientBoostingClassifier)(
+            n_estimators=self.n_estimators,
+            learning_rate=self.learning_rate,
+            max_depth=self.max_depth,
+            subsample=self.subsample,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=self.seed,
+        )
+        watch = Patience(*val, self.early_stopping_rounds, regression) if val else None
+        self.model_.fit(x, y, monitor=watch)
+        self.n_iter_ = self.best_iteration_ = int(self.model_.n_estimators_)
+        if watch is not None:
+            self.best_iteration_ = watch.best_round + 1
+            self.model_.estimators_ = self.model_.estimators_[: self.best_iteration_]
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict(x)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict_proba(x)

@@ -1,0 +1,98 @@
+"""What does boosting on binned features say? scikit-learn's histogram gradient boosting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Estimator, Number
+from .preprocessing import Policy
+
+
+class HistGradientBoosting(Estimator):
+    """scikit-learn's histogram gradient boosting; categories and missing values native.
+
+    n_estimators: rounds (`max_iter` of the library). max_leaf_nodes, max_depth (0: no limit),
+    min_samples_leaf, l2_regularization, max_features: as in the library. categorical: `native`,
+    `ordinal` or `one-hot`. early_stopping_rounds: with a validation part, stop after so many
+    rounds without a better loss (the library keeps all rounds up to the stop); 0 for off.
+    """
+
+    rules = {
+        "n_estimators": ROUNDS,
+        "learning_rate": RATE,
+        "max_leaf_nodes": Number(2, 100_000, whole=True),
+        "max_depth": Number(0, 1000, whole=True),
+        "min_samples_leaf": COUNT,
+        "l2_regularization": PENALTY,
+        "max_features": SHARE,
+        "categorical": ENCODING,
+        "early_stopping_rounds": PATIENCE,
+    }
+    policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+    uses_pools = True
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int = 31,
+        max_depth: int = 0,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 0.0,
+        max_features: float = 1.0,
+        categorical: str = "native",
+        early_stopping_rounds: int = 20,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.max_features = max_features
+        self.categorical = categorical
+        self.early_stopping_rounds = early_stopping_rounds
+
+    def _policy(self) -> Policy:
+        return Policy("none", self.categorical, "native", "standard")
+
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        from sklearn.ensemble import (
+            HistGradientBoostingClassifier,
+            HistGradientBoostingRegressor,
+        )
+
+        native = self.preprocessor_.categorical_ if self.categorical == "native" else None
+        regression = self.task == "regression"
+        kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+        self.model_ = kind(
+            max_iter=self.n_estimators,
+            learning_rate=self.learning_rate,
+            max_leaf_nodes=self.max_leaf_nodes,
+            max_depth=self.max_depth or None,
+            min_samples_leaf=self.min_samples_leaf,
+            l2_regularization=self.l2_regularization,
+            max_features=self.max_features,
+            categorical_features=native,
+            early_stopping=val is not None,
+            n_iter_no_change=self.early_stopping_rounds or 10,
+            random_state=self.seed,
+        )
+        if val is None:
+            self.model_.fit(x, y)
+        else:
+            self.model_.fit(x, y, X_val=val[0], y_val=val[1])
+        self.n_iter_ = self.best_iteration_ = int(self.model_.n_iter_)
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict(x)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict_proba(x)

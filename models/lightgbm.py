@@ -1,0 +1,166 @@
+"""What does LightGBM say? Leaf-wise gradient boosting on binned features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import (
+    COUNT,
+    ENCODING,
+    PATIENCE,
+    PENALTY,
+    RATE,
+    ROUNDS,
+    SHARE,
+    Estimator,
+    Number,
+    OneOf,
+    two_columns,
+)
+from .preprocessing import Policy
+
+
+class LightGBM(Estimator):
+    """LightGBM; categories and missing values native by default.
+
+    n_estimators: rounds. learning_rate, num_leaves, max_depth (-1: no limit), min_child_samples,
+    min_child_weight, subsample, subsample_freq, colsample_bytree, min_split_gain, reg_alpha,
+    reg_lambda, boosting_type (`gbdt`, `dart`, `goss`): as in the library, whose defaults they keep
+    (subsample acts only with subsample_freq >= 1). categorical: `native`, `one-hot` or `ordinal`.
+    early_stopping_rounds: with a validation part, stop after so many rounds without a better loss
+    and predict with the best (never with dart); 0 for off.
+    """
+
+    rules = {
+        "n_estimators": ROUNDS,
+        "learning_rate": RATE,
+        "num_leaves": Number(2, 131_072, whole=True),
+        "max_depth": Number(-1, 1000, whole=True),
+        "min_child_samples": Number(0, 1_000_000, whole=True),
+        "min_child_weight": PENALTY,
+        "subsample": SHARE,
+        "subsample_freq": Number(0, 1000, whole=True),
+        "colsample_bytree": SHARE,
+        "min_split_gain": PENALTY,
+        "reg_alpha": PENALTY,
+        "reg_lambda": PENALTY,
+        "boosting_type": OneOf(("gbdt", "dart", "goss")),
+        "categorical": ENCODING,
+        "early_stopping_rounds": PATIENCE,
+    }
+    policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        min_child_samples: int = 20,
+        min_child_weight: float = 1e-3,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        colsample_bytree: float = 1.0,
+        min_split_gain: float = 0.0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 0.0,
+        boosting_type: str = "gbdt",
+        categorical: str = "native",
+        early_stopping_rounds: int = 20,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.min_child_samples = min_child_samples
+        self.min_child_weight = min_child_weight
+        self.subsample = subsample
+        self.subsample_freq = subsample_freq
+        self.colsample_bytree = colsample_bytree
+        self.min_split_gain = min_split_gain
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.boosting_type = boosting_type
+        self.categorical = categorical
+        self.early_stopping_rounds = early_stopping_rounds
+
+    def _policy(self) -> Policy:
+        return Policy("none", self.categorical, "native", "standard")
+
+    def _params(self) -> dict[str, Any]:
+        """The configuration in the library's own words; seeds as its scikit-learn door sets them."""
+        params: dict[str, Any] = {
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "max_depth": self.max_depth,
+            "min_data_in_leaf": self.min_child_samples,
+            "min_sum_hessian_in_leaf": self.min_child_weight,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": self.subsample_freq,
+            "feature_fraction": self.colsample_bytree,
+            "min_gain_to_split": self.min_split_gain,
+            "lambda_l1": self.reg_alpha,
+            "lambda_l2": self.reg_lambda,
+            "boosting": "dart" if self.boosting_type == "dart" else "gbdt",
+            "data_sample_strategy": "goss" if self.boosting_type == "goss" else "bagging",
+            "seed": self.seed,
+            "num_threads": self.threads,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        if self.task == "regression":
+            return params | {"objective": "regression", "metric": "l2"}
+        if len(self.classes_) == 2:
+            return params | {"objective": "binary", "metric": "binary_logloss"}
+        return params | {
+            "objective": "multiclass",
+            "metric": "multi_logloss",
+            "num_class": len(self.classes_),
+        }
+
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        from lightgbm import Dataset, early_stopping, train
+
+        params = self._params()
+        native = np.flatnonzero(self.preprocessor_.categorical_).tolist()
+        data = Dataset(
+            x,
+            y,
+            categorical_feature=native if self.categorical == "native" else [],
+            params=params,
+            free_raw_data=True,
+        )
+        stop = val if self.boosting_type != "dart" else None
+        callbacks, valid_sets = [], None
+        if stop is not None:
+            callbacks = [early_stopping(self.early_stopping_rounds, verbose=False)]
+            valid_sets = [Dataset(*stop, reference=data, params=params)]
+        self.model_ = train(
+            params,
+            data,
+            num_boost_round=self.n_estimators,
+            valid_sets=valid_sets,
+            callbacks=callbacks,
+        )
+        self.n_iter_ = self.best_iteration_ = int(self.model_.current_iteration())
+        if stop is not None and self.model_.best_iteration > 0:
+            self.best_iteration_ = int(self.model_.best_iteration)
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict(
+            x, num_iteration=self.best_iteration_, num_threads=self.threads
+        )
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        p = np.asarray(self._predict(x))
+        return two_columns(p) if p.ndim == 1 else p

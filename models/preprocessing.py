@@ -1,0 +1,297 @@
+"""How do the columns of a table become the numbers that a model computes with?
+
+A `Policy` says it in four words; a `Preprocessor` carries it out with statistics of the training
+rows alone. The output is one dense float64 array: numeric columns first, then missing-value
+indicators, then categorical columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+NUMERIC = ("none", "standard", "quantile")
+CATEGORICAL = ("native", "ordinal", "one-hot")
+MISSING = ("native", "impute")
+TARGET = ("none", "standard")
+
+MAX_LEVELS = 250
+"""Levels that a categorical column may keep (the most frequent ones): 250 fit in the 255 bins of
+histogram-based trees and bound the width of one-hot columns. Rarer levels count as unseen."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A preprocessing policy, in words that a report can print.
+
+    numeric: `none` leaves values as they are; `standard` subtracts the mean and divides by the
+    standard deviation (ddof 0); `quantile` maps to a standard normal, fitted on slightly noisy
+    values (Gorishniy 2021, sec. 4.4).
+    categorical: `native` gives codes 0..K-1 that a library treats as categories; `ordinal` gives
+    the same codes to be read as numbers, unseen levels as K; `one-hot` gives one 0/1 column a
+    level, all zeros for a level that training did not hold. A missing value is a level of its own
+    where training held one.
+    missing: `native` keeps NaN; `impute` puts the training mean and adds a 0/1 indicator for each
+    numeric column that has gaps in training.
+    target: `none`, or `standard` (regression only; predictions are scaled back).
+    """
+
+    numeric: str = "none"
+    categorical: str = "one-hot"
+    missing: str = "impute"
+    target: str = "none"
+
+    def __post_init__(self) -> None:
+        for field, known in (
+            ("numeric", NUMERIC),
+            ("categorical", CATEGORICAL),
+            ("missing", MISSING),
+            ("target", TARGET),
+        ):
+            if getattr(self, field) not in known:
+                raise ValueError(
+                    f"unknown {field} policy {getattr(self, field)!r}; known: {', '.join(known)}"
+                )
+
+    def describe(self) -> str:
+        """The policy as one line, e.g. for `bench models`."""
+        return (
+            f"numeric: {self.numeric}; categorical: {self.categorical}; "
+            f"missing: {self.missing}; target: {self.target}"
+        )
+
+
+def as_frame(X: object) -> pd.DataFrame:
+    """X as a DataFrame with at least one row and one column; columns of an array are named 0, 1, ..."""
+    if isinstance(X, pd.DataFrame):
+        frame = X
+    else:
+        array = np.asarray(X)
+        if array.ndim != 2:
+            raise ValueError(f"X must have 2 dimensions (rows, features), got shape {array.shape}")
+        frame = pd.DataFrame(array)
+        if array.dtype == object:
+            frame = frame.infer_objects()
+    if frame.shape[0] == 0 or frame.shape[1] == 0:
+        raise ValueError(f"X must hold at least one row and one feature, got shape {frame.shape}")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"column names must be unique, {twice!r} appears twice")
+    return frame
+
+
+def is_categorical(column: pd.Series) -> bool:
+    """Whether a column holds categories: any dtype but numbers and booleans."""
+    return not (is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype))
+
+
+def numbers(column: pd.Series) -> np.ndarray:  # (N,)
+    """A numeric column as float64, NaN where missing; a text or an infinite value is an error."""
+    try:
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"column {column.name!r} was numeric in training and holds other values now: {error}"
+        ) from None
+    if np.isinf(values).any():
+        raise ValueError(
+            f"column {column.name!r} holds an infinite value; replace it by a number or by NaN"
+        )
+    return values
+
+
+def _levels(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (N,), -1 where missing, into an array of levels; levels may include unused ones."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy(), column.cat.categories.to_numpy()
+    codes, levels = pd.factorize(column.astype(object), use_na_sentinel=True)
+    return codes, np.asarray(levels, dtype=object)
+
+
+def _ordered(levels: np.ndarray) -> np.ndarray:
+    """Positions of the levels in sorted order; levels that do not compare sort by type and text."""
+    positions = range(len(levels))
+    try:
+        return np.array(sorted(positions, key=lambda i: levels[i]), dtype=np.int64)
+    except TypeError:
+        texts = [(type(v).__name__, str(v)) for v in levels]
+        return np.array(sorted(positions, key=lambda i: texts[i]), dtype=np.int64)
+
+
+class _Categories:
+    """The levels of one categorical column, from training rows."""
+
+    def __init__(self, column: pd.Series) -> None:
+        codes, levels = _levels(column)
+        counts = np.bincount(codes[codes >= 0], minlength=len(levels))
+        order = _ordered(levels)
+        order = order[counts[order] > 0]
+        if len(order) > MAX_LEVELS:
+            kept = np.sort(np.argsort(-counts[order], kind="stable")[:MAX_LEVELS])
+            order = order[kept]
+        self.index = pd.Index(levels[order].astype(object))
+        self.has_missing = bool((codes < 0).any())
+
+    @property
+    def n(self) -> int:
+        """Number of levels, the missing one included."""
+        return len(self.index) + self.has_missing
+
+    def codes(self, column: pd.Series) -> np.ndarray:  # (N,) int64
+        """0..n-1, and -1 for a level (or a gap) that training did not hold."""
+        codes, levels = _levels(column)
+        known = self.index.get_indexer(pd.Index(levels.astype(object))).astype(np.int64)
+        missing = len(self.index) if self.has_missing else -1
+        return np.append(known, missing)[codes]
+
+
+class _Numbers:
+    """Centre, scale and filling value of one numeric column, from training rows."""
+
+    def __init__(self, values: np.ndarray, numeric: str) -> None:
+        seen = values[~np.isnan(values)]
+        self.has_gaps = 0 < len(seen) < len(values)
+        self.mean, self.scale, self.constant = mean_and_scale(seen)
+        if numeric == "none":
+            self.centre, self.scale = 0.0, 1.0
+        else:
+            self.centre = self.mean
+
+
+def mean_and_scale(values: np.ndarray) -> tuple[float, float, bool]:
+    """Mean, standard deviation (ddof 0; 1 where all values are equal) and whether they are equal.
+
+    Safe for values near the largest float; no values give (0, 1, True).
+    """
+    if len(values) == 0:
+        return 0.0, 1.0, True
+    if values.min() == values.max():
+        return float(values[0]), 1.0, True
+    largest = float(np.abs(values).max())
+    unit = largest if largest > 1e100 else 1.0
+    scaled = values / unit
+    mean, std = float(scaled.mean()) * unit, float(scaled.std()) * unit
+    return mean, (std if std > 0.0 else 1.0), False
+
+
+class Preprocessor:
+    """Carries a `Policy` out: `fit` on the training rows, `transform` on any rows.
+
+    After `fit`: `n_out_` columns come out; `categorical_` marks those that hold category codes
+    (policy `native` or `ordinal`), `cardinalities_` counts their levels.
+    """
+
+    def __init__(self, policy: Policy, *, seed: int = 0) -> None:
+        self.policy = policy
+        self.seed = seed
+
+    def fit(self, frame: pd.DataFrame) -> Preprocessor:
+        """Learns levels, means and scales; `frame` comes from `as_frame`."""
+        policy = self.policy
+        self.columns_ = list(frame.columns)
+        self.numeric_names_ = [c for c in self.columns_ if not is_categorical(frame[c])]
+        self.category_names_ = [c for c in self.columns_ if is_categorical(frame[c])]
+        values = self._raw(frame)
+        self._numbers = [_Numbers(values[:, j], policy.numeric) for j in range(values.shape[1])]
+        self._categories = [_Categories(frame[name]) for name in self.category_names_]
+        self._mean = np.array([n.mean for n in self._numbers])
+        self._centre = np.array([n.centre for n in self._numbers])
+        self._scale = np.array([n.scale for n in self._numbers])
+        gaps = [n.has_gaps and policy.missing == "impute" for n in self._numbers]
+        self._gaps = np.flatnonzero(gaps)
+        self._quantile = self._fit_quantile(values) if policy.numeric == "quantile" else None
+        width = len(self._numbers) + len(self._gaps)
+        sizes = [c.n for c in self._categories]
+        self.cardinalities_ = sizes
+        one_hot = policy.categorical == "one-hot"
+        self.n_out_ = width + (sum(sizes) if one_hot else len(sizes))
+        self.categorical_ = np.zeros(self.n_out_, dtype=bool)
+        if not one_hot:
+            self.categorical_[width:] = True
+        return self
+
+    def transform(self, frame: pd.DataFrame) -> np.ndarray:  # (N, n_out_) float64
+        """The rows as numbers; columns are found by name, an absent one is an error."""
+        if list(frame.columns) != self.columns_:
+            frame = self._align(frame)
+        out = np.zeros((len(frame), self.n_out_))
+        n_numeric = len(self._numbers)
+        if n_numeric:
+            out[:, :n_numeric] = self._transform_numbers(self._raw(frame), out[:, n_numeric:])
+        at = n_numeric + len(self._gaps)
+        rows = np.arange(len(frame))
+        for name, levels in zip(self.category_names_, self._categories, strict=True):
+            codes = levels.codes(frame[name])
+            if self.policy.categorical == "one-hot":
+                known = codes >= 0
+                out[rows[known], at + codes[known]] = 1.0
+                at += levels.n
+                continue
+            if self.policy.categorical == "ordinal":
+                codes = np.where(codes < 0, levels.n, codes)
+            out[:, at] = codes
+            if self.policy.categorical == "native" and self.policy.missing == "native":
+                out[codes < 0, at] = np.nan
+            at += 1
+        return out
+
+    def fit_transform(self, frame: pd.DataFrame) -> np.ndarray:
+        """`fit` and `transform` of the same rows."""
+        return self.fit(frame).transform(frame)
+
+    def _raw(self, frame: pd.DataFrame) -> np.ndarray:  # (N, number of numeric columns)
+        out = np.empty((len(frame), len(self.numeric_names_)))
+        for j, name in enumerate(self.numeric_names_):
+            out[:, j] = numbers(frame[name])
+        return out
+
+    def _align(self, frame: pd.DataFrame) -> pd.DataFrame:
+        absent = [name for name in self.columns_ if name not in frame.columns]
+        if absent or frame.shape[1] != len(self.columns_):
+            extra = [name for name in frame.columns if name not in set(self.columns_)]
+            raise ValueError(
+                f"X must have the {len(self.columns_)} columns of training; "
+                f"missing: {absent[:5]}, unknown: {extra[:5]}"
+            )
+        return frame[self.columns_]
+
+    def _transform_numbers(self, values: np.ndarray, gaps_out: np.ndarray) -> np.ndarray:
+        if self.policy.missing == "impute":
+            gaps = np.isnan(values)
+            gaps_out[:, : len(self._gaps)] = gaps[:, self._gaps]
+            values = np.where(gaps, self._mean, values)
+        if self._quantile is not None:
+            out = np.asarray(self._quantile.transform(values))
+            out[:, [n.constant for n in self._numbers]] = 0.0
+            return out
+        if self.policy.numeric == "standard":
+            return values / self._scale - self._centre / self._scale
+        return values
+
+    def _fit_quantile(self, values: np.ndarray):  # type: ignore[no-untyped-def]
+        """A quantile map to N(0, 1), fitted on noisy values (Gorishniy 2021, sec. 4.4 and its code).
+
+        DIFF(Gorishniy 2021): a constant column becomes 0, not a draw that depends on the seed.
+        """
+        from sklearn.preprocessing import QuantileTransformer
+
+        if values.shape[1] == 0:
+            return None
+        noise = np.random.default_rng(self.seed).standard_normal(values.shape)
+        std = np.array([0.0 if n.constant else n.scale for n in self._spread(values)])
+        noisy = np.where(np.isnan(values), self._mean, values)
+        noisy = noisy + noise * (1e-3 / np.maximum(std, 1e-3))
+        count = max(min(len(values) // 30, 1000), 10)
+        return QuantileTransformer(
+            n_quantiles=min(count, len(values)),
+            output_distribution="normal",
+            subsample=None,
+            random_state=self.seed,
+        ).fit(noisy)
+
+    @staticmethod
+    def _spread(values: np.ndarray) -> list[_Numbers]:
+        return [_Numbers(values[:, j], "standard") for j in range(values.shape[1])]

@@ -1,0 +1,120 @@
+"""What does XGBoost say? Regularised gradient boosting on binned features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Estimator, Number, two_columns
+from .preprocessing import Policy
+
+
+class XGBoost(Estimator):
+    """XGBoost (tree booster, `hist`); categories one-hot by default, missing values native.
+
+    n_estimators: rounds. learning_rate, max_depth, min_child_weight, subsample, colsample_bytree,
+    colsample_bylevel, gamma, reg_alpha, reg_lambda: as in the library. categorical: `one-hot`,
+    `native` or `ordinal`. early_stopping_rounds: with a validation part, stop after so many rounds
+    without a better loss and predict with the best; 0 for off.
+    """
+
+    rules = {
+        "n_estimators": ROUNDS,
+        "learning_rate": RATE,
+        "max_depth": Number(1, 100, whole=True),
+        "min_child_weight": PENALTY,
+        "subsample": SHARE,
+        "colsample_bytree": SHARE,
+        "colsample_bylevel": SHARE,
+        "gamma": PENALTY,
+        "reg_alpha": PENALTY,
+        "reg_lambda": PENALTY,
+        "categorical": ENCODING,
+        "early_stopping_rounds": PATIENCE,
+    }
+    policy = Policy(numeric="none", categorical="one-hot", missing="native", target="standard")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        n_estimators: int = 200,
+        learning_rate: float = 0.3,
+        max_depth: int = 6,
+        min_child_weight: float = 1.0,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        gamma: float = 0.0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 1.0,
+        categorical: str = "one-hot",
+        early_stopping_rounds: int = 20,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_child_weight = min_child_weight
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bylevel = colsample_bylevel
+        self.gamma = gamma
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.categorical = categorical
+        self.early_stopping_rounds = early_stopping_rounds
+
+    def _policy(self) -> Policy:
+        return Policy("none", self.categorical, "native", "standard")
+
+    def _matrix(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
+        from xgboost import DMatrix
+
+        native = self.categorical == "native" and bool(self.preprocessor_.categorical_.any())
+        kinds = ["c" if c else "q" for c in self.preprocessor_.categorical_] if native else None
+        return DMatrix(
+            x, label=y, feature_types=kinds, enable_categorical=native, nthread=self.threads
+        )
+
+    def _objective(self) -> dict[str, Any]:
+        if self.task == "regression":
+            return {"objective": "reg:squarederror"}
+        if len(self.classes_) == 2:
+            return {"objective": "binary:logistic"}
+        return {
+            "objective": "multi:softprob",
+            "num_class": len(self.classes_),
+            "eval_metric": "mlogloss",
+        }
+
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
+    ) -> None:
+        from xgboost import train
+
+        names = ("learning_rate", "max_depth", "min_child_weight", "subsample", "gamma")
+        names += ("colsample_bytree", "colsample_bylevel", "reg_alpha", "reg_lambda")
+        params = {name: getattr(self, name) for name in names}
+        params |= {"seed": self.seed, "nthread": self.threads, "verbosity": 0, **self._objective()}
+        self.model_ = train(
+            params,
+            self._matrix(x, y),
+            num_boost_round=self.n_estimators,
+            evals=[(self._matrix(*val), "val")] if val else None,
+            early_stopping_rounds=self.early_stopping_rounds if val else None,
+            verbose_eval=False,
+        )
+        self.n_iter_ = self.best_iteration_ = int(self.model_.num_boosted_rounds())
+        if val:
+            self.best_iteration_ = int(self.model_.best_iteration) + 1
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self.model_.predict(self._matrix(x), iteration_range=(0, self.best_iteration_))
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        p = np.asarray(self._predict(x), dtype=np.float64)
+        return two_columns(p) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)

@@ -1,0 +1,141 @@
+"""How does a name from outside become harmless text in LaTeX, Markdown and CSV?
+
+Names of datasets and models, error messages and suite notes come from files that others wrote. Each
+output has one function that every such text passes; nothing is trusted because of where it stood.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+
+LABEL_LIMIT = 32  # characters of a name that a table shows
+
+# Format and control characters (bidirectional marks, zero-width signs, NUL) would act unseen.
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    '"': r"{\char34}",  # babel gives the plain sign a meaning in some languages
+    "[": "{[}",  # after a line break, a bracket or star would be read as its argument
+    "]": "{]}",
+    "*": "{*}",
+    "\u00a0": "~",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "−": r"$-$",
+    "·": r"$\cdot$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≈": r"$\approx$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "χ": r"$\chi$",
+    "α": r"$\alpha$",
+    "²": r"$^2$",
+    "√": r"$\surd$",
+    "\N{WORD JOINER}": "{}",  # keeps two hyphens from joining to a dash
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "’": "'",
+    "†": r"\dag{}",
+    "‡": r"\ddag{}",
+    "§": r"\S{}",
+    "¶": r"\P{}",
+    "ß": r"\ss{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+}
+_ACCENTS = {
+    "\u0300": "`",
+    "\u0301": "'",
+    "\u0302": "^",
+    "\u0303": "~",
+    "\u0304": "=",
+    "\u0307": ".",
+    "\u0308": '"',
+    "\u030a": "r",
+    "\u030c": "v",
+    "\u0327": "c",
+}
+
+_MARKDOWN = {
+    **{c: "\\" + c for c in "\\`*_[]#$~|"},
+    "<": "&lt;",
+    ">": "&gt;",
+    "&": "&amp;",
+    "@": "&#64;",
+}
+
+_FORMULA_STARTS = "=+-@\t\r\n＝＋－＠"
+
+
+def visible(text: str) -> str:
+    """The text in composed form, with every character that acts unseen written as [U+XXXX]."""
+    composed = unicodedata.normalize("NFC", str(text))
+    return "".join(
+        f"[U+{ord(c):04X}]" if unicodedata.category(c) in _INVISIBLE else c for c in composed
+    )
+
+
+def one_line(text: str) -> str:
+    """The text on one line: runs of white space become one space."""
+    return visible(" ".join(str(text).split()))
+
+
+def label(name: str, limit: int = LABEL_LIMIT) -> str:
+    """A name as tables show it: visible, and cut to `limit` characters with a hash of the whole."""
+    shown = visible(name)
+    if len(shown) <= limit:
+        return shown
+    digest = hashlib.sha256(str(name).encode("utf-8", "surrogatepass")).hexdigest()[:4]
+    return f"{shown[: limit - 6]}…#{digest}"
+
+
+def latex(text: str) -> str:
+    """Text that LaTeX prints as it stands; signs that the plain fonts lack become [U+XXXX].
+
+    >>> latex(r"a_b & \\input{x}")
+    'a\\\\_b \\\\& \\\\textbackslash{}input\\\\{x\\\\}'
+    """
+    shown = visible(text).replace("--", "-\N{WORD JOINER}-").replace("--", "-\N{WORD JOINER}-")
+    return "".join(_latex_character(c) for c in shown)
+
+
+def _latex_character(c: str) -> str:
+    if c in _LATEX:
+        return _LATEX[c]
+    if " " <= c <= "~":
+        return c
+    parts = unicodedata.normalize("NFD", c)
+    if len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS:
+        return f"\\{_ACCENTS[parts[1]]}{{{parts[0]}}}"
+    return f"{{[}}U+{ord(c):04X}{{]}}"
+
+
+def markdown(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line, without links or HTML."""
+    shown = "".join(_MARKDOWN.get(c, c) for c in visible(text))
+    return shown.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
+
+
+def csv_text(text: str) -> str:
+    """Text that a spreadsheet does not take for a formula: a leading ' where one could start."""
+    shown = visible(text)
+    return "'" + shown if shown.lstrip()[:1] and shown.lstrip()[0] in _FORMULA_STARTS else shown

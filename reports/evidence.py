@@ -1,0 +1,316 @@
+"""What does a report read? The tidy frames of a sweep, what they mean, and who checks them.
+
+`benchmark` turns a ledger into an Evidence; results of another tool can enter by the same door.
+Everything that a report says is computed from these two frames and the facts in `meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .metrics import METRICS, TASKS, metric, metrics_of
+
+STAGES = ("tune", "eval")
+STATUSES = ("done", "failed", "unsupported")
+
+# Columns of `trials` besides the metric columns val_<metric> and test_<metric>.
+TRIAL_COLUMNS: dict[str, str] = {
+    "dataset": "id of the dataset",
+    "task": "binary, multiclass or regression",
+    "fold": "number of the fold, from 0",
+    "model": "id of the model",
+    "index": "position in the study (stage tune) or number of the evaluation run (stage eval)",
+    "stage": "tune: a tuning trial; eval: the chosen configuration run again under a seed",
+    "seed": "seed of the trial",
+    "status": "done, failed or unsupported",
+    "cause": "why it failed, one word of a closed set; empty when done",
+    "message": "first line of the error; empty when done",
+    "config": "the hyperparameters as JSON",
+    "selected": "True for the one tuning trial of the study that validation chose",
+    "fit_s": "wall seconds of the fit",
+    "predict_s": "wall seconds of the predictions",
+    "cpu_s": "CPU seconds of the trial",
+    "peak_ram_mb": "largest resident memory in MiB",
+    "id": "content address of the trial; several rows may share one, which ran once",
+    "origin": "the run that the result was copied from; empty when this run computed it",
+}
+_REQUIRED_TRIALS = ("dataset", "task", "fold", "model", "index", "stage", "seed", "status")
+_TEXT_DEFAULTS = ("cause", "message", "config", "id", "origin")
+_COST_COLUMNS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+
+PLANNED_COLUMNS: dict[str, str] = {
+    "dataset": "id of the dataset",
+    "task": "its task",
+    "fold": "number of the fold",
+    "model": "id of the model",
+    "n_trials": "rows of `trials` that the plan holds for this study, all stages",
+    "reason": "empty, or why the study is a planned absence (unsupported, left out)",
+}
+
+META_KEYS: dict[str, str] = {
+    "suite": "name of the suite (str)",
+    "suite_hash": "hash of what the suite says (str)",
+    "budget": "name of the budget, with its numbers if wanted (str)",
+    "seed": "seed of the sweep (int)",
+    "sampler": "name of the sampler (str)",
+    "metric": "headline metric of each task: {task: name}",
+    "protocol": "how rows became folds: {dataset: text}",
+    "overlapping": "datasets whose stored test parts overlap, so that their spread is no standard "
+    "error; default: those whose protocol text starts with 'official'",
+    "subset": "the independent, learnable datasets that the tests are repeated on: [name]",
+    "subset_note": "one sentence that says why the others are not in it (str)",
+    "left_out": "datasets of the suite that could not be had: {dataset: reason}",
+    "notes": "sentences that head the report and stand under the score table: [str]",
+    "last_record_utc": "time of the last record (str)",
+    "versions": "library versions: {name: version}",
+    "environment": "hardware and operating system: {name: text}",
+    "code": "commit or source hash of the package (str)",
+    "lock": "hash of the lock file (str)",
+}
+
+
+class EvidenceError(ValueError):
+    """Results that no report can be written from; the message names the law and the row."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The results of one or several runs, as a report reads them.
+
+    `trials` has one row a trial (TRIAL_COLUMNS and, for any metric of `metrics.METRICS`, the
+    columns val_<metric> and test_<metric>; NaN or None where a metric is undefined or the trial has
+    no result). `planned` has one row a study (PLANNED_COLUMNS): a (dataset, fold, model) of the
+    plan, run or not. `meta` holds the facts of META_KEYS, each of them optional except `metric`.
+
+    The score of a study is the mean over its `eval` trials if the plan has any, all of them done;
+    otherwise the test score of the one tuning trial marked `selected`.
+
+    Evidence.of(...) builds one from looser frames: it fills what may be left out, sorts the rows,
+    and validates.
+    """
+
+    trials: pd.DataFrame
+    planned: pd.DataFrame
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        trials: pd.DataFrame,
+        planned: pd.DataFrame | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Evidence:
+        """Evidence with optional columns filled, rows in canonical order, and every law checked.
+
+        Without `planned`, the plan is every model on every (dataset, fold) that the trials name,
+        with as many trials as were recorded. Raises EvidenceError.
+        """
+        trials = _canonical_trials(trials)
+        planned = _plan_of(trials) if planned is None else _canonical_plan(planned)
+        evidence = cls(trials, planned, dict(meta or {}))
+        evidence.validate()
+        return evidence
+
+    def validate(self) -> None:
+        """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions."""
+        _need_columns(self.trials, TRIAL_COLUMNS, "trials")
+        _need_columns(self.planned, PLANNED_COLUMNS, "planned")
+        _need_words(self.trials, "stage", STAGES)
+        _need_words(self.trials, "status", STATUSES)
+        _need_words(self.trials, "task", TASKS)
+        _need_words(self.planned, "task", TASKS)
+        self._refuse_duplicates()
+        self._refuse_two_tasks()
+        self._refuse_unplanned()
+        self._check_meta()
+
+    def _refuse_duplicates(self) -> None:
+        study = ["dataset", "fold", "model"]
+        trials = self.trials
+        tune = trials[trials["stage"] == "tune"]
+        selected = tune[tune["selected"].astype(bool)]
+        evals = trials[trials["stage"] == "eval"]
+        _refuse_duplicate(self.planned, study, "planned studies")
+        _refuse_duplicate(tune, [*study, "index"], "tuning trials")
+        _refuse_duplicate(selected, study, "selected trials")
+        _refuse_duplicate(evals, [*study, "seed"], "evaluation trials")
+        if (selected["status"] != "done").any():
+            row = selected[selected["status"] != "done"].iloc[0]
+            raise EvidenceError(f"a selected trial must be done, not {row['status']}: {_name(row)}")
+
+    def _refuse_two_tasks(self) -> None:
+        both = pd.concat([self.trials[["dataset", "task"]], self.planned[["dataset", "task"]]])
+        tasks = both.drop_duplicates().groupby("dataset", sort=True)["task"].nunique()
+        if (tasks > 1).any():
+            raise EvidenceError(f"a dataset has one task; {tasks[tasks > 1].index[0]!r} has two")
+
+    def _refuse_unplanned(self) -> None:
+        keys = ["dataset", "fold", "model"]
+        planned = set(self.planned[keys].itertuples(index=False, name=None))
+        for key in sorted(set(self.trials[keys].itertuples(index=False, name=None)) - planned):
+            raise EvidenceError(
+                f"every trial belongs to a planned study; there is none for dataset {key[0]!r}, "
+                f"fold {key[1]}, model {key[2]!r}"
+            )
+
+    def _check_meta(self) -> None:
+        unknown = sorted(set(self.meta) - set(META_KEYS))
+        if unknown:
+            raise EvidenceError(
+                f"unknown key {unknown[0]!r} in meta; known: {', '.join(META_KEYS)}"
+            )
+        for task in self.tasks:
+            name = self.headline(task)
+            known = metrics_of(task)
+            if name not in known:
+                raise EvidenceError(f"{name!r} is no metric of {task}; known: {', '.join(known)}")
+            if f"test_{name}" not in self.trials:
+                raise EvidenceError(f"trials lack the column 'test_{name}', the metric of {task}")
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks that the plan holds, in the order binary, multiclass, regression."""
+        present = set(self.planned["task"])
+        return [task for task in TASKS if task in present]
+
+    @property
+    def models(self) -> list[str]:
+        """Every planned model, sorted by name."""
+        return sorted(set(self.planned["model"]))
+
+    def datasets(self, task: str | None = None) -> list[str]:
+        """Every planned dataset (of the task), sorted by name."""
+        rows = self.planned if task is None else self.planned[self.planned["task"] == task]
+        return sorted(set(rows["dataset"]))
+
+    def headline(self, task: str) -> str:
+        """Name of the metric that the task's tables show; EvidenceError where meta has none."""
+        try:
+            return metric(str(self.meta["metric"][task])).name
+        except (KeyError, TypeError):
+            raise EvidenceError(
+                f"meta['metric'] must name a metric for the task {task!r}"
+            ) from None
+
+    def test_metrics(self, task: str) -> list[str]:
+        """Metrics of the task that the trials carry test scores of, the headline first."""
+        head = self.headline(task)
+        carried = [m for m in metrics_of(task) if f"test_{m}" in self.trials and m != head]
+        return [head, *carried]
+
+    @property
+    def overlapping(self) -> set[str]:
+        """Datasets whose spread over folds must not be called a standard error."""
+        named = self.meta.get("overlapping")
+        if named is not None:
+            return set(named)
+        protocol = self.meta.get("protocol") or {}
+        return {d for d, text in protocol.items() if str(text).lower().startswith("official")}
+
+    @property
+    def subset(self) -> list[str]:
+        """The independent, learnable datasets, sorted; all datasets where meta names none."""
+        named = self.meta.get("subset")
+        return self.datasets() if named is None else sorted(set(named) & set(self.datasets()))
+
+
+def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
+    """Optional columns filled, types fixed, rows in one order whatever the input's."""
+    _need_columns(trials, dict.fromkeys(_REQUIRED_TRIALS, ""), "trials")
+    frame = trials.copy()
+    for name in _TEXT_DEFAULTS:
+        frame[name] = "" if name not in frame else _texts(frame[name])
+    for name in _COST_COLUMNS:
+        frame[name] = np.nan if name not in frame else frame[name]
+    frame["selected"] = False if "selected" not in frame else _flags(frame["selected"])
+    for name in ("dataset", "task", "model", "stage", "status"):
+        frame[name] = frame[name].map(str).astype(object)
+    for name in ("fold", "index"):
+        frame[name] = _integers(frame, name)
+    try:
+        frame["seed"] = frame["seed"].map(int)  # may need more than 64 bits
+    except (TypeError, ValueError):
+        raise EvidenceError("column 'seed' must hold whole numbers") from None
+    scores = [f"{part}_{m}" for part in ("val", "test") for m in METRICS]
+    for name in [*_COST_COLUMNS, *(c for c in scores if c in frame)]:
+        frame[name] = pd.to_numeric(frame[name]).astype(float)
+        if np.isinf(frame[name]).any():
+            row = frame[np.isinf(frame[name])].iloc[0]
+            raise EvidenceError(f"{name} must be a number or missing, not infinite: {_name(row)}")
+    order = ["dataset", "fold", "model", "stage", "index", "seed", "id"]
+    return frame.sort_values(order, kind="stable").reset_index(drop=True)
+
+
+def _canonical_plan(planned: pd.DataFrame) -> pd.DataFrame:
+    _need_columns(planned, dict.fromkeys(("dataset", "task", "fold", "model"), ""), "planned")
+    frame = planned.copy()
+    frame["reason"] = "" if "reason" not in frame else _texts(frame["reason"])
+    frame["n_trials"] = 0 if "n_trials" not in frame else _integers(frame, "n_trials")
+    for name in ("dataset", "task", "model"):
+        frame[name] = frame[name].map(str).astype(object)
+    frame["fold"] = _integers(frame, "fold")
+    return frame.sort_values(["dataset", "fold", "model"], kind="stable").reset_index(drop=True)
+
+
+def _plan_of(trials: pd.DataFrame) -> pd.DataFrame:
+    """Every model on every (dataset, task, fold) that the trials name."""
+    folds = trials[["dataset", "task", "fold"]].drop_duplicates()
+    plan = folds.merge(trials[["model"]].drop_duplicates(), how="cross")
+    keys = ["dataset", "fold", "model"]
+    counts = trials.groupby(keys, sort=True).size().rename("n_trials").reset_index()
+    plan = plan.merge(counts, on=keys, how="left")
+    plan["n_trials"] = plan["n_trials"].fillna(0).astype(int)
+    return _canonical_plan(plan)
+
+
+def _texts(column: pd.Series) -> pd.Series:
+    return column.map(lambda v: "" if v is None or v is pd.NA or v != v else str(v)).astype(object)
+
+
+def _flags(column: pd.Series) -> pd.Series:
+    return column.map(lambda v: bool(v) if v is not None and v is not pd.NA and v == v else False)
+
+
+def _integers(frame: pd.DataFrame, name: str) -> pd.Series:
+    numbers = pd.to_numeric(frame[name], errors="coerce")
+    bad = numbers.isna() | (numbers % 1 != 0)
+    if bad.any():
+        value = frame[name][bad].iloc[0]
+        raise EvidenceError(f"column {name!r} must hold whole numbers; it holds {value!r}")
+    return numbers.astype("int64")
+
+
+def _need_columns(frame: pd.DataFrame, wanted: Mapping[str, str], what: str) -> None:
+    missing = [name for name in wanted if name not in frame]
+    if missing:
+        raise EvidenceError(
+            f"{what} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
+            f"it has: {', '.join(map(str, frame.columns))}"
+        )
+
+
+def _need_words(frame: pd.DataFrame, column: str, words: tuple[str, ...]) -> None:
+    wrong = sorted(set(frame[column].map(str)) - set(words))
+    if wrong:
+        raise EvidenceError(f"{column} must be one of {', '.join(words)}; got {wrong[0]!r}")
+
+
+def _refuse_duplicate(frame: pd.DataFrame, keys: list[str], what: str) -> None:
+    twice = frame.duplicated(keys, keep=False)
+    if twice.any():
+        row = frame[twice].iloc[0]
+        n = int((frame[keys] == row[keys]).all(axis=1).sum())
+        key = ", ".join(f"{k} {row[k]!r}" for k in keys)
+        raise EvidenceError(f"{n} {what} have the same {key}; a report counts each once")
+
+
+def _name(row: pd.Series) -> str:
+    return (
+        f"dataset {row['dataset']!r}, fold {row['fold']}, model {row['model']!r}, "
+        f"{row['stage']} index {row['index']}"
+    )

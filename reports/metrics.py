@@ -1,0 +1,217 @@
+"""How good is a prediction? The metrics by name, each with its direction and its tasks.
+
+Names and meanings are scikit-learn's, which the tests use as oracle. The code is numpy alone and
+works on integer class codes, because a sweep scores every trial on validation and on test rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+
+BINARY, MULTICLASS, REGRESSION = "binary", "multiclass", "regression"
+TASKS = (BINARY, MULTICLASS, REGRESSION)
+CLASSIFICATION = (BINARY, MULTICLASS)
+
+# Class probabilities may miss a sum of one by rounding (float32 softmax), never by more than this.
+SUM_TOLERANCE = 1e-3
+
+
+class NonFinitePrediction(ValueError):
+    """A prediction that holds NaN or infinity: a failed trial (cause `nonfinite`), not a score."""
+
+
+def accuracy(y: np.ndarray, proba: np.ndarray) -> float:  # (n,), (n, C) -> fraction of rows
+    """Share of rows whose most probable class is right; the lower code wins equal probabilities."""
+    return float(np.mean(proba.argmax(axis=1) == y))
+
+
+def balanced_accuracy(y: np.ndarray, proba: np.ndarray) -> float:  # (n,), (n, C)
+    """Mean recall over the classes that occur in `y` (as scikit-learn; Brodersen et al. 2010)."""
+    counts = np.bincount(y, minlength=proba.shape[1])
+    hits = np.bincount(y[proba.argmax(axis=1) == y], minlength=proba.shape[1])
+    present = counts > 0
+    return float(np.mean(hits[present] / counts[present]))
+
+
+def roc_auc(y: np.ndarray, proba: np.ndarray) -> float | None:  # (n,), (n, C)
+    """Area under the ROC curve; for C > 2 the plain mean over one-vs-rest areas.
+
+    Equal scores count one half (the Mann-Whitney statistic). None where a class has no row, or all.
+    """
+    n_classes = proba.shape[1]
+    counts = np.bincount(y, minlength=n_classes)
+    if n_classes < 2 or (counts == 0).any():
+        return None
+    if n_classes == 2:
+        return _area(y == 1, proba[:, 1])
+    return float(np.mean([_area(y == c, proba[:, c]) for c in range(n_classes)]))
+
+
+def _area(positive: np.ndarray, score: np.ndarray) -> float:  # (n,) bool, (n,)
+    """P(score of a positive > score of a negative) + half of P(equal)."""
+    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
+    average_rank = np.cumsum(counts) - (counts - 1) / 2.0  # of each distinct score, from 1
+    n_positive = int(positive.sum())
+    rank_sum = float(average_rank[inverse[positive]].sum())
+    n_pairs = n_positive * (len(score) - n_positive)
+    return (rank_sum - n_positive * (n_positive + 1) / 2.0) / n_pairs
+
+
+def log_loss(y: np.ndarray, proba: np.ndarray) -> float:  # (n,), (n, C) -> nats a row
+    """Mean negative log likelihood; probabilities keep float64's epsilon away from 0 and 1."""
+    eps = float(np.finfo(np.float64).eps)
+    return float(-np.mean(np.log(np.clip(proba[np.arange(len(y)), y], eps, 1.0 - eps))))
+
+
+def mse(y: np.ndarray, value: np.ndarray) -> float:  # (n,), (n,) -> squared target units
+    """Mean squared error."""
+    return float(np.mean(np.square(y - value)))
+
+
+def rmse(y: np.ndarray, value: np.ndarray) -> float:  # (n,), (n,) -> target units
+    """Root of the mean squared error."""
+    return float(np.sqrt(np.mean(np.square(y - value))))
+
+
+def mae(y: np.ndarray, value: np.ndarray) -> float:  # (n,), (n,) -> target units
+    """Mean absolute error."""
+    return float(np.mean(np.abs(y - value)))
+
+
+def r2(y: np.ndarray, value: np.ndarray) -> float | None:  # (n,), (n,)
+    """1 - residual / total sum of squares; None for fewer than two rows or a constant target.
+
+    DIFF(scikit-learn, r2_score): a constant target gives None instead of 0 or 1.
+    """
+    if len(y) < 2 or np.ptp(y) == 0.0:
+        return None
+    total = float(np.sum(np.square(y - y.mean())))
+    return 1.0 - float(np.sum(np.square(y - value))) / total if total > 0.0 else None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: `fn(y_true, prediction)` is a number, or None where it has no meaning."""
+
+    name: str
+    direction: str  # 'max': larger is better, 'min': smaller is better
+    tasks: tuple[str, ...]
+    fn: Callable[[np.ndarray, np.ndarray], float | None]
+    label: str  # as a table's heading writes it
+    bounded: bool = False  # at most 1, so that 1 - value is an error
+
+    def loss(self, value: float) -> float:
+        """The value turned so that lower is better."""
+        return -value if self.direction == "max" else value
+
+    def error(self, value: float) -> float:
+        """The value as an error: 0 is perfect, lower is better."""
+        return 1.0 - value if self.bounded else value
+
+
+METRICS: dict[str, Metric] = {
+    m.name: m
+    for m in (
+        Metric("accuracy", "max", CLASSIFICATION, accuracy, "accuracy", bounded=True),
+        Metric(
+            "balanced_accuracy", "max", CLASSIFICATION, balanced_accuracy, "balanced accuracy", True
+        ),
+        Metric("roc_auc", "max", CLASSIFICATION, roc_auc, "ROC AUC", bounded=True),
+        Metric("log_loss", "min", CLASSIFICATION, log_loss, "log loss"),
+        Metric("rmse", "min", (REGRESSION,), rmse, "RMSE"),
+        Metric("mse", "min", (REGRESSION,), mse, "MSE"),
+        Metric("mae", "min", (REGRESSION,), mae, "MAE"),
+        Metric("r2", "max", (REGRESSION,), r2, "R2", bounded=True),
+    )
+}
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name; ValueError with a suggestion for an unknown one."""
+    if name in METRICS:
+        return METRICS[name]
+    close = get_close_matches(name, METRICS, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise ValueError(f"unknown metric {name!r}{hint}; known: {', '.join(METRICS)}")
+
+
+def metrics_of(task: str) -> list[str]:
+    """Names of the metrics that the task has, in the order of METRICS; ValueError if unknown."""
+    if task not in TASKS:
+        raise ValueError(f"unknown task {task!r}; known: {', '.join(TASKS)}")
+    return [m.name for m in METRICS.values() if task in m.tasks]
+
+
+def score_all(
+    task: str, y_true: np.ndarray, prediction: np.ndarray, n_classes: int = 0
+) -> dict[str, float | None]:
+    """Every metric of the task, by name; None where a metric has no meaning on these rows.
+
+    `y_true` holds class codes 0..n_classes-1, `prediction` is (n, n_classes) probabilities; for
+    regression it is (n,) values (an (n, 1) column is taken too) and `n_classes` is unused.
+    Never NaN or infinity: a metric that overflows is None. Raises NonFinitePrediction for NaN or
+    infinity in the prediction, ValueError for wrong shapes, codes or probabilities.
+
+    >>> score_all("regression", np.array([1.0, 2.0]), np.array([1.0, 4.0]))["mse"]
+    2.0
+    """
+    names = metrics_of(task)
+    prediction = np.asarray(prediction, dtype=np.float64)
+    if task == REGRESSION:
+        y, prediction = _checked_values(np.asarray(y_true), prediction)
+    else:
+        y, prediction = _checked_probabilities(task, np.asarray(y_true), prediction, n_classes)
+    scores: dict[str, float | None] = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name in names:
+            value = METRICS[name].fn(y, prediction)
+            scores[name] = value if value is not None and np.isfinite(value) else None
+    return scores
+
+
+def _checked_values(y: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    y = y.astype(np.float64)
+    if value.ndim == 2 and value.shape[1] == 1:
+        value = value[:, 0]
+    if value.shape != y.shape or y.ndim != 1 or not len(y):
+        raise ValueError(f"regression needs as many values as targets: {value.shape} for {y.shape}")
+    if not np.isfinite(y).all():
+        raise ValueError("the target must be finite; it holds NaN or infinity")
+    _refuse_nonfinite(value)
+    return y, value
+
+
+def _checked_probabilities(
+    task: str, y: np.ndarray, proba: np.ndarray, n_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    if n_classes < 2 or (task == BINARY and n_classes != 2):
+        raise ValueError(f"a {task} task cannot have n_classes={n_classes}")
+    if y.ndim != 1 or not len(y) or proba.shape != (len(y), n_classes):
+        raise ValueError(
+            f"{task} needs probabilities of shape ({len(y)}, {n_classes}) with a column for every "
+            f"class, also those absent from training; got {proba.shape}"
+        )
+    codes = y.astype(np.int64)
+    if (codes != y).any() or codes.min() < 0 or codes.max() >= n_classes:
+        raise ValueError(f"class codes must be integers in 0..{n_classes - 1}")
+    _refuse_nonfinite(proba)
+    off = float(np.abs(proba.sum(axis=1) - 1.0).max())
+    if proba.min() < -SUM_TOLERANCE or off > SUM_TOLERANCE:
+        raise ValueError(
+            f"class probabilities must be non-negative and sum to 1 in each row; the lowest is "
+            f"{proba.min():g} and a sum misses 1 by {off:g}"
+        )
+    return codes, proba
+
+
+def _refuse_nonfinite(prediction: np.ndarray) -> None:
+    bad = ~np.isfinite(prediction)
+    if bad.any():
+        rows = int(bad.reshape(len(prediction), -1).any(axis=1).sum())
+        raise NonFinitePrediction(
+            f"the prediction holds NaN or infinity in {rows} of {len(prediction)} rows"
+        )

@@ -1,0 +1,357 @@
+"""What is a table, and how does it become LaTeX, Markdown or CSV?
+
+A Table holds plain text; the writers escape it (`escape`), so no caller can forget to. LaTeX needs
+booktabs alone and a text width of an article: the writer takes the largest of three font sizes in
+which the table fits, and otherwise sets its columns in blocks, one below the other.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from . import escape
+
+TEXT_WIDTH_PT = 345.0  # of article at 10pt, the narrowest common single column
+FLOAT_LINES = 56  # table lines in script size that one page holds beside caption and notes
+HEADER_CHARACTERS = 10  # a longer heading is broken at its hyphens
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry: text, an uncertainty in small figures, a footnote sign; may span columns."""
+
+    text: str = ""
+    sub: str = ""
+    bold: bool = False
+    mark: str = ""
+    span: int = 1
+
+
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows between two rules, under an optional title of their own."""
+
+    rows: tuple[Row, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table with notes. The first `n_labels` columns are text and open every block."""
+
+    name: str  # of the LaTeX label and nothing else: letters, digits, hyphens
+    title: str
+    header: tuple[str, ...]
+    panels: tuple[Panel, ...]
+    notes: tuple[str, ...] = ()
+    n_labels: int = 1
+    outputs: tuple[str, ...] = ("tex", "md")
+
+    def __post_init__(self) -> None:
+        for panel in self.panels:
+            for row in panel.rows:
+                width = sum(cell.span for cell in row)
+                if width != len(self.header):
+                    raise ValueError(
+                        f"table {self.name!r}: a row has {width} columns, not {len(self.header)}"
+                    )
+
+
+@dataclass(frozen=True)
+class Section:
+    """One report file in its three forms: tables for .tex and .md, a tidy frame for .csv."""
+
+    name: str
+    title: str
+    tables: tuple[Table, ...]
+    frame: pd.DataFrame
+    remarks: tuple[str, ...] = field(default=())  # paragraphs above the tables in Markdown
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def fixed(value: float, decimals: int) -> str:
+    """The number with so many decimals; in powers of ten where that would be long or empty."""
+    if value != 0.0 and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.2e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+    text = f"{value:.{decimals}f}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+def decimals_for(values: Sequence[float], digits: int = 3) -> int:
+    """Decimals that give the smallest of the values that many significant digits, 0 to 6."""
+    sizes = [abs(v) for v in values if v and math.isfinite(v)]
+    if not sizes:
+        return 2
+    return min(6, max(0, digits - 1 - math.floor(math.log10(min(sizes)))))
+
+
+def p_text(p: float) -> str:
+    """A p-value: three digits after the point, four below .001, '< .0001' at the end."""
+    if p < 0.0001:
+        return "<.0001"
+    text = f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
+    return text[1:] if text.startswith("0") else text
+
+
+# --- LaTeX ----------------------------------------------------------------------------------------
+
+_SIZES = (("small", 9.0, 4.0), ("footnotesize", 8.0, 3.0), ("scriptsize", 7.0, 2.0))
+
+
+def to_latex(tables: Sequence[Table]) -> str:
+    """Floats with booktabs rules, ready for \\input; needs \\usepackage{booktabs} and no more."""
+    parts = ["% Made by tabsweep. Needs \\usepackage{booktabs} in the preamble.\n"]
+    for table in tables:
+        if "tex" in table.outputs:
+            parts.extend(_float(table))
+    return "\n".join(parts)
+
+
+def _float(table: Table) -> list[str]:
+    for size, points, gap in _SIZES:
+        blocks = _blocks(table, points, gap)
+        if len(blocks) == 1:
+            break
+    pieces = [
+        (block, panels)
+        for block in blocks
+        for panels in _row_chunks(table, FLOAT_LINES - 2 * _header_depth(table, block))
+    ]
+    floats: list[list[str]] = [[]]
+    used = 0
+    for block, panels in pieces:
+        lines = sum(len(p.rows) + 1 for p in panels) + _header_depth(table, block) + 1
+        if floats[-1] and used + lines > FLOAT_LINES:
+            floats.append([])
+            used = 0
+        floats[-1].append(_tabular(table, block, panels))
+        used += lines
+    return [
+        _wrap_float(table, body, size, gap, number) for number, body in enumerate(floats, start=1)
+    ]
+
+
+def _wrap_float(table: Table, body: list[str], size: str, gap: float, number: int) -> str:
+    title = escape.latex(table.title) + (" (continued)." if number > 1 else "")
+    suffix = f"-{number}" if number > 1 else ""
+    notes = ""
+    if table.notes and number == 1:
+        text = "\\par\n    ".join(escape.latex(escape.one_line(n)) for n in table.notes)
+        notes = (
+            "  \\par\\smallskip\n"
+            "  \\begin{minipage}{\\linewidth}\\scriptsize\\raggedright\n"
+            f"    {text}\n"
+            "  \\end{minipage}\n"
+        )
+    tabulars = "  \\par\\medskip\n".join(body)
+    return (
+        "\\begin{table}[tp]\n"
+        "  \\centering\n"
+        f"  \\caption{{{title}}}\n"
+        f"  \\label{{tab:{table.name}{suffix}}}\n"
+        f"  \\{size}\\setlength{{\\tabcolsep}}{{{gap:g}pt}}%\n"
+        f"{tabulars}{notes}"
+        "\\end{table}\n"
+    )
+
+
+def _tabular(table: Table, block: list[int], panels: list[Panel]) -> str:
+    columns = "".join("l" if c < table.n_labels else "r" for c in block)
+    lines = [f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}", "    \\toprule"]
+    headings = [_broken(table.header[c]) for c in block]
+    depth = max(len(h) for h in headings)
+    for line in range(depth):
+        row = [h[line - depth + len(h)] if line >= depth - len(h) else "" for h in headings]
+        lines.append("    " + " & ".join(escape.latex(t) for t in row) + r" \\")
+    for panel in panels:
+        lines.append("    \\midrule")
+        if panel.title:
+            title = f"\\textit{{{escape.latex(panel.title)}}}"
+            lines.append(f"    \\multicolumn{{{len(block)}}}{{@{{}}l}}{{{title}}} \\\\")
+        lines.extend("    " + _latex_row(row, block) + r" \\" for row in panel.rows)
+    lines += ["    \\bottomrule", "  \\end{tabular}\n"]
+    return "\n".join(lines)
+
+
+def _latex_row(row: Row, block: list[int]) -> str:
+    """The cells of the block's columns; a cell that spans is cut to the columns that stand here."""
+    entries, start = [], 0
+    for cell in row:
+        here = [c for c in block if start <= c < start + cell.span]
+        start += cell.span
+        if here and cell.span > 1:
+            entries.append(f"\\multicolumn{{{len(here)}}}{{l}}{{{_latex_cell(cell)}}}")
+        elif here:
+            entries.append(_latex_cell(cell))
+    return " & ".join(entries)
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = escape.latex(cell.text)
+    if cell.bold:
+        text = f"\\textbf{{{text}}}"
+    if cell.sub:
+        text += f"$_{{\\mathrm{{{escape.latex(cell.sub)}}}}}$"
+    if cell.mark:
+        text += f"\\textsuperscript{{{escape.latex(cell.mark)}}}"
+    return text
+
+
+def _broken(heading: str) -> list[str]:
+    """A heading in lines of about HEADER_CHARACTERS, broken after hyphens, dots and spaces."""
+    words = re.findall(r"[^-_.: ]*[-_.: ]|[^-_.: ]+", heading) or [""]
+    lines = [""]
+    for word in words:
+        if lines[-1] and len(lines[-1] + word.rstrip()) > HEADER_CHARACTERS:
+            lines.append("")
+        lines[-1] += word
+    return [line.strip() for line in lines]
+
+
+def _header_depth(table: Table, block: list[int]) -> int:
+    return max(len(_broken(table.header[c])) for c in block)
+
+
+def _blocks(table: Table, points: float, gap: float) -> list[list[int]]:
+    """Columns in groups that fit the text width, of nearly equal number, labels in each."""
+    widths = [0.0] * len(table.header)
+    for c, heading in enumerate(table.header):
+        widths[c] = max(_width(line, points) for line in _broken(heading))
+    overhang = 0.0
+    for panel in table.panels:
+        for row in panel.rows:
+            start = 0
+            for cell in row:
+                if cell.span == 1:
+                    widths[start] = max(widths[start], _cell_width(cell, points))
+                start += cell.span
+    labels = list(range(table.n_labels))
+    rest = list(range(table.n_labels, len(table.header)))
+    room = TEXT_WIDTH_PT - sum(widths[c] + 2 * gap for c in labels) - overhang
+    n_blocks = 1
+    while n_blocks < len(rest):
+        size = math.ceil(len(rest) / n_blocks)
+        groups = [rest[i : i + size] for i in range(0, len(rest), size)]
+        if all(sum(widths[c] + 2 * gap for c in group) <= room for group in groups):
+            break
+        n_blocks += 1
+    size = math.ceil(len(rest) / n_blocks) if rest else 1
+    return [labels + rest[i : i + size] for i in range(0, len(rest), size)] or [labels]
+
+
+def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
+    """The panels cut so that no piece has more lines than a page."""
+    chunks: list[list[Panel]] = [[]]
+    used = 0
+    for panel in table.panels:
+        rows = list(panel.rows)
+        while rows:
+            free = limit - used - 1
+            if free < 3 and used:
+                chunks.append([])
+                used, free = 0, limit - 1
+            chunks[-1].append(Panel(tuple(rows[:free]), panel.title))
+            used += len(rows[:free]) + 1
+            rows = rows[free:]
+    return [chunk for chunk in chunks if chunk] or [[]]
+
+
+def _cell_width(cell: Cell, points: float) -> float:
+    bold = 1.15 if cell.bold else 1.0
+    small = _width(cell.sub, 5.0) + 1.0 if cell.sub else 0.0
+    return bold * _width(cell.text, points) + small + _width(cell.mark, 5.0)
+
+
+def _width(text: str, points: float) -> float:
+    """Width in pt of the text in Computer Modern, a little too wide rather than too narrow."""
+    scale = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}.get(points, 1.0)
+    em = 0.0
+    for c in text:
+        if c in "iljtfrI.,:;'|!-()[] /":
+            em += 0.36
+        elif c in "mwMW…±%@" or c.isupper() or ord(c) > 0x2000:
+            em += 0.78
+        else:
+            em += 0.51
+    return em * points * scale
+
+
+# --- Markdown and CSV -----------------------------------------------------------------------------
+
+
+def to_markdown(section: Section) -> str:
+    """Headings, pipe tables padded for the eye, and notes as a list."""
+    parts = [f"# {escape.markdown(section.title)}\n"]
+    parts += [f"{escape.markdown(escape.one_line(r))}\n" for r in section.remarks]
+    for table in section.tables:
+        if "md" in table.outputs:
+            parts.append(_markdown_table(table))
+    return "\n".join(parts)
+
+
+def _markdown_table(table: Table) -> str:
+    head = [escape.markdown(h) for h in table.header]
+    rows: list[list[str]] = []
+    for panel in table.panels:
+        if panel.title:
+            rows.append([f"*{escape.markdown(panel.title)}*"] + [""] * (len(head) - 1))
+        for row in panel.rows:
+            rows.append([t for cell in row for t in _markdown_cells(cell)])
+    widths = [max(3, *(len(r[c]) for r in [head, *rows])) for c in range(len(head))]
+    widths = [min(w, 44) for w in widths]
+    right = [c >= table.n_labels for c in range(len(head))]
+    rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
+    lines = [_pipe(head, widths, right), "| " + " | ".join(rule) + " |"]
+    lines += [_pipe(row, widths, right) for row in rows]
+    notes = "".join(f"- {escape.markdown(escape.one_line(n))}\n" for n in table.notes)
+    return f"## {escape.markdown(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
+
+
+def _markdown_cells(cell: Cell) -> list[str]:
+    text = escape.markdown(cell.text)
+    if cell.bold:
+        text = f"**{text}**"
+    if cell.sub:
+        text += f" ± {escape.markdown(cell.sub)}"
+    if cell.mark:
+        text += f" {escape.markdown(cell.mark)}"
+    return [text] + [""] * (cell.span - 1)
+
+
+def _pipe(row: list[str], widths: list[int], right: list[bool]) -> str:
+    padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True)]
+    return "| " + " | ".join(padded) + " |"
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """Comma-separated, '\\n' line ends, numbers with 12 significant digits, missing = empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(frame.columns)
+    for row in frame.itertuples(index=False, name=None):
+        writer.writerow([_csv_value(v) for v in row])
+    return out.getvalue()
+
+
+def _csv_value(value: object) -> str:
+    if value is None or value is pd.NA or value != value:
+        return ""
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{float(value):.12g}"
+    if isinstance(value, int) or hasattr(value, "__index__"):
+        return str(int(value))  # type: ignore[call-overload]
+    return escape.csv_text(str(value))

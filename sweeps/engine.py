@@ -1,0 +1,485 @@
+"""How do many studies share the workers, and what is written when?
+
+One event loop for all studies. For every slot: a lease is written before dispatch; the result is in
+the ledger, synced, before the sampler, the selection or anybody else learns of it. The order in
+which trials finish decides nothing: samplers are told in index order, selection is by index.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from .ledger import Ledger, Record
+from .pool import Job, Outcome, Pool
+from .study import TUNE, Slot, Study
+from .trial import DONE, FAILED, MAX_ATTEMPTS, Result, Trial, failure
+
+# Something that others want to hear of: ("result" | "reused" | "retry" | "study", details).
+Listener = Callable[[str, Mapping[str, Any]], None]
+
+
+class SourceChanged(Exception):
+    """Finished slots have other trial ids now: code, data or versions changed since they ran."""
+
+    def __init__(self, changed: list[str], known: Iterable[str]) -> None:
+        # What follows a changed cell in a sequential study cannot be checked: it counts too.
+        first = {(name, stage): index for name, stage, index in map(Slot.parse, reversed(changed))}
+        parsed = (Slot.parse(key) for key in known)
+        self.count = sum(
+            index >= first.get((name, stage), index + 1) for name, stage, index in parsed
+        )
+        super().__init__(
+            f"{self.count} finished cells of this run were computed by other code, data or library "
+            f"versions (first: {changed[0]}). Go back to those, choose another --name, or pass "
+            "--allow-code-change to run these cells again"
+        )
+
+
+@dataclass
+class Stop:
+    """How the loop is asked to end early: `soon` stops submitting, `now` does not wait either."""
+
+    soon: bool = False
+    now: bool = False
+
+
+@dataclass
+class Reuse:
+    """Results of other runs, by id: (origin, record, fetch predictions)."""
+
+    results: Mapping[str, tuple[str, Record]] = field(default_factory=dict)
+    predictions: Callable[[str, Record], Mapping[str, Any]] | None = None
+    verify: Callable[[Record, Mapping[str, Any]], Record | None] | None = None
+
+
+@dataclass
+class Tally:
+    """What a call of `run` did, in slots."""
+
+    ran: int = 0
+    reused: int = 0
+    done: int = 0
+    failed: int = 0
+    unsupported: int = 0
+    fit_s: float = 0.0
+    interrupted: bool = False
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def result_record(
+    slot: Slot, trial: Trial, result: Result, *, predictions: Mapping[str, Any], **more: Any
+) -> Record:
+    """The ledger's row for a trial: everything that a report needs, predictions by reference."""
+    return {
+        "kind": "result",
+        "id": trial.id,
+        "study": slot.study,
+        "stage": slot.stage,
+        "index": slot.index,
+        "dataset": trial.dataset,
+        "fold": trial.fold,
+        "model": trial.model,
+        "config": dict(trial.config),
+        "seed": trial.seed,
+        "fidelity": trial.fidelity,
+        "status": result.status,
+        "cause": result.cause,
+        "message": result.message,
+        "val": dict(result.val),
+        "test": dict(result.test),
+        "costs": dict(result.costs),
+        "info": dict(result.info),
+        "log": result.log,
+        "predictions": dict(predictions),
+        "time": utc_now(),
+        **more,
+    }
+
+
+def result_of(record: Mapping[str, Any]) -> Result:
+    """What a record says about its trial, predictions left on disk."""
+    return Result(
+        status=record["status"],
+        cause=record["cause"],
+        message=record["message"],
+        val=record["val"],
+        test=record["test"],
+        costs=record["costs"],
+        info=record["info"],
+    )
+
+
+def latest_results(ledger: Ledger) -> dict[str, int]:
+    """{trial id: position of its last result}; a retry's record replaces the failure before it."""
+    return {ledger.at(position)["id"]: position for position in ledger.positions("result")}
+
+
+def slot_ids(ledger: Ledger) -> dict[str, str]:
+    """{slot key: trial id} for every slot that has ended, the last word counting."""
+    found = {}
+    for record in ledger.records():
+        if record["kind"] in ("result", "slot"):
+            slot = Slot(record["study"], record["stage"], record["index"])
+            found[slot.key] = record["id"]
+    return found
+
+
+class Engine:
+    """Runs studies to their end on a pool, through the ledger. One use: `run`."""
+
+    def __init__(
+        self,
+        studies: Iterable[Study],
+        *,
+        ledger: Ledger,
+        pool: Callable[[], Pool],
+        reuse: Reuse | None = None,
+        retry: Callable[[Record], bool] = lambda record: False,
+        allow_code_change: bool = False,
+        listener: Listener = lambda event, details: None,
+        stop: Stop | None = None,
+        grace_s: float = 30.0,
+    ) -> None:
+        self.studies = {study.name: study for study in studies}
+        self.ledger = ledger
+        self._make_pool = pool
+        self._pool: Pool | None = None
+        self._reuse = reuse or Reuse()
+        self._listener = listener
+        self._stop = stop or Stop()
+        self._grace_s = grace_s
+        self._allow_code_change = allow_code_change
+        self._results = latest_results(ledger)
+        self._retried = {id for id, at in self._results.items() if retry(ledger.at(at))}
+        for id in self._retried:
+            del self._results[id]
+        self._slots = slot_ids(ledger)
+        self._attempts: dict[str, int] = defaultdict(int)
+        for record in ledger.records("death"):
+            self._attempts[record["id"]] += 1
+        for record in ledger.records("result"):  # a terminal state closes the count of attempts
+            self._attempts[record["id"]] = 0
+        self._flight: dict[str, list[Slot]] = {}
+        self._backlog: list[tuple[Study, Slot, Trial]] = []
+        self._queued: set[str] = set()
+        self._seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self.tally = Tally()
+
+    def _result(self, id: str) -> Result:
+        return result_of(self.ledger.at(self._results[id]))
+
+    # ------------------------------------------------------------------ the loop
+
+    def replay(self) -> None:
+        """Bring every study to where the ledger says it is, without running anything.
+
+        Raises SourceChanged where finished slots have other ids now and this was not allowed.
+        """
+        changed: list[str] = []
+        last: dict[tuple[str, str], int] = {}
+        for key in self._slots:
+            name, stage, index = Slot.parse(key)
+            last[name, stage] = max(index, last.get((name, stage), -1))
+        for study in self.studies.values():
+            while (slot := study.next_slot()) is not None:
+                if slot.index > last.get((study.name, slot.stage), -1):
+                    break
+                trial = study.open(slot)
+                known = self._slots.get(slot.key)
+                if known not in (None, trial.id) and known not in self._retried:
+                    changed.append(slot.key)
+                if trial.id not in self._results:
+                    self._backlog.append((study, slot, trial))
+                    continue
+                if known != trial.id:  # this slot's cell has run, for another slot
+                    self.ledger.append([_link(slot, trial)], sync=False)
+                study.close(slot, self._result(trial.id))
+        if changed and not self._allow_code_change:
+            raise SourceChanged(changed, self._slots)
+
+    def run(self) -> Tally:
+        """Run every study to its end. Returns early, with `interrupted`, when asked to stop."""
+        self.replay()
+        ready: list[tuple[float, str]] = []
+        for study in self.studies.values():
+            self._push(ready, study)
+        stopping_since: float | None = None
+        try:
+            while True:
+                if self._stop.now:
+                    break
+                if self._stop.soon and stopping_since is None:
+                    stopping_since = time.monotonic()
+                if stopping_since is None:
+                    self._fill(ready)
+                waiting = self._pool is not None and self._pool.running() > 0
+                if stopping_since is not None:
+                    if not waiting or time.monotonic() - stopping_since > self._grace_s:
+                        break
+                elif not waiting and not ready and not self._backlog:
+                    break
+                if self._pool is not None and waiting:
+                    self._absorb(self._pool.poll(0.2), ready)
+        finally:
+            if self._pool is not None:
+                self._pool.close()
+        self.tally.interrupted = any(not study.finished for study in self.studies.values())
+        return self.tally
+
+    def _push(self, ready: list[tuple[float, str]], study: Study) -> None:
+        if study.name not in self._queued and study.next_slot() is not None:
+            self._queued.add(study.name)
+            heapq.heappush(ready, (-self._remaining(study), study.name))
+
+    def _pop(self, ready: list[tuple[float, str]]) -> None:
+        self._queued.discard(heapq.heappop(ready)[1])
+
+    def _remaining(self, study: Study) -> float:
+        """Expected seconds of work left in a study: longest first keeps the end of a sweep short."""
+        total, weight = self._seconds[study.meta.get("model", "")]
+        rate = total / weight if weight else 1.0
+        return rate * study.weight * max(1, study.n_slots - study.n_done)
+
+    def _fill(self, ready: list[tuple[float, str]]) -> None:
+        while self._backlog:
+            study, slot, trial = self._backlog[0]
+            if not self._settle(study, slot, trial, ready):
+                return
+            self._backlog.pop(0)
+        while ready:
+            study = self.studies[ready[0][1]]
+            slot = study.next_slot()
+            if slot is None:
+                self._pop(ready)
+                continue
+            if self._pool is not None and not self._pool.room(study.threads):
+                return
+            self._pop(ready)
+            trial = study.open(slot)
+            if not self._settle(study, slot, trial, ready):
+                self._backlog.append((study, slot, trial))
+                return
+            self._push(ready, study)
+
+    def _settle(
+        self, study: Study, slot: Slot, trial: Trial, ready: list[tuple[float, str]]
+    ) -> bool:
+        """Answer a slot from what is known, or send its trial off. False where no worker is free."""
+        if trial.id in self._results:
+            if self._slots.get(slot.key) != trial.id:
+                self.ledger.append([_link(slot, trial)])
+            self._close(study, slot, self._result(trial.id), ready, reused=True)
+            return True
+        if trial.id in self._flight:
+            self._flight[trial.id].append(slot)
+            return True
+        if self._from_elsewhere(study, slot, trial, ready):
+            return True
+        if self._pool is None:
+            self._pool = self._make_pool()
+        if not self._pool.room(study.threads):
+            return False
+        self._dispatch(study, slot, trial)
+        return True
+
+    def _dispatch(self, study: Study, slot: Slot, trial: Trial) -> None:
+        assert self._pool is not None
+        attempt = self._attempts[trial.id] + 1
+        lease = {
+            "kind": "lease",
+            "id": trial.id,
+            "study": slot.study,
+            "stage": slot.stage,
+            "index": slot.index,
+            "attempt": attempt,
+            "config": dict(trial.config),
+            "time": utc_now(),
+        }
+        self.ledger.append([lease], sync=False)
+        self._flight.setdefault(trial.id, []).append(slot)
+        self._pool.submit(
+            Job(
+                trial=trial,
+                data_key=study.data_key,
+                limits=study.limits,
+                threads=study.threads,
+                attempt=attempt,
+            )
+        )
+
+    def _from_elsewhere(
+        self, study: Study, slot: Slot, trial: Trial, ready: list[tuple[float, str]]
+    ) -> bool:
+        """Copy a finished trial of another run, metrics recomputed from its predictions."""
+        found = self._reuse.results.get(trial.id)
+        if found is None or self._reuse.predictions is None or trial.id in self._retried:
+            return False
+        origin, record = found
+        arrays = self._reuse.predictions(origin, record)
+        if self._reuse.verify is not None:
+            verified = self._reuse.verify(record, arrays)
+            if verified is None:
+                return False
+            record = verified
+        where = self.ledger.put_predictions(arrays)
+        self.ledger.sync_predictions()
+        copy = {
+            **record,
+            "study": slot.study,
+            "stage": slot.stage,
+            "index": slot.index,
+            "dataset": trial.dataset,
+            "fold": trial.fold,
+            "model": trial.model,
+            "predictions": where,
+            "origin": record.get("origin") or origin,
+        }
+        self.ledger.append([copy])
+        self._results[trial.id] = len(self.ledger) - 1
+        self._close(study, slot, result_of(copy), ready, reused=True)
+        return True
+
+    # ------------------------------------------------------------------ results
+
+    def _absorb(self, outcomes: list[Outcome], ready: list[tuple[float, str]]) -> None:
+        """Write what ended, in one sync, and only then act on it."""
+        records: list[Record] = []
+        ended: list[tuple[Trial, Result, list[Slot]]] = []
+        again: list[Job] = []
+        wrote_predictions = False
+        for outcome in outcomes:
+            trial, job = outcome.job.trial, outcome.job
+            result = outcome.result
+            if result is not None and result.cause in ("oom", "gpu_oom"):
+                # The first time it may have been a neighbour's doing: once more, then it stands.
+                if self._attempts[trial.id] + 1 < MAX_ATTEMPTS[result.cause]:
+                    outcome = Outcome(job, None, death=result.cause, worker=outcome.worker)
+                    result = None
+            if result is None:
+                death = outcome.death or "lost"
+                if death == "lost":
+                    again.append(job)
+                    continue
+                self._attempts[trial.id] += 1
+                records.append({"kind": "death", "id": trial.id, "cause": death, "time": utc_now()})
+                if self._attempts[trial.id] < MAX_ATTEMPTS[death]:
+                    again.append(job)
+                    self._listener("retry", {"trial": trial, "cause": death})
+                    continue
+                times = self._attempts[trial.id]
+                result = failure(
+                    death,
+                    f"the worker used more than {job.limits.memory_mb:g} MB, {times} times"
+                    if death == "oom"
+                    else f"the worker process died {times} times under this trial",
+                )
+            where = {}
+            if result.predictions:
+                where = self.ledger.put_predictions(result.predictions)
+                wrote_predictions = True
+            slots = self._flight.pop(trial.id)
+            records.append(
+                result_record(
+                    slots[0],
+                    trial,
+                    result,
+                    predictions=where,
+                    attempt=self._attempts[trial.id] + (0 if result.cause == "killed" else 1),
+                    limits=job.limits.to_data(),
+                    worker=outcome.worker,
+                )
+            )
+            records.extend(_link(slot, trial) for slot in slots[1:])
+            ended.append((trial, result, slots))
+        if wrote_predictions:
+            self.ledger.sync_predictions()
+        position = len(self.ledger)
+        self.ledger.append(records)
+        for offset, record in enumerate(records):
+            if record["kind"] == "result":
+                self._results[record["id"]] = position + offset
+        for trial, result, slots in ended:
+            self._attempts[trial.id] = 0
+            self._learn(trial, result, self.studies[slots[0].study])
+            for position, slot in enumerate(slots):
+                study = self.studies[slot.study]
+                self._close(study, slot, result, ready, reused=position > 0)
+        for job in again:
+            slots = self._flight.pop(job.trial.id)
+            for position, slot in enumerate(slots):
+                study = self.studies[slot.study]
+                if position == 0:
+                    self._backlog.insert(0, (study, slot, job.trial))
+                else:
+                    self._backlog.append((study, slot, job.trial))
+
+    def _learn(self, trial: Trial, result: Result, study: Study) -> None:
+        seconds = result.costs.get("fit_s", 0.0) + result.costs.get("predict_s", 0.0)
+        if seconds and study.weight:
+            self._seconds[trial.model][0] += seconds
+            self._seconds[trial.model][1] += study.weight
+        self.tally.fit_s += seconds
+
+    def _close(
+        self,
+        study: Study,
+        slot: Slot,
+        result: Result,
+        ready: list[tuple[float, str]],
+        *,
+        reused: bool,
+    ) -> None:
+        study.close(slot, result)
+        self.tally.reused += reused
+        self.tally.ran += not reused
+        self.tally.done += result.status == DONE
+        self.tally.failed += result.status == FAILED
+        self.tally.unsupported += result.status not in (DONE, FAILED)
+        self._listener(
+            "reused" if reused else "result",
+            {"study": study, "slot": slot, "result": result},
+        )
+        if study.finished:
+            best = study.best()
+            self.ledger.append(
+                [
+                    {
+                        "kind": "study",
+                        "study": study.name,
+                        "best": best,
+                        "loss": study.best_loss(),
+                        "n_trials": study.n_trials,
+                        "time": utc_now(),
+                    }
+                ],
+                sync=False,
+            )
+            self._listener("study", {"study": study})
+        elif slot.stage == TUNE or study.next_slot() is not None:
+            self._push(ready, study)
+
+
+def _link(slot: Slot, trial: Trial) -> Record:
+    """A slot that points at a trial which another slot's record holds."""
+    return {
+        "kind": "slot",
+        "id": trial.id,
+        "study": slot.study,
+        "stage": slot.stage,
+        "index": slot.index,
+        "config": dict(trial.config),
+        "seed": trial.seed,
+        "dataset": trial.dataset,
+        "fold": trial.fold,
+        "model": trial.model,
+        "time": utc_now(),
+    }

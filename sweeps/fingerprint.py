@@ -1,0 +1,163 @@
+"""Which source does a class depend on? A hash that edited code changes and a comment does not.
+
+The hash covers the docstring-free syntax trees of the static import closure: the class's own
+module, and every module that it imports (anywhere, late imports too) as long as that module lies in
+tabsweep or in the class's own distribution (a lone module's own distribution is its folder).
+Everything else enters by the version of the installed distribution.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+PACKAGE = __name__.partition(".")[0]
+_BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def strip_docstrings(tree: ast.AST) -> ast.AST:
+    """The same tree without the texts that only people read."""
+    for node in ast.walk(tree):
+        if isinstance(node, _BODIES) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                if isinstance(first.value.value, str):
+                    node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+@cache
+def _module_file(name: str) -> Path | None:
+    """The source file of a module, found without running it (its parent packages do run)."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    return Path(spec.origin).resolve()
+
+
+def imported_names(tree: ast.AST, *, module: str, is_package: bool) -> Iterator[str]:
+    """Every absolute module name that a tree may import; `from a import b` gives `a` and `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                keep = len(parts) - node.level + (1 if is_package else 0)
+                base = ".".join(parts[:keep] + ([node.module] if node.module else []))
+            if base:
+                yield base
+            yield from (f"{base}.{alias.name}" if base else alias.name for alias in node.names)
+
+
+def _home(module: str, file: Path) -> Path:
+    """The folder that counts as the module's own distribution."""
+    top = module.partition(".")[0]
+    if top == module:
+        return file.parent  # a lone module: its siblings are its distribution
+    top_file = _module_file(top)
+    if top_file is not None:
+        return top_file.parent
+    return file.parents[module.count(".") - 1]  # a namespace package has no file of its own
+
+
+def _inside(file: Path, home: Path, *, lone: bool) -> bool:
+    if not file.is_relative_to(home):
+        return False
+    # Other people's packages below a lone module's folder are not its siblings.
+    return not (lone and "site-packages" in file.parts)
+
+
+def closure(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
+    """({module: file} of the static import closure, top-level names imported from elsewhere)."""
+    todo = list(modules)
+    homes: list[tuple[Path, bool]] = []
+    own = _module_file(PACKAGE)
+    if own is not None:
+        homes.append((own.parent, False))
+    for name in todo:
+        file = _module_file(name)
+        if file is None:
+            raise ValueError(f"no source file for module {name!r}: it cannot be fingerprinted")
+        if name.partition(".")[0] != PACKAGE:
+            homes.append((_home(name, file), "." not in name))
+    found: dict[str, Path] = {}
+    foreign: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in found or name == PACKAGE:  # the root holds lazy names and the version alone
+            continue
+        file = _module_file(name)
+        if file is None:
+            top = name.partition(".")[0]
+            if _module_file(top) is None or not _any_inside(_module_file(top), homes):
+                foreign.add(top)
+            continue
+        if not _any_inside(file, homes):
+            foreign.add(name.partition(".")[0])
+            continue
+        found[name] = file
+        parent = name.rpartition(".")[0]
+        if parent:
+            todo.append(parent)  # importing a module runs its package
+        tree = _tree(file)
+        todo.extend(imported_names(tree, module=name, is_package=file.name == "__init__.py"))
+    return found, {top for top in foreign if top not in sys.stdlib_module_names} - {PACKAGE, ""}
+
+
+def _any_inside(file: Path | None, homes: list[tuple[Path, bool]]) -> bool:
+    return file is not None and any(_inside(file, home, lone=lone) for home, lone in homes)
+
+
+def _tree(file: Path) -> ast.AST:
+    return strip_docstrings(ast.parse(file.read_bytes(), filename=str(file)))
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return {name: sorted(set(dists)) for name, dists in metadata.packages_distributions().items()}
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """{distribution: version} for distributions or top-level import names; unknown ones left out.
+
+    A distribution that is asked for by name and is not installed is an error of the caller's, but
+    an optional import inside the closure is not, so absence is recorded as 'absent'.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        for dist in _distributions().get(name, [name]):
+            try:
+                found[dist.lower().replace("_", "-")] = metadata.version(dist)
+            except metadata.PackageNotFoundError:
+                found[dist.lower().replace("_", "-")] = "absent"
+    return dict(sorted(found.items()))
+
+
+def fingerprint(target: str, *shared: str) -> dict[str, object]:
+    """What the outcome of `target` ("package.module:Class") depends on, as JSON-able data.
+
+    `shared` names further modules that take part in every trial (the cell itself). Returns
+    {"source": sha256 of the closure, "libraries": {distribution: version}, "cacheable": bool}.
+    A class defined in `__main__` has no stable source: its fingerprint is different every time.
+    """
+    module = target.partition(":")[0]
+    if module == "__main__":
+        return {"source": f"main-{uuid.uuid4().hex}", "libraries": {}, "cacheable": False}
+    found, foreign = closure([module, *shared])
+    sha = hashlib.sha256(target.encode())
+    for name in sorted(found):
+        text = ast.dump(_tree(found[name]), include_attributes=False)
+        sha.update(f"\n{name}\n{hashlib.sha256(text.encode()).hexdigest()}".encode())
+    return {"source": sha.hexdigest(), "libraries": versions(foreign), "cacheable": True}

@@ -1,0 +1,376 @@
+"""Where does the truth about a run live? In an append-only, checksummed, content-addressed store.
+
+A run folder holds
+
+    ledger/MANIFEST.json        the sealed segments with their sha256, and the name of the tail
+    ledger/segment-000001.parquet   sealed records, 10,000 each, columnar and checksummed
+    ledger/tail-000002.jsonl    one record a line: crc32 of the text, a blank, the JSON text
+    predictions/000000.bin      predictions back to back; a record names file, offset and sha256
+    quarantine/                 bytes that failed a checksum, kept for a person to look at
+
+Only one process writes (see `lock.py`). A record counts once its line is complete and its checksum
+right, so a torn write is never read as a result; the bytes that it left go to quarantine and the
+cell runs again. Predictions are written and synced before the record that points at them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .trial import canonical
+
+FORMAT = 1
+SEAL_AT = 10_000  # records in the tail
+ROLL_AT = 256 * 1024 * 1024  # bytes in one file of predictions
+
+Record = dict[str, Any]
+
+
+class LedgerError(Exception):
+    """The store cannot be read or written; the message says which file and what to do."""
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """One line of the tail: checksum, blank, canonical JSON, newline."""
+    return _line(canonical(record).encode())
+
+
+def _line(text: bytes) -> bytes:
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def decode(line: bytes) -> Record | None:
+    """The record in a line, or None where the line is torn or its checksum wrong."""
+    if not line.endswith(b"\n") or len(line) < 12 or line[8:9] != b" ":
+        return None
+    text = line[9:-1]
+    try:
+        if int(line[:8], 16) != zlib.crc32(text):
+            return None
+        record = json.loads(text)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("kind"), str) else None
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file so that a reader or a crash sees the old bytes or the new, never a mixture."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Ledger:
+    """The records of one run, in the order in which they became durable.
+
+    `Ledger(path)` opens for reading: nothing on disk changes, torn bytes are skipped and counted
+    in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing and moves
+    torn bytes into quarantine.
+    """
+
+    def __init__(self, run: Path, *, write: bool = False) -> None:
+        self.run = Path(run)
+        self.folder = self.run / "ledger"
+        self.writable = write
+        self.warnings: list[str] = []
+        self.torn_bytes = 0
+        # Records stay encoded: a million of them as dictionaries would not fit.
+        self._texts: list[bytes] = []
+        self._kinds: list[str] = []
+        self._tail: BinaryIO | None = None
+        self._tail_count = 0
+        self._blobs: BinaryIO | None = None
+        self._blob_index = 0
+        if write:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.run / "predictions").mkdir(exist_ok=True)
+            if not self._manifest_path.exists():
+                self._write_manifest({"format": FORMAT, "segments": [], "tail": _tail_name(1)})
+        elif not self._manifest_path.exists():
+            raise LedgerError(f"{self.run} holds no ledger: is it the folder of a run?")
+        self._load()
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def _manifest_path(self) -> Path:
+        return self.folder / "MANIFEST.json"
+
+    def _manifest(self) -> dict[str, Any]:
+        try:
+            manifest = json.loads(self._manifest_path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise LedgerError(f"cannot read {self._manifest_path}: {error}") from None
+        if manifest.get("format") != FORMAT:
+            raise LedgerError(
+                f"{self._manifest_path} has format {manifest.get('format')!r}; this version reads "
+                f"{FORMAT}: use the tabsweep that wrote it"
+            )
+        return manifest
+
+    def _load(self) -> None:
+        manifest = self._manifest()
+        for segment in manifest["segments"]:
+            for kind, text in self._read_segment(segment):
+                self._keep(kind, text)
+        path = self.folder / _plain_name(manifest["tail"])
+        data = path.read_bytes() if path.exists() else b""
+        good: list[bytes] = []
+        bad: list[bytes] = []
+        for line in data.splitlines(keepends=True):
+            record = decode(line)
+            if record is None:
+                bad.append(line)
+            else:
+                good.append(line)
+                self._keep(record["kind"], line[9:-1])
+        self._tail_count = len(good)
+        self.torn_bytes = sum(map(len, bad))
+        if self.writable:
+            if bad:
+                self._quarantine(path.name, b"".join(bad))
+                write_atomically(path, b"".join(good))
+            self._tail = open(path, "ab")
+            self._open_blobs()
+
+    def _keep(self, kind: str, text: bytes) -> None:
+        self._kinds.append(sys.intern(kind))
+        self._texts.append(text)
+
+    def _read_segment(self, segment: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+        import pyarrow.parquet as pq
+
+        path = self.folder / _plain_name(segment["file"])
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise LedgerError(f"cannot read the sealed segment {path}: {error}") from None
+        intact = hashlib.sha256(data).hexdigest() == segment["sha256"]
+        try:
+            table = pq.read_table(io.BytesIO(data), columns=["kind", "json", "crc"])
+            kinds, texts, sums = (table.column(c).to_pylist() for c in ("kind", "json", "crc"))
+            rows = list(zip(kinds, texts, strict=True))
+            if not intact:  # not a crash's doing: a failing disk's, or somebody's
+                rows = [
+                    row for row, crc in zip(rows, sums, strict=True) if zlib.crc32(row[1]) == crc
+                ]
+                self.torn_bytes += 1
+                self.warnings.append(
+                    f"the sealed segment {path} has a wrong checksum: {len(rows)} of "
+                    f"{segment['records']} records are intact, the cells of the others run again"
+                )
+            return rows
+        except Exception as error:
+            raise LedgerError(
+                f"the sealed segment {path} is damaged ({error}); restore it from a copy, or remove "
+                f"its entry from {self._manifest_path} to run its cells again"
+            ) from None
+
+    def _quarantine(self, name: str, data: bytes) -> None:
+        folder = self.run / "quarantine"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{name}.{hashlib.sha256(data).hexdigest()[:12]}"
+        write_atomically(path, data)
+        self.warnings.append(
+            f"{len(data)} bytes of {name} failed their checksum and were moved to {path}; "
+            "the cells that they stood for run again"
+        )
+
+    def records(self, kind: str | None = None) -> Iterator[Record]:
+        """The records of one kind ('plan', 'lease', 'death', 'result', 'slot', ...), oldest first."""
+        for position in self.positions(kind):
+            yield self.at(position)
+
+    def positions(self, kind: str | None = None) -> Iterator[int]:
+        """Where the records of one kind stand; `at` reads one."""
+        return (i for i, other in enumerate(self._kinds) if kind is None or other == kind)
+
+    def at(self, position: int) -> Record:
+        return json.loads(self._texts[position])
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    # ------------------------------------------------------------------ writing
+
+    def append(self, records: Iterable[Record], *, sync: bool = True) -> None:
+        """Make records durable, in order; several may share one sync.
+
+        Raises OSError (disk full, say) with the tail cut back to what it held before, so that what
+        is on disk stays a whole number of records.
+        """
+        if self._tail is None:
+            raise LedgerError(f"the ledger of {self.run} is open for reading only")
+        records = list(records)
+        if not records:
+            return
+        texts = [canonical(record).encode() for record in records]
+        before = self._tail.tell()
+        try:
+            self._tail.write(b"".join(map(_line, texts)))
+            self._tail.flush()
+            if sync:
+                os.fsync(self._tail.fileno())
+        except OSError:
+            self._cut_tail(before)
+            raise
+        for record, text in zip(records, texts, strict=True):
+            self._keep(record["kind"], text)
+        self._tail_count += len(records)
+        if self._tail_count >= SEAL_AT:
+            self.seal()
+
+    def _cut_tail(self, length: int) -> None:
+        assert self._tail is not None
+        path = self._tail.name
+        try:
+            self._tail.close()
+        except OSError:
+            pass  # the buffer that could not be written is what is being thrown away
+        os.truncate(path, length)
+        self._tail = open(path, "ab")
+
+    def seal(self) -> None:
+        """Turn the tail into a checksummed columnar segment and begin a new tail.
+
+        The manifest is replaced last: a crash before that leaves the old tail in force, a crash
+        after it leaves an old tail that nothing names and the next seal removes.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        assert self._tail is not None
+        if not self._tail_count:
+            return
+        manifest = self._manifest()
+        number = len(manifest["segments"]) + 1
+        texts = self._texts[-self._tail_count :]
+        table = pa.table(
+            {
+                "kind": self._kinds[-self._tail_count :],
+                "crc": pa.array(map(zlib.crc32, texts), type=pa.uint32()),
+                "json": pa.array(texts, type=pa.binary()),
+            }
+        )
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        data = sink.getvalue().to_pybytes()
+        name = f"segment-{number:06d}.parquet"
+        write_atomically(self.folder / name, data)
+        manifest["segments"].append(
+            {"file": name, "sha256": hashlib.sha256(data).hexdigest(), "records": len(texts)}
+        )
+        old = Path(self._tail.name)
+        manifest["tail"] = _tail_name(number + 1)
+        self._write_manifest(manifest)
+        self._tail.close()
+        old.unlink(missing_ok=True)
+        self._tail = open(self.folder / manifest["tail"], "ab")
+        self._tail_count = 0
+
+    def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        write_atomically(self._manifest_path, json.dumps(manifest, indent=1).encode() + b"\n")
+
+    def close(self) -> None:
+        for file in (self._tail, self._blobs):
+            if file is not None:
+                file.close()
+        self._tail = self._blobs = None
+
+    # ------------------------------------------------------------------ predictions
+
+    def _open_blobs(self) -> None:
+        existing = sorted((self.run / "predictions").glob("[0-9]*.bin"))
+        self._blob_index = int(existing[-1].stem) if existing else 0
+        path = self.run / "predictions" / f"{self._blob_index:06d}.bin"
+        self._blobs = open(path, "ab")
+
+    def put_predictions(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Append arrays to the packed predictions; the caller syncs once with `sync_predictions`.
+
+        Returns what the record keeps: {part: {file, offset, shape, dtype, sha256}}.
+        """
+        import numpy as np
+
+        assert self._blobs is not None
+        where: dict[str, Any] = {}
+        for part, array in arrays.items():
+            if self._blobs.tell() >= ROLL_AT:
+                self.sync_predictions()
+                self._blobs.close()
+                self._blob_index += 1
+                name = f"{self._blob_index:06d}.bin"
+                self._blobs = open(self.run / "predictions" / name, "ab")
+            array = np.ascontiguousarray(array)
+            data = array.tobytes()
+            where[part] = {
+                "file": Path(self._blobs.name).name,
+                "offset": self._blobs.tell(),
+                "shape": list(array.shape),
+                "dtype": array.dtype.str,
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+            self._blobs.write(data)
+        return where
+
+    def sync_predictions(self) -> None:
+        assert self._blobs is not None
+        self._blobs.flush()
+        os.fsync(self._blobs.fileno())
+
+    def get_predictions(self, where: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays that a record points at. Raises LedgerError where their bytes are not there
+        or are not the bytes that were written."""
+        import numpy as np
+
+        found = {}
+        for part, place in where.items():
+            path = self.run / "predictions" / _plain_name(place["file"])
+            dtype = np.dtype(place["dtype"])
+            if dtype.hasobject or place["offset"] < 0:
+                raise LedgerError(f"{path}: a record names impossible predictions; refused")
+            size = int(np.prod(place["shape"])) * dtype.itemsize
+            try:
+                with open(path, "rb") as file:
+                    file.seek(place["offset"])
+                    data = file.read(size)
+            except OSError as error:
+                raise LedgerError(f"cannot read predictions: {error}") from None
+            if hashlib.sha256(data).hexdigest() != place["sha256"]:
+                raise LedgerError(f"predictions in {path} at {place['offset']} fail their checksum")
+            found[part] = np.frombuffer(data, dtype=dtype).reshape(place["shape"])
+        return found
+
+
+def _tail_name(number: int) -> str:
+    return f"tail-{number:06d}.jsonl"
+
+
+def _plain_name(name: Any) -> str:
+    """A file name out of a record, refused where it is a path: records may come from others."""
+    if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
+        raise LedgerError(f"a record names the file {name!r}, which is not a plain name; refused")
+    return name

@@ -1,0 +1,119 @@
+"""What is a trial? A frozen, pure cell with a content-addressed id, and the result it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# The closed set of reasons why a trial has no score, each with its retry rule: may the engine
+# itself run the trial again (a worker's own death, an allocation that may have been a
+# neighbour's), and may `bench retry` (a larger limit, or mended code)?
+CAUSES: dict[str, str] = {
+    "oom": "used more memory than its limit",
+    "gpu_oom": "used more GPU memory than there was",
+    "timeout": "ran longer than its limit",
+    "killed": "its worker died under it three times",
+    "nonfinite": "predicted NaN or infinity",
+    "invalid_config": "the model refused the configuration",
+    "unsupported": "the model does not apply to this data (planned absence, not a failure)",
+    "error": "the model raised an error",
+}
+MAX_ATTEMPTS: dict[str, int] = {"killed": 3, "oom": 2, "gpu_oom": 2}
+
+DONE, FAILED, UNSUPPORTED = "done", "failed", "unsupported"
+
+
+def canonical(value: Any) -> str:
+    """One text for one value: sorted keys, no blanks, no NaN, exact floats.
+
+    >>> canonical({"b": 0.1, "a": [1, None]})
+    '{"a":[1,null],"b":0.1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any, *, length: int = 32) -> str:
+    """The first `length` hexadecimal digits of the SHA-256 of a JSON-able value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:length]
+
+
+def derive_seed(*parts: Any) -> int:
+    """A 32-bit seed that depends on every part and on nothing else."""
+    return int(digest(list(parts), length=8), 16)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One cell (dataset, fold, model, config, seed, fidelity).
+
+    `identity` holds what else the outcome depends on: hashes of the data, the split and the source,
+    library versions, device, precision and threads. The names of dataset, fold and model are for
+    people; the id is made of contents alone.
+    """
+
+    dataset: str
+    fold: int
+    model: str
+    config: Mapping[str, Any]
+    seed: int
+    identity: Mapping[str, Any]
+    fidelity: Mapping[str, Any] | None = None
+
+    @property
+    def id(self) -> str:
+        return digest(
+            {
+                "config": dict(self.config),
+                "fidelity": dict(self.fidelity) if self.fidelity is not None else None,
+                "identity": dict(self.identity),
+                "seed": self.seed,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Safety nets of one trial, enforced from outside; at least ten times the expectation."""
+
+    timeout_s: float = 3600.0
+    memory_mb: float = 8192.0
+
+    def to_data(self) -> dict[str, float]:
+        return {"timeout_s": self.timeout_s, "memory_mb": self.memory_mb}
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a trial ended: scores, predictions and costs, or a failure with its cause.
+
+    `val` and `test` map metric names to a value, or to None where the metric is undefined;
+    `predictions` maps "val" and "test" to arrays (n, C) of probabilities or (n,) of values; `costs`
+    are `fit_s`, `predict_s`, `cpu_s` in seconds and `peak_ram_mb`.
+    """
+
+    status: str
+    cause: str | None = None
+    message: str = ""
+    val: Mapping[str, float | None] = field(default_factory=dict)
+    test: Mapping[str, float | None] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+    predictions: Mapping[str, Any] = field(default_factory=dict)
+    log: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status not in (DONE, FAILED, UNSUPPORTED):
+            raise ValueError(f"unknown status {self.status!r}; known: done, failed, unsupported")
+        if (self.cause is None) != (self.status == DONE):
+            raise ValueError(f"a {self.status} result cannot have the cause {self.cause!r}")
+        if self.cause is not None and self.cause not in CAUSES:
+            raise ValueError(f"unknown cause {self.cause!r}; known: {', '.join(sorted(CAUSES))}")
+
+
+def failure(cause: str, message: str, **more: Any) -> Result:
+    """A result without a score; `unsupported` is planned absence, every other cause a failure."""
+    status = UNSUPPORTED if cause == "unsupported" else FAILED
+    return Result(status=status, cause=cause, message=message, **more)

@@ -1,0 +1,148 @@
+"""Do the metrics agree with scikit-learn, and are they None exactly where they have no meaning?"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import warnings
+
+import numpy as np
+import pytest
+import sklearn.metrics as oracle
+from tabsweep.reports.metrics import METRICS, NonFinitePrediction, metric, metrics_of, score_all
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_classification_metrics_agree_with_scikit_learn(seed, n_classes):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 60)])
+    z = rng.normal(size=(len(y), n_classes)) + 1.5 * np.eye(n_classes)[y]
+    proba = softmax(z)
+    if seed % 2:  # equal scores, as trees and k-NN give them
+        proba = np.round(proba * 3) + 0.01
+        proba /= proba.sum(axis=1, keepdims=True)
+    task = "binary" if n_classes == 2 else "multiclass"
+    got = score_all(task, y, proba, n_classes)
+    labels = list(range(n_classes))
+    pick = proba.argmax(axis=1)
+    auc = proba[:, 1] if n_classes == 2 else proba
+    want = {
+        "accuracy": oracle.accuracy_score(y, pick),
+        "balanced_accuracy": oracle.balanced_accuracy_score(y, pick),
+        "roc_auc": oracle.roc_auc_score(y, auc, multi_class="ovr", average="macro"),
+        "log_loss": oracle.log_loss(y, proba, labels=labels),
+    }
+    assert list(got) == metrics_of(task) == list(want)
+    for name, value in want.items():
+        assert got[name] == pytest.approx(value, rel=1e-12, abs=1e-14), name
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_regression_metrics_agree_with_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(50, 20, 80)
+    value = y + rng.normal(0, 5, 80)
+    want = {
+        "rmse": oracle.root_mean_squared_error(y, value),
+        "mse": oracle.mean_squared_error(y, value),
+        "mae": oracle.mean_absolute_error(y, value),
+        "r2": oracle.r2_score(y, value),
+    }
+    assert score_all("regression", y, value) == pytest.approx(want, rel=1e-12)
+    assert score_all("regression", y, value[:, None]) == pytest.approx(want, rel=1e-12)
+
+
+def test_sure_and_wrong_costs_what_scikit_learn_says():
+    y, proba = np.array([0, 1]), np.array([[0.0, 1.0], [0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        want = oracle.log_loss(y, proba)
+    assert score_all("binary", y, proba, 2)["log_loss"] == pytest.approx(want, rel=1e-12)
+
+
+def test_a_constant_prediction_ranks_at_one_half():
+    y = np.array([0, 1, 1, 0, 1])
+    assert score_all("binary", y, np.full((5, 2), 0.5), 2)["roc_auc"] == 0.5
+    y = np.array([0, 1, 2, 0])
+    assert score_all("multiclass", y, np.full((4, 3), 1 / 3), 3)["roc_auc"] == pytest.approx(0.5)
+
+
+def test_the_area_ignores_any_monotone_rescaling_and_turns_with_the_score():
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 50)
+    p = rng.uniform(0.01, 0.99, 50)
+    area = score_all("binary", y, np.column_stack([1 - p, p]), 2)["roc_auc"]
+    cubed = score_all("binary", y, np.column_stack([1 - p**3, p**3]), 2)["roc_auc"]
+    turned = score_all("binary", y, np.column_stack([p, 1 - p]), 2)["roc_auc"]
+    assert cubed == area and turned == pytest.approx(1 - area)
+
+
+def test_metrics_without_meaning_are_none_and_the_others_stay():
+    one_class = score_all("binary", np.ones(4, int), np.full((4, 2), 0.5), 2)
+    assert one_class["roc_auc"] is None and one_class["accuracy"] == 0.0
+    absent = score_all("multiclass", np.array([0, 1, 0]), np.eye(3)[[0, 1, 0]], 3)
+    assert absent["roc_auc"] is None and absent["balanced_accuracy"] == 1.0
+    constant = score_all("regression", np.ones(3), np.array([1.0, 2.0, 3.0]))
+    assert constant["r2"] is None and constant["mae"] == 1.0
+    assert score_all("regression", np.ones(1), np.ones(1))["r2"] is None
+
+
+def test_an_overflowing_error_is_none_and_not_infinity():
+    scores = score_all("regression", np.zeros(2), np.array([1e200, -1e200]))
+    assert scores["mse"] is None and scores["rmse"] is None and scores["mae"] == 1e200
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_prediction_that_is_not_finite_is_refused(bad):
+    with pytest.raises(NonFinitePrediction, match="1 of 2 rows"):
+        score_all("regression", np.zeros(2), np.array([0.0, bad]))
+    with pytest.raises(NonFinitePrediction):
+        score_all("binary", np.array([0, 1]), np.array([[0.5, 0.5], [bad, 0.5]]), 2)
+
+
+@pytest.mark.parametrize(
+    "task, y, prediction, n_classes, law",
+    [
+        ("binary", [0, 1], [[0.5, 0.5]], 2, "shape"),
+        ("multiclass", [0, 1, 2], [[0.5, 0.5]] * 3, 3, "every class"),
+        ("binary", [0, 2], [[0.5, 0.5]] * 2, 2, "codes"),
+        ("binary", [0, 1], [[0.5, 0.1]] * 2, 2, "sum to 1"),
+        ("binary", [0, 1], [[1.5, -0.5]] * 2, 2, "non-negative"),
+        ("binary", [0, 1], [[1 / 3] * 3] * 2, 3, "n_classes=3"),
+        ("regression", [0.0, 1.0], [0.0], 0, "as many values"),
+        ("regression", [0.0, np.nan], [0.0, 1.0], 0, "finite"),
+        ("regression", [], [], 0, "as many values"),
+        ("ranking", [0.0], [0.0], 0, "unknown task"),
+    ],
+)
+def test_wrong_input_names_the_law(task, y, prediction, n_classes, law):
+    with pytest.raises(ValueError, match=law):
+        score_all(task, np.array(y), np.array(prediction), n_classes)
+
+
+def test_float32_probabilities_pass():
+    proba = softmax(np.random.default_rng(0).normal(size=(30, 9))).astype(np.float32)
+    assert score_all("multiclass", np.arange(30) % 9, proba, 9)["log_loss"] > 0
+
+
+def test_every_metric_has_a_direction_and_an_error_that_is_zero_when_perfect():
+    for m in METRICS.values():
+        assert m.direction in ("max", "min")
+        assert m.error(1.0 if m.direction == "max" else 0.0) == 0.0
+        assert m.loss(0.25) == (-0.25 if m.direction == "max" else 0.25)
+
+
+def test_an_unknown_metric_gets_a_suggestion():
+    with pytest.raises(ValueError, match="did you mean 'accuracy'"):
+        metric("acuracy")
+
+
+def test_the_examples_run():
+    module = importlib.import_module("tabsweep.reports.metrics")
+    assert doctest.testmod(module).failed == 0
