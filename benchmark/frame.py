@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..sweeps.engine import latest_results
-from ..sweeps.ledger import Ledger, LedgerError, Record
+from ..sweeps.ledger import Ledger, Record
 from ..sweeps.trial import DONE, canonical
+from .status import plan_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,10 +92,7 @@ def load_results(run: str | Path) -> pd.DataFrame:
 
 
 def _planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
-    plans = list(ledger.positions("plan"))
-    if not plans:
-        raise LedgerError(f"{ledger.run} holds no plan yet: nothing was started in it")
-    plan = ledger.at(plans[-1])
+    plan = plan_in(ledger)
     tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
     known = {f"{s['dataset']}/{s['fold']}/{s['model']}" for s in plan["studies"]}
     rows = [row for row in rows_of(ledger) if row["study"] in known]

@@ -104,8 +104,18 @@ class Plan:
         for task, name in self.metric.items():
             if name not in METRICS or task not in METRICS[name].tasks:
                 raise PlanError(f"suite {suite.name!r}: {name!r} is no metric for {task} tasks")
-        self.models = tuple(dict.fromkeys(options.models or self.budget.models))
-        self.specs = {name: registry.spec(name) for name in self.models}
+        self.given: dict[str, str] = {}  # name in the tables -> what the registry was asked for
+        self.specs: dict[str, registry.ModelSpec] = {}
+        for asked in dict.fromkeys(options.models or self.budget.models):
+            spec = find_model(asked)
+            if spec.name in self.specs:
+                raise PlanError(
+                    f"{asked!r} and {self.given[spec.name]!r} are both called {spec.name!r}: give "
+                    "one of the classes another `name`"
+                )
+            self.specs[spec.name] = spec
+            self.given[spec.name] = asked
+        self.models = tuple(self.specs)
         self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
 
     @cached_property
@@ -119,10 +129,11 @@ class Plan:
 
     def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
         budget, options = self.budget, self.options
-        search = budget.model.get(model)
+        asked = self.given[model]
+        search = budget.model.get(asked)
         task = data.table.task
         space_name = options.space or (search and search.space) or budget.space
-        space, note = resolve_space(model, space_name, task)
+        space, space_name = resolve_space(asked, space_name, task)
         if search:
             space = narrow(space, search.fixed, search.choices, model)
         sampler = options.sampler or (search and search.sampler) or budget.sampler
@@ -139,13 +150,13 @@ class Plan:
         )
         first: tuple[dict[str, Any], ...] = ()
         if budget.start_with_default and sampler != "grid":
-            first = (default_config(space, model),)
+            first = (registry.default_config(asked, task, space_name),)
         return StudyPlan(
             dataset=dataset,
             task=task,
             fold=fold,
             model=model,
-            space_name=space_name if not note else f"{space_name} ({note})",
+            space_name=space_name,
             space=space,
             sampler=sampler,
             n_trials=n_trials,
@@ -174,7 +185,7 @@ class Plan:
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
-        """The plan as the ledger keeps it: enough to report and to resume without the suite file."""
+        """The plan as the ledger keeps it: enough to report and resume without the suite file."""
         return {
             "kind": "plan",
             "suite": self.suite.model_dump(mode="json"),
@@ -260,7 +271,12 @@ class Plan:
         return Study(
             name=plan.name,
             sampler=make_sampler(
-                plan.sampler, plan.space, seed=seed, n_trials=plan.n_trials, first=plan.first, lag=plan.lag
+                plan.sampler,
+                plan.space,
+                seed=seed,
+                n_trials=plan.n_trials,
+                first=plan.first,
+                lag=plan.lag,
             ),
             n_trials=plan.n_trials,
             make_trial=make_trial,
@@ -297,19 +313,33 @@ def loss_function(metric: str) -> Callable[[Result], float | None]:
     return loss
 
 
+class UnknownModel(ValueError):
+    """A model that is not registered, not installed and not importable."""
+
+
+def find_model(name: str) -> registry.ModelSpec:
+    """The spec of a model. Raises UnknownModel with a suggestion."""
+    try:
+        return registry.spec(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise UnknownModel(str(error)) from None
+
+
 def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
-    """(space, remark). A model without the space named falls back to `default`, and says so; one
-    without any has a single point, its default configuration."""
+    """(space, its name). A model that declares no space has its default configuration alone, under
+    whatever space name it is asked for. Raises PlanError where others are declared."""
     spaces = registry.spaces(model, task)
-    if name in spaces:
-        return Space.parse(spaces[name]), ""
-    if not spaces:
-        return Space.parse({"params": {}}), "no space: default configuration only"
-    if "default" in spaces and name != "default":
+    if name not in spaces and list(spaces) == ["default"] and not spaces["default"]["params"]:
+        name = "default"
+    if name not in spaces:
         raise PlanError(
-            f"model {model!r} has no space {name!r} for {task}; it has: {', '.join(sorted(spaces))}"
+            f"model {model!r} has no space {name!r} for {task} data; it has: "
+            f"{', '.join(sorted(spaces)) or 'none'}"
         )
-    raise PlanError(f"model {model!r} has the spaces {', '.join(sorted(spaces))}, not {name!r}")
+    try:
+        return Space.parse(spaces[name]), name
+    except ValueError as error:
+        raise PlanError(f"space {name!r} of model {model!r}: {error}") from None
 
 
 def narrow(
@@ -328,23 +358,6 @@ def narrow(
     for name, values in choices.items():
         params[name] = {"kind": "choice", "values": list(values)}
     return Space.parse({**data, "params": params})
-
-
-def default_config(space: Space, model: str) -> dict[str, Any]:
-    """The space's fixed values over the class's own defaults for what the space searches."""
-    import inspect
-
-    from .cell import load_class
-
-    signature = inspect.signature(load_class(registry.spec(model).target)).parameters
-    config = {}
-    for name, param in space.to_data()["params"].items():
-        if param["kind"] == "fixed":
-            config[name] = param["value"]
-        elif name in signature and signature[name].default is not inspect.Parameter.empty:
-            value = signature[name].default
-            config[name] = list(value) if isinstance(value, tuple) else value
-    return config
 
 
 def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:

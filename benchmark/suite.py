@@ -81,7 +81,7 @@ DEFAULT_METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """"did you mean 'x'?" where something is close, and all that is known."""
+    """ "did you mean 'x'?" where something is close, and all that is known."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets import catalog
-from ..datasets.errors import DataError, DatasetUnavailable
+from ..datasets.errors import DatasetUnavailable
 from ..datasets.table import Table
-from ..sweeps.engine import Engine, Listener, Reuse, Stop, Tally
+from ..sweeps.engine import Engine, Listener, Reuse, Stop, Tally, utc_now
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.lock import RunLock
 from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
+from ..sweeps.trial import Limits
 from . import environment
 from .plan import KEY_PARTS, Data, Options, Plan, choose_folds
+from .status import last_plan
 from .suite import Suite
 from .worker import run_trial, score_parts
 
@@ -30,6 +34,14 @@ class SweepError(Exception):
 
 class NoData(Exception):
     """No dataset of the suite can be had here; each with its reason."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """A table that no card describes, and what the plan should remember of it."""
+
+    table: Table
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -47,7 +59,7 @@ class Request:
     allow_code_change: bool = False
     reuse: tuple[Path, ...] = ()
     retry: Callable[[Record], bool] = lambda record: False
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    tables: Mapping[str, Own] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     run_trial: RunTrial = run_trial
 
@@ -85,13 +97,13 @@ def gather(request: Request) -> tuple[dict[str, Data], dict[str, str], list[str]
     data: dict[str, Data] = {}
     left_out: dict[str, str] = {}
     notes: list[str] = []
-    deadline = time.monotonic() + 20.0
 
     def load(name: str) -> None:
         try:
-            table = request.tables.get(name) or catalog.load_dataset(
-                name, mirror=request.mirror, cache=request.cache
-            )
+            if name in request.tables:
+                table = request.tables[name].table
+            else:
+                table = catalog.load_dataset(name, mirror=request.mirror, cache=request.cache)
         except DatasetUnavailable as error:
             left_out[name] = error.reason
             return
@@ -116,7 +128,9 @@ def gather(request: Request) -> tuple[dict[str, Data], dict[str, str], list[str]
 def _with_folds(request: Request, name: str, table: Table, n_folds: int) -> Data:
     facts: dict[str, Any] = {"learnable": True, "overlaps": [], "title": name}
     protocol = request.suite.protocol.get(name)
-    if name not in request.tables:
+    if name in request.tables:
+        facts |= request.tables[name].facts
+    else:
         card = catalog.card(name)
         facts = {
             "learnable": card.learnable,
@@ -130,12 +144,6 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int) -> Data
 
 
 # ---------------------------------------------------------------------- resuming
-
-
-def last_plan(ledger: Ledger) -> Record | None:
-    """The plan in force: the last one written."""
-    positions = list(ledger.positions("plan"))
-    return ledger.at(positions[-1]) if positions else None
 
 
 def check_same(old: Record | None, plan: Plan) -> None:
@@ -290,12 +298,13 @@ def _run(
 ) -> Outcome:
     plan = prepare(request, ledger)
     warnings = list(ledger.warnings)
-    slots = request.workers if request.workers is not None else _all_cores()
+    slots = request.workers if request.workers is not None else all_cores()
     record = plan.record(environment.capture())
     old = last_plan(ledger)
     if old is None or {**old, "time": ""} != {**record, "time": ""}:
-        ledger.append([{**record, "time": _now()}])
+        ledger.append([{**record, "time": utc_now()}])
     listener("plan", {"plan": plan, "ledger": ledger})
+    listener("started", {})
     reuse, more = reuse_from(siblings(request), plan)
     warnings.extend(more)
 
@@ -312,7 +321,7 @@ def _run(
         ledger=ledger,
         pool=pool,
         reuse=reuse,
-        retry=request.retry,
+        retry=lambda record: request.retry(record) or outgrown(record, plan.limits),
         allow_code_change=request.allow_code_change,
         listener=listener,
         stop=stop,
@@ -330,26 +339,23 @@ def _run(
     )
 
 
-def _all_cores() -> int:
-    import os
+def outgrown(record: Record, limits: Limits) -> bool:
+    """Did this cell fail under a limit that is larger now? Then it deserves another run."""
+    was = record.get("limits") or {}
+    if record["cause"] == "timeout":
+        return limits.timeout_s > was.get("timeout_s", limits.timeout_s)
+    if record["cause"] == "oom":
+        return limits.memory_mb > was.get("memory_mb", limits.memory_mb)
+    return False
 
+
+def all_cores() -> int:
     return max(1, len(os.sched_getaffinity(0)))
-
-
-def _now() -> str:
-    from ..sweeps.engine import utc_now
-
-    return utc_now()
 
 
 def _stop_ray(slots: int) -> None:
     if slots == 0:
         return
-    import sys
-
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         ray.shutdown()
-
-
-__all__ = ["DataError", "NoData", "Outcome", "Request", "SweepError", "run"]

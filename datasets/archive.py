@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import tarfile
 import zipfile
+import zlib
 from pathlib import PurePosixPath
-from typing import BinaryIO
+from typing import Protocol
 
 from .errors import DataError, one_line
 
 MAX_MEMBERS = 10_000
+BROKEN = (
+    OSError,
+    EOFError,
+    RuntimeError,  # an encrypted zip
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+COMPRESSIONS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open))
 
 
-def read_bounded(stream: BinaryIO, limit: int, what: str) -> bytes:
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def read_bounded(stream: Readable, limit: int, what: str) -> bytes:
     """The whole of `stream`, refused as soon as it has more than `limit` bytes."""
     data = stream.read(limit + 1)
     if len(data) > limit:
@@ -44,7 +61,7 @@ def _from_zip(data: bytes, member: str, limit: int) -> bytes:
         if member not in archive.namelist():
             raise DataError(f"the archive has no member {member!r}")
         with archive.open(member) as stream:
-            return read_bounded(stream, limit, f"archive member {member!r}")  # type: ignore[arg-type]
+            return read_bounded(stream, limit, f"archive member {member!r}")
 
 
 def _from_tar(data: bytes, member: str, limit: int) -> bytes:
@@ -52,10 +69,10 @@ def _from_tar(data: bytes, member: str, limit: int) -> bytes:
     # A compressed tar is unpacked through a bounded stream, so that a bomb before the member
     # wanted is met by the limit as well.
     plain = data
-    for magic, opener in ((b"\x1f\x8b", gzip.open), *_other_compressions()):
+    for magic, opener in COMPRESSIONS:
         if data.startswith(magic):
-            with opener(io.BytesIO(data)) as stream:
-                plain = read_bounded(stream, 2 * limit + (1 << 20), "the archive")
+            with opener(io.BytesIO(data)) as plain_stream:
+                plain = read_bounded(plain_stream, 2 * limit + (1 << 20), "the archive")
     with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
         for number, info in enumerate(archive):
             if number >= MAX_MEMBERS:
@@ -66,29 +83,24 @@ def _from_tar(data: bytes, member: str, limit: int) -> bytes:
             if info.name == member and info.isfile():
                 stream = archive.extractfile(info)
                 assert stream is not None
-                found = read_bounded(stream, limit, f"archive member {member!r}")  # type: ignore[arg-type]
+                found = read_bounded(stream, limit, f"archive member {member!r}")
     if found is None:
         raise DataError(f"the archive has no member {member!r}")
     return found
 
 
-def _other_compressions() -> tuple:
-    import bz2
-    import lzma
-
-    return ((b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open))
-
-
 def unpack(data: bytes, how: str, *, member: str, limit: int) -> bytes:
     """The file `member` of the archive `data` ("gzip", "zip", "tar"), at most `limit` bytes.
 
-    Nothing is written to disk. An archive with a path that leads outside, a link, a device, too
-    many members or too many bytes is refused as a whole (DataError), the member wanted or not.
+    Nothing is written to disk. An archive that has a path that leads outside, a link, a device or
+    too many members anywhere is refused as a whole (DataError), as is a member that is too large.
     """
     try:
+        if not data:
+            raise EOFError("it is empty")
         if how == "gzip":
             with gzip.open(io.BytesIO(data)) as stream:
-                return read_bounded(stream, limit, "the file")  # type: ignore[arg-type]
+                return read_bounded(stream, limit, "the file")
         return (_from_zip if how == "zip" else _from_tar)(data, member, limit)
-    except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, RuntimeError) as error:
+    except BROKEN as error:
         raise DataError(f"not a readable {how} archive: {one_line(error)}") from None

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,17 @@ from .errors import DataError, suggest
 
 TASKS = ("binary", "multiclass", "regression")
 PROTOCOLS = ("kfold", "holdout", "official")
-PARSERS = ("whitespace", "coded", "bundled")
+# Each parser with the options that it knows.
+PARSERS = {
+    "whitespace": (),
+    "coded": ("part_from_row",),
+    "bundled": ("loader", "arguments", "categorical"),
+}
+ROLES = {
+    "whitespace": {"data"},
+    "coded": {"features", "labels", "test_masks", "val_masks"},
+    "bundled": set(),
+}
 FAULTS = {
     "label-is-attribute": "the label is an attribute of the source, not its class",
     "answered-or-not": "the features only say whether a question was answered",
@@ -112,7 +122,7 @@ def _build(kind: type, data: Mapping[str, Any], where: str) -> dict[str, Any]:
     return values
 
 
-def _one_of(value: str, known: tuple[str, ...] | dict[str, str], what: str, where: str) -> None:
+def _one_of(value: str, known: Iterable[str], what: str, where: str) -> None:
     if value not in known:
         raise DataError(f"{where}: unknown {what} {value!r}; {suggest(value, known)}")
 
@@ -123,6 +133,9 @@ def parse_card(text: str, where: str) -> Card:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{where}: not TOML: {error}") from None
+    for key, kind, shape in (("options", dict, "a table"), ("files", list, "tables, [[files]]")):
+        if not isinstance(data.get(key, kind()), kind):
+            raise DataError(f"{where}: {key} = {data[key]!r} should be {shape}")
     files = []
     for number, entry in enumerate(data.get("files", [])):
         at = f"{where}: files[{number}]"
@@ -156,9 +169,11 @@ def parse_card(text: str, where: str) -> Card:
         raise DataError(f"{where}: a column name stands twice in columns")
     if (card.task == "regression") != (card.n_classes == 0):
         raise DataError(f"{where}: task {card.task!r} with n_classes = {card.n_classes}")
-    roles = [file.role for file in files]
-    if len(set(roles)) != len(roles):
-        raise DataError(f"{where}: two files have one role")
+    for option in card.options:
+        _one_of(option, PARSERS[card.parser], "option", where)
+    roles, wanted = sorted(file.role for file in files), sorted(ROLES[card.parser])
+    if roles != wanted:
+        raise DataError(f"{where}: files of roles {roles}; parser {card.parser!r} needs {wanted}")
     return card
 
 

@@ -18,7 +18,7 @@ CARDS = Path(__file__).parent / "cards"
 
 @remember
 def _paths() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(CARDS.glob("*.toml"))}
+    return dict(sorted((path.stem, path) for path in CARDS.glob("*.toml")))
 
 
 def names() -> list[str]:

@@ -17,12 +17,13 @@ from urllib.parse import urlsplit
 from .errors import one_line
 
 ATTEMPTS = 5
-PATIENCE_S = 14.0  # what may be lost on failures of one process, all hosts together
+PATIENCE_S = 13.0  # what may be lost on failures, all hosts together; half of it on one
 PROBE_S = 4.0
 STALL_S = 5.0  # a connection that sends nothing for so long has failed
 SLOWEST_BYTES_PER_S = 20_000
-VERDICT_S = 120.0  # after this time a host that was given up is asked again
+VERDICT_S = 120.0  # so long after the last failure, all hosts are asked again
 CHUNK = 1 << 16
+Host = tuple[str, int]
 
 
 class Unreachable(Exception):
@@ -103,43 +104,45 @@ def connects(host: str, port: int, timeout_s: float) -> str:
 class Network:
     """Downloads with bounded patience.
 
-    Each host is probed once before its first request; one that fails is given up for `verdict_s`,
-    so that a hundred files from it cost one probe. All time lost on failures (probes, failed
-    attempts, waiting between them) comes out of one budget of `patience_s` for all hosts.
+    Each host is probed once before its first request; one that fails is given up, so that a hundred
+    files from it cost one probe. All time lost on failures (probes, failed attempts, the waits
+    between them) comes out of one budget of `patience_s`, of which one host may take half. What
+    was lost and given up is forgotten `verdict_s` after the last failure.
     """
 
     def __init__(self, *, patience_s: float = PATIENCE_S, verdict_s: float = VERDICT_S) -> None:
         self.patience_s = patience_s
         self.verdict_s = verdict_s
         self._lock = threading.RLock()
-        self._left_s = patience_s
-        self._verdicts: dict[tuple[str, int], tuple[str, float]] = {}
+        self._verdicts: dict[Host, str] = {}  # "" is a good one
+        self._lost_s: dict[Host, float] = {}
+        self._failed_at = time.monotonic()
         self._kept: dict[str, bytes] = {}
         self._opener = urllib.request.build_opener(_CarefulRedirects())
 
-    def _lose(self, since: float) -> None:
-        self._left_s -= time.monotonic() - since
+    def _left_s(self, host: Host) -> float:
+        every = self.patience_s - sum(self._lost_s.values())
+        return min(every, self.patience_s / 2 - self._lost_s.get(host, 0.0))
 
-    def _give_up(self, host: tuple[str, int], reason: str) -> Unreachable:
-        self._verdicts[host] = (reason, time.monotonic())
-        return Unreachable(reason)
+    def _lose(self, host: Host, since: float) -> None:
+        self._failed_at = time.monotonic()
+        self._lost_s[host] = self._lost_s.get(host, 0.0) + self._failed_at - since
 
-    def _probe(self, host: tuple[str, int]) -> None:
-        """Raise Unreachable for a host that was given up, or is at the first meeting."""
-        known = self._verdicts.get(host)
-        if known is not None:
-            reason, when = known
-            if not reason:
-                return
-            if time.monotonic() - when < self.verdict_s:
-                raise Unreachable(reason)
-            self._left_s = self.patience_s
-        start = time.monotonic()
-        reason = connects(*host, timeout_s=max(0.5, min(PROBE_S, self._left_s)))
-        if reason:
-            self._lose(start)
-            raise self._give_up(host, reason)
-        self._verdicts[host] = ("", start)
+    def _probe(self, host: Host) -> None:
+        """Raise Unreachable for a host that is given up, or is so at this first meeting."""
+        if time.monotonic() - self._failed_at > self.verdict_s:
+            self._verdicts.clear()
+            self._lost_s.clear()
+        if self._verdicts.get(host):
+            raise Unreachable(self._verdicts[host])
+        if self._left_s(host) <= 0:
+            raise Unreachable(f"{host[0]}: not asked, too much time went into failures before")
+        if host not in self._verdicts:
+            start = time.monotonic()
+            self._verdicts[host] = connects(*host, timeout_s=min(PROBE_S, self._left_s(host)))
+            if self._verdicts[host]:
+                self._lose(host, start)
+                raise Unreachable(self._verdicts[host])
 
     def get(self, url: str, *, limit: int, expected: int | None = None) -> bytes:
         """The bytes at `url`, at most `limit` + 1 of them.
@@ -152,24 +155,29 @@ class Network:
         with self._lock:
             host = endpoint(url)
             self._probe(host)
-            reason = "no time was left"
-            for attempt in range(ATTEMPTS):
+            for attempt in range(1, ATTEMPTS + 1):
                 start = time.monotonic()
-                budget = max(0.5, min(2 * STALL_S, self._left_s)) + limit / SLOWEST_BYTES_PER_S
+                patience = max(0.5, min(STALL_S, self._left_s(host)))
+                deadline = start + patience + limit / SLOWEST_BYTES_PER_S
                 try:
-                    return self._attempt(url, limit, expected, start + budget)
+                    return self._attempt(url, limit, expected, patience, deadline)
+                except Unreachable:
+                    self._lose(host, start)
+                    raise
                 except _Transient as error:
+                    self._lose(host, start)
                     reason = f"{host[0]}: {error}"
-                    wait = 0.25 * 2**attempt * random.uniform(0.5, 1.5)
+                    wait = 0.25 * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
                     if error.wait_s is not None:
                         wait = error.wait_s
                         reason += f", asks to wait {wait:.0f} s"
-                self._lose(start)
-                if attempt == ATTEMPTS - 1 or wait > self._left_s:
+                if attempt == ATTEMPTS or wait >= self._left_s(host):
                     break
+                start = time.monotonic()
                 time.sleep(wait)
-                self._left_s -= wait
-            raise self._give_up(host, f"{reason} ({attempt + 1} attempts)")
+                self._lose(host, start)
+            self._verdicts[host] = f"{reason} ({attempt} attempts)"
+            raise Unreachable(self._verdicts[host])
 
     def get_once(self, url: str, *, limit: int) -> bytes:
         """As `get`, remembered for this object's life; for a mirror's manifest."""
@@ -178,10 +186,12 @@ class Network:
                 self._kept[url] = self.get(url, limit=limit)
             return self._kept[url]
 
-    def _attempt(self, url: str, limit: int, expected: int | None, deadline: float) -> bytes:
+    def _attempt(
+        self, url: str, limit: int, expected: int | None, stall_s: float, deadline: float
+    ) -> bytes:
         request = urllib.request.Request(url, headers={"User-Agent": "tabsweep"})
         try:
-            with self._opener.open(request, timeout=STALL_S) as answer:
+            with self._opener.open(request, timeout=stall_s) as answer:
                 kind = answer.headers.get("Content-Type") or ""
                 length = answer.headers.get("Content-Length") or ""
                 data = b""

@@ -69,8 +69,9 @@ def find_delimiter(path: Path) -> str:
         except DataError:
             return 0
 
-    if path.read_bytes()[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise DataError(f"{path.name}: UTF-16; save the file as UTF-8")
+    with open(path, "rb") as stream:
+        if stream.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise DataError(f"{path.name}: UTF-16; save the file as UTF-8")
     return max(DELIMITERS, key=n_fields)  # the first of equals: the comma
 
 
@@ -167,8 +168,8 @@ def feature(
     n_distinct = present.nunique()
     if n_distinct > max(50, n_present / 2):
         warnings.append(
-            f"column {name!r} has {n_distinct} categories in {n_present} rows: an identifier, a date"
-            " or free text? A model can learn little from it"
+            f"column {name!r} has {n_distinct} categories in {n_present} rows: an identifier, a"
+            " date or free text? A model can learn little from it"
         )
     return categorical_column(cells.where(~missing, None).tolist())
 

@@ -155,9 +155,7 @@ class Estimator(BaseEstimator):
         """The preprocessing of this configuration."""
         return self.policy
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         """Fits on numbers: x (N, F); y (N,) class codes 0..C-1 or (scaled) values; val alike."""
         raise NotImplementedError
 
@@ -266,7 +264,9 @@ class Estimator(BaseEstimator):
         """Class codes or (scaled) values; sets `classes_` or the target's mean and scale."""
         labels = np.asarray(y)
         if labels.ndim != 1 or len(labels) != n_rows:
-            raise ValueError(f"y must have shape ({n_rows},) like the rows of X, got {labels.shape}")
+            raise ValueError(
+                f"y must have shape ({n_rows},) like the rows of X, got {labels.shape}"
+            )
         if self.task == "regression":
             values = labels.astype(np.float64)
             if not np.isfinite(values).all():
@@ -329,9 +329,7 @@ class SklearnEstimator(Estimator):
         """The unfitted scikit-learn estimator of this configuration."""
         raise NotImplementedError
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         self.model_ = self._build(len(x)).fit(x, y)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:

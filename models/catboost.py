@@ -99,9 +99,7 @@ class CatBoost(Estimator):
             return "RMSE"
         return "Logloss" if len(self.classes_) == 2 else "MultiClass"
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from catboost import CatBoost as Library
         from catboost import CatBoostError
 

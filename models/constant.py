@@ -21,9 +21,7 @@ class Constant(Estimator):
         super().__init__(task=task, seed=seed, threads=threads)
         self.statistic = statistic
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         if self.task == "regression":
             self.answer_ = np.array([np.median(y) if self.statistic == "median" else np.mean(y)])
         else:

@@ -14,7 +14,8 @@ CRITERIA = {
 
 
 class Forest(SklearnEstimator):
-    """Many trees on unscaled features; categories one-hot, missing values kept (a split sends them).
+    """Many trees on unscaled features; categories one-hot, missing values kept (a split sends them;
+    the criterion absolute_error cannot, so there they are imputed).
 
     n_estimators: trees. criterion: `default` for the library's (gini, squared_error), or its name.
     max_features: features tried at a split: `default` for the library's (sqrt for classes, all for
@@ -57,6 +58,11 @@ class Forest(SklearnEstimator):
                 f"{type(self).__name__}: criterion for a {self.task} task must be 'default' or "
                 f"one of {', '.join(known)}, got {self.criterion!r}"
             )
+
+    def _policy(self) -> Policy:
+        if self.criterion == "absolute_error":
+            return Policy("none", "one-hot", "impute")
+        return self.policy
 
     def _kinds(self) -> tuple[Any, Any]:
         """The library's classifier and regressor."""

@@ -80,9 +80,7 @@ class GradientBoosting(Estimator):
         self.min_samples_leaf = min_samples_leaf
         self.early_stopping_rounds = early_stopping_rounds
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
         regression = self.task == "regression"

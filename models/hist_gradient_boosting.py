@@ -61,9 +61,7 @@ class HistGradientBoosting(Estimator):
     def _policy(self) -> Policy:
         return Policy("none", self.categorical, "native", "standard")
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.ensemble import (
             HistGradientBoostingClassifier,
             HistGradientBoostingRegressor,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .base import (
-    COUNT,
     ENCODING,
     PATIENCE,
     PENALTY,
@@ -95,7 +95,7 @@ class LightGBM(Estimator):
         return Policy("none", self.categorical, "native", "standard")
 
     def _params(self) -> dict[str, Any]:
-        """The configuration in the library's own words; seeds as its scikit-learn door sets them."""
+        """The configuration in the library's own words."""
         params: dict[str, Any] = {
             "learning_rate": self.learning_rate,
             "num_leaves": self.num_leaves,
@@ -126,9 +126,7 @@ class LightGBM(Estimator):
             "num_class": len(self.classes_),
         }
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from lightgbm import Dataset, early_stopping, train
 
         params = self._params()
@@ -141,7 +139,8 @@ class LightGBM(Estimator):
             free_raw_data=True,
         )
         stop = val if self.boosting_type != "dart" else None
-        callbacks, valid_sets = [], None
+        callbacks: list[Callable[..., Any]] = []
+        valid_sets = None
         if stop is not None:
             callbacks = [early_stopping(self.early_stopping_rounds, verbose=False)]
             valid_sets = [Dataset(*stop, reference=data, params=params)]
@@ -157,10 +156,10 @@ class LightGBM(Estimator):
             self.best_iteration_ = int(self.model_.best_iteration)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
-        return self.model_.predict(
-            x, num_iteration=self.best_iteration_, num_threads=self.threads
-        )
+        rounds = self.best_iteration_
+        answer = self.model_.predict(x, num_iteration=rounds, num_threads=self.threads)
+        return np.asarray(answer, dtype=np.float64)
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        p = np.asarray(self._predict(x))
+        p = self._predict(x)
         return two_columns(p) if p.ndim == 1 else p

@@ -51,9 +51,7 @@ class MLPSklearn(SklearnEstimator):
         self.max_iter = max_iter
         self.early_stopping = early_stopping
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.neural_network import MLPClassifier, MLPRegressor
 
         regression = self.task == "regression"

@@ -22,6 +22,9 @@ MAX_LEVELS = 250
 """Levels that a categorical column may keep (the most frequent ones): 250 fit in the 255 bins of
 histogram-based trees and bound the width of one-hot columns. Rarer levels count as unseen."""
 
+LARGEST = float(np.finfo(np.float32).max)
+"""Unscaled values are clipped here: tree libraries compute in float32."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -65,7 +68,7 @@ class Policy:
 
 
 def as_frame(X: object) -> pd.DataFrame:
-    """X as a DataFrame with at least one row and one column; columns of an array are named 0, 1, ..."""
+    """X as a DataFrame with a row and a column at least; an array's columns are named 0, 1, ..."""
     if isinstance(X, pd.DataFrame):
         frame = X
     else:
@@ -269,10 +272,10 @@ class Preprocessor:
             return out
         if self.policy.numeric == "standard":
             return values / self._scale - self._centre / self._scale
-        return values
+        return np.clip(values, -LARGEST, LARGEST)
 
     def _fit_quantile(self, values: np.ndarray):  # type: ignore[no-untyped-def]
-        """A quantile map to N(0, 1), fitted on noisy values (Gorishniy 2021, sec. 4.4 and its code).
+        """A quantile map to N(0, 1), fitted on noisy values (Gorishniy 2021, sec. 4.4).
 
         DIFF(Gorishniy 2021): a constant column becomes 0, not a draw that depends on the seed.
         """

@@ -10,7 +10,7 @@ import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,9 @@ class ModelSpec:
         return 50.0 + (cells + self.memory_bytes_per_pair * n_rows**2) / 2**20
 
 
-def _own(name: str, target: str, summary: str, paper: str, policy: Policy, **rest: Any) -> ModelSpec:
+def _own(
+    name: str, target: str, summary: str, paper: str, policy: Policy, **rest: Any
+) -> ModelSpec:
     return ModelSpec(
         name,
         f"tabsweep.models.{target}",
@@ -261,12 +263,6 @@ def _external(target: str, name: str | None) -> ModelSpec:
     missing = [m for m in ("fit", "predict") if not callable(getattr(cls, m, None))]
     if missing:
         raise ValueError(f"model {target!r} has no method {' and no '.join(missing)}")
-    accepted = inspect.signature(cls.fit).parameters
-    if not _takes(accepted, "X_val") or not _takes(accepted, "y_val"):
-        raise ValueError(
-            f"model {target!r}: fit must take X_val and y_val (the validation part); "
-            "subclass tabsweep.models.base.Estimator or add the two arguments"
-        )
     own = name or getattr(cls, "name", None) or target
     if name is None and own in MODELS:
         raise ValueError(
@@ -300,6 +296,8 @@ def make_model(
 ) -> Any:
     """An unfitted estimator. `threads` None means what the model declares.
 
+    A class from elsewhere is given what it takes of task, seed (or `random_state`) and threads (or
+    `n_jobs`).
     `InvalidConfig` (a ValueError) for an unknown hyperparameter or a value that it does not accept.
 
     >>> make_model("knn", task="binary", n_neighbors=3)
@@ -312,6 +310,9 @@ def make_model(
     accepted = inspect.signature(cls).parameters
     known = [n for n, p in accepted.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     own = {"task": task, "seed": seed, "threads": found.threads if threads is None else threads}
+    for ours, theirs in (("seed", "random_state"), ("threads", "n_jobs")):
+        if ours not in accepted and theirs in accepted:
+            own[theirs] = own.pop(ours)
     for key in config:
         if not _takes(accepted, key) or key in own:
             raise InvalidConfig(
@@ -354,11 +355,16 @@ SECTIONS = {
     "multiclass": ("classification", "multiclass"),
     "regression": ("regression",),
 }
-SPACE_KEYS = ("note", "source", "search", "params", "classification", "binary", "multiclass")
-SPACE_KEYS += ("regression",)
+SPACE_KEYS = (
+    "note",
+    "source",
+    "search",
+    "params",
+    *sorted({s for v in SECTIONS.values() for s in v}),
+)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _declared(file: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
@@ -411,7 +417,7 @@ def _resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | 
 
 
 def default_config(name: str, task: str, space: str = "default") -> dict[str, Any]:
-    """The default configuration as a point of a space: defaults for every parameter that is searched.
+    """The default configuration as a point of a space: a default for each searched parameter.
 
     Fixed parameters have their fixed value; a conditional parameter whose condition fails is left
     out. For `default` spaces the point lies inside the space; for others it may not.

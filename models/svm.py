@@ -77,9 +77,7 @@ class SVM(Estimator):
 
         return SVC(C=self.C, gamma=self.gamma).fit(x, y)
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         if self.task == "regression":
             from sklearn.svm import SVR
 

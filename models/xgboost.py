@@ -6,15 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from .base import ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Estimator, Number, two_columns
+from .base import (
+    ENCODING,
+    PATIENCE,
+    PENALTY,
+    RATE,
+    ROUNDS,
+    SHARE,
+    Estimator,
+    InvalidConfig,
+    Number,
+    OneOf,
+    two_columns,
+)
 from .preprocessing import Policy
 
 
 class XGBoost(Estimator):
-    """XGBoost (tree booster, `hist`); categories one-hot by default, missing values native.
+    """XGBoost (tree booster); categories one-hot by default, missing values native.
 
     n_estimators: rounds. learning_rate, max_depth, min_child_weight, subsample, colsample_bytree,
-    colsample_bylevel, gamma, reg_alpha, reg_lambda: as in the library. categorical: `one-hot`,
+    colsample_bylevel, gamma, reg_alpha, reg_lambda: as in the library. tree_method: `hist` (binned
+    features) or `exact` (every threshold; not with native categories). categorical: `one-hot`,
     `native` or `ordinal`. early_stopping_rounds: with a validation part, stop after so many rounds
     without a better loss and predict with the best; 0 for off.
     """
@@ -30,6 +43,7 @@ class XGBoost(Estimator):
         "gamma": PENALTY,
         "reg_alpha": PENALTY,
         "reg_lambda": PENALTY,
+        "tree_method": OneOf(("hist", "exact")),
         "categorical": ENCODING,
         "early_stopping_rounds": PATIENCE,
     }
@@ -51,6 +65,7 @@ class XGBoost(Estimator):
         gamma: float = 0.0,
         reg_alpha: float = 0.0,
         reg_lambda: float = 1.0,
+        tree_method: str = "hist",
         categorical: str = "one-hot",
         early_stopping_rounds: int = 20,
     ) -> None:
@@ -65,8 +80,17 @@ class XGBoost(Estimator):
         self.gamma = gamma
         self.reg_alpha = reg_alpha
         self.reg_lambda = reg_lambda
+        self.tree_method = tree_method
         self.categorical = categorical
         self.early_stopping_rounds = early_stopping_rounds
+
+    def check(self) -> None:
+        super().check()
+        if self.tree_method == "exact" and self.categorical == "native":
+            raise InvalidConfig(
+                "XGBoost: tree_method 'exact' cannot split native categories; "
+                "choose categorical 'one-hot' or 'ordinal', or tree_method 'hist'"
+            )
 
     def _policy(self) -> Policy:
         return Policy("none", self.categorical, "native", "standard")
@@ -91,14 +115,14 @@ class XGBoost(Estimator):
             "eval_metric": "mlogloss",
         }
 
-    def _fit(
-        self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None
-    ) -> None:
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from xgboost import train
 
-        names = ("learning_rate", "max_depth", "min_child_weight", "subsample", "gamma")
-        names += ("colsample_bytree", "colsample_bylevel", "reg_alpha", "reg_lambda")
-        params = {name: getattr(self, name) for name in names}
+        params = {
+            name: getattr(self, name)
+            for name in self.rules
+            if name not in ("n_estimators", "early_stopping_rounds", "categorical")
+        }
         params |= {"seed": self.seed, "nthread": self.threads, "verbosity": 0, **self._objective()}
         self.model_ = train(
             params,

@@ -28,7 +28,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    "`": r"\textasciigrave{}",
+    "`": r"{\char96}",
     '"': r"{\char34}",  # babel gives the plain sign a meaning in some languages
     "[": "{[}",  # after a line break, a bracket or star would be read as its argument
     "]": "{]}",
@@ -52,10 +52,10 @@ _LATEX = {
     "—": "---",
     "…": r"\ldots{}",
     "’": "'",
-    "†": r"\dag{}",
-    "‡": r"\ddag{}",
-    "§": r"\S{}",
-    "¶": r"\P{}",
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+    "§": r"$\mathsection$",
+    "¶": r"$\mathparagraph$",
     "ß": r"\ss{}",
     "ø": r"\o{}",
     "Ø": r"\O{}",

@@ -20,7 +20,8 @@ from . import escape
 
 TEXT_WIDTH_PT = 345.0  # of article at 10pt, the narrowest common single column
 FLOAT_LINES = 56  # table lines in script size that one page holds beside caption and notes
-HEADER_CHARACTERS = 10  # a longer heading is broken at its hyphens
+MAX_DECIMALS = 6
+HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
 
 
 @dataclass(frozen=True)
@@ -83,31 +84,37 @@ class Section:
 
 def fixed(value: float, decimals: int) -> str:
     """The number with so many decimals; in powers of ten where that would be long or empty."""
-    if value != 0.0 and not 1e-4 <= abs(value) < 1e7:
+    if abs(value) >= 1e7 or (decimals >= MAX_DECIMALS and 0.0 < abs(value) < 1e-4):
         return f"{value:.2e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
     text = f"{value:.{decimals}f}"
     return text[1:] if text.startswith("-") and not text.strip("-0.") else text
 
 
+def bare(value: float, decimals: int) -> str:
+    """As `fixed`, without the zero before the point."""
+    text = fixed(value, decimals)
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
+
+
 def decimals_for(values: Sequence[float], digits: int = 3) -> int:
-    """Decimals that give the smallest of the values that many significant digits, 0 to 6."""
+    """Decimals that give the smallest of the values that many significant digits."""
     sizes = [abs(v) for v in values if v and math.isfinite(v)]
     if not sizes:
         return 2
-    return min(6, max(0, digits - 1 - math.floor(math.log10(min(sizes)))))
+    return min(MAX_DECIMALS, max(0, digits - 1 - math.floor(math.log10(min(sizes)))))
 
 
 def p_text(p: float) -> str:
-    """A p-value: three digits after the point, four below .001, '< .0001' at the end."""
-    if p < 0.0001:
-        return "<.0001"
+    """A p-value: three digits after the point, four below .001; '1' and '<.0001' at the ends."""
+    if p < 0.0001 or p > 0.9995:
+        return "1" if p > 0.5 else "<.0001"
     text = f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
     return text[1:] if text.startswith("0") else text
 
 
 # --- LaTeX ----------------------------------------------------------------------------------------
 
-_SIZES = (("small", 9.0, 4.0), ("footnotesize", 8.0, 3.0), ("scriptsize", 7.0, 2.0))
+_SIZES = (("small", 9.0, 4.0), ("footnotesize", 8.0, 3.0), ("scriptsize", 7.0, 1.5))
 
 
 def to_latex(tables: Sequence[Table]) -> str:
@@ -120,10 +127,7 @@ def to_latex(tables: Sequence[Table]) -> str:
 
 
 def _float(table: Table) -> list[str]:
-    for size, points, gap in _SIZES:
-        blocks = _blocks(table, points, gap)
-        if len(blocks) == 1:
-            break
+    size, gap, blocks = _largest_fit(table)
     pieces = [
         (block, panels)
         for block in blocks
@@ -143,8 +147,18 @@ def _float(table: Table) -> list[str]:
     ]
 
 
+def _largest_fit(table: Table) -> tuple[str, float, list[list[int]]]:
+    """(font size, column gap in pt, columns of each block)"""
+    for name, points, gap in _SIZES[:-1]:
+        blocks = _blocks(table, points, gap)
+        if len(blocks) == 1:
+            return name, gap, blocks
+    name, points, gap = _SIZES[-1]
+    return name, gap, _blocks(table, points, gap)
+
+
 def _wrap_float(table: Table, body: list[str], size: str, gap: float, number: int) -> str:
-    title = escape.latex(table.title) + (" (continued)." if number > 1 else "")
+    title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
     suffix = f"-{number}" if number > 1 else ""
     notes = ""
     if table.notes and number == 1:
@@ -159,7 +173,7 @@ def _wrap_float(table: Table, body: list[str], size: str, gap: float, number: in
     return (
         "\\begin{table}[tp]\n"
         "  \\centering\n"
-        f"  \\caption{{{title}}}\n"
+        f"  \\caption{{{title}}}\\par\\smallskip\n"
         f"  \\label{{tab:{table.name}{suffix}}}\n"
         f"  \\{size}\\setlength{{\\tabcolsep}}{{{gap:g}pt}}%\n"
         f"{tabulars}{notes}"
@@ -229,7 +243,6 @@ def _blocks(table: Table, points: float, gap: float) -> list[list[int]]:
     widths = [0.0] * len(table.header)
     for c, heading in enumerate(table.header):
         widths[c] = max(_width(line, points) for line in _broken(heading))
-    overhang = 0.0
     for panel in table.panels:
         for row in panel.rows:
             start = 0
@@ -239,7 +252,7 @@ def _blocks(table: Table, points: float, gap: float) -> list[list[int]]:
                 start += cell.span
     labels = list(range(table.n_labels))
     rest = list(range(table.n_labels, len(table.header)))
-    room = TEXT_WIDTH_PT - sum(widths[c] + 2 * gap for c in labels) - overhang
+    room = TEXT_WIDTH_PT + 2 * gap - sum(widths[c] + 2 * gap for c in labels)
     n_blocks = 1
     while n_blocks < len(rest):
         size = math.ceil(len(rest) / n_blocks)
@@ -274,18 +287,22 @@ def _cell_width(cell: Cell, points: float) -> float:
     return bold * _width(cell.text, points) + small + _width(cell.mark, 5.0)
 
 
+# Widths of Computer Modern at 10pt in em, by character; the small sizes are cut wider.
+_EM = {
+    **dict.fromkeys("il.,:;'|![]", 0.28),
+    **dict.fromkeys("fjrst-()/ ", 0.39),
+    **dict.fromkeys("cez", 0.44),
+    **dict.fromkeys("abdghknopquvxy0123456789", 0.53),
+    **dict.fromkeys("mwMW…±%@", 0.84),
+}
+_CUT = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}
+
+
 def _width(text: str, points: float) -> float:
-    """Width in pt of the text in Computer Modern, a little too wide rather than too narrow."""
-    scale = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}.get(points, 1.0)
-    em = 0.0
-    for c in text:
-        if c in "iljtfrI.,:;'|!-()[] /":
-            em += 0.36
-        elif c in "mwMW…±%@" or c.isupper() or ord(c) > 0x2000:
-            em += 0.78
-        else:
-            em += 0.51
-    return em * points * scale
+    """Width in pt of the text in Computer Modern, rather too wide than too narrow."""
+    digits = sum(c.isdigit() for c in text)
+    em = sum(_EM.get(c, 0.75) for c in text) - 0.03 * digits
+    return em * points * _CUT[points]
 
 
 # --- Markdown and CSV -----------------------------------------------------------------------------

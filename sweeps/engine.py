@@ -244,7 +244,7 @@ class Engine:
         self._queued.discard(heapq.heappop(ready)[1])
 
     def _remaining(self, study: Study) -> float:
-        """Expected seconds of work left in a study: longest first keeps the end of a sweep short."""
+        """Expected seconds left in a study: longest first keeps the end of a sweep short."""
         total, weight = self._seconds[study.meta.get("model", "")]
         rate = total / weight if weight else 1.0
         return rate * study.weight * max(1, study.n_slots - study.n_done)
@@ -273,7 +273,7 @@ class Engine:
     def _settle(
         self, study: Study, slot: Slot, trial: Trial, ready: list[tuple[float, str]]
     ) -> bool:
-        """Answer a slot from what is known, or send its trial off. False where no worker is free."""
+        """Answer a slot from what is known, or send its trial off; False: no worker is free."""
         if trial.id in self._results:
             if self._slots.get(slot.key) != trial.id:
                 self.ledger.append([_link(slot, trial)])

@@ -24,7 +24,7 @@ class HyperoptTPE:
         self._space = space
         self._domain = Domain(_never_called, {axis.label: _node(axis) for axis in space.axes})
         self._trials = Trials()
-        self._order: list[tuple[bool, float, int, dict[str, Any]]] = []
+        self._keys: list[tuple[bool, float, int]] = []  # (failed, loss, index) of each trial
 
     def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
         """Append a finished trial; a failed one counts as worse than every other."""
@@ -40,7 +40,7 @@ class HyperoptTPE:
             "vals": {label: [numbers[label]] if label in numbers else [] for label in labels},
         }
         result = {"status": STATUS_FAIL if loss is None else STATUS_OK}
-        self._order.append((loss is None, loss or 0.0, index, result))
+        self._keys.append((loss is None, loss or 0.0, index))
         (doc,) = self._trials.new_trial_docs([index], [None], [result], [misc])
         doc["state"] = JOB_STATE_DONE
         self._trials.insert_trial_doc(doc)
@@ -52,8 +52,9 @@ class HyperoptTPE:
 
         # DIFF(hyperopt): ranks stand for the losses, ties to the lower index, failed trials last.
         # Only their order counts, and hyperopt's own sort leaves the order of ties to the machine.
-        for rank, (_, _, _, result) in enumerate(sorted(self._order, key=lambda row: row[:3])):
-            result["loss"] = float(rank)
+        docs = zip(self._keys, self._trials.trials, strict=True)
+        for rank, (_, doc) in enumerate(sorted(docs, key=lambda pair: pair[0])):
+            doc["result"]["loss"] = float(rank)
         (doc,) = tpe.suggest([index], self._domain, self._trials, seed, verbose=False)
         drawn = doc["misc"]["vals"]
         return self._space.decode(lambda axis: drawn[axis.label][0])

@@ -87,8 +87,8 @@ class Ledger:
     """The records of one run, in the order in which they became durable.
 
     `Ledger(path)` opens for reading: nothing on disk changes, torn bytes are skipped and counted
-    in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing and moves
-    torn bytes into quarantine.
+    in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing and
+    moves torn bytes into quarantine.
     """
 
     def __init__(self, run: Path, *, write: bool = False) -> None:
@@ -185,8 +185,8 @@ class Ledger:
             return rows
         except Exception as error:
             raise LedgerError(
-                f"the sealed segment {path} is damaged ({error}); restore it from a copy, or remove "
-                f"its entry from {self._manifest_path} to run its cells again"
+                f"the sealed segment {path} is damaged ({error}); restore it from a copy, or "
+                f"remove its entry from {self._manifest_path} to run its cells again"
             ) from None
 
     def _quarantine(self, name: str, data: bytes) -> None:
@@ -200,7 +200,7 @@ class Ledger:
         )
 
     def records(self, kind: str | None = None) -> Iterator[Record]:
-        """The records of one kind ('plan', 'lease', 'death', 'result', 'slot', ...), oldest first."""
+        """The records of one kind ('plan', 'lease', 'death', 'result', 'slot', 'study'), in order."""
         for position in self.positions(kind):
             yield self.at(position)
 

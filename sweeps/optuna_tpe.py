@@ -24,9 +24,9 @@ class OptunaTPE:
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # no line for each study and trial
         self._space = space
         self._distributions = {axis.label: _distribution(axis) for axis in space.axes}
-        # DIFF(Optuna 5 defaults): Optuna searches the old trials for the parameters that they have in
-        # common, at each question anew; the space knows which these are. Same suggestions, a fifth
-        # of the time less; conditional parameters are always drawn one by one.
+        # DIFF(Optuna 5 defaults): Optuna looks through the old trials for the parameters that they
+        # have in common, anew for each question; the space knows which these are. Same
+        # suggestions, a fifth of the time less; conditional parameters are drawn one by one.
         labels = sorted(axis.label for axis in space.joint_axes)
         self._joint = {label: self._distributions[label] for label in labels}
         self._storage = optuna.storages.InMemoryStorage()

@@ -9,53 +9,14 @@ random search, Optuna and hyperopt alike.
 from __future__ import annotations
 
 import copy
-import difflib
-import json
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from .plain import did_you_mean, identity, plain
+
 MAX_INT = 2**53  # whole numbers up to here are exact in JSON readers and in both TPEs (float64)
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON-able Python: scalars of numpy become Python's, tuples become lists.
-
-    Raises ValueError for what has no exact JSON form (NaN, infinity, arrays, objects).
-    """
-    if value is None or type(value) in (bool, int, str):
-        return value
-    if type(value) is float:
-        if not math.isfinite(value):
-            raise ValueError(f"a configuration holds finite numbers only, got {value!r}")
-        return value
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        if not all(type(key) is str for key in value):
-            raise ValueError(f"the keys of a configuration are text, got {list(value)!r}")
-        return {key: plain(item) for key, item in value.items()}
-    if getattr(value, "shape", None) == ():  # a scalar of numpy, seen without importing numpy
-        return plain(value.item())
-    raise ValueError(
-        f"a configuration holds None, bool, int, float, str, lists and dicts of these;"
-        f" got {type(value).__name__}: {value!r}"
-    )
-
-
-def identity(value: Any) -> str:
-    """Text that is equal for equal plain values and differs for 1, 1.0 and True."""
-    return json.dumps(value, sort_keys=True, allow_nan=False)
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The tail of an error about an unknown name: the nearest known one, then all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known: {', '.join(names)}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +140,10 @@ class Choice(Param):
         return copy.deepcopy(self.values[index])
 
     def contains(self, value: Any) -> bool:
-        return any(_same(known, value) for known in self.values)
+        try:
+            return identity(plain(value)) in self._index
+        except ValueError:
+            return False
 
     def axes(self, name: str) -> tuple[Axis, ...]:
         return (Axis(name, "index", 0, self.size - 1),) if self.size > 1 else ()
@@ -382,7 +346,7 @@ def parse_param(data: Any) -> Param:
     if not isinstance(data, Mapping):
         raise ValueError(f"a parameter is a table with a kind, got {data!r}")
     kind = data.get("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         what = "kind is missing" if kind is None else f"unknown kind {kind!r}"
         raise ValueError(f"{what}; {did_you_mean(kind, KINDS)}")
     build, required, optional = KINDS[kind]

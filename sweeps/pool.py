@@ -126,8 +126,8 @@ class TrialWorker:
         return guarded(self._run_trial, trial, self._data[data_key])
 
     def _guard_memory(self, limit_mb: float) -> None:
-        """Two nets: the kernel refuses data beyond the limit, and a thread ends the process when its
-        resident memory passes it (libraries that map memory in other ways)."""
+        """Two nets: the kernel refuses data beyond the limit, and a thread ends the process when
+        its resident memory passes it (libraries that map memory in other ways)."""
         if limit_mb == self._limit_mb:
             return
         self._limit_mb = limit_mb
@@ -187,7 +187,7 @@ class RayPool:
 
     `slots` is the number of CPUs that trials may use in all. Actors of `threads` CPUs are made when
     the first trial of that shape comes and give way when another shape needs their CPUs. Ray itself
-    never runs a fit again (`max_task_retries=0`). Data objects are put once and fetched once a node.
+    never runs a fit again (`max_task_retries=0`). Data objects are put once, fetched once a node.
     """
 
     def __init__(

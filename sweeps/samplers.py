@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from .params import did_you_mean, identity, plain
+from .plain import did_you_mean, identity, plain
 from .space import Space
 
 Config = dict[str, Any]

@@ -27,11 +27,9 @@ from .params import (
     Int,
     Maybe,
     Param,
-    did_you_mean,
-    identity,
     parse_param,
-    plain,
 )
+from .plain import did_you_mean, identity, plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -185,7 +183,9 @@ class Space:
     def joint_axes(self) -> tuple[Axis, ...]:
         """The numbers that every configuration has: no condition and no Maybe lies before them."""
         sure = [item for item in self.params.items() if item[0] not in self.when]
-        parts = [param.axes(name)[: 1 if isinstance(param, Maybe) else None] for name, param in sure]
+        parts = [
+            param.axes(name)[: 1 if isinstance(param, Maybe) else None] for name, param in sure
+        ]
         return tuple(axis for part in parts for axis in part)
 
     def decode(self, draw: Draw) -> dict[str, Any]:

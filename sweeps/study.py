@@ -46,8 +46,8 @@ class Slot:
 class Study:
     """Tuning of one model on one fold of one dataset, then the chosen configuration's evaluation.
 
-    `make_trial(config, seed)` freezes a cell. `loss_of(result)` turns a finished trial into the value
-    that is minimised on the validation part, None where it has none. `lag` says how many results a
+    `make_trial(config, seed)` freezes a cell. `loss_of(result)` turns a finished trial into the
+    value that is minimised on the validation part, None where it has none. `lag` says how many results a
     suggestion may be behind (1: sequential); samplers that use no history run wide open. `seeds`
     holds the evaluation seeds; a single seed equal to the tuning seed adds no work.
     """

@@ -1,0 +1,371 @@
+"""What does `bench` offer? Verbs; a suite file says the rest. Heavy imports wait their turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .face import ENVIRONMENT, NOTHING, OK, Face, common
+
+RUNS = click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of runs; its other runs are read-only caches.",
+)
+MIRROR = click.option(
+    "--mirror",
+    envvar="TABSWEEP_MIRROR",
+    help="Folder or base URL that holds the datasets' files (MANIFEST.csv).",
+)
+CACHE = click.option("--cache", envvar="TABSWEEP_CACHE", help="Folder of downloaded files.")
+URI = click.option(
+    "--tracking-uri",
+    envvar="TABSWEEP_TRACKING_URI",
+    help="MLflow server; default: SQLite in the run's folder. 'none' switches tracking off.",
+)
+WORKERS = click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    help="CPUs for trials; default all. 0 runs in this process, for a debugger.",
+)
+RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tabsweep", prog_name="bench")
+def main() -> None:
+    """Tune tabular models against each other, survive anything, and print the comparison tables.
+
+    \b
+    bench sweep --suite uci-small            tune, track, report
+    bench status runs/uci-small-quick        how far is it
+    bench report runs/uci-small-quick        write the tables again
+    bench sweep --csv houses.csv --target price
+
+    Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 5 nothing to do,
+    130 interrupted.
+    """
+
+
+@main.command()
+@click.option("--suite", help="Name of a suite (`bench suites`) or path of a suite file.")
+@click.option("--csv", type=click.Path(path_type=Path), help="A table of your own instead.")
+@click.option("--target", help="Column of --csv to predict.")
+@click.option(
+    "--task",
+    type=click.Choice(["binary", "multiclass", "classification", "regression"]),
+    help="Of --csv; guessed without.",
+)
+@click.option("--budget", help="quick, standard, paper, ... as the suite defines them.")
+@click.option("--model", "models", multiple=True, help="Name or package.module:Class. Repeatable.")
+@click.option("--dataset", "datasets", multiple=True, help="Only this dataset. Repeatable.")
+@click.option("--folds", type=click.IntRange(min=1), help="The first K folds of each protocol.")
+@click.option("--trials", type=click.IntRange(min=1), help="Configurations a study tries.")
+@click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"]))
+@click.option("--space", help="Search space: default, npt, hopular, rtdl, ...")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@WORKERS
+@RUNS
+@click.option("--name", help="Name of the run; default <suite>-<budget>.")
+@click.option(
+    "--reuse",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A run elsewhere whose finished trials may be copied. Repeatable.",
+)
+@click.option("--address", default="local", show_default=True, help="Ray: local or auto.")
+@MIRROR
+@CACHE
+@URI
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds a trial.")
+@click.option("--memory-mb", type=click.FloatRange(min=64), help="Memory a trial may use.")
+@click.option("--allow-code-change", is_flag=True, help="Run cells again whose code changed.")
+@click.option("--dry-run", is_flag=True, help="Say what would run; write nothing.")
+@common
+def sweep(face: Face, **given: Any) -> int:
+    """Tune every model of a suite on every dataset, then write the tables.
+
+    Started again with the same name it resumes or extends; nothing that finished runs twice.
+    """
+    from .runs import sweep_command
+
+    return sweep_command(face, **given)
+
+
+@main.command()
+@RUN
+@WORKERS
+@click.option("--retry-failed", is_flag=True, help="Run failed trials again, too.")
+@click.option("--address", default="local", show_default=True, help="Ray: local or auto.")
+@MIRROR
+@CACHE
+@URI
+@click.option("--allow-code-change", is_flag=True, help="Run cells again whose code changed.")
+@common
+def resume(face: Face, run: Path, retry_failed: bool, **given: Any) -> int:
+    """Go on with an interrupted run, as it was started."""
+    from .runs import resume_command
+
+    return resume_command(face, run, causes=None if retry_failed else (), **given)
+
+
+@main.command()
+@RUN
+@click.option("--cause", "causes", multiple=True, help="oom, timeout, error, ... Repeatable.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds a trial.")
+@click.option("--memory-mb", type=click.FloatRange(min=64), help="Memory a trial may use.")
+@WORKERS
+@click.option("--address", default="local", show_default=True, help="Ray: local or auto.")
+@MIRROR
+@CACHE
+@URI
+@common
+def retry(face: Face, run: Path, causes: tuple[str, ...], **given: Any) -> int:
+    """Run failed trials again (all, or those of a cause), under larger limits if given."""
+    from .runs import count_failed, resume_command
+
+    n = count_failed(run, causes)
+    if not n:
+        face.say(f"{run}: no failed trial{' of that cause' if causes else ''} to run again")
+        face.data({"retried": 0})
+        return NOTHING
+    face.say(f"{run}: {n} failed trials to run again")
+    return resume_command(face, run, causes=causes or None, **given)
+
+
+@main.command()
+@RUN
+@common
+def status(face: Face, run: Path) -> int:
+    """Say how far a run is: planned, done, failed by cause, running, time to go."""
+    from .status import status_of
+
+    found = status_of(run)
+    face.data(found.to_data())
+    failed = sum(found.failed.values())
+    causes = ", ".join(f"{n} {cause}" for cause, n in found.failed.items())
+    face.say(f"{found.suite} ({found.budget}): {found.datasets} datasets, {found.models} models")
+    face.say(
+        f"{found.done} of {found.planned} trials done, {failed} failed"
+        + (f" ({causes})" if causes else "")
+        + f", {found.running} running, {found.left} to go"
+        + (f", ETA {found.eta_s:.0f} s" if found.left and found.eta_s else "")
+    )
+    for name, reason in found.left_out.items():
+        face.say(f"left out: {name}: {reason}")
+    if found.left and not found.owner:
+        face.say(f"nobody is working on it; go on with: bench resume {run}")
+    return OK
+
+
+@main.command()
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="DIR/NAME...")
+@click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
+@common
+def report(face: Face, runs: tuple[Path, ...], out: Path | None) -> int:
+    """Write the tables of one or several runs: scores, ranks, tests, coverage, costs."""
+    if not runs:
+        raise click.UsageError("name at least one run: bench report runs/uci-small-quick")
+    from .runs import write_report
+
+    files = write_report(runs, out)
+    face.data({"files": [str(path) for path in files]})
+    for path in files:
+        face.say(str(path))
+    return OK
+
+
+@main.command()
+@click.argument("table", required=False)
+@click.option("--list", "listing", is_flag=True, help="Which tables can be reproduced.")
+@click.option("--budget", default="paper", show_default=True)
+@click.option("--model", "models", multiple=True, help="Only this method. Repeatable.")
+@click.option("--dataset", "datasets", multiple=True, help="Only this dataset. Repeatable.")
+@click.option("--folds", type=click.IntRange(min=1))
+@click.option("--trials", type=click.IntRange(min=1))
+@click.option("--no-run", is_flag=True, help="Compare what is there; run nothing.")
+@WORKERS
+@RUNS
+@click.option("--name", help="Name of the run; default <suite>-<budget>.")
+@MIRROR
+@CACHE
+@URI
+@common
+def reproduce(face: Face, table: str | None, listing: bool, **given: Any) -> int:
+    """Run what a paper's table needs, then print the published values beside ours.
+
+    \b
+    bench reproduce --list
+    bench reproduce npt-table-11
+    """
+    from .reproduce import list_tables, reproduce_command
+
+    if listing or table is None:
+        return list_tables(face)
+    return reproduce_command(face, table, **given)
+
+
+@main.command()
+@RUN
+@click.option("--model", help="Default: the best by validation score.")
+@click.option("--dataset", help="Needed where the run has several.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write.")
+@click.option("--csv", type=click.Path(path_type=Path), help="Where the run's CSV lies now.")
+@MIRROR
+@CACHE
+@common
+def fit(face: Face, run: Path, **given: Any) -> int:
+    """Fit the configuration that a run chose on all data, and save it with its preprocessing."""
+    from .fitted import fit_chosen
+
+    path = fit_chosen(run, **given)
+    face.data({"model": str(path)})
+    face.say(str(path))
+    return OK
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write.")
+@common
+def predict(face: Face, model: Path, file: Path, out: Path) -> int:
+    """Predict every row of a CSV with a model that `bench fit` saved."""
+    from .fitted import predict_file
+
+    n = predict_file(model, file, out)
+    face.data({"rows": n, "out": str(out)})
+    face.say(f"{n} predictions in {out}")
+    return OK
+
+
+@main.command()
+@click.argument("name", required=False)
+@common
+def models(face: Face, name: str | None) -> int:
+    """List the models, or show one: what it is, its hyperparameters and its spaces."""
+    from .listings import models_command
+
+    return models_command(face, name)
+
+
+@main.command()
+@click.argument("name", required=False)
+@common
+def suites(face: Face, name: str | None) -> int:
+    """List the suites, or show one: datasets, budgets, models."""
+    from .listings import suites_command
+
+    return suites_command(face, name)
+
+
+@main.group()
+def data() -> None:
+    """Datasets: what there is, fetch it, check it, know its faults."""
+
+
+@data.command("list")
+@common
+def data_list(face: Face) -> int:
+    """List the datasets."""
+    from .listings import datasets_command
+
+    return datasets_command(face)
+
+
+@data.command("fetch")
+@click.argument("names", nargs=-1)
+@click.option("--suite", help="Every dataset of this suite.")
+@MIRROR
+@CACHE
+@common
+def data_fetch(face: Face, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
+    """Bring datasets into the cache (from the mirror, or their pinned addresses)."""
+    from .listings import fetch_command
+
+    return fetch_command(face, names, suite, **given)
+
+
+@data.command("verify")
+@click.argument("names", nargs=-1)
+@MIRROR
+@CACHE
+@common
+def data_verify(face: Face, names: tuple[str, ...], **given: Any) -> int:
+    """Check the bytes and the shape of datasets against their cards."""
+    from .listings import verify_command
+
+    return verify_command(face, names, **given)
+
+
+@data.command("passport")
+@click.argument("name")
+@click.option("--csv", is_flag=True, help="NAME is a CSV file; needs --target.")
+@click.option("--target", help="Column of the CSV to predict.")
+@MIRROR
+@CACHE
+@common
+def data_passport(face: Face, name: str, csv: bool, target: str | None, **given: Any) -> int:
+    """Show what is known to be odd about a dataset: duplicates, leaks, drift, faults."""
+    from .listings import passport_command
+
+    return passport_command(face, name, target if csv else None, csv, **given)
+
+
+@main.group()
+def track() -> None:
+    """MLflow, fed from the ledger."""
+
+
+@track.command("sync")
+@RUN
+@URI
+@common
+def track_sync(face: Face, run: Path, tracking_uri: str | None) -> int:
+    """Bring MLflow up to what the ledger holds; a second call adds nothing."""
+    from .tracking import sync
+
+    found = sync(run, uri=tracking_uri)
+    face.data(found.__dict__)
+    face.say(f"{run}: {found.created} runs created, {found.updated} updated in MLflow")
+    return OK
+
+
+@main.command()
+@RUN
+@URI
+@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
+@common
+def ui(face: Face, run: Path, tracking_uri: str | None, port: int) -> int:
+    """Open the MLflow UI on a run's records, on this machine only."""
+    import subprocess
+
+    from .tracking import sync, ui_command
+
+    if tracking_uri is None:
+        sync(run)
+    face.say(f"MLflow UI: http://127.0.0.1:{port}  (Ctrl-C ends it)")
+    try:
+        code = subprocess.call(ui_command(run, tracking_uri, port))
+    except KeyboardInterrupt:
+        return OK
+    return OK if code == 0 else ENVIRONMENT
+
+
+@main.command()
+@RUNS
+@MIRROR
+@common
+def doctor(face: Face, runs: Path, mirror: str | None) -> int:
+    """Check this machine: Python, libraries, Ray, disk, limits, datasets, MLflow, LaTeX."""
+    from .doctor import doctor_command
+
+    return doctor_command(face, runs, mirror)
+
+
+if __name__ == "__main__":
+    main()

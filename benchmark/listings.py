@@ -1,0 +1,216 @@
+"""What is there? Models, suites and datasets as lists, and the datasets' checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .face import ENVIRONMENT, FAILED, OK, Face
+
+
+def models_command(face: Face, name: str | None) -> int:
+    """`bench models [NAME]`."""
+    from ..models import registry
+
+    if name is not None:
+        return _one_model(face, name)
+    specs = [registry.spec(name) for name in registry.names()]
+    face.data([_model_facts(spec) for spec in specs])
+    face.table(
+        ["model", "family", "tasks", "threads", "rows up to", "summary"],
+        [
+            [s.name, s.family, ", ".join(s.tasks), s.threads, s.max_rows or "", s.summary]
+            for s in specs
+        ],
+    )
+    return OK
+
+
+def _model_facts(spec: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from ..models import registry
+
+    facts = asdict(spec)
+    facts["spaces"] = {task: sorted(registry.spaces(spec.name, task)) for task in spec.tasks}
+    return facts
+
+
+def _one_model(face: Face, name: str) -> int:
+    from ..models import registry
+    from .plan import find_model
+
+    spec = find_model(name)
+    defaults = registry.defaults(name)
+    spaces = {task: registry.spaces(name, task) for task in spec.tasks}
+    face.data({**_model_facts(spec), "defaults": defaults, "spaces": spaces})
+    face.say(f"{spec.name}: {spec.summary}")
+    face.say(f"class {spec.target}; {spec.paper}")
+    face.say(f"preprocessing: {spec.preprocessing}")
+    face.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
+    for task, found in spaces.items():
+        for space, declared in found.items():
+            face.say(
+                f"\nspace {space} ({task}){': ' if declared['note'] else ''}{declared['note']}"
+            )
+            face.table(
+                ["parameter", "values"],
+                [[k, _plainly(v)] for k, v in declared["params"].items()],
+            )
+    return OK
+
+
+def _plainly(param: dict[str, Any]) -> str:
+    kind = param["kind"]
+    if kind == "fixed":
+        return repr(param["value"])
+    if kind == "choice":
+        return "one of " + ", ".join(map(repr, param["values"]))
+    if kind == "optional":
+        return f"{param['value']!r} or {_plainly(param['of'])}"
+    return f"{kind} [{param['low']:g}, {param['high']:g}]"
+
+
+def suites_command(face: Face, name: str | None) -> int:
+    """`bench suites [NAME]`."""
+    from . import suite as suites
+
+    if name is not None:
+        found = suites.load(name)
+        face.data(found.model_dump(mode="json"))
+        face.say(f"{found.name}: {found.title}\n{found.note.strip()}\n")
+        face.say(f"datasets ({len(found.datasets)}): {', '.join(found.datasets)}")
+        face.table(
+            ["budget", "models", "folds", "configurations", "seeds", "sampler", "space"],
+            [
+                [b, len(v.models), v.folds, v.trials, v.seeds, v.sampler, v.space]
+                for b, v in found.budgets.items()
+            ],
+        )
+        return OK
+    all_suites = [suites.load(name) for name in suites.names()]
+    face.data(
+        [
+            {
+                "name": s.name,
+                "title": s.title,
+                "datasets": len(s.datasets),
+                "budgets": list(s.budgets),
+                "default_budget": s.default_budget,
+            }
+            for s in all_suites
+        ]
+    )
+    face.table(
+        ["suite", "datasets", "budgets", "title"],
+        [[s.name, len(s.datasets), ", ".join(s.budgets), s.title] for s in all_suites],
+    )
+    return OK
+
+
+def datasets_command(face: Face) -> int:
+    """`bench data list`."""
+    from dataclasses import asdict
+
+    from ..datasets import catalog
+
+    cards = [catalog.card(name) for name in catalog.names()]
+    face.data([asdict(card) for card in cards])
+    face.table(
+        ["dataset", "task", "rows", "features", "protocol", "source", "faults"],
+        [
+            [
+                c.name,
+                c.task,
+                c.n_rows,
+                c.n_features,
+                c.protocol,
+                "download" if c.files else "scikit-learn",
+                ", ".join(c.faults),
+            ]
+            for c in cards
+        ],
+    )
+    return OK
+
+
+def fetch_command(face: Face, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
+    """`bench data fetch`."""
+    from ..datasets import catalog
+    from ..datasets.errors import DatasetUnavailable
+    from ..datasets.source import fetch
+    from . import suite as suites
+
+    wanted = list(names) + (suites.load(suite).datasets if suite else [])
+    results: dict[str, str] = {}
+    missing = 0
+    for name in dict.fromkeys(wanted or catalog.names()):
+        try:
+            files = fetch(catalog.card(name), **given)
+            results[name] = f"{len(files)} files" if files else "ships with scikit-learn"
+        except DatasetUnavailable as error:
+            results[name] = f"not available: {error.reason}"
+            missing += 1
+    face.data(results)
+    face.table(["dataset", "result"], [[k, v] for k, v in results.items()])
+    return ENVIRONMENT if missing else OK
+
+
+def verify_command(face: Face, names: tuple[str, ...], **given: Any) -> int:
+    """`bench data verify`: bytes against checksums, shapes against cards."""
+    from ..datasets import catalog
+    from ..datasets.errors import DataError, DatasetUnavailable
+
+    results: dict[str, str] = {}
+    wrong = missing = 0
+    for name in names or catalog.names():
+        try:
+            table = catalog.load_dataset(name, **given)
+            results[name] = f"ok: {table.n_rows} rows, {table.n_features} features"
+        except DatasetUnavailable as error:
+            results[name] = f"not available: {error.reason}"
+            missing += 1
+        except DataError as error:
+            if name not in catalog.names():
+                raise
+            results[name] = f"WRONG: {error}"
+            wrong += 1
+    face.data(results)
+    face.table(["dataset", "result"], [[k, v] for k, v in results.items()])
+    return FAILED if wrong else ENVIRONMENT if missing else OK
+
+
+def passport_command(face: Face, name: str, target: str | None, is_csv: bool, **given: Any) -> int:
+    """`bench data passport`."""
+    from ..datasets import catalog
+    from ..datasets.errors import DatasetUnavailable
+    from ..datasets.infer import table_from_csv
+    from ..datasets.passport import passport
+    from ..datasets.protocols import make_folds
+    from .sweep import SweepError
+
+    others = []
+    if is_csv:
+        if target is None:
+            raise SweepError("--csv needs --target COLUMN, the column to predict")
+        table = table_from_csv(name, target)
+        folds = make_folds(table, "kfold")
+    else:
+        card = catalog.card(name)
+        table = catalog.load_dataset(name, **given)
+        folds = make_folds(table, card.protocol)
+        for other in card.overlaps:
+            try:
+                others.append(catalog.load_dataset(other, **given))
+            except DatasetUnavailable:
+                face.warn(f"{other}, which shares rows with {name}, is not here to compare with")
+    found = passport(table, folds, others=others)
+    face.data(found)
+    face.say(
+        f"{found['name']}: {found['task']}, {found['n_rows']} rows, "
+        f"{found['n_features']} features, sha256 {found['sha256'][:16]}..."
+    )
+    if not found["flags"]:
+        face.say("nothing odd was found")
+    for flag in found["flags"]:
+        face.say(f"{flag['severity']:8}{flag['id']}: {flag['detail']}")
+    return OK

@@ -1,0 +1,286 @@
+"""Can this dataset be trusted? Hashes, counts, and flags for what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from . import probes
+from .card import FAULTS
+from .errors import one_line
+from .overlap import find_overlap, same_classes
+from .protocols import Fold
+from .table import Table
+
+LEAK = 0.99  # skill of one feature alone from which it is a leak
+LITTLE = 0.2  # skill of all features below which a label is suspected
+MUCH = 0.5  # skill with which an attribute looks more like a label than the label
+DRIFT_P = 1e-3  # divided by the number of columns and folds
+MAX_ROWS_PROBED = 5_000
+SHOWN = 8  # names in a sentence
+
+Flag = dict[str, str]
+
+
+def flag(name: str, severity: str, detail: str) -> Flag:
+    """`severity`: 'error' (do not use it so), 'warning' (say it in a report), 'info'."""
+    return {"id": name, "severity": severity, "detail": detail}
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence: the first few, and how many more."""
+    every = [one_line(name, 60) for name in names]
+    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
+    return ", ".join(every[:SHOWN]) + more
+
+
+def column_facts(table: Table, x: np.ndarray) -> dict[str, dict[str, Any]]:
+    """For each column: kind, distinct values, missing cells, constant?, like an identifier?"""
+    facts = {}
+    for name, codes in probes.column_codes(table).items():
+        present = codes[~np.isnan(codes)]
+        distinct = np.unique(present)
+        kind = table.kinds[name]
+        every_row_differs = len(distinct) == table.n_rows >= 10
+        whole = bool((present == np.round(present)).all())
+        facts[name] = {
+            "kind": kind,
+            "n_distinct": len(distinct),
+            "n_missing": int(table.n_rows - len(present)),
+            "constant": len(distinct) <= 1,
+            "id_like": every_row_differs and (kind == "categorical" or whole),
+        }
+    return facts
+
+
+def column_flags(facts: dict[str, dict[str, Any]], n_rows: int) -> list[Flag]:
+    flags = []
+    empty = [n for n, f in facts.items() if f["n_missing"] == n_rows]
+    constant = [n for n, f in facts.items() if f["constant"] and n not in empty]
+    ids = [n for n, f in facts.items() if f["id_like"]]
+    missing = [n for n, f in facts.items() if 0 < f["n_missing"] < n_rows]
+    if empty:
+        flags.append(flag("empty-columns", "warning", f"no value in {listed(empty)}"))
+    if constant:
+        flags.append(flag("constant-columns", "warning", f"one value in {listed(constant)}"))
+    if ids:
+        flags.append(flag("id-like-columns", "warning", f"all rows differ in {listed(ids)}"))
+    if missing:
+        cells = sum(facts[n]["n_missing"] for n in missing)
+        flags.append(flag("missing-values", "info", f"{cells} cells in {listed(missing)}"))
+    return flags
+
+
+def duplicate_facts(
+    table: Table, x: np.ndarray, folds: list[Fold]
+) -> tuple[dict[str, Any], list[Flag]]:
+    """Rows with equal features: within the table, with another target, in train and in test."""
+    ids = probes.row_ids(x)
+    with_target = probes.row_ids(np.column_stack([ids, table.target]))
+    n_distinct, n_distinct_with = len(np.unique(ids)), len(np.unique(with_target))
+    targets_of = np.bincount(ids[np.unique(with_target, return_index=True)[1]])
+    n_conflicting = int((targets_of[ids] > 1).sum())
+    across = [int(np.isin(ids[f.test], ids[f.train]).sum()) for f in folds]
+    facts = {
+        "n_repeated_features": table.n_rows - n_distinct,
+        "n_repeated_rows": table.n_rows - n_distinct_with,
+        "n_conflicting_rows": n_conflicting,
+        "n_test_rows_in_train": across,
+    }
+    flags = []
+    if n_distinct < table.n_rows:
+        detail = (
+            f"{table.n_rows - n_distinct} of {table.n_rows} rows repeat the features of another,"
+            f" {table.n_rows - n_distinct_with} its target too; {n_conflicting} rows have a twin"
+            " with another target"
+        )
+        flags.append(flag("duplicate-rows", "warning", detail))
+    if any(across):
+        detail = f"up to {max(across)} test rows of a fold have their features in its training rows"
+        flags.append(flag("train-test-duplicates", "warning", detail))
+    return facts, flags
+
+
+def class_flags(table: Table, folds: list[Fold]) -> list[Flag]:
+    flags = []
+    counts = np.bincount(table.target, minlength=table.n_classes)
+    small = [f"{c} ({n})" for c, n in zip(table.classes, counts, strict=True) if n < 10]
+    if small:
+        flags.append(
+            flag("small-classes", "warning", f"fewer than 10 rows in class {listed(small)}")
+        )
+    for part in ("train", "test"):
+        lacking = [
+            str(f.index)
+            for f in folds
+            if len(np.unique(table.target[getattr(f, part)])) < len(np.unique(table.target))
+        ]
+        if lacking:
+            detail = f"a class has no {part} row in fold {listed(lacking)}"
+            flags.append(flag(f"class-absent-in-{part}", "warning", detail))
+    return flags
+
+
+def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]]:
+    """Single features that give the target away, and signs that the label is not the label."""
+    kept = np.arange(table.n_rows)
+    if table.n_rows > MAX_ROWS_PROBED:
+        kept = np.sort(np.random.default_rng(0).permutation(kept)[:MAX_ROWS_PROBED])
+    x, target = x[kept], table.target[kept]
+    names = list(table.frame.columns)
+    flags = []
+    alone = {}
+    for j, name in enumerate(names):
+        alone[name] = round(probes.skill(x[:, [j]], target, table.task, single=True), 3)
+        if table.classes and same_classes(x[:, j], target):
+            flags.append(flag("feature-is-target", "error", f"{name} is the target by other names"))
+        elif alone[name] >= LEAK:
+            detail = f"{name} alone predicts the target with skill {alone[name]:.3f}"
+            flags.append(flag("single-feature-leak", "warning", detail))
+    together = probes.skill(x, target, table.task)
+    if table.classes and together < LITTLE:
+        like = {}
+        for j in probes.class_like(table, x):
+            rest = np.delete(x, j, axis=1)
+            like[names[j]] = probes.skill(rest, x[:, j], "multiclass")
+        best = {n: s for n, s in like.items() if s >= MUCH}
+        if best:
+            detail = (
+                f"all features predict the target with skill {together:.2f}, but"
+                f" {listed(f'{n} with {s:.2f}' for n, s in best.items())}: the stored label may be"
+                " an attribute, and one of these the class"
+            )
+            flags.append(flag("label-is-attribute", "error", detail))
+    if table.classes and together < 2 * LITTLE and probes.answered_or_not(x):
+        detail = (
+            f"all {x.shape[1]} features have two values, the rare ones heap up in some rows, and"
+            f" all predict the target with skill {together:.2f}: they seem to say only whether a"
+            " value was there"
+        )
+        flags.append(flag("answered-or-not", "error", detail))
+    if together < 0.1:
+        detail = f"all features together have skill {together:.2f} (0 is a constant's)"
+        flags.append(flag("hardly-predictable", "warning", detail))
+    return {"all_features": round(together, 3), "single_features": alone}, flags
+
+
+def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], list[Flag]]:
+    """For each fold: sizes, hash, categories unseen in training, columns that drift."""
+    codes = probes.column_codes(table)
+    facts, flags, unseen_in, drift_in, apart_in = [], [], set(), set(), set()
+    level = DRIFT_P / max(1, table.n_features * len(folds))
+    for fold in folds:
+        unseen = {}
+        for name in table.categorical:
+            new = ~np.isin(codes[name][fold.test], codes[name][fold.train])
+            new &= ~np.isnan(codes[name][fold.test])
+            if new.any():
+                unseen[name] = int(new.sum())
+        drift = {
+            name: p
+            for name, kind in table.kinds.items()
+            if (p := probes.drift_p(codes[name][fold.train], codes[name][fold.test], kind)) < level
+        }
+        apart = probes.columns_apart(table, fold.test)
+        unseen_in |= set(unseen)
+        drift_in |= set(drift)
+        apart_in |= set(apart)
+        facts.append(
+            {
+                "index": fold.index,
+                "n_train": len(fold.train),
+                "n_val": len(fold.val),
+                "n_test": len(fold.test),
+                "sha256": fold.sha256,
+                "n_test_rows_unseen_category": unseen,
+                "drift_p": drift,
+            }
+        )
+    if unseen_in:
+        detail = (
+            f"test rows have categories that no training row has, in {listed(sorted(unseen_in))}"
+        )
+        flags.append(flag("unseen-categories", "info", detail))
+    if apart_in:
+        detail = f"test and other rows share no value of {listed(sorted(apart_in))}"
+        flags.append(flag("parts-standardised-apart", "error", detail))
+    if drift_in:
+        detail = f"training and test rows differ in distribution in {listed(sorted(drift_in))}"
+        flags.append(flag("drift", "warning", detail))
+    return facts, flags
+
+
+def other_flags(table: Table, others: Iterable[Table]) -> tuple[dict[str, Any], list[Flag]]:
+    """Rows shared with other tables of a suite, and a label that another table knows better."""
+    facts, flags = {}, []
+    for other in others:
+        if other.name == table.name:
+            continue
+        found = find_overlap(table, other)
+        if found is None:
+            continue
+        facts[other.name] = {"n_shared": found.n_shared, "share": round(found.share, 3)}
+        detail = f"{found.n_shared} rows are also in {other.name}"
+        flags.append(flag("shared-rows", "warning", detail))
+        if found.other_target is not None:
+            detail = (
+                f"{found.other_target} is the target of {other.name}, which has the same rows; the"
+                " stored label is not"
+            )
+            flags.append(flag("label-is-attribute", "error", detail))
+    return facts, flags
+
+
+def warning_flags(table: Table) -> list[Flag]:
+    """What was noticed while reading: a fault by its id, other warnings as they are."""
+    flags = []
+    for warning in table.warnings:
+        name, _, detail = warning.partition(": ")
+        known = name in FAULTS
+        flags.append(
+            flag(
+                name if known else "reading",
+                "error" if known else "warning",
+                detail if known else warning,
+            )
+        )
+    return flags
+
+
+def passport(
+    table: Table, folds: Iterable[Fold], *, others: Iterable[Table] = ()
+) -> dict[str, Any]:
+    """All that was found out about `table` and its `folds`, as plain data for JSON.
+
+    `others` are tables that will stand beside it in a suite, searched for shared rows. `flags` has
+    id, severity and detail; what they say comes from the values and not from the card.
+    """
+    folds = list(folds)
+    x = probes.matrix(table)
+    columns = column_facts(table, x)
+    duplicates, duplicate_flags = duplicate_facts(table, x, folds)
+    labels, from_labels = label_flags(table, x)
+    parts, from_parts = split_facts(table, folds)
+    shared, from_others = other_flags(table, others)
+    flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
+    flags += (class_flags(table, folds) if table.classes else []) + from_labels
+    flags += from_parts + from_others
+    rank = {"error": 0, "warning": 1, "info": 2}
+    counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
+    return {
+        "name": table.name,
+        "task": table.task,
+        "sha256": table.sha256,
+        "n_rows": table.n_rows,
+        "n_features": table.n_features,
+        "n_classes": table.n_classes,
+        "class_counts": dict(zip(table.classes, counts, strict=True)),
+        "columns": columns,
+        "duplicates": duplicates,
+        "skill": labels,
+        "folds": parts,
+        "shared_rows": shared,
+        "flags": sorted(flags, key=lambda f: (rank[f["severity"]], f["id"], f["detail"])),
+    }

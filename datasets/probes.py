@@ -1,0 +1,139 @@
+"""What do the values of a table tell about it? Small questions with a number for an answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .overlap import column_codes
+from .table import Table
+
+CUTS = 3  # parts of the cross-validation within a probe
+APART_LEVELS = 0.5  # a column with fewer distinct values than this share of its rows repeats itself
+
+
+def matrix(table: Table) -> np.ndarray:  # -> (N, F)
+    """All features as numbers; a missing one is a number below all others of its column."""
+    columns = []
+    for values in column_codes(table).values():
+        missing = np.isnan(values)
+        low = 0.0 if missing.all() else float(np.nanmin(values)) - 1.0
+        columns.append(np.where(missing, low, values))
+    return np.column_stack(columns)
+
+
+def skill(x: np.ndarray, target: np.ndarray, task: str, *, single: bool = False) -> float:
+    """How well `target` is predicted from `x` (N, F): 0 as by a constant, 1 without error.
+
+    Cross-validated: R2 for regression, else balanced accuracy, rescaled so that chance is 0. A
+    small forest, or one small tree where `single`. Classes with fewer than CUTS rows stay out.
+    """
+    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    if task == "regression":
+        model = (
+            DecisionTreeRegressor(max_leaf_nodes=64, min_samples_leaf=2, random_state=0)
+            if single
+            else ExtraTreesRegressor(30, min_samples_leaf=3, random_state=0, n_jobs=1)
+        )
+        spread = float(((target - target.mean()) ** 2).sum())
+        if spread == 0 or len(target) < 2 * CUTS:
+            return 0.0
+        cuts = KFold(CUTS, shuffle=True, random_state=0)
+        return (
+            1 - float(((target - cross_val_predict(model, x, target, cv=cuts)) ** 2).sum()) / spread
+        )
+    codes, counts = np.unique(target, return_counts=True)
+    kept = np.isin(target, codes[counts >= CUTS])
+    x, target = x[kept], target[kept]
+    classes = np.unique(target)
+    if len(classes) < 2:
+        return 0.0
+    model = (
+        DecisionTreeClassifier(
+            max_leaf_nodes=max(16, 2 * len(classes)), class_weight="balanced", random_state=0
+        )
+        if single
+        else ExtraTreesClassifier(
+            30, min_samples_leaf=3, class_weight="balanced", random_state=0, n_jobs=1
+        )
+    )
+    cuts = StratifiedKFold(CUTS, shuffle=True, random_state=0)
+    guess = cross_val_predict(model, x, target, cv=cuts)
+    recall = np.mean([np.mean(guess[target == c] == c) for c in classes])
+    return float((recall - 1 / len(classes)) / (1 - 1 / len(classes)))
+
+
+def class_like(table: Table, x: np.ndarray) -> list[int]:
+    """Columns with as many values as there are classes, none of them rare: a label could be so."""
+    found = []
+    for j, column in enumerate(x.T):
+        counts = np.unique(column, return_counts=True)[1]
+        if len(counts) == table.n_classes and counts.min() >= 0.1 * table.n_rows:
+            found.append(j)
+    return found
+
+
+def answered_or_not(x: np.ndarray) -> bool:
+    """Whether all columns look like marks of 'not answered' and nothing else.
+
+    Each has two values, the rarer one in at most a quarter of the rows, and the rare ones heap up
+    in some rows: the variance of their number per row is twice that of independent columns.
+    """
+    if x.shape[1] < 5:
+        return False
+    rare = np.zeros(x.shape, dtype=bool)
+    for j, column in enumerate(x.T):
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) != 2 or counts.min() > len(x) / 4:
+            return False
+        rare[:, j] = column == values[np.argmin(counts)]
+    p = rare.mean(axis=0)
+    return bool(rare.sum(axis=1).var() > 2 * (p * (1 - p)).sum())
+
+
+def columns_apart(table: Table, test: np.ndarray) -> list[str]:
+    """Numeric columns that repeat their values, all of them, if test rows share none with the rest.
+
+    Empty as soon as one such column shares a value, or where there are fewer than two.
+    """
+    part = np.zeros(table.n_rows, dtype=bool)
+    part[test] = True
+    found = []
+    for name in table.numeric:
+        values = table.frame[name].to_numpy()
+        n_distinct = len(np.unique(values[~np.isnan(values)]))
+        if not 2 <= n_distinct <= APART_LEVELS * table.n_rows:
+            continue
+        if np.isin(values[part], values[~part]).any():
+            return []
+        found.append(name)
+    return found if len(found) >= 2 else []
+
+
+def row_ids(x: np.ndarray) -> np.ndarray:  # (N, F) -> (N,)
+    """A number for each row; equal rows have equal numbers."""
+    if x.shape[1] == 0:
+        return np.zeros(len(x), dtype=np.int64)
+    return np.unique(x, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def drift_p(train: np.ndarray, test: np.ndarray, kind: str) -> float:
+    """p-value that a column has one distribution in both parts: Kolmogorov-Smirnov, chi-squared."""
+    from scipy import stats
+
+    train, test = train[~np.isnan(train)], test[~np.isnan(test)]
+    if len(train) == 0 or len(test) == 0:
+        return 1.0
+    if kind == "numeric":
+        return float(stats.ks_2samp(train, test, method="asymp").pvalue)
+    values = np.unique(np.concatenate([train, test]))
+    if len(values) < 2:
+        return 1.0
+    counts = np.array([[(part == v).sum() for v in values] for part in (train, test)])
+    # Rare categories together: the chi-squared approximation wants five expected in each cell.
+    small = counts.sum(axis=0) * min(len(train), len(test)) / (len(train) + len(test)) < 5
+    if small.any():
+        counts = np.column_stack([counts[:, ~small], counts[:, small].sum(axis=1)])
+    return float(stats.chi2_contingency(counts).pvalue) if counts.shape[1] > 1 else 1.0

@@ -1,0 +1,214 @@
+"""What was run, what failed and why, and what did it cost? Coverage and costs."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from . import context, escape
+from .cells import COMPLETE, FAILED, OPEN, STUDY, UNSUPPORTED
+from .evidence import Evidence
+from .tables import Cell, Panel, Section, Table
+
+MAX_FAILURES = 40  # kinds of failure that the printed table lists; the CSV has all
+
+
+def coverage(evidence: Evidence, studies: pd.DataFrame) -> Section:
+    """The file `coverage`: folds with a score, trials by outcome, failures by cause."""
+    tables = [_folds_table(evidence, studies), _outcomes_table(evidence, studies)]
+    failures = _failures(evidence)
+    if len(failures):
+        tables.append(_failures_table(failures))
+    head = _summary(evidence, studies)
+    return Section("coverage", "Coverage", tuple(tables), _coverage_frame(evidence, studies), head)
+
+
+def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
+    recorded = len(evidence.trials)
+    done = int((evidence.trials["status"] == "done").sum())
+    failed = int((evidence.trials["status"] == "failed").sum())
+    open_ = int((studies["n_trials"] - studies["n_recorded"]).clip(lower=0).sum())
+    whole = int((studies["state"] == COMPLETE).sum())
+    return (
+        f"{context.plural(recorded, 'trial')} recorded: {done} done, {failed} failed, "
+        f"{recorded - done - failed} unsupported; {open_} planned and not recorded. "
+        f"{whole} of {len(studies)} studies have a score.",
+    )
+
+
+def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
+    """One row a (dataset, model): folds and trials by outcome, then the causes with counts."""
+    wide = studies.assign(
+        folds=1,
+        folds_complete=(studies["state"] == COMPLETE).astype(int),
+        folds_failed=(studies["state"] == FAILED).astype(int),
+        folds_unsupported=(studies["state"] == UNSUPPORTED).astype(int),
+        folds_open=(studies["state"] == OPEN).astype(int),
+    )
+    sums = """folds folds_complete folds_failed folds_unsupported folds_open n_trials n_recorded
+        n_done n_failed""".split()
+    frame = wide.groupby(["dataset", "task", "model"], sort=True)[sums].sum().reset_index()
+    frame = frame.rename(
+        columns={
+            "n_trials": "trials_planned",
+            "n_recorded": "trials_recorded",
+            "n_done": "trials_done",
+            "n_failed": "trials_failed",
+        }
+    )
+    bad = evidence.trials[evidence.trials["status"] != "done"]
+    cause = bad["cause"].where(bad["cause"] != "", bad["status"])
+    counts = bad.assign(cause=cause).groupby(["dataset", "model", "cause"], sort=True).size()
+    texts: dict[tuple[str, str], list[str]] = {}
+    for (dataset, model, word), n in counts.items():
+        texts.setdefault((dataset, model), []).append(f"{word} {n}")
+    pairs = list(zip(frame["dataset"], frame["model"], strict=True))
+    frame["causes"] = ["; ".join(texts.get(pair, [])) for pair in pairs]
+    reasons = studies[studies["state"] == UNSUPPORTED].groupby(["dataset", "model"], sort=True)
+    why = {key: str(rows["cause"].iloc[0]) for key, rows in reasons}
+    frame["reason"] = [why.get(pair, "") for pair in pairs]
+    return frame
+
+
+def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
+    models = evidence.models
+    cells = {
+        key: (int((rows["state"] == COMPLETE).sum()), len(rows), set(rows["state"]))
+        for key, rows in studies.groupby(["dataset", "model"], sort=True)
+    }
+    rows = []
+    for dataset in evidence.datasets():
+        row = [Cell(escape.label(dataset))]
+        for model in models:
+            row.append(_fold_cell(cells.get((dataset, model))))
+        rows.append(tuple(row))
+    title = "Folds with a score, of the folds planned. Incomplete cells are bold."
+    notes = [
+        *context.setting(evidence),
+        "n/s: not supported, a planned absence; –: not planned. A fold has a score when all "
+        "planned trials of its study are recorded and a configuration was chosen; evaluations, "
+        "where planned, must all be done.",
+    ]
+    header = ("dataset", *(escape.label(m) for m in models))
+    return Table("coverage-folds", title, header, (Panel(tuple(rows)),), tuple(notes))
+
+
+def _fold_cell(counts: tuple[int, int, set[str]] | None) -> Cell:
+    if counts is None:
+        return Cell("–")
+    whole, planned, states = counts
+    if states == {UNSUPPORTED}:
+        return Cell("n/s")
+    return Cell(f"{whole}/{planned}", bold=whole < planned)
+
+
+def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
+    trials = evidence.trials
+    bad = trials[trials["status"] == "failed"]
+    causes = sorted(set(bad["cause"].where(bad["cause"] != "", "error")))
+    sums = studies.groupby("model", sort=True)[["n_trials", "n_recorded", "n_done"]].sum()
+    rows = []
+    for model in evidence.models:
+        mine = trials[trials["model"] == model]
+        failed = mine[mine["status"] == "failed"]
+        words = failed["cause"].where(failed["cause"] != "", "error")
+        open_ = studies.loc[studies["model"] == model]
+        n_open = int((open_["n_trials"] - open_["n_recorded"]).clip(lower=0).sum())
+        figures = [int(sums.loc[model, "n_done"]), len(failed)]
+        figures += [int((words == cause).sum()) for cause in causes]
+        figures += [int((mine["status"] == "unsupported").sum()), n_open]
+        planned = int(sums.loc[model, "n_trials"])
+        row = [Cell(escape.label(model)), Cell(str(max(planned, len(mine))))]
+        rows.append((*row, *(Cell(str(n)) for n in figures)))
+    header = ("model", "planned", "done", "failed", *(f"of these {c}" for c in causes))
+    header += ("unsupported", "open")
+    title = "Trials by outcome."
+    notes = ("A failed trial never counts as a score. Open: planned, not recorded.",)
+    return Table("coverage-trials", title, header, (Panel(tuple(rows)),), notes)
+
+
+def _failures(evidence: Evidence) -> pd.DataFrame:
+    """One row a (dataset, model, cause): how many, and the alphabetically first message."""
+    bad = evidence.trials[evidence.trials["status"] == "failed"]
+    if not len(bad):
+        return pd.DataFrame(columns=["dataset", "model", "cause", "n", "message"])
+    bad = bad.assign(cause=bad["cause"].where(bad["cause"] != "", "error"), n=1)
+    grouped = bad.groupby(["dataset", "model", "cause"], sort=True)
+    return grouped.agg(n=("n", "sum"), message=("message", "min")).reset_index()
+
+
+def _failures_table(failures: pd.DataFrame) -> Table:
+    rows = []
+    for row in failures.head(MAX_FAILURES).itertuples(index=False):
+        message = escape.label(escape.one_line(row.message), 100)
+        names = [Cell(escape.label(row.dataset)), Cell(escape.label(row.model))]
+        rows.append((*names, Cell(escape.label(row.cause)), Cell(message), Cell(str(row.n))))
+    more = len(failures) - MAX_FAILURES
+    notes = (f"{more} more kinds of failure stand in the ledger.",) if more > 0 else ()
+    header = ("dataset", "model", "cause", "message", "trials")
+    panels = (Panel(tuple(rows)),)
+    return Table("coverage-failures", "Failures.", header, panels, notes, 4, outputs=("md",))
+
+
+def costs(evidence: Evidence) -> Section:
+    """The file `costs`: trials, CPU seconds, wall seconds and memory, by model.
+
+    A result that several rows share by its id ran once and is counted once.
+    """
+    trials = evidence.trials
+    frame = _cost_frame(trials)
+    title = "What the sweep cost: sums over trials, the median trial, and the largest memory."
+    header = ["model", "trials", "copied", "CPU s", "fit s", "predict s", "fit s, median"]
+    header += ["CPU %", "peak MiB"]
+    total = frame["cpu_s"].sum()
+    rows = []
+    for model in evidence.models:
+        mine = frame[frame["model"] == model]
+        fits = _once(trials[trials["model"] == model])["fit_s"].dropna()
+        share = 100.0 * mine["cpu_s"].sum() / total if total > 0 else math.nan
+        figures = [
+            _seconds(mine["cpu_s"].sum()),
+            _seconds(mine["fit_s"].sum()),
+            _seconds(mine["predict_s"].sum()),
+            _seconds(float(fits.median()) if len(fits) else math.nan, 3),
+            "n/a" if math.isnan(share) else f"{share:.1f}",
+            _seconds(mine["peak_ram_mb"].max(), 0),
+        ]
+        counts = [str(int(mine["trials"].sum())), str(int(mine["copied"].sum()))]
+        rows.append((Cell(escape.label(model)), *map(Cell, counts + figures)))
+    notes = [
+        *context.setting(evidence),
+        "Trials that share one result count once, failed ones included. Copied: results taken from "
+        "another run; their costs are those of that run.",
+        "Wall seconds are summed over trials, not the sweep's own; they compare on like hardware "
+        "only, and CPU seconds nearly so.",
+    ]
+    table = Table("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
+    return Section("costs", "Costs", (table,), frame)
+
+
+def _once(trials: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose result is not already counted by an earlier row of the same id."""
+    return trials[~((trials["id"] != "") & trials.duplicated("id"))]
+
+
+def _cost_frame(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row a (dataset, model)."""
+    once = _once(trials)
+    once = once.assign(trials=1, copied=(once["origin"] != "").astype(int))
+    once = once.assign(failed=(once["status"] == "failed").astype(int))
+    grouped = once.sort_values(STUDY, kind="stable").groupby(
+        ["dataset", "task", "model"], sort=True
+    )
+    sums = grouped[["trials", "failed", "copied", "cpu_s", "fit_s", "predict_s"]].sum(min_count=1)
+    sums["peak_ram_mb"] = grouped["peak_ram_mb"].max()
+    sums["median_fit_s"] = grouped["fit_s"].median()
+    frame = sums.reset_index()
+    for name in ("trials", "failed", "copied"):
+        frame[name] = frame[name].astype(int)
+    return frame
+
+
+def _seconds(value: float, decimals: int = 1) -> str:
+    return "n/a" if value is None or math.isnan(value) else f"{value:.{decimals}f}"

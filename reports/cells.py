@@ -1,0 +1,272 @@
+"""What is the score of each model on each dataset, and where is there none, and why?
+
+From trials to studies (one score a fold), from studies to cells (one mean a dataset), from cells to
+the complete matrix that ranks and tests need. Every table of the report starts here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .evidence import Evidence
+from .metrics import Metric, metric
+from .statistics import TIE_TOLERANCE, snap
+
+STUDY = ["dataset", "fold", "model"]
+
+# States of a cell, worst news first: what its folds lack, and how a table prints that.
+COMPLETE, PARTIAL, FAILED, UNSUPPORTED, OPEN, UNDEFINED, ABSENT = (
+    "complete",
+    "partial",
+    "failed",
+    "unsupported",
+    "open",
+    "undefined",
+    "not planned",
+)
+
+# A model is ranked and tested where it has a complete score on at least this share of the datasets.
+MIN_COVERAGE = 0.8
+
+
+def studies(evidence: Evidence) -> pd.DataFrame:
+    """One row a planned study: its state, its cause where it has no score, its test scores.
+
+    Columns: dataset, task, fold, model, n_trials, n_recorded, n_done, n_failed, state (complete,
+    failed, unsupported or open), cause, n_seeds, and test_<metric> (NaN without a score).
+    """
+    trials, plan = evidence.trials, evidence.planned
+    metrics = [c for c in trials.columns if c.startswith("test_")]
+    table = plan[["dataset", "task", "fold", "model", "n_trials", "reason"]].copy()
+    counts = trials.assign(
+        n_recorded=1,
+        n_done=(trials["status"] == "done").astype(int),
+        n_failed=(trials["status"] == "failed").astype(int),
+    )
+    counts = counts.groupby(STUDY, sort=True)[["n_recorded", "n_done", "n_failed"]].sum()
+    table = table.merge(counts.reset_index(), on=STUDY, how="left")
+    for name in ("n_recorded", "n_done", "n_failed"):
+        table[name] = table[name].fillna(0).astype(int)
+    table = table.merge(_scores(trials, metrics), on=STUDY, how="left")
+    table = table.merge(_first_cause(trials), on=STUDY, how="left")
+    table["cause"] = table["cause"].fillna("").astype(object)
+    table["n_seeds"] = table["n_seeds"].fillna(0).astype(int)
+    table["state"] = [_study_state(row) for row in table.itertuples(index=False)]
+    table.loc[table["state"] != COMPLETE, metrics] = np.nan
+    planned_absence = (table["state"] == UNSUPPORTED) & (table["reason"] != "")
+    table.loc[planned_absence, "cause"] = table.loc[planned_absence, "reason"]
+    order = ["dataset", "task", "fold", "model", "state", "cause", "n_trials"]
+    order += ["n_recorded", "n_done", "n_failed", "n_seeds", *metrics]
+    return table[order].sort_values(STUDY, kind="stable").reset_index(drop=True)
+
+
+def _scores(trials: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+    """Test scores of each study: the mean of its evaluations if it has any, else the chosen trial.
+
+    A study whose evaluations did not all end well has no score (`whole` is False).
+    """
+    evals = trials[trials["stage"] == "eval"]
+    evaluated = pd.MultiIndex.from_frame(evals[STUDY])
+    chosen = trials[(trials["stage"] == "tune") & trials["selected"].astype(bool)]
+    chosen = chosen[~pd.MultiIndex.from_frame(chosen[STUDY]).isin(evaluated)]
+    rows = pd.concat([evals, chosen])
+    rows = rows.assign(whole=rows["status"] == "done", n_seeds=1)
+    grouped = rows.groupby(STUDY, sort=True)
+    # A metric that one seed leaves undefined is undefined: min_count has no such option for means.
+    means = grouped[metrics].agg(lambda v: float(np.mean(v.to_numpy(dtype=float))))
+    means["whole"] = grouped["whole"].all()
+    means["n_seeds"] = grouped["n_seeds"].sum()
+    return means.reset_index()
+
+
+def _first_cause(trials: pd.DataFrame) -> pd.DataFrame:
+    """The most frequent cause of each study's failures, the alphabetically first of equals."""
+    bad = trials[trials["status"] != "done"]
+    cause = bad["cause"].where(bad["cause"] != "", bad["status"])
+    counts = bad.assign(cause=cause).groupby([*STUDY, "cause"], sort=True).size().rename("n")
+    counts = counts.reset_index().sort_values(
+        [*STUDY, "n", "cause"], ascending=[True, True, True, False, True], kind="stable"
+    )
+    return counts.drop_duplicates(STUDY)[[*STUDY, "cause"]]
+
+
+def _study_state(row: object) -> str:
+    """State of a study: a score stands only when every planned trial was recorded."""
+    r = row._asdict()  # type: ignore[attr-defined]
+    if r["reason"]:
+        return UNSUPPORTED
+    if r["n_recorded"] < max(1, r["n_trials"]):
+        return OPEN
+    if r["whole"] is True or r["whole"] == 1:
+        return COMPLETE
+    if r["n_failed"] == 0 and r["n_done"] == 0:
+        return UNSUPPORTED
+    return FAILED
+
+
+def cells(evidence: Evidence, table: pd.DataFrame, metric_name: str) -> pd.DataFrame:
+    """One row a planned (dataset, model): mean and spread over folds of one metric, and its state.
+
+    `table` is `studies(evidence)`. Columns: dataset, task, model, mean, spread, n_folds (with a
+    score), n_planned, n_undefined (folds on which the metric has no meaning for anyone, left out
+    for all), state, cause. `spread` is s / sqrt(n) (ddof 1), or s itself where the test parts of
+    the folds overlap; NaN for one fold.
+    """
+    overlapping = evidence.overlapping
+    keys = ("dataset", "model", "task", "fold", "state", "cause", f"test_{metric_name}")
+    blocks: dict[str, dict[str, list[Fold]]] = {}
+    tasks: dict[str, str] = {}
+    for dataset, model, task, *fold in zip(*(table[k].tolist() for k in keys), strict=True):
+        blocks.setdefault(dataset, {}).setdefault(model, []).append(Fold(*fold))
+        tasks[dataset] = task
+    rows = []
+    for dataset, block in sorted(blocks.items()):
+        folds = [f for mine in block.values() for f in mine]
+        scored = {f.number for f in folds if f.state == COMPLETE}
+        meant = {f.number for f in folds if f.state == COMPLETE and not math.isnan(f.score)}
+        needed = {f.number for f in folds} - (scored - meant)
+        for model, mine in sorted(block.items()):
+            state, cause, values = _cell_state(mine, needed)
+            mean = float(np.mean(values)) if len(values) else math.nan
+            spread = _spread(values, dataset in overlapping)
+            counts = (len(values), len(needed), len(scored - meant))
+            rows.append((dataset, tasks[dataset], model, mean, spread, *counts, state, cause))
+    names = "dataset task model mean spread n_folds n_planned n_undefined state cause".split()
+    return pd.DataFrame(rows, columns=names)
+
+
+class Fold(NamedTuple):
+    """One study's contribution to a cell."""
+
+    number: int
+    state: str
+    cause: str
+    score: float  # NaN without one
+
+
+def _cell_state(mine: list[Fold], needed: set[int]) -> tuple[str, str, np.ndarray]:
+    """(state, cause, scores in fold order) of one model on one dataset."""
+    wanted = sorted((f for f in mine if f.number in needed), key=lambda f: f.number)
+    values = np.array([f.score for f in wanted if not math.isnan(f.score)])
+    if not needed:
+        return UNDEFINED, "", values
+    if len(values) == len(needed):
+        return COMPLETE, "", values
+    lost = [f for f in sorted(mine, key=lambda f: f.number) if f.state != COMPLETE]
+    if len(values):
+        return PARTIAL, lost[0].cause if lost else "", values
+    for state in (FAILED, OPEN, UNSUPPORTED):
+        causes = [f.cause for f in lost if f.state == state]
+        if causes:
+            return state, causes[0], values
+    return UNDEFINED, "", values
+
+
+def _spread(values: np.ndarray, overlapping: bool) -> float:
+    if len(values) < 2:
+        return math.nan
+    deviation = float(np.std(values, ddof=1))
+    return deviation if overlapping else deviation / math.sqrt(len(values))
+
+
+def best_models(block: pd.DataFrame, direction: str) -> set[str]:
+    """Models whose complete mean is the best of the dataset, near-equal ones together."""
+    cells = zip(block["model"].tolist(), block["state"].tolist(), block["mean"], strict=True)
+    whole = {model: mean for model, state, mean in cells if state == COMPLETE}
+    if not whole:
+        return set()
+    sign = -1.0 if direction == "max" else 1.0
+    values = snap(sign * np.array(list(whole.values())), TIE_TOLERANCE)
+    return {m for m, v in zip(whole, values, strict=True) if v == values.min()}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The datasets that one ranking or test speaks of: some tasks, all datasets or a subset."""
+
+    name: str
+    tasks: tuple[str, ...]
+    metrics: tuple[str, ...]  # headline metric of each task
+    subset: bool = False
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A complete matrix: every model of `models` has a complete score on every one of `datasets`.
+
+    `scores[i, j]` is turned so that lower is better. `holed` is the same for all datasets of the
+    scope on which any model has a score, with +infinity where a model has none. `thin` names the
+    models left out for covering less than MIN_COVERAGE of the scope, with the count they cover;
+    `dropped` the datasets on which a model of the pool lacks a complete score.
+    """
+
+    scope: Scope
+    models: list[str]
+    datasets: list[str]
+    tasks: list[str]  # of `datasets`
+    scores: np.ndarray  # (n_datasets, n_models)
+    holed: np.ndarray  # (n_datasets + n_dropped, n_models)
+    n_scope: int
+    thin: dict[str, int]
+    dropped: list[str]
+
+    def metric_of(self, row: int) -> Metric:
+        """The headline metric of the dataset in that row of `scores`."""
+        return metric(self.scope.metrics[self.scope.tasks.index(self.tasks[row])])
+
+
+def pool(evidence: Evidence, headline: pd.DataFrame, scope: Scope) -> Pool:
+    """The complete matrix of a scope. `headline` has the cells of each task's headline metric."""
+    rows = headline[headline["task"].isin(scope.tasks)]
+    if scope.subset:
+        rows = rows[rows["dataset"].isin(evidence.subset)]
+    n_scope = rows["dataset"].nunique()
+    whole = rows[rows["state"] == COMPLETE].copy()
+    direction = dict(zip(scope.tasks, scope.metrics, strict=True))
+    whole["loss"] = [
+        metric(direction[t]).loss(m) for t, m in zip(whole["task"], whole["mean"], strict=True)
+    ]
+    covered = whole.groupby("model", sort=True)["dataset"].nunique()
+    everyone = sorted(set(rows["model"]))
+    counts = {m: int(covered.get(m, 0)) for m in everyone}
+    models = [m for m in everyone if counts[m] and counts[m] >= MIN_COVERAGE * n_scope]
+    thin = {m: n for m, n in counts.items() if m not in models}
+    matrix = whole.pivot(index="dataset", columns="model", values="loss")
+    matrix = matrix.reindex(columns=models).sort_index()
+    matrix = matrix[matrix.notna().any(axis=1)]
+    full = matrix.dropna()
+    task_of = dict(zip(rows["dataset"], rows["task"], strict=True))
+    datasets = [str(d) for d in full.index]
+    dropped = sorted(set(map(str, rows["dataset"])) - set(datasets))
+    holed = matrix.to_numpy(dtype=float)
+    return Pool(
+        scope,
+        models,
+        datasets,
+        [task_of[d] for d in datasets],
+        full.to_numpy(dtype=float),
+        np.where(np.isnan(holed), np.inf, holed),
+        n_scope,
+        thin,
+        dropped,
+    )
+
+
+def scopes(evidence: Evidence) -> list[Scope]:
+    """What is ranked and tested: each task; both classification tasks where they share a metric;
+    everything where there are several tasks; and all of that on the subset, where it is one."""
+    head = {task: evidence.headline(task) for task in evidence.tasks}
+    found = [Scope(task, (task,), (name,)) for task, name in head.items()]
+    both = [task for task in ("binary", "multiclass") if task in head]
+    if len(both) == 2 and head[both[0]] == head[both[1]] and len(head) > 2:
+        found.append(Scope("classification", tuple(both), tuple(head[t] for t in both)))
+    if len(head) > 1:
+        found.append(Scope("all tasks", tuple(head), tuple(head.values())))
+    if set(evidence.subset) < set(evidence.datasets()):
+        found += [Scope(s.name, s.tasks, s.metrics, subset=True) for s in found]
+    return found

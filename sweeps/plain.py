@@ -1,0 +1,50 @@
+"""What may stand in a configuration?  Plain Python that JSON holds exactly, to the last digit."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON-able Python: scalars of numpy become Python's, tuples become lists.
+
+    Raises ValueError for what has no exact JSON form (NaN, infinity, arrays, objects).
+    """
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise ValueError(f"a configuration holds finite numbers only, got {value!r}")
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        if not all(type(key) is str for key in value):
+            raise ValueError(f"the keys of a configuration are text, got {list(value)!r}")
+        return {key: plain(item) for key, item in value.items()}
+    if getattr(value, "shape", None) == ():  # a scalar of numpy, seen without importing numpy
+        return plain(value.item())
+    raise ValueError(
+        f"a configuration holds None, bool, int, float, str, lists and dicts of these;"
+        f" got {type(value).__name__}: {value!r}"
+    )
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
+
+
+def identity(value: Any) -> str:
+    """Text that is equal for equal plain values and differs for 1, 1.0 and True."""
+    return _ENCODER.encode(value)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The tail of an error about an unknown name: the nearest known one, then all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}known: {', '.join(names)}"

@@ -1,0 +1,119 @@
+"""Is a hostile archive refused before anything of it reaches the disk?"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tabsweep.datasets import catalog, source
+from tabsweep.datasets.archive import unpack
+from tabsweep.datasets.card import SourceFile
+from tabsweep.datasets.errors import DataError
+
+GOOD = b"1,2\n" * 1000
+LIMIT = len(GOOD)
+
+
+def zipped(members: dict[str, bytes], *, link: str = "") -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            if name == link:
+                info.external_attr = 0o120777 << 16
+            archive.writestr(info, content)
+    return stream.getvalue()
+
+
+def tarred(members: dict[str, bytes], *, links: dict[str, str] | None = None) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        for name, target in (links or {}).items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("how", "data"),
+    [
+        ("gzip", gzip.compress(GOOD)),
+        ("zip", zipped({"readme": b"x", "d/x.csv": GOOD})),
+        ("tar", tarred({"readme": b"x", "d/x.csv": GOOD})),
+        ("tar", gzip.compress(tarred({"d/x.csv": GOOD}))),
+        ("tar", bz2.compress(tarred({"d/x.csv": GOOD}))),
+    ],
+)
+def test_the_member_wanted_comes_out_whole(how: str, data: bytes) -> None:
+    assert unpack(data, how, member="d/x.csv", limit=LIMIT) == GOOD
+
+
+@pytest.mark.parametrize("name", ["../x", "d/../../x", "/etc/passwd", "C:\\x", "..\\x"])
+def test_a_path_that_leads_outside_spoils_the_whole_archive(name: str) -> None:
+    members = {"x.csv": GOOD, name: b"evil"}
+    for how, data in (("zip", zipped(members)), ("tar", tarred(members))):
+        with pytest.raises(DataError, match="points outside the archive; refused"):
+            unpack(data, how, member="x.csv", limit=LIMIT)
+
+
+def test_links_and_devices_spoil_the_whole_archive() -> None:
+    with pytest.raises(DataError, match="is a link"):
+        unpack(zipped({"x.csv": GOOD, "l": b"/etc"}, link="l"), "zip", member="x.csv", limit=LIMIT)
+    with pytest.raises(DataError, match="is a link or device"):
+        unpack(tarred({"x.csv": GOOD}, links={"l": "/etc"}), "tar", member="x.csv", limit=LIMIT)
+
+
+def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
+    bomb = b"\0" * 30_000_000
+    for how, data in (
+        ("gzip", gzip.compress(bomb)),
+        ("zip", zipped({"x.csv": bomb})),
+        ("tar", tarred({"x.csv": bomb})),
+        ("tar", gzip.compress(tarred({"other": bomb, "x.csv": GOOD}))),
+    ):
+        with pytest.raises(DataError, match="unpacks to more than the .* refused"):
+            unpack(data, how, member="x.csv", limit=LIMIT)
+
+
+@pytest.mark.parametrize("how", ["gzip", "zip", "tar"])
+def test_what_is_no_archive_or_part_of_one_is_one_clear_error(how: str) -> None:
+    whole = {"gzip": gzip.compress(GOOD), "zip": zipped({"x": GOOD}), "tar": tarred({"x": GOOD})}
+    for data in (b"", b"<html>", whole[how][: len(whole[how]) // 3]):
+        with pytest.raises(DataError) as caught:
+            unpack(data, how, member="x", limit=LIMIT)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_absent_member_is_named() -> None:
+    for how, data in (("zip", zipped({"y": GOOD})), ("tar", tarred({"y": GOOD}))):
+        with pytest.raises(DataError, match="no member 'x'"):
+            unpack(data, how, member="x", limit=LIMIT)
+
+
+def test_a_card_with_an_archive_gives_the_file_inside(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("TABSWEEP_MIRROR", raising=False)
+    data = zipped({"d/x.csv": GOOD})
+    sha = hashlib.sha256(data).hexdigest()
+    file = SourceFile(
+        "data", "x.zip", "https://nowhere.invalid/x.zip", sha, len(data), "zip", "d/x.csv", LIMIT
+    )
+    card = replace(catalog.card("concrete"), name="toy", files=(file,))
+    place = tmp_path / "c" / "toy" / f"{sha[:16]}-x.zip"
+    source.write_atomically(place, data)
+    path = source.fetch(card, cache=tmp_path / "c")["data"]
+    assert path.read_bytes() == GOOD
+    path.write_bytes(b"spoiled")
+    assert source.fetch(card, cache=tmp_path / "c")["data"].read_bytes() == GOOD

@@ -1,0 +1,213 @@
+"""Is a person's CSV understood, or refused in one line that says what to do?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.datasets import infer
+from tabsweep.datasets.infer import DataError, table_from_csv
+from tabsweep.datasets.table import Table
+
+HOUSES = "rooms,area,street,price\n" + "".join(
+    f"{k % 5},{k * 1.5},{'abc'[k % 3]},{k * 10.25}\n" for k in range(40)
+)
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    def read(text: str | bytes, target: str = "y", **options: object) -> Table:
+        path = tmp_path / "my file.csv"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return table_from_csv(path, target, **options)  # type: ignore[arg-type]
+
+    return read
+
+
+def column(values: list[object], target: list[object] | None = None) -> str:
+    """A CSV with a column x of `values` beside a harmless feature and target."""
+    rows = zip(values, target or [k * 1.5 for k in range(len(values))], strict=True)
+    return "k,x,y\n" + "".join(f"{(7 * k) % 11},{x},{y}\n" for k, (x, y) in enumerate(rows))
+
+
+def test_numbers_are_numeric_and_texts_are_categories(load) -> None:
+    table = load(HOUSES, "price")
+    assert table.kinds == {"rooms": "numeric", "area": "numeric", "street": "categorical"}
+    assert (table.task, table.classes, table.name) == ("regression", (), "my-file")
+    assert list(table.frame["street"].cat.categories) == ["a", "b", "c"]
+    np.testing.assert_array_equal(table.target, np.arange(40) * 10.25)
+    assert table.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: "\ufeff" + t,
+        lambda t: t.replace("\n", "\r\n"),
+        lambda t: t.replace(",", ";"),
+        lambda t: t.replace(",", ";").replace(".", ","),
+        lambda t: t.replace(",", "\t"),
+        lambda t: t.replace(",", " , "),
+        lambda t: t.replace("street", '"street"'),
+        lambda t: t.replace("\n", "\n\n"),
+        lambda t: t.rstrip("\n"),
+    ],
+    ids="bom crlf semicolon decimal-comma tab blanks quotes blank-lines no-last-newline".split(),
+)
+def test_the_way_a_file_is_written_does_not_change_the_table(change, load) -> None:
+    plain, other = load(HOUSES, "price"), load(change(HOUSES), "price")
+    pd.testing.assert_frame_equal(other.frame, plain.frame)
+    np.testing.assert_array_equal(other.target, plain.target)
+
+
+@pytest.mark.parametrize("mark", sorted(set(infer.MISSING)))
+def test_marks_of_missing_values_are_missing_in_both_kinds(mark: str, load) -> None:
+    numbers = load(column([1.5, mark, 2.5, 3.5])).frame["x"]
+    texts = load(column(["a", mark, "b", "a"])).frame["x"]
+    assert numbers.isna().tolist() == texts.isna().tolist() == [False, True, False, False]
+    assert list(texts.cat.categories) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("\n\n", "has no column 'y'|no name|no rows"),
+        ("a,y\n", "a header and no rows"),
+        ("a,y\n1,2\n3,4,5\n", "line 3 has 3 fields, the header has 2"),
+        ("a,y\n1,2\n\n3\n", "line 4 has 1 fields, the header has 2"),
+        ('a,y\n"x\nz",2\n3\n', "line 4 has 1 fields"),
+        ("a,,y\n1,2,3\n", "column 2 has no name"),
+        ("a, ,y\n1,2,3\n", "column 2 has no name"),
+        ("a,b,a,y\n1,2,3,4\n", "2 columns are called 'a'; rename them"),
+        ("a,b\n1,2\n", "has no column 'y'; known: a, b"),
+        ("a,Y\n1,2\n", "has no column 'y'"),
+        ("y\n1\n2\n", "has the target alone"),
+        ("a,y\n1,\n2,3\n4,\n", "target 'y' is missing or infinite in 2 rows, first on line 2"),
+        ("a,y\n1,2\n2,NaN\n", "missing or infinite in 1 rows, first on line 3"),
+        ("a,y\n1,2\n\n2,-inf\n", "missing or infinite in 1 rows, first on line 4"),
+        ("a,y\n1,5\n2,5\n", "one value in all rows"),
+        ("a,y\n1,x\n2,x\n", "one value in all rows"),
+        ('a,y\n"1,2\n', "line 2: unexpected end of data"),
+        (b"a,y\n\xff,2\n", "0xff is not UTF-8"),
+        ("a,y\n1,2\n".encode("utf-16"), "UTF-16; save the file as UTF-8"),
+        ("a\x1b[31m,y\n1,2\n", "control characters"),
+        ("a" * 300 + ",y\n1,2\n", "more than 200 characters"),
+        (column(["a"] * 60, [f"t{k}" for k in range(60)]), "neither a class nor a number"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_that_says_where(text, message: str, load) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        load(text)
+    assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value)
+
+
+def test_a_missing_file_a_folder_and_a_misspelt_target_are_clear(load, tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.csv", tmp_path):
+        with pytest.raises(DataError, match="there is no such file"):
+            table_from_csv(path, "y")
+    with pytest.raises(DataError, match="no column 'prize'; did you mean 'price'"):
+        load(HOUSES, "prize")
+    with pytest.raises(DataError, match="unknown task 'regresion'; did you mean 'regression'"):
+        load(HOUSES, "price", task="regresion")
+
+
+def test_a_file_larger_than_the_free_memory_is_refused_before_it_is_read(load, monkeypatch) -> None:
+    monkeypatch.setattr(infer.os, "sysconf", lambda name: 10)
+    with pytest.raises(DataError, match="MB are free; use a sample"):
+        load(HOUSES, "price")
+
+
+@pytest.mark.parametrize("same", [["a", "b", "c"], ["2", "7", "5"], ["u", "v", "w"]])
+def test_a_feature_that_is_the_target_by_any_names_is_refused(same: list[str], load) -> None:
+    labels = ["a", "b", "c"]
+    text = column([same[k % 3] for k in range(30)], [labels[k % 3] for k in range(30)])
+    with pytest.raises(DataError, match="column 'x' is the target 'y' itself"):
+        load(text)
+
+
+def test_a_numeric_feature_that_is_the_target_is_refused_and_a_near_one_is_not(load) -> None:
+    values = [k * 1.25 for k in range(30)]
+    with pytest.raises(DataError, match="column 'x' is the target 'y' itself"):
+        load(column(values, values))  # type: ignore[arg-type]
+    assert load(column([values[0] + 1, *values[1:]], values)).n_features == 2  # type: ignore[list-item]
+
+
+def test_doubtful_columns_are_kept_with_a_warning(load) -> None:
+    empty = load(column([""] * 20))
+    assert empty.frame["x"].isna().all() and empty.kinds["x"] == "numeric"
+    assert "column 'x' has no value in any row" in empty.warnings[0]
+
+    infinite = load(column([1, "inf", "-inf", *range(17)]))
+    assert infinite.frame["x"].isna().sum() == 2
+    assert "2 infinite values count as missing" in infinite.warnings[0]
+
+    mixed = load(column([*range(18), "about 3", "n/a yet"]))
+    assert mixed.kinds["x"] == "categorical" and mixed.frame["x"].notna().all()
+    assert "mixes 18 numbers and 2 texts ('about 3', 'n/a yet')" in mixed.warnings[0]
+
+    codes = load(column([f"0{k}" for k in range(10, 30)]))
+    assert codes.kinds["x"] == "categorical" and "leading zeros" in codes.warnings[0]
+    assert "010" in codes.frame["x"].cat.categories
+
+    ids = load(column([f"id-{k}" for k in range(80)]))
+    assert "80 categories in 80 rows" in ids.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "n_classes"),
+    [
+        ([0, 1] * 20, "binary", 2),
+        (["no", "yes"] * 20, "binary", 2),
+        (["True", "False"] * 20, "binary", 2),
+        ([1, 2, 3] * 20, "multiclass", 3),
+        (["x", "y", "z"] * 20, "multiclass", 3),
+        ([k / 3 for k in range(60)], "regression", 0),
+        (list(range(60)), "regression", 0),
+        ([0.5, 1.5] * 30, "regression", 0),
+    ],
+)
+def test_the_task_is_guessed_from_the_target(values: list, task: str, n_classes, load) -> None:
+    table = load(column(list(range(100, 100 + len(values))), values))
+    assert (table.task, table.n_classes) == (task, n_classes)
+    if task == "multiclass" and isinstance(values[0], int):
+        assert "taken as classes" in table.warnings[0]
+
+
+def test_a_stated_task_is_followed_or_refused(load) -> None:
+    three = column(list(range(50, 80)), [1, 2, 10] * 10)
+    assert load(three, task="regression").task == "regression"
+    assert load(three, task="classification").classes == ("1", "2", "10")
+    with pytest.raises(DataError, match="3 classes, task 'binary' needs two"):
+        load(three, task="binary")
+    with pytest.raises(DataError, match="two classes; say task 'binary'"):
+        load(column(list(range(50, 70)), [1, 2] * 10), task="multiclass")
+    with pytest.raises(DataError, match="'x' on line 3 is no number"):
+        load(column([1, 2, 3], [1, "x", 3]), task="regression")
+
+
+def test_a_class_with_fewer_rows_than_folds_is_a_warning(load) -> None:
+    table = load(column(list(range(50, 90)), ["a"] * 20 + ["b"] * 17 + ["rare"] * 3))
+    assert "class 'rare' has 3 rows, fewer than 10 folds" in table.warnings[-1]
+
+
+def test_any_changed_byte_target_or_task_is_another_dataset(load) -> None:
+    hashes = {
+        load(HOUSES, "price").sha256,
+        load(HOUSES.replace("10.25", "10.5"), "price").sha256,
+        load(HOUSES, "area").sha256,
+        load(HOUSES, "rooms", task="classification").sha256,
+        load(HOUSES, "rooms", task="regression").sha256,
+    }
+    assert len(hashes) == 5
+    assert load(HOUSES, "price").sha256 in hashes
+
+
+def test_hostile_names_stay_texts_and_the_tables_name_is_a_slug(tmp_path: Path) -> None:
+    path = tmp_path / "=HYPERLINK(1) <script>.csv"
+    path.write_text('"=cmd|x",<script>,y\n' + "1,a,0.5\n2,b,1.5\n" * 5)
+    table = table_from_csv(path, "y")
+    assert list(table.frame.columns) == ["=cmd|x", "<script>"]
+    assert table.name == "hyperlink-1-script"

@@ -1,0 +1,144 @@
+"""Do the protocols cut rows as they say, whatever the classes look like?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.datasets import catalog
+from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.protocols import PROTOCOLS, Fold, make_folds
+from tabsweep.datasets.table import Table
+
+
+def toy(counts: list[int] | None = None, n_rows: int = 0) -> Table:
+    """A table of one feature: classes with these counts, shuffled, or `n_rows` of regression."""
+    rng = np.random.default_rng(0)
+    if counts is None:
+        frame = pd.DataFrame({"x": np.arange(n_rows, dtype=float)})
+        return Table("toy", frame, rng.normal(size=n_rows), "regression", (), "0" * 64)
+    target = rng.permutation(np.repeat(np.arange(len(counts)), counts)).astype(np.int64)
+    frame = pd.DataFrame({"x": np.arange(len(target), dtype=float)})
+    classes = tuple(str(i) for i in range(len(counts)))
+    task = "binary" if len(counts) == 2 else "multiclass"
+    return Table("toy", frame, target, task, classes, "0" * 64)
+
+
+def assert_is_a_triple(fold: Fold, n_rows: int) -> None:
+    every = np.concatenate([fold.train, fold.val, fold.test])
+    np.testing.assert_array_equal(np.sort(every), np.arange(n_rows))
+    for part in (fold.train, fold.val, fold.test):
+        assert part.dtype == np.int64 and len(part) > 0
+        assert (np.diff(part) > 0).all()
+
+
+TOYS = [
+    toy([60, 40]),
+    toy([500, 3]),
+    toy([50, 1]),
+    toy([40, 2, 1, 1]),
+    toy([2] * 30),
+    toy([1] * 25),
+    toy([5, 5]),
+    toy([143, 77, 52, 35, 20, 5, 2, 2]),
+    toy(n_rows=10),
+    toy(n_rows=506),
+]
+
+
+@pytest.mark.parametrize("protocol", ["kfold", "holdout"])
+@pytest.mark.parametrize("table", TOYS, ids=lambda t: f"{t.task}-{t.n_rows}-{t.n_classes}")
+def test_every_row_is_in_exactly_one_part_of_every_fold(table: Table, protocol: str) -> None:
+    for fold in make_folds(table, protocol, seed=3):
+        assert_is_a_triple(fold, table.n_rows)
+
+
+@pytest.mark.parametrize("table", TOYS, ids=lambda t: f"{t.task}-{t.n_rows}-{t.n_classes}")
+def test_kfold_tests_each_row_once(table: Table) -> None:
+    folds = make_folds(table, "kfold")
+    assert [fold.index for fold in folds] == list(range(10))
+    tested = np.concatenate([fold.test for fold in folds])
+    np.testing.assert_array_equal(np.sort(tested), np.arange(table.n_rows))
+
+
+def test_the_parts_have_the_sizes_of_the_papers() -> None:
+    folds = make_folds(toy(n_rows=506), "kfold", seed=42)
+    assert {(len(f.train), len(f.val), len(f.test)) for f in folds} == {
+        (353, 102, 51),
+        (354, 102, 50),
+    }
+    (fold,) = make_folds(toy(n_rows=1000), "holdout")
+    assert (len(fold.train), len(fold.val), len(fold.test)) == (700, 100, 200)
+
+
+@pytest.mark.parametrize("protocol", ["kfold", "holdout"])
+def test_classes_keep_their_shares_in_every_part(protocol: str) -> None:
+    table = toy([600, 300, 100])
+    for fold in make_folds(table, protocol):
+        for part in (fold.train, fold.val, fold.test):
+            shares = np.bincount(table.target[part], minlength=3) / len(part)
+            np.testing.assert_allclose(shares, [0.6, 0.3, 0.1], atol=0.01)
+
+
+@pytest.mark.parametrize("protocol", ["kfold", "holdout"])
+def test_the_seed_and_nothing_else_decides(protocol: str) -> None:
+    table = toy([60, 40])
+    hashes = [fold.sha256 for fold in make_folds(table, protocol, seed=1)]
+    np.random.seed(5)
+    assert [fold.sha256 for fold in make_folds(table, protocol, seed=1)] == hashes
+    assert [fold.sha256 for fold in make_folds(table, protocol, seed=2)] != hashes
+
+
+def test_a_row_that_moves_between_parts_changes_the_hash() -> None:
+    fold = make_folds(toy([60, 40]), "kfold")[0]
+    moved = Fold(0, fold.train[1:], np.sort(np.append(fold.val, fold.train[0])), fold.test)
+    assert moved.sha256 != fold.sha256
+    shifted = Fold(0, fold.train, fold.test, fold.val)
+    assert shifted.sha256 != fold.sha256
+
+
+def test_official_folds_are_the_stored_masks_and_train_on_the_rest() -> None:
+    base = toy([60, 40])
+    rng = np.random.default_rng(1)
+    part = rng.integers(0, 3, size=(2, 100))
+    masks = tuple((p == 0, p == 1) for p in part)
+    table = Table("toy", base.frame, base.target, "binary", base.classes, "0" * 64, masks)
+    for fold, p in zip(make_folds(table, "official", seed=9), part, strict=True):
+        assert_is_a_triple(fold, 100)
+        np.testing.assert_array_equal(fold.test, np.flatnonzero(p == 0))
+        np.testing.assert_array_equal(fold.val, np.flatnonzero(p == 1))
+
+
+OFFICIAL = [n for n in catalog.names() if catalog.card(n).protocol == "official"]
+
+
+@pytest.mark.parametrize("name", OFFICIAL)
+def test_the_stored_splits_are_four_whole_triples_in_the_files_order(
+    name: str, mirror: str, tmp_path
+) -> None:
+    table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
+    folds = make_folds(table, "official")
+    assert len(folds) == 4
+    for fold in folds:
+        assert_is_a_triple(fold, table.n_rows)
+    path = next(tmp_path.rglob("*-folds_py.dat"))
+    stored = np.array([[int(v) for v in line.split(",")] for line in path.read_text().split()])
+    assert [len(f.test) for f in folds] == stored.sum(axis=0).tolist()
+    assert all(stored[f.test, k].all() for k, f in enumerate(folds))
+
+
+def test_what_cannot_be_cut_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match="unknown protocol 'kfolds'; did you mean 'kfold'"):
+        make_folds(toy([60, 40]), "kfolds")
+    with pytest.raises(ValueError, match="toy has no stored splits; use kfold or holdout"):
+        make_folds(toy([60, 40]), "official")
+    with pytest.raises(DataError, match="needs at least 10 rows, toy has 9"):
+        make_folds(toy([5, 4]), "kfold")
+    assert set(PROTOCOLS) == {"kfold", "holdout", "official"}
+
+
+def test_splits_use_the_cards_protocol_unless_told_otherwise() -> None:
+    assert len(catalog.splits("iris")) == 10
+    assert len(catalog.splits("iris", "holdout")) == 1
+    first = catalog.splits("iris", seed=1)[0].sha256
+    assert first == catalog.splits("iris", "kfold", seed=1)[0].sha256

@@ -1,0 +1,312 @@
+"""Laws of search spaces: what a space says is exactly what is searched."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tabsweep.sweeps.plain import identity, plain
+from tabsweep.sweeps.space import Choice, Fixed, Float, Int, Maybe, Param, Space
+
+# Nothing here is timed: a busy machine is no failure.
+laws = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+NAMES = ["alpha", "beta", "depth", "gamma", "rate", "zeta"]
+
+reals = st.floats(-1e6, 1e6, allow_nan=False)
+scalars = st.none() | st.booleans() | st.integers(-50, 50) | reals | st.text(max_size=4)
+values = scalars | st.lists(scalars, max_size=3)
+
+
+@st.composite
+def floats(draw: st.DrawFn) -> Param:
+    log = draw(st.booleans())
+    bound = st.floats(1e-8, 1e6) if log else reals
+    low, high = sorted((draw(bound), draw(bound)))
+    return Float(low, high, log=log, shift=draw(st.sampled_from([0.0, -0.0001, 0.3])))
+
+
+@st.composite
+def ints(draw: st.DrawFn) -> Param:
+    if draw(st.booleans()):
+        low = draw(st.integers(1, 50))
+        return Int(low, low + draw(st.integers(0, 900)), log=True)
+    low, step = draw(st.integers(-50, 50)), draw(st.integers(1, 9))
+    return Int(low, low + step * draw(st.integers(0, 40)), step=step)
+
+
+choices = st.lists(values, min_size=1, max_size=4, unique_by=identity).map(Choice)
+simple = floats() | ints() | choices | st.builds(Fixed, values)
+params = simple | st.builds(Maybe, scalars, simple)
+small = choices | st.builds(Fixed, scalars) | st.builds(lambda n: Int(0, n), st.integers(0, 3))
+small_params = small | st.builds(Maybe, scalars, small)
+
+
+@st.composite
+def spaces(draw: st.DrawFn, kinds: st.SearchStrategy[Param] = params) -> Space:
+    """Any space: up to six parameters, later names perhaps waiting for earlier ones."""
+    order = draw(st.permutations(NAMES))[: draw(st.integers(0, len(NAMES)))]
+    members = {name: draw(kinds) for name in order}
+    when: dict[str, dict[str, list]] = {}
+    for i, child in enumerate(order):
+        parents = [p for p in order[:i] if isinstance(members[p], Choice | Int | Fixed)]
+        if parents and draw(st.booleans()):
+            parent = draw(st.sampled_from(parents))
+            points = st.integers(0, members[parent].size - 1)
+            picked = draw(st.lists(points, min_size=1, max_size=3, unique=True))
+            when[child] = {parent: [members[parent].point(i) for i in picked]}
+    return Space(members, when)
+
+
+def check_plain(value: object) -> None:
+    assert value is None or type(value) in (bool, int, float, str, list, dict), type(value)
+    if isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_plain(item)
+
+
+@laws
+@given(params)
+def test_every_kind_of_parameter_survives_plain_data(param: Param) -> None:
+    data = json.loads(json.dumps({"params": {"x": param.to_data()}}))
+    back = Space.parse(data).params["x"]
+    assert back == param and hash(back) == hash(param) and repr(back) == repr(param)
+    assert type(back) is type(param)
+
+
+@laws
+@given(spaces())
+def test_a_space_survives_plain_data_and_pickling(space: Space) -> None:
+    data = json.loads(json.dumps(space.to_data()))
+    for back in (Space.parse(data), pickle.loads(pickle.dumps(space))):
+        assert back == space and hash(back) == hash(space) and repr(back) == repr(space)
+
+
+@laws
+@given(params)
+def test_the_printed_form_of_a_parameter_is_python_that_makes_it(param: Param) -> None:
+    assert eval(repr(param)) == param
+
+
+@laws
+@given(spaces(), st.integers(0, 2**32))
+def test_every_draw_lies_inside_the_space_and_is_plain_json(space: Space, seed: int) -> None:
+    config = space.sample(np.random.default_rng(seed))
+    assert space.contains(config) and config in space
+    check_plain(config)
+    text = json.dumps(config)
+    assert json.dumps(json.loads(text)) == text
+    assert identity(json.loads(text)) == identity(config)
+    assert list(config) == sorted(config)
+
+
+@laws
+@given(spaces(), st.integers(0, 2**32))
+def test_numbers_of_a_configuration_stand_for_it(space: Space, seed: int) -> None:
+    config = space.sample(np.random.default_rng(seed))
+    numbers = space.encode(config)
+    axes = {axis.label: axis for axis in space.axes}
+    assert len(axes) == len(space.axes)
+    assert {axis.label for axis in space.joint_axes} <= set(numbers) <= set(axes)
+    for label, number in numbers.items():
+        assert axes[label].low <= number <= axes[label].high
+    back = space.decode(lambda axis: numbers[axis.label])
+    assert back.keys() == config.keys()
+    for name, value in back.items():
+        if type(value) is float:  # a shift is added and taken away: equal up to rounding
+            assert math.isclose(value, config[name], rel_tol=1e-9, abs_tol=1e-9)
+        else:
+            assert identity(value) == identity(config[name])
+
+
+@laws
+@given(spaces(), st.randoms(use_true_random=False))
+def test_the_order_in_which_parameters_are_given_changes_nothing(space: Space, random) -> None:
+    data = space.to_data()
+    names = list(data["params"])
+    random.shuffle(names)
+    shuffled = Space.parse({"note": "any", "params": {n: data["params"][n] for n in names}})
+    assert shuffled == space and list(shuffled.params) == list(space.params)
+    draw = [s.sample(np.random.default_rng(1)) for s in (space, shuffled)]
+    assert identity(draw[0]) == identity(draw[1])
+
+
+@laws
+@given(spaces(small_params))
+def test_a_grid_lists_each_configuration_once_and_leaves_none_out(space: Space) -> None:
+    size = space.size
+    assert size is not None and size >= 1
+    if size > 500:
+        return
+    points = [space.grid_point(i) for i in range(size)]
+    assert all(point in space for point in points)
+    assert len({identity(point) for point in points}) == size
+    options = [
+        [None, *({"value": p.point(i)} for i in range(p.size))] for p in space.params.values()
+    ]
+    if math.prod(len(option) for option in options) <= 5_000:
+        every = (
+            {n: o["value"] for n, o in zip(space.params, combination, strict=True) if o}
+            for combination in itertools.product(*options)
+        )
+        assert sum(config in space for config in every) == size
+
+
+def test_an_unconditional_grid_goes_through_sorted_names_with_the_last_fastest() -> None:
+    space = Space({"b": Choice((1, 2)), "a": Int(0, 4, step=2), "c": Fixed("x")})
+    expected = [{"a": a, "b": b, "c": "x"} for a in (0, 2, 4) for b in (1, 2)]
+    assert [space.grid_point(i) for i in range(6)] == expected
+    with pytest.raises(ValueError, match="points 0 to 5, got 6"):
+        space.grid_point(6)
+
+
+def test_conditional_parameters_exist_only_where_their_parents_allow_it() -> None:
+    space = Space(
+        {"kind": Choice(("a", "b")), "size": Int(1, 3), "deep": Choice((True, False))},
+        when={"size": {"kind": ["a"]}, "deep": {"size": [3], "kind": ["a"]}},
+    )
+    assert space.size == 2 + 2 + 1
+    assert {"kind": "b"} in space
+    assert {"kind": "b", "size": 1} not in space
+    assert {"kind": "a", "size": 3} not in space
+    assert {"kind": "a", "size": 3, "deep": True} in space
+
+
+def test_one_and_one_point_zero_and_true_are_three_different_values() -> None:
+    assert Choice((1,)) != Choice((1.0,)) != Choice((True,)) != Choice((1,))
+    space = Space({"x": Choice((1, 1.0, True))})
+    assert space.size == 3
+    assert [type(space.grid_point(i)["x"]) for i in range(3)] == [int, float, bool]
+    assert {"x": 2} not in space
+    assert {"n": True} not in Space({"n": Int(0, 1)})
+    assert {"n": 1.0} not in Space({"n": Int(0, 1)})
+    assert {"r": True} not in Space({"r": Float(0, 1)})
+
+
+def test_a_grid_counts_the_off_value_of_an_optional_parameter_once() -> None:
+    assert Space({"x": Maybe(2, Int(1, 3))}).size == 3
+    assert [Maybe(2, Int(1, 3)).point(i) for i in range(3)] == [2, 1, 3]
+    assert Space({"x": Maybe(None, Int(1, 3))}).size == 4
+    assert Space({"x": Maybe(0.0, Float(0.0, 1.0))}).size is None
+
+
+def test_an_optional_parameter_is_off_half_of_the_time() -> None:
+    space = Space({"x": Maybe(0.0, Float(0.5, 1.0))})
+    rng = np.random.default_rng(0)
+    off = sum(space.sample(rng)["x"] == 0.0 for _ in range(2000))
+    assert 900 < off < 1100
+
+
+def test_draws_are_flat_in_the_scale_that_the_space_names() -> None:
+    rng = np.random.default_rng(0)
+    space = Space({"log": Float(1e-4, 1.0, log=True), "flat": Int(0, 8, step=4), "n": Int(1, 9)})
+    drawn = [space.sample(rng) for _ in range(3000)]
+    assert abs(np.mean([math.log10(c["log"]) for c in drawn]) + 2) < 0.1
+    assert np.bincount([c["flat"] for c in drawn])[[0, 4, 8]].min() > 900
+    assert np.bincount([c["n"] for c in drawn])[1:].min() > 250
+    log_ints = [Space({"n": Int(1, 100, log=True)}).sample(rng)["n"] for _ in range(3000)]
+    assert min(log_ints) == 1 and 5 < np.median(log_ints) < 12 and max(log_ints) > 90
+
+
+def test_configurations_do_not_share_the_lists_of_their_space() -> None:
+    space = Space({"layers": Choice(((8, 8), (16,)))})
+    space.grid_point(0)["layers"].append(99)
+    assert space.grid_point(0) == {"layers": [8, 8]}
+
+
+def test_a_space_cannot_be_changed() -> None:
+    space = Space({"x": Fixed(1)})
+    with pytest.raises(TypeError):
+        space.params["y"] = Fixed(2)  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        space.params = {}  # type: ignore[misc]
+
+
+def test_numpy_scalars_become_python() -> None:
+    param = Choice((np.int64(3), np.float32(0.5), np.bool_(True), (np.float64(1.5),)))
+    assert [type(v) for v in param.values] == [int, float, bool, list]
+    assert type(plain(np.float64(0.1))) is float and type(Float(np.float64(0), 1).low) is float
+    with pytest.raises(ValueError, match="finite"):
+        plain(np.float64("nan"))
+    with pytest.raises(ValueError, match="ndarray"):
+        plain(np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"kind": "unifrom", "low": 0, "high": 1}, "parameter 'x': .*did you mean 'uniform'"),
+        ({"low": 0, "high": 1}, "kind is missing; known: choice, fixed"),
+        ({"kind": "uniform", "lo": 0, "high": 1}, "unknown key 'lo'.*did you mean 'low'"),
+        ({"kind": "uniform", "low": 0}, "needs high"),
+        ({"kind": "uniform", "low": 2, "high": 1}, "low must not exceed high, got low=2.0"),
+        ({"kind": "uniform", "low": "0", "high": 1}, "low is a number, got '0'"),
+        ({"kind": "uniform", "low": float("nan"), "high": 1}, "finite"),
+        ({"kind": "log-uniform", "low": 0, "high": 1}, "must exceed 0, got 0"),
+        ({"kind": "int", "low": 1.5, "high": 2}, "low is a whole number .*got 1.5"),
+        ({"kind": "int", "low": 1, "high": 10, "step": 4}, "write high=9"),
+        ({"kind": "int", "low": 1, "high": 9, "step": 4, "log": True}, "has step 1, got 4"),
+        ({"kind": "int", "low": 1, "high": 9, "log": 1}, "log is true or false, got 1"),
+        ({"kind": "int", "low": 1, "high": 9, "step": 0}, "step must be at least 1"),
+        ({"kind": "choice", "values": []}, "must not be empty"),
+        ({"kind": "choice", "values": "abc"}, "values is a list, got 'abc'"),
+        ({"kind": "choice", "values": [1, 1]}, "1 comes twice"),
+        ({"kind": "optional", "value": 0, "of": {"kind": "fixd"}}, "did you mean 'fixed'"),
+        (
+            {"kind": "optional", "value": 0, "of": {"kind": "optional", "value": 1, "of": {}}},
+            "parameter 'x'",
+        ),
+        (3, "a table with a kind, got 3"),
+        ({"kind": ["choice"]}, "unknown kind"),
+        ({"kind": "fixed", "value": 1, "when": ["y"]}, "when is a table"),
+        ({"kind": "fixed", "value": 1, "when": {"y": 3}}, "when is a table"),
+        ({"kind": "fixed", "value": 1, "when": {"yy": [1]}}, "did you mean 'y'"),
+        ({"kind": "fixed", "value": 1, "when": {"y": [7]}}, "'y' = 7.*never is"),
+        ({"kind": "fixed", "value": 1, "when": {"y": []}}, "names no value of 'y'"),
+        ({"kind": "fixed", "value": 1, "when": {"r": [0.5]}}, "finitely many"),
+    ],
+)
+def test_an_error_names_the_parameter_the_law_and_the_way_out(entry, message: str) -> None:
+    others = {
+        "y": {"kind": "choice", "values": [1, 2]},
+        "r": {"kind": "uniform", "low": 0, "high": 1},
+    }
+    with pytest.raises(ValueError, match=message):
+        Space.parse({"params": {"x": entry, **others}})
+
+
+def test_unknown_keys_circles_and_bad_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="no key 'parms'.*did you mean 'params'"):
+        Space.parse({"params": {}, "parms": {}})
+    with pytest.raises(ValueError, match="table of params"):
+        Space.parse({"lr": {"kind": "fixed", "value": 1}})
+    with pytest.raises(ValueError, match="circle among a, b"):
+        ab = Choice((1, 2))
+        Space({"a": ab, "b": ab}, when={"a": {"b": [1]}, "b": {"a": [1]}})
+    with pytest.raises(ValueError, match="identifier"):
+        Space({"not a name": Fixed(1)})
+    with pytest.raises(ValueError, match="lr is continuous; use random or tpe"):
+        Space({"lr": Float(0, 1)}).grid_point(0)
+
+
+def test_an_empty_space_holds_one_empty_configuration() -> None:
+    space = Space({})
+    assert space.size == 1 and space.grid_point(0) == {} and {} in space and {"x": 1} not in space
+
+
+def test_importing_spaces_and_samplers_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, tabsweep.sweeps.samplers, tabsweep.sweeps.optuna_tpe,"
+        " tabsweep.sweeps.hyperopt_tpe;"
+        "print(sorted({'numpy','optuna','hyperopt','pandas','ray','scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
