@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import slot_ids
+from ..sweeps.engine import slot_places
 from ..sweeps.ledger import Ledger, LedgerError
 from ..sweeps.trial import DONE
 from .plan import Plan
@@ -39,7 +39,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     they are suggested; only those without history (grid, random) are counted as cached."""
     seconds: dict[tuple[str, str], list[float]] = {}
     ids: set[str] = set()
-    finished_slots = slot_ids(own) if own is not None else {}
+    finished_slots = slot_places(own) if own is not None else {}
     for ledger in [*([own] if own is not None else []), *_readable(others)]:
         for record in ledger.records("result"):
             if record["status"] == DONE:

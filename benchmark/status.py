@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import latest_results, slot_ids
+from ..sweeps.engine import latest_results, slot_places
 from ..sweeps.ledger import Ledger, LedgerError, Record
 from ..sweeps.lock import owner_of
 from ..sweeps.trial import DONE, FAILED
@@ -73,7 +73,7 @@ def status_of(run: Path) -> Status:
     states: Counter[str] = Counter()
     causes: Counter[str] = Counter()
     ended = []
-    for key, id in slot_ids(ledger).items():
+    for key, (id, _) in slot_places(ledger).items():
         if key.rsplit("#", 2)[0] not in known or id not in results:
             continue
         record = ledger.at(results[id])

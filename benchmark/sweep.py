@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,14 +15,14 @@ from typing import Any
 from ..datasets import catalog
 from ..datasets.errors import DatasetUnavailable
 from ..datasets.table import Table
-from ..sweeps.engine import Engine, Listener, Reuse, Stop, Tally, utc_now
+from ..sweeps.engine import Engine, Listener, Reuse, Stop, Tally, slot_places, utc_now
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.lock import RunLock
 from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
 from ..sweeps.trial import Limits
 from . import environment
 from .plan import KEY_PARTS, Data, Options, Plan, choose_folds
-from .status import last_plan
+from .status import last_plan, planned_slots
 from .suite import Suite
 from .worker import run_trial, score_parts
 
@@ -179,7 +180,7 @@ def merge_with(old: Record | None, request: Request) -> Options:
         if not before[name] or not new:
             # one of the two meant everything in the suite; what else was named stays too
             extra = [item for item in [*before[name], *new] if item not in fallback]
-            return tuple([*fallback, *extra]) if extra else ()
+            return (*fallback, *extra) if extra else ()
         return tuple(dict.fromkeys([*before[name], *new]))
 
     budget = request.suite.budget(options.budget)[1]
@@ -283,22 +284,81 @@ def run(
     existed = request.folder.exists()
     if existed and not (request.folder / "ledger").exists() and any(request.folder.iterdir()):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
-    if not existed:
-        prepare(request, None)  # a request that fails leaves no folder behind
-    with RunLock(request.folder):
-        ledger = Ledger(request.folder, write=True)
+    ray = RayStart(request)
+    try:
+        plan = None
+        if not existed:  # a request that fails leaves no folder behind
+            ray.begin()
+            plan = prepare(request, None)
+        with RunLock(request.folder):
+            ledger = Ledger(request.folder, write=True)
+            try:
+                if plan is None:
+                    if not all_ended(ledger):
+                        ray.begin()
+                    plan = prepare(request, ledger)
+                return _run(request, plan, ledger, ray, listener, stop or Stop(), started)
+            finally:
+                ledger.close()
+    finally:
+        ray.end()
+
+
+class RayStart:
+    """Ray comes up while the data loads; a sweep with nothing to run never waits for it.
+
+    The thread that starts Ray stays until the end: on Linux Ray's processes ask to be killed when
+    their parent is gone, and the parent is the thread that started them.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.slots = request.workers if request.workers is not None else all_cores()
+        self._address = request.address
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._up = threading.Event()
+        self._over = threading.Event()
+
+    def begin(self) -> None:
+        if self.slots and self._thread is None:
+            self._thread = threading.Thread(target=self._start, daemon=True)
+            self._thread.start()
+
+    def _start(self) -> None:
         try:
-            return _run(request, ledger, listener, stop or Stop(), started)
-        finally:
-            ledger.close()
+            start_ray(slots=self.slots, address=self._address)
+        except BaseException as error:
+            self._error = error
+        self._up.set()
+        self._over.wait()
+
+    def wait(self) -> None:
+        """Until Ray is up. Raises what kept it from coming up."""
+        self.begin()
+        self._up.wait()
+        if self._error is not None:
+            raise self._error
+
+    def end(self) -> None:
+        if self._thread is None:
+            return
+        self._up.wait()
+        ray = sys.modules.get("ray")
+        if ray is not None and ray.is_initialized():
+            ray.shutdown()
+        self._over.set()
 
 
 def _run(
-    request: Request, ledger: Ledger, listener: Listener, stop: Stop, started: float
+    request: Request,
+    plan: Plan,
+    ledger: Ledger,
+    ray: RayStart,
+    listener: Listener,
+    stop: Stop,
+    started: float,
 ) -> Outcome:
-    plan = prepare(request, ledger)
     warnings = list(ledger.warnings)
-    slots = request.workers if request.workers is not None else all_cores()
     record = plan.record(environment.capture())
     old = last_plan(ledger)
     if old is None or {**old, "time": ""} != {**record, "time": ""}:
@@ -309,11 +369,11 @@ def _run(
     warnings.extend(more)
 
     def pool() -> Pool:
-        if slots == 0:
+        if ray.slots == 0:
             return InProcess(request.run_trial, plan.payload)
-        start_ray(slots=slots, address=request.address)
-        made = RayPool(request.run_trial, plan.payload, slots=slots, paths=request.paths)
-        made.warm(slots)
+        ray.wait()
+        made = RayPool(request.run_trial, plan.payload, slots=ray.slots, paths=request.paths)
+        made.warm(ray.slots)
         return made
 
     engine = Engine(
@@ -326,10 +386,7 @@ def _run(
         listener=listener,
         stop=stop,
     )
-    try:
-        tally = engine.run()
-    finally:
-        _stop_ray(slots)
+    tally = engine.run()
     return Outcome(
         folder=request.folder,
         plan=plan,
@@ -353,9 +410,9 @@ def all_cores() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def _stop_ray(slots: int) -> None:
-    if slots == 0:
-        return
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
-        ray.shutdown()
+def all_ended(ledger: Ledger) -> bool:
+    """Has every slot of the plan in force a result? Then a resume most likely runs nothing."""
+    plan = last_plan(ledger)
+    if plan is None:
+        return False
+    return len(slot_places(ledger)) >= sum(map(planned_slots, plan["studies"]))

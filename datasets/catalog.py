@@ -64,8 +64,9 @@ def splits(
 ) -> list[Fold]:
     """The folds of dataset `name` under `protocol`, or under its card's usual one.
 
-    >>> [len(part) for part in (splits("iris")[0].train, splits("iris")[0].test)]
-    [105, 15]
+    >>> fold = splits("iris")[0]
+    >>> len(fold.train), len(fold.val), len(fold.test)
+    (105, 30, 15)
     """
     from .protocols import make_folds
 

@@ -16,6 +16,7 @@ from .table import Table
 
 LEAK = 0.99  # skill of one feature alone from which it is a leak
 LITTLE = 0.2  # skill of all features below which a label is suspected
+HARDLY = 0.15  # skill of all features below which the dataset separates no models
 MUCH = 0.5  # skill with which an attribute looks more like a label than the label
 DRIFT_P = 1e-3  # divided by the number of columns and folds
 MAX_ROWS_PROBED = 5_000
@@ -133,7 +134,9 @@ def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]
     flags = []
     alone = {}
     for j, name in enumerate(names):
-        alone[name] = round(probes.skill(x[:, [j]], target, table.task, single=True), 3)
+        alone[name] = probes.skill(x[:, [j]], target, table.task, single=True, n_cuts=1)
+        if alone[name] >= LEAK:  # a second look, at all rows
+            alone[name] = probes.skill(x[:, [j]], target, table.task, single=True)
         if table.classes and same_classes(x[:, j], target):
             flags.append(flag("feature-is-target", "error", f"{name} is the target by other names"))
         elif alone[name] >= LEAK:
@@ -160,10 +163,13 @@ def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]
             " value was there"
         )
         flags.append(flag("answered-or-not", "error", detail))
-    if together < 0.1:
+    if together < HARDLY:
         detail = f"all features together have skill {together:.2f} (0 is a constant's)"
         flags.append(flag("hardly-predictable", "warning", detail))
-    return {"all_features": round(together, 3), "single_features": alone}, flags
+    return {
+        "all_features": round(together, 3),
+        "single_features": {n: round(s, 3) for n, s in alone.items()},
+    }, flags
 
 
 def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], list[Flag]]:

@@ -64,25 +64,27 @@ def read_if_there(path: Path, limit: int) -> bytes | None:
         return None
 
 
-def manifest_entries(text: str) -> dict[str, tuple[str, str, int]]:
+def manifest_entries(data: bytes) -> dict[str, tuple[str, str, int]]:
     """sha256 -> (file, sha256 of the file as stored, bytes as stored), from a mirror's manifest.
 
     A mirror may keep a file gzipped: it is then found under the sha256 of the raw bytes as well.
     """
     entries: dict[str, tuple[str, str, int]] = {}
-    for row in csv.DictReader(io.StringIO(text)):
-        try:
+    try:
+        for row in csv.DictReader(io.StringIO(data.decode("utf-8-sig"))):
             entry = (row["file"], row["sha256"], int(row["bytes"]))
-        except (KeyError, TypeError, ValueError):
-            raise DataError(f"{MANIFEST} lacks file, sha256 or bytes in a row") from None
-        entries.setdefault(row.get("sha256_of_raw") or entry[1], entry)
-        entries[entry[1]] = entry
+            entries.setdefault(row.get("sha256_of_raw") or entry[1], entry)
+            entries[entry[1]] = entry
+    except (KeyError, TypeError, ValueError, csv.Error):  # UnicodeDecodeError is a ValueError
+        raise Unreachable(
+            f"{MANIFEST} of the mirror is no UTF-8 CSV with file, sha256 and bytes in each row"
+        ) from None
     return entries
 
 
 @lru_cache(maxsize=8)
 def _manifest_at(path: str, stamp: tuple[int, int]) -> dict[str, tuple[str, str, int]]:
-    return manifest_entries(Path(path).read_text(encoding="utf-8-sig"))
+    return manifest_entries(Path(path).read_bytes())
 
 
 def _mirror_bytes(mirror: str, path: str, limit: int, net: Network) -> bytes:
@@ -105,7 +107,7 @@ def _mirror_bytes(mirror: str, path: str, limit: int, net: Network) -> bytes:
 def _mirror_entries(mirror: str, net: Network) -> dict[str, tuple[str, str, int]]:
     if mirror.startswith(("http://", "https://")):
         data = net.get_once(f"{mirror.rstrip('/')}/{MANIFEST}", limit=MAX_MANIFEST_BYTES)
-        return manifest_entries(data.decode("utf-8-sig"))
+        return manifest_entries(data)
     path = Path(mirror).expanduser() / MANIFEST
     try:
         stat = path.stat()

@@ -54,7 +54,7 @@ class CatBoost(Estimator):
         task: str,
         seed: int = 0,
         threads: int = 1,
-        n_estimators: int = 200,
+        n_estimators: int = 300,
         learning_rate: float = 0.1,
         max_depth: int = 6,
         l2_leaf_reg: float = 3.0,
@@ -63,7 +63,7 @@ class CatBoost(Estimator):
         one_hot_max_size: int | None = None,
         bagging_temperature: float | None = None,
         categorical: str = "native",
-        early_stopping_rounds: int = 20,
+        early_stopping_rounds: int = 30,
     ) -> None:
         super().__init__(task=task, seed=seed, threads=threads)
         self.n_estimators = n_estimators

@@ -58,7 +58,7 @@ class LightGBM(Estimator):
         task: str,
         seed: int = 0,
         threads: int = 1,
-        n_estimators: int = 200,
+        n_estimators: int = 300,
         learning_rate: float = 0.1,
         num_leaves: int = 31,
         max_depth: int = -1,
@@ -72,7 +72,7 @@ class LightGBM(Estimator):
         reg_lambda: float = 0.0,
         boosting_type: str = "gbdt",
         categorical: str = "native",
-        early_stopping_rounds: int = 20,
+        early_stopping_rounds: int = 30,
     ) -> None:
         super().__init__(task=task, seed=seed, threads=threads)
         self.n_estimators = n_estimators

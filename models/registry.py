@@ -372,8 +372,12 @@ def _declared(file: Path) -> dict[str, Any]:
 def spaces(name: str, task: str) -> dict[str, dict[str, Any]]:
     """The search spaces of a model for a task, as plain data.
 
-    space name -> {"params": {...}, "note": str, "source": str, "search": {...}}; a space that does
-    not exist for the task is left out. A model that declares none has one, `default`, without
+    space name -> {"params": {...}, "note": str, "source": str, "search": {...}}, where a parameter
+    is {"kind": "fixed" | "choice" | "uniform" | "log-uniform" | "int" | "optional", ...} with the
+    bounds or values of its kind, and "search" may say `strategy` and `n_configs`. A space file (or
+    a class's `spaces()`) may keep `params` by kind of task, in sub-tables `classification`,
+    `binary`, `multiclass` and `regression`, which add to the common ones; a space that does not
+    exist for the task is left out. A model that declares none has one, `default`, without
     parameters: its default configuration is its only trial, and the note says so.
     """
     found = spec(name)

@@ -55,7 +55,7 @@ class XGBoost(Estimator):
         task: str,
         seed: int = 0,
         threads: int = 1,
-        n_estimators: int = 200,
+        n_estimators: int = 300,
         learning_rate: float = 0.3,
         max_depth: int = 6,
         min_child_weight: float = 1.0,
@@ -67,7 +67,7 @@ class XGBoost(Estimator):
         reg_lambda: float = 1.0,
         tree_method: str = "hist",
         categorical: str = "one-hot",
-        early_stopping_rounds: int = 20,
+        early_stopping_rounds: int = 30,
     ) -> None:
         super().__init__(task=task, seed=seed, threads=threads)
         self.n_estimators = n_estimators

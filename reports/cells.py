@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -95,9 +95,9 @@ def _first_cause(trials: pd.DataFrame) -> pd.DataFrame:
     return counts.drop_duplicates(STUDY)[[*STUDY, "cause"]]
 
 
-def _study_state(row: object) -> str:
+def _study_state(row: Any) -> str:
     """State of a study: a score stands only when every planned trial was recorded."""
-    r = row._asdict()  # type: ignore[attr-defined]
+    r = row._asdict()
     if r["reason"]:
         return UNSUPPORTED
     if r["n_recorded"] < max(1, r["n_trials"]):

@@ -198,10 +198,11 @@ class Evidence:
             ) from None
 
     def test_metrics(self, task: str) -> list[str]:
-        """Metrics of the task that the trials carry test scores of, the headline first."""
+        """Metrics of the task that its trials carry test scores of, the headline first."""
         head = self.headline(task)
-        carried = [m for m in metrics_of(task) if f"test_{m}" in self.trials and m != head]
-        return [head, *carried]
+        mine = self.trials[self.trials["task"] == task]
+        carried = [m for m in metrics_of(task) if f"test_{m}" in mine and m != head]
+        return [head, *(m for m in carried if mine[f"test_{m}"].notna().any())]
 
     @property
     def overlapping(self) -> set[str]:

@@ -190,10 +190,21 @@ def _omnibus_table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame) -
         "from which Nemenyi's test calls them different at .05.",
         f"Pairs apart: pairs of models with a Wilcoxon p of at most {_short(ALPHA)} after Holm's "
         "correction over all pairs of the line.",
+        *_untested(pools),
         "A large p does not show that models are equal: it shows no difference with N datasets.",
         *_subset_note(evidence, pools),
     ]
     return Table("tests-friedman", title, tuple(header), tuple(panels), tuple(notes))
+
+
+def _untested(pools: list[Pool]) -> list[str]:
+    """Why some lines test no pairs, one note a reason."""
+    said: dict[str, list[str]] = {}
+    for p in pools:
+        if why_no_pairs(p):
+            name = p.scope.name + (", subset" if p.scope.subset else "")
+            said.setdefault(why_no_pairs(p), []).append(name)
+    return [f"Pairs in {'; '.join(names)}: {reason}." for reason, names in said.items()]
 
 
 def _short(p: float) -> str:
@@ -217,7 +228,7 @@ def _omnibus_row(mine: Pool, frame: pd.DataFrame) -> tuple[Cell, ...]:
         Cell(f"{test.df[0]}, {test.df[1]}"),
         Cell(p_text(test.p), bold=test.p <= ALPHA),
         Cell(f"{difference:.2f}"),
-        Cell("n/a: too few") if no_pairs else _pairs_cell(mine, frame),
+        Cell("n/a") if no_pairs else _pairs_cell(mine, frame),
     )
 
 

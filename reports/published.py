@@ -15,7 +15,7 @@ from importlib import resources
 import pandas as pd
 
 _NAME = re.compile(r"(?P<paper>[a-z]+)_(?:table)?(?P<table>[A-Za-z0-9._]+)\.csv")
-_KEY = ["dataset", "method", "metric", "factor", "level"]
+_KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
 
 
 def names() -> list[tuple[str, str]]:

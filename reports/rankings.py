@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -142,9 +144,9 @@ def _panel(evidence: Evidence, mine: list[Pool], several: bool, holes: bool, tit
     return Panel(tuple(rows), title)
 
 
-def _extreme(figures: dict, name: str, pick: object) -> float | None:
+def _extreme(figures: dict, name: str, pick: Callable) -> float | None:
     values = [f[name] for f in figures.values()]
-    return pick(values) if values else None  # type: ignore[operator]
+    return pick(values) if values else None
 
 
 def _mean_cell(mine: Pool, own: dict | None, lowest: float | None) -> Cell:

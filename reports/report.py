@@ -45,11 +45,16 @@ def write(evidence: Evidence, out: str | Path) -> list[Path]:
     any order of rows, gives the same bytes. Raises EvidenceError for evidence that breaks a law.
     """
     parts = sections(evidence)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     texts = {"about.md": about(evidence, parts)}
     for part in parts:
         texts.update(render(part))
+    return write_files(texts, out)
+
+
+def write_files(texts: Mapping[str, str], out: str | Path) -> list[Path]:
+    """Write each text to its file under `out`, whole or not at all; return the sorted paths."""
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
     return [_write_whole(folder / name, text) for name, text in sorted(texts.items())]
 
 

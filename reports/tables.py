@@ -20,6 +20,7 @@ from . import escape
 
 TEXT_WIDTH_PT = 345.0  # of article at 10pt, the narrowest common single column
 FLOAT_LINES = 56  # table lines in script size that one page holds beside caption and notes
+LABEL_GAP_PT = 6.0  # between two columns of text
 MAX_DECIMALS = 6
 HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
 
@@ -85,15 +86,18 @@ class Section:
 def fixed(value: float, decimals: int) -> str:
     """The number with so many decimals; in powers of ten where that would be long or empty."""
     if abs(value) >= 1e7 or (decimals >= MAX_DECIMALS and 0.0 < abs(value) < 1e-4):
-        return f"{value:.2e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+        short = f"{value:.2e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+        return short.replace("-", "−")
     text = f"{value:.{decimals}f}"
-    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+    if text.startswith("-"):
+        return "−" + text[1:] if text.strip("-0.") else text[1:]
+    return text
 
 
 def bare(value: float, decimals: int) -> str:
     """As `fixed`, without the zero before the point."""
     text = fixed(value, decimals)
-    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "−0.")) else text
 
 
 def decimals_for(values: Sequence[float], digits: int = 3) -> int:
@@ -182,7 +186,8 @@ def _wrap_float(table: Table, body: list[str], size: str, gap: float, number: in
 
 
 def _tabular(table: Table, block: list[int], panels: list[Panel]) -> str:
-    columns = "".join("l" if c < table.n_labels else "r" for c in block)
+    labels = f"@{{\\hspace{{{LABEL_GAP_PT:g}pt}}}}".join("l" * table.n_labels)
+    columns = labels + "r" * (len(block) - table.n_labels)
     lines = [f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}", "    \\toprule"]
     headings = [_broken(table.header[c]) for c in block]
     depth = max(len(h) for h in headings)
@@ -228,7 +233,8 @@ def _broken(heading: str) -> list[str]:
     words = re.findall(r"[^-_.: ]*[-_.: ]|[^-_.: ]+", heading) or [""]
     lines = [""]
     for word in words:
-        if lines[-1] and len(lines[-1] + word.rstrip()) > HEADER_CHARACTERS:
+        alone = len(word.strip()) > 1  # an arrow or sign stays with its word
+        if lines[-1] and alone and len(lines[-1] + word.rstrip()) > HEADER_CHARACTERS:
             lines.append("")
         lines[-1] += word
     return [line.strip() for line in lines]
@@ -252,7 +258,12 @@ def _blocks(table: Table, points: float, gap: float) -> list[list[int]]:
                 start += cell.span
     labels = list(range(table.n_labels))
     rest = list(range(table.n_labels, len(table.header)))
-    room = TEXT_WIDTH_PT + 2 * gap - sum(widths[c] + 2 * gap for c in labels)
+    room = (
+        TEXT_WIDTH_PT
+        + 2 * gap
+        - LABEL_GAP_PT * (table.n_labels - 1)
+        - sum(widths[c] + 2 * gap for c in labels)
+    )
     n_blocks = 1
     while n_blocks < len(rest):
         size = math.ceil(len(rest) / n_blocks)

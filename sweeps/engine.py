@@ -123,13 +123,15 @@ def latest_results(ledger: Ledger) -> dict[str, int]:
     return {ledger.at(position)["id"]: position for position in ledger.positions("result")}
 
 
-def slot_ids(ledger: Ledger) -> dict[str, str]:
-    """{slot key: trial id} for every slot that has ended, the last word counting."""
+def slot_places(ledger: Ledger) -> dict[str, tuple[str, int]]:
+    """{slot key: (trial id, position of its record)} of slots that ended, the last counting."""
     found = {}
-    for record in ledger.records():
-        if record["kind"] in ("result", "slot"):
-            slot = Slot(record["study"], record["stage"], record["index"])
-            found[slot.key] = record["id"]
+    for kind in ("result", "slot"):
+        for position in ledger.positions(kind):
+            record = ledger.at(position)
+            key = Slot(record["study"], record["stage"], record["index"]).key
+            if key not in found or found[key][1] < position:
+                found[key] = (record["id"], position)
     return found
 
 
@@ -162,7 +164,7 @@ class Engine:
         self._retried = {id for id, at in self._results.items() if retry(ledger.at(at))}
         for id in self._retried:
             del self._results[id]
-        self._slots = slot_ids(ledger)
+        self._slots = slot_places(ledger)
         self._attempts: dict[str, int] = defaultdict(int)
         for record in ledger.records("death"):
             self._attempts[record["id"]] += 1
@@ -176,6 +178,13 @@ class Engine:
 
     def _result(self, id: str) -> Result:
         return result_of(self.ledger.at(self._results[id]))
+
+    def _known(self, slot: Slot) -> tuple[str | None, dict[str, Any] | None]:
+        """(trial id, configuration) that the ledger has for a slot, or Nones."""
+        if slot.key not in self._slots:
+            return None, None
+        id, position = self._slots[slot.key]
+        return id, self.ledger.at(position)["config"]
 
     # ------------------------------------------------------------------ the loop
 
@@ -193,8 +202,8 @@ class Engine:
             while (slot := study.next_slot()) is not None:
                 if slot.index > last.get((study.name, slot.stage), -1):
                     break
-                trial = study.open(slot)
-                known = self._slots.get(slot.key)
+                known, config = self._known(slot)
+                trial = study.open(slot, config)
                 if known not in (None, trial.id) and known not in self._retried:
                     changed.append(slot.key)
                 if trial.id not in self._results:
@@ -275,7 +284,7 @@ class Engine:
     ) -> bool:
         """Answer a slot from what is known, or send its trial off; False: no worker is free."""
         if trial.id in self._results:
-            if self._slots.get(slot.key) != trial.id:
+            if self._slots.get(slot.key, ("", 0))[0] != trial.id:
                 self.ledger.append([_link(slot, trial)])
             self._close(study, slot, self._result(trial.id), ready, reused=True)
             return True

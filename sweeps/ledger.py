@@ -200,7 +200,7 @@ class Ledger:
         )
 
     def records(self, kind: str | None = None) -> Iterator[Record]:
-        """The records of one kind ('plan', 'lease', 'death', 'result', 'slot', 'study'), in order."""
+        """The records of a kind (plan, lease, death, result, slot, study), in order."""
         for position in self.positions(kind):
             yield self.at(position)
 

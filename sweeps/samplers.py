@@ -137,13 +137,13 @@ class RandomSampler(Sampler):
 
 
 class GridSampler(Sampler):
-    """Each point once: in order, or where n_trials is too small for all, a random subset."""
+    """Each point once, in a seeded order: any budget is a random subset, and a larger one extends
+    it."""
 
     def __init__(self, name: str, space: Space, **options: Any) -> None:
         super().__init__(name, space, **options)
         space.grid_point(0)  # a continuous space is refused here, not at the first question
         self._end = n_distinct(space, self.first) or 0
-        self._whole = self.n_trials is None or self.n_trials >= self._end
         self._points = self._walk()
         self._seen: list[Config] = []
 
@@ -160,7 +160,7 @@ class GridSampler(Sampler):
     def _walk(self) -> Iterator[Config]:
         size = self.space.size or 0
         done = {_key(self.space, config) for config in self.first if config in self.space}
-        for i in range(size) if self._whole else _shuffled(size, _hash(self.seed, "grid")):
+        for i in _shuffled(size, _hash(self.seed, "grid")):
             point = self.space.grid_point(i)
             if not done or identity(point) not in done:
                 yield point

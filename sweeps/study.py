@@ -47,9 +47,9 @@ class Study:
     """Tuning of one model on one fold of one dataset, then the chosen configuration's evaluation.
 
     `make_trial(config, seed)` freezes a cell. `loss_of(result)` turns a finished trial into the
-    value that is minimised on the validation part, None where it has none. `lag` says how many results a
-    suggestion may be behind (1: sequential); samplers that use no history run wide open. `seeds`
-    holds the evaluation seeds; a single seed equal to the tuning seed adds no work.
+    value that is minimised on the validation part, None where it has none. `lag` says how many
+    results a suggestion may be behind (1: sequential); samplers that use no history run wide open.
+    `seeds` holds the evaluation seeds; a single seed equal to the tuning seed adds no work.
     """
 
     name: str
@@ -107,12 +107,14 @@ class Study:
             return Slot(self.name, EVAL, self._next_eval)
         return None
 
-    def open(self, slot: Slot) -> Trial:
-        """Take the next slot and freeze its trial."""
+    def open(self, slot: Slot, config: Config | None = None) -> Trial:
+        """Take the next slot and freeze its trial. `config` is what the ledger says the sampler
+        suggested there; asking again would give the same, at the price of a suggestion."""
         if slot.stage == TUNE:
             assert slot.index == self._asked
             self._asked += 1
-            config = self.sampler.ask(slot.index)
+            if config is None:
+                config = self.sampler.ask(slot.index)
             self._configs[slot.index] = config
             return self.make_trial(config, self.seed)
         self._next_eval += 1

@@ -382,6 +382,11 @@ def no_manifest(root: Path) -> Path:
     return root
 
 
+def odd_manifest(root: Path) -> Path:
+    (make_mirror(root, DATA) / "MANIFEST.csv").write_bytes(b"name,size\n\xff,3\n")
+    return root
+
+
 def another_file(root: Path) -> Path:
     return make_mirror(root, b"something else")
 
@@ -396,14 +401,16 @@ def path_outside(root: Path) -> Path:
     return make_mirror(root, DATA, path="../outside.txt")
 
 
-@pytest.mark.parametrize("make", [no_folder, no_manifest, another_file, file_gone, path_outside])
+@pytest.mark.parametrize(
+    "make", [no_folder, no_manifest, odd_manifest, another_file, file_gone, path_outside]
+)
 def test_a_mirror_without_the_file_is_said_beside_the_url(
     make: Callable[[Path], Path], offline, tmp_path: Path
 ) -> None:
     root = make(tmp_path / "m")
     with pytest.raises(DatasetUnavailable) as caught:
         get(card_at(NOWHERE), tmp_path / "c", root)
-    assert f"mirror {root}" in str(caught.value) and "nowhere.invalid" in str(caught.value)
+    assert "mirror" in str(caught.value) and "nowhere.invalid: offline" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -1,0 +1,59 @@
+# make sweep   set up .venv, then tune and compare on the small UCI tables
+# make test    set up .venv, then lint, types and every test
+# make help    the rest
+
+PYTHON ?= python3
+VENV ?= .venv
+# Two test processes; tests that start Ray share a group (xdist_group "ray") and never overlap.
+PYTEST_ARGS ?= -n 2 --dist loadgroup
+ARGS ?=
+
+BIN := $(VENV)/bin
+export PYTHON VENV
+
+.PHONY: help setup sweep test check lint nightly lock clean
+
+help:
+	@echo 'make sweep [ARGS="--budget standard"]  tables of the suite uci-small, in runs/'
+	@echo 'make test [PYTEST_ARGS="-k ledger"]    lint, types, tests'
+	@echo 'make check                             format, lint, types (nothing is changed)'
+	@echo 'make lint                              format the code and mend what can be mended'
+	@echo 'make nightly                           the slow tests'
+	@echo 'make setup | lock | clean              .venv | requirements.lock anew | remove .venv and caches'
+	@echo 'PYTHON=python3.12                      the interpreter that .venv is made with'
+
+setup:
+	@.ci/setup
+
+sweep: setup
+	$(BIN)/bench sweep --suite uci-small $(ARGS)
+
+test: check
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy .
+
+lint: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+nightly: setup
+	$(BIN)/python -m pytest -m nightly
+
+# The newest versions that pyproject.toml allows, resolved in an environment of their own.
+lock:
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,server]' setuptools wheel
+	{ sed -n '/^#/p' requirements.lock; \
+	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude tabsweep \
+	    | sed -e 's/+[a-z0-9.]*$$//' -e 's/^\(nvidia-nccl.*\)$$/\1 ; platform_system == "Linux"/'; } \
+	  > build/lock/requirements.lock
+	mv build/lock/requirements.lock requirements.lock
+	rm -rf build/lock
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +

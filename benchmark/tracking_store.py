@@ -1,0 +1,256 @@
+"""Which MLflow stores may a run be shown in, and how is one opened without harm?
+
+SQLite under the run folder by default, or a server. A fresh SQLite store is made beside its place
+under a file lock and moved there whole: several first users at once would otherwise break it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import logging
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+INSECURE = "TABSWEEP_ALLOW_INSECURE_TRACKING"
+PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
+PROBE_S = 3.0
+
+# What MLflow reads when it is asked to do something; restored afterwards.
+ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",  # else a deleted file stays open in the pool
+}
+
+
+class TrackingError(Exception):
+    """The tracking store was refused or could not be used; the ledger is not affected."""
+
+
+class Unreachable(TrackingError):
+    """Nobody answers where the tracking server should be."""
+
+
+# ---------------------------------------------------------------------- addresses
+
+
+def default_uri(run: Path) -> str:
+    """SQLite under the run folder."""
+    return f"sqlite:///{run.resolve()}/mlflow.db"
+
+
+def scheme_of(uri: str) -> str:
+    return uri.partition(":")[0].partition("+")[0].lower() if "://" in uri else ""
+
+
+def check(uri: str) -> str:
+    """The address itself, or TrackingError where it may not be used."""
+    scheme = scheme_of(uri)
+    if scheme == "sqlite":
+        path = sqlite_path(uri)
+        if path is None or "?" in str(path):
+            raise TrackingError(
+                f"{redact(uri)} names no SQLite file that can be used: write "
+                "sqlite:////absolute/path/mlflow.db, without '?'"
+            )
+        return uri
+    if scheme not in PORTS:
+        raise TrackingError(
+            f"tracking to {redact(uri)!r} is not supported: give sqlite:////path/mlflow.db or the "
+            "http(s) address of an MLflow server (MLflow's file store is refused: it is deprecated "
+            "and had path-traversal holes)"
+        )
+    try:
+        parts = urlsplit(uri)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise TrackingError(f"{redact(uri)} is no address: write https://host:port") from None
+    if not host:
+        raise TrackingError(f"{redact(uri)} names no host: write https://host:port")
+    if scheme == "http" and not is_loopback(host) and os.environ.get(INSECURE) != "1":
+        raise TrackingError(
+            f"{redact(uri)} would send results and credentials in the clear: use https, or set "
+            f"{INSECURE}=1 where the network is trusted"
+        )
+    return uri
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The file of a SQLite address, None for one in memory."""
+    text = uri.partition(":///")[2]
+    return Path(text) if text and not text.startswith(":memory:") else None
+
+
+def has_secret(uri: str) -> bool:
+    return redact(uri) != uri
+
+
+def redact(uri: str) -> str:
+    """The address without user, password and query, for people and logs.
+
+    >>> redact("https://me:secret@host:5000/x?token=1")
+    'https://***@host:5000/x?***'
+    """
+    if scheme_of(uri) == "sqlite":
+        return uri
+    shown = re.sub(r"(://)[^/?#]*@", r"\1***@", uri)
+    return re.sub(r"\?.+", "?***", shown)
+
+
+def scrub(text: object, uri: str) -> str:
+    """One line of an error message without anything secret of the address."""
+    line = " ".join(str(text).split()).replace(uri, redact(uri))
+    if has_secret(uri):
+        try:
+            secrets = [urlsplit(uri).password or "", *urlsplit(uri).query.split("&")]
+        except ValueError:
+            secrets = []
+        for secret in secrets:
+            for form in {secret, unquote(secret), secret.partition("=")[2]}:
+                if form:
+                    line = line.replace(form, "***")
+    return re.sub(r"(://)[^/\s@]*@", r"\1***@", line)[:500]
+
+
+def probe(uri: str) -> None:
+    """Raise Unreachable where nobody listens, in seconds and without importing MLflow."""
+    scheme = scheme_of(uri)
+    if scheme == "sqlite":
+        return
+    parts = urlsplit(uri)
+    address = (parts.hostname or "", parts.port or PORTS[scheme])
+    try:
+        socket.create_connection(address, timeout=PROBE_S).close()
+    except OSError as error:
+        raise Unreachable(
+            f"no answer from the tracking server {redact(uri)} ({scrub(error, uri)})"
+        ) from None
+
+
+# ---------------------------------------------------------------------- opening
+
+
+@contextmanager
+def quiet_mlflow(*, retries: int = 2) -> Iterator[None]:
+    """MLflow with short patience, without telemetry, and with nothing on standard output."""
+    wanted = {**ENVIRONMENT, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries)}
+    before = {name: os.environ.get(name) for name in wanted}
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic", "urllib3")]
+    levels = [logger.level for logger in loggers]
+    os.environ.update(wanted)
+    try:
+        with redirect_stdout(sys.stderr):
+            import mlflow.tracking  # noqa: F401  (it sets its own logging up)
+
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)  # what went wrong is in the exception
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Alone among the processes that ask for this file's lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def open_store(uri: str) -> MlflowClient:
+    """A client of a store that is there, made first where it is SQLite. Within `quiet_mlflow`."""
+    from mlflow.tracking import MlflowClient
+
+    path = sqlite_path(uri) if scheme_of(uri) == "sqlite" else None
+    if path is not None and not _has_bytes(path):
+        with file_lock(path.with_name(f".{path.name}.lock")):
+            if not _has_bytes(path):
+                _make_sqlite(path)
+    return MlflowClient(tracking_uri=uri)
+
+
+def _has_bytes(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _make_sqlite(path: Path) -> None:
+    """Run MLflow's own migrations on a file beside, unsynced, and move it into place complete."""
+    from mlflow.tracking import MlflowClient
+
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.fresh")
+    _remove(fresh)
+    try:
+        with _pragma("synchronous=OFF"):
+            MlflowClient(tracking_uri=f"sqlite:///{fresh}").search_experiments(max_results=1)
+        with open(fresh, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    finally:
+        _remove(fresh)
+
+
+def _remove(path: Path) -> None:
+    for name in (path.name, f"{path.name}-journal", f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _pragma(text: str) -> Iterator[None]:
+    """Every SQLite connection that SQLAlchemy opens meanwhile starts with this pragma."""
+    import sqlite3
+
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def set_it(connection: Any, _: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute(f"PRAGMA {text}")
+
+    event.listen(Engine, "connect", set_it)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", set_it)
+
+
+@contextmanager
+def writing(uri: str) -> Iterator[None]:
+    """A projection that can be rebuilt does not wait for the disk as a bank's books would."""
+    if scheme_of(uri) != "sqlite":
+        yield
+        return
+    with _pragma("synchronous=NORMAL"):
+        yield

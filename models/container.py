@@ -1,0 +1,119 @@
+"""Which bytes are a model file? One archive for one model, and damage to any byte is found."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .plain import BOOSTER_MEMBERS
+
+MAX_BYTES = 2**30
+MAX_MANIFEST = 2**24
+MEMBERS = ("manifest.json", "state.json", "arrays.bin", *sorted(BOOSTER_MEMBERS))
+
+
+class ModelFileError(ValueError):
+    """A model cannot be saved, or a file is not one that may be loaded; the message says why."""
+
+
+def pack(members: Mapping[str, bytes]) -> bytes:
+    """The one archive of these members: fixed order, no times, no compression."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name in MEMBERS:
+            if name in members:
+                info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                info.create_system, info.external_attr = 3, 0o600 << 16
+                archive.writestr(info, members[name])
+    return out.getvalue()
+
+
+def unpack(data: bytes) -> dict[str, bytes]:
+    """The members of an archive that `pack` could have written; ModelFileError for any other."""
+    if data[:4] != b"PK\x03\x04":
+        what = "looks like a pickle" if data[:1] == b"\x80" else "is no model file"
+        raise ModelFileError(f"it {what}; only files that `save_model` wrote are read")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = archive.infolist()
+            _check_names([info.filename for info in infos])
+            for info in infos:
+                if info.compress_type != zipfile.ZIP_STORED or info.file_size > len(data):
+                    raise ModelFileError(
+                        f"its member {info.filename!r} is compressed or larger than the file, "
+                        "which no saved model is; refused before unpacking"
+                    )
+            members = {info.filename: archive.read(info) for info in infos}
+    except ModelFileError:
+        raise
+    except Exception as error:  # the standard library has many words for a broken archive
+        raise ModelFileError(f"it is damaged: {error}") from None
+    if pack(members) != data:
+        raise ModelFileError("it is damaged: bytes beside its members are not as they were saved")
+    return members
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if name in MEMBERS and names.count(name) == 1:
+            continue
+        parts = name.replace("\\", "/").split("/")
+        if "pickle" in name or name.endswith((".pkl", ".joblib")):
+            why = "is a pickle"
+        elif len(parts) > 1 or ".." in parts:
+            why = "is a path"
+        else:
+            why = "appears twice" if name in MEMBERS else "is none that a saved model has"
+        raise ModelFileError(f"its member {name[:80]!r} {why}; refused")
+
+
+def to_json(value: Any) -> bytes:
+    """Compact JSON; no NaN."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def parse(data: bytes, name: str) -> dict[str, Any]:
+    """The JSON object in a member; ModelFileError where there is none."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is no JSON")
+
+    try:
+        found = json.loads(data, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"its {name} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ModelFileError(f"its {name} holds no object")
+    return found
+
+
+def check_sums(manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> None:
+    """Raises ModelFileError unless the members are exactly those that the manifest names."""
+    if set(manifest["members"]) != set(members) or not {"state.json", "arrays.bin"} <= set(members):
+        raise ModelFileError("it lacks a member that its manifest names, or has one more")
+    for name, data in members.items():
+        found = hashlib.sha256(data).hexdigest()
+        if found != manifest["members"][name]["sha256"]:
+            raise ModelFileError(
+                f"its member {name} has sha256 {found}, its manifest says "
+                f"{manifest['members'][name]['sha256']}; it was changed after it was saved"
+            )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file so that a reader sees the old bytes or the new, never a mixture."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,401 @@
+"""How is a fitted model kept in one file that a stranger may read? Checked, and without a pickle.
+
+A file is an uncompressed zip archive, the same bytes for the same model:
+
+    manifest.json   format, schema of the input, model, configuration, versions, sha256 of the rest
+    state.json      the fitted attributes as plain data (see `plain.py`)
+    arrays.bin      their arrays
+    booster.*       the trees of XGBoost (UBJ), LightGBM (text) or CatBoost (cbm)
+
+A model whose attributes have no plain form (one from another package, say) is kept as its
+configuration and training rows, and fitted again on loading; the manifest then says
+`"how": "refit"`, and loading says whether the predictions came out as before.
+
+What loading promises: no bytes of a file are run, no class outside a closed list is made, code from
+outside tabsweep is imported only where the caller names it, damage to any byte is found. What it
+does not: a checksum is no signature, and boosters are read by their libraries' own parsers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from . import registry
+from .base import Estimator
+from .container import (
+    MAX_BYTES,
+    MAX_MANIFEST,
+    ModelFileError,
+    check_sums,
+    pack,
+    parse,
+    to_json,
+    unpack,
+    write_atomically,
+)
+from .plain import Reader, Writer
+from .schema import Schema
+from .trusted import NotPlain
+
+FORMAT, VERSION = "tabsweep-model", 1
+OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs")
+N_CHECKED = 200  # training rows whose predictions a saved model must repeat
+
+
+class ModelWarning(UserWarning):
+    """Something about a loaded model or its input that its user should know."""
+
+
+def warn_user(text: str) -> None:
+    """The default listener: a Python warning."""
+    warnings.warn(text, ModelWarning, stacklevel=3)
+
+
+# -- a model that was loaded ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model with the input it expects. `about` holds what was told to `save_model`; `how` is
+    'state' (the fitted attributes were stored) or 'refit' (fitted again from stored rows)."""
+
+    estimator: Any
+    schema: Schema
+    name: str
+    how: str
+    about: Mapping[str, Any]
+
+    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
+        """(N,) values, or labels (the class of the largest probability, as the benchmark scores).
+
+        Columns are found by name; SchemaError for an absent one or a text where numbers belong.
+        """
+        if self.schema.task == "regression":
+            known = self.schema.conform(frame, warn)
+            return np.asarray(self.estimator.predict(known), dtype=np.float64).reshape(len(known))
+        return self.labels[self.predict_proba(frame, warn=warn).argmax(axis=1)]
+
+    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
+        """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""
+        if self.schema.task == "regression":
+            raise AttributeError("a regression model has no predict_proba; use predict")
+        found = np.asarray(self.estimator.predict_proba(self.schema.conform(frame, warn)))
+        if not self.schema.classes:
+            return found
+        full = np.zeros((len(frame), len(self.schema.classes)))
+        full[:, np.asarray(self.estimator.classes_).astype(int)] = found
+        return full
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes by name; those of the estimator itself where the schema names none."""
+        if self.schema.classes:
+            return np.array(self.schema.classes, dtype=object)
+        return np.asarray(self.estimator.classes_)
+
+
+# -- saving ---------------------------------------------------------------------------------------
+
+
+def save_model(
+    estimator: Any,
+    path: str | Path,
+    *,
+    schema: Schema,
+    name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    training: tuple[Any, ...] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a fitted estimator to one file, atomically; returns its path.
+
+    name: registry name or `package.module:Class`; found from the class where it is registered.
+    config: hyperparameters; asked of `get_params` by default. training: what `fit` was given,
+    (X, y) or (X, y, X_val, y_val); with it the file is read back and must repeat the predictions
+    on the first rows byte for byte, and a model without a plain form is stored as these rows (else
+    that is a ModelFileError). about: JSON-able remarks, e.g. where the configuration comes from.
+    """
+    name = name or _registered_name(estimator)
+    model = {"name": name, "target": registry.spec(name).target, "task": schema.task}
+    model |= _arguments(estimator, config)
+    common = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": model,
+        "schema": schema.to_data(),
+        "libraries": _versions(name),
+        "python": platform.python_version(),
+        "about": dict(about or {}),
+    }
+    answer = _answers(estimator, schema, training) if training is not None else None
+    try:
+        data = _state_file(estimator, common)
+        if training is not None and answer is not None:
+            again = _answers(_open(data, trust=(name,)).estimator, schema, training)
+            if again.tobytes() != answer.tobytes():
+                raise NotPlain("attributes that do not give the same predictions when read back")
+    except (NotPlain, ModelFileError) as error:
+        if training is None:
+            raise ModelFileError(
+                f"{name} holds {error}, for which there is no safe format; give its training rows "
+                "(training=(X, y)) to have it fitted again on loading"
+            ) from None
+        assert answer is not None
+        data = _refit_file(common, training, answer, str(error))
+    if len(data) > MAX_BYTES:
+        raise ModelFileError(f"the model takes {len(data)} bytes, more than {MAX_BYTES}")
+    write_atomically(Path(path), data)
+    return Path(path)
+
+
+def _registered_name(estimator: Any) -> str:
+    target = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
+    return next((n for n, s in registry.MODELS.items() if s.target == target), target)
+
+
+def _arguments(estimator: Any, config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """seed, threads and config, with which `make_model` makes the unfitted model again."""
+    params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    if config is None:
+        config = {k: v for k, v in params.items() if k not in OWN_PARAMS}
+    plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
+    try:
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"the configuration is not plain data: {error}") from None
+
+    def own(ours: str, theirs: str, usual: int) -> int:
+        return next((int(params[n]) for n in (ours, theirs) if params.get(n) is not None), usual)
+
+    seed, threads = own("seed", "random_state", 0), own("threads", "n_jobs", 1)
+    return {"seed": seed, "threads": threads, "config": plain}
+
+
+def _versions(name: str) -> dict[str, str]:
+    found = {}
+    for library in ("tabsweep", *registry.spec(name).libraries):
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            found[library] = "absent"
+    return found
+
+
+def _file(common: Mapping[str, Any], state: Any, writer: Writer, **more: Any) -> bytes:
+    members = {"state.json": to_json(state), "arrays.bin": writer.arrays, **writer.boosters}
+    sums = {
+        member: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for member, data in members.items()
+    }
+    manifest = json.dumps({**common, **more, "members": sums}, indent=1, allow_nan=False)
+    return pack({**members, "manifest.json": manifest.encode() + b"\n"})
+
+
+def _state_file(estimator: Any, common: Mapping[str, Any]) -> bytes:
+    if not isinstance(estimator, Estimator):
+        raise NotPlain(f"a class that is not tabsweep's ({type(estimator).__qualname__})")
+    params = estimator.get_params(deep=False)
+    writer = Writer()
+    state = {k: writer.write(v) for k, v in sorted(vars(estimator).items()) if k not in params}
+    return _file(common, state, writer, how="state")
+
+
+def _refit_file(
+    common: Mapping[str, Any], training: tuple[Any, ...], answer: np.ndarray, reason: str
+) -> bytes:
+    writer = Writer()
+    try:
+        state = {"training": [_write_part(part, writer) for part in training]}
+    except NotPlain as error:
+        raise ModelFileError(f"the training rows hold {error}, which has no plain form") from None
+    sha256 = hashlib.sha256(to_json(state) + writer.arrays).hexdigest()
+    answers = hashlib.sha256(answer.tobytes()).hexdigest()
+    more = {"reason": f"it holds {reason}", "training_sha256": sha256, "answers_sha256": answers}
+    return _file(common, state, writer, how="refit", refit=more)
+
+
+def _write_part(part: Any, writer: Writer) -> Any:
+    """A frame of numbers and categories, or an array, as plain data."""
+    if not isinstance(part, pd.DataFrame):
+        return writer.write(part)
+    columns = []
+    for name in part.columns:
+        column = part[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            values: dict[str, Any] = {"codes": column.cat.codes.to_numpy()}
+            values["levels"] = column.cat.categories.to_numpy().astype(object)
+        else:
+            values = {"values": column.to_numpy()}
+        columns.append((name, values))
+    return {"frame": writer.write(columns)}
+
+
+def _read_part(data: Any, reader: Reader) -> Any:
+    if not (isinstance(data, dict) and "frame" in data):
+        return reader.read(data)
+    columns = {}
+    for name, values in reader.read(data["frame"]):
+        if "codes" in values:
+            levels = pd.Index(values["levels"], dtype=object)
+            values["values"] = pd.Categorical.from_codes(values["codes"], categories=levels)
+        columns[name] = values["values"]
+    return pd.DataFrame(columns)
+
+
+def _answers(estimator: Any, schema: Schema, training: tuple[Any, ...]) -> np.ndarray:
+    """What a model says on the first training rows."""
+    X = training[0].iloc[:N_CHECKED] if hasattr(training[0], "iloc") else training[0][:N_CHECKED]
+    ask = estimator.predict if schema.task == "regression" else estimator.predict_proba
+    return np.ascontiguousarray(ask(X), dtype=np.float64)
+
+
+# -- loading --------------------------------------------------------------------------------------
+
+
+def load_model(
+    path: str | Path,
+    *,
+    trust: Collection[str] = (),
+    warn: Callable[[str], None] = warn_user,
+) -> Fitted:
+    """The model in a file that `save_model` wrote.
+
+    trust: names (`package.module:Class`) of models from outside tabsweep that may be imported.
+    ModelFileError says what is wrong with a file; other versions of libraries are a warning.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file():
+            raise ModelFileError("there is no such file")
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ModelFileError(f"it has {size} bytes; a model has at most {MAX_BYTES}")
+        return _open(path.read_bytes(), trust=trust, warn=warn)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path.name}: {error}") from None
+    except OSError as error:
+        raise ModelFileError(f"{path.name}: it cannot be read: {error.strerror}") from None
+
+
+def _open(
+    data: bytes, *, trust: Collection[str] = (), warn: Callable[[str], None] = warn_user
+) -> Fitted:
+    members = unpack(data)
+    if len(members.get("manifest.json", b"")) > MAX_MANIFEST:
+        raise ModelFileError(f"its manifest.json has more than {MAX_MANIFEST} bytes")
+    manifest = parse(members.pop("manifest.json", b""), "manifest.json")
+    if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
+        raise ModelFileError(
+            f"its format is {manifest.get('format')!r} {manifest.get('version')!r}; this version "
+            f"of tabsweep reads {FORMAT!r} {VERSION}"
+        )
+    try:
+        check_sums(manifest, members)
+        schema = Schema.parse(manifest["schema"])
+        model = manifest["model"]
+        name = _trusted(model["name"], model["target"], trust)
+        _compare_versions(manifest["libraries"], warn)
+        estimator = registry.make_model(
+            name,
+            task=model["task"],
+            seed=model["seed"],
+            threads=model["threads"],
+            **model["config"],
+        )
+        state = parse(members["state.json"], "state.json")
+        how = manifest["how"]
+        if how == "refit":
+            _refit(estimator, state, members, manifest, schema, warn)
+        else:
+            _restore(estimator, state, members, model["threads"])
+    except NotPlain as error:
+        raise ModelFileError(f"it holds {error}; refused") from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"it is no whole model: {type(error).__name__}: {error}") from None
+    return Fitted(estimator, schema, name, how, manifest["about"])
+
+
+def _trusted(name: str, target: str, trust: Collection[str]) -> str:
+    """The name, once it is sure that importing its class imports nothing that a file chose."""
+    if name in registry.MODELS:
+        if registry.MODELS[name].target != target:
+            raise ModelFileError(f"it says that {name} is {target!r}, which it is not; refused")
+        return name
+    if registry.entry_points().get(name) == target or name in trust:
+        if registry.spec(name).target == target:
+            return name
+    raise ModelFileError(
+        f"its model {str(name)[:100]!r} is code from outside tabsweep, which loading would import; "
+        "if you trust it, name it: load_model(path, trust=[...])"
+    )
+
+
+def _compare_versions(saved: Mapping[str, str], warn: Callable[[str], None]) -> None:
+    """Warns of other major versions; of other minor ones where a library promises nothing then."""
+    for library, then in sorted(saved.items()):
+        try:
+            now = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            now = "absent"
+        parts = 2 if library in ("scikit-learn", "tabsweep") else 1
+        if str(then).split(".")[:parts] != now.split(".")[:parts]:
+            warn(
+                f"the model was saved with {library} {then}, here is {now}: its predictions may "
+                "differ; fit it again to be sure"
+            )
+
+
+def _restore(
+    estimator: Any, state: Mapping[str, Any], members: Mapping[str, bytes], threads: int
+) -> None:
+    """Puts the fitted attributes back, the preprocessing first: it bounds what trees may ask."""
+    if not isinstance(estimator, Estimator):
+        raise ModelFileError("its model is not tabsweep's and cannot be restored from attributes")
+    reader = Reader(members["arrays.bin"], members, threads=threads)
+    for key in sorted(state, key=lambda key: key != "preprocessor_"):
+        fitted = key.endswith("_") or key.startswith("_target_")
+        if key.startswith("__") or not fitted or key in estimator.get_params(deep=False):
+            raise NotPlain(f"the attribute {key!r}")
+        value = reader.read(state[key])
+        if key == "preprocessor_":
+            reader.width = int(value.n_out_)
+        setattr(estimator, key, value)
+
+
+def _refit(
+    estimator: Any,
+    state: Mapping[str, Any],
+    members: Mapping[str, bytes],
+    manifest: Mapping[str, Any],
+    schema: Schema,
+    warn: Callable[[str], None],
+) -> None:
+    facts = manifest["refit"]
+    if (
+        hashlib.sha256(to_json(state) + members["arrays.bin"]).hexdigest()
+        != facts["training_sha256"]
+    ):
+        raise ModelFileError("its training rows are not those that its manifest names")
+    reader = Reader(members["arrays.bin"], {}, threads=1)
+    training = tuple(_read_part(part, reader) for part in state["training"])
+    estimator.fit(*training)
+    answer = _answers(estimator, schema, training)
+    if hashlib.sha256(answer.tobytes()).hexdigest() != facts["answers_sha256"]:
+        warn(
+            "the model was fitted again from its training rows and does not predict as it did "
+            "when it was saved: another library version or processor, or a fit that is not "
+            "deterministic"
+        )

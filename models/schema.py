@@ -1,0 +1,178 @@
+"""Which columns does a fitted model expect, and does this table have them?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .base import TASKS, suggestion
+from .preprocessing import is_categorical
+
+Scalar = str | int | float | bool
+
+
+class SchemaError(ValueError):
+    """A table that does not have what the model was trained on; the column is named."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature: `numeric`, or `categorical` with the categories that training knew."""
+
+    name: str
+    kind: str
+    categories: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The features in the order of training, the task, and what comes out.
+
+    classes: names of the class codes 0..C-1 that the estimator was fitted on; () where it was
+    fitted on the labels themselves, and for regression. target: the name of what is predicted.
+    """
+
+    columns: tuple[Column, ...]
+    task: str
+    classes: tuple[str, ...] = ()
+    target: str = ""
+
+    @classmethod
+    def of(
+        cls, frame: pd.DataFrame, task: str, *, classes: Sequence[str] = (), target: str = ""
+    ) -> Schema:
+        """The schema of a training frame; kinds and categories come from its dtypes.
+
+        >>> Schema.of(pd.DataFrame({"age": [1.0]}), "regression").names
+        ['age']
+        """
+        columns = []
+        for name in frame.columns:
+            column = frame[name]
+            if not is_categorical(column):
+                columns.append(Column(name, "numeric"))
+                continue
+            levels = column.astype("category").cat.categories.tolist()
+            columns.append(Column(name, "categorical", tuple(levels)))
+        return cls.parse(cls(tuple(columns), task, tuple(classes), target).to_data())
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    def to_data(self) -> dict[str, Any]:
+        columns = [
+            {"name": c.name, "kind": c.kind}
+            | ({"categories": list(c.categories)} if c.kind == "categorical" else {})
+            for c in self.columns
+        ]
+        return {
+            "columns": columns,
+            "task": self.task,
+            "classes": list(self.classes),
+            "target": self.target,
+        }
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> Schema:
+        """The schema in plain data; SchemaError where it is none."""
+        columns = []
+        for item in data["columns"]:
+            name, kind = item["name"], item["kind"]
+            levels = tuple(item.get("categories", ()))
+            plain = all(isinstance(v, str | int | float | bool) for v in levels)
+            if not isinstance(name, str | int) or kind not in ("numeric", "categorical"):
+                raise SchemaError(f"a column is a name and a kind, not {item!r:.80}")
+            if not plain:
+                raise SchemaError(f"column {name!r}: categories must be texts or numbers")
+            columns.append(Column(name, kind, levels))  # type: ignore[arg-type]
+        names = [column.name for column in columns]
+        if not names or len(set(names)) != len(names) or data["task"] not in TASKS:
+            raise SchemaError(f"columns must be there and differ, the task be one of {TASKS}")
+        classes, target = tuple(data["classes"]), data["target"]
+        if not all(isinstance(v, str) for v in (*classes, target)):
+            raise SchemaError("classes and target must be texts")
+        return cls(tuple(columns), data["task"], classes, target)
+
+    def check_names(self, names: Sequence[Any], warn: Callable[[str], None]) -> None:
+        """SchemaError names the columns that are missing; those not needed are a warning."""
+        missing = [name for name in self.names if name not in set(names)]
+        if missing:
+            hint = suggestion(missing[0], set(names) - set(self.names))
+            raise SchemaError(
+                f"missing column{'s' * (len(missing) > 1)} "
+                f"{', '.join(map(repr, missing[:10]))}{hint}; the model needs "
+                f"{len(self.columns)} columns: {', '.join(map(str, self.names[:20]))}"
+            )
+        extra = [name for name in names if name not in set(self.names)]
+        if extra:
+            shown = ", ".join(map(repr, extra[:10])) + (", ..." if len(extra) > 10 else "")
+            s, verb = ("s", "are") if len(extra) > 1 else ("", "is")
+            warn(f"{len(extra)} column{s} that the model does not know {verb} ignored: {shown}")
+
+    def conform(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
+        """The known columns in the order and kinds of training; unseen categories are counted.
+
+        Categories that training did not know stay as they are: each model's preprocessing has its
+        way with them. A frame that fits as it is comes back as it is.
+        """
+        if not isinstance(frame, pd.DataFrame):
+            frame = pd.DataFrame(np.asarray(frame))
+        self.check_names(list(frame.columns), warn)
+        parts = {
+            c.name: self._numbers(frame[c.name], c)
+            if c.kind == "numeric"
+            else self._levels(frame[c.name], c, warn)
+            for c in self.columns
+        }
+        return pd.DataFrame(parts, index=frame.index)
+
+    def _numbers(self, column: pd.Series, known: Column) -> pd.Series:
+        try:
+            return column.astype(np.float64)
+        except (TypeError, ValueError):
+            numbers = pd.to_numeric(column.astype(object), errors="coerce")
+            bad = np.flatnonzero(numbers.isna() & column.notna())
+            row = int(bad[0]) if len(bad) else 0
+            raise SchemaError(
+                f"column {known.name!r}: {column.iloc[row]!r} in row {row + 1} is no number; the "
+                f"model was trained on numbers there ({len(bad)} such cells)"
+            ) from None
+
+    def _levels(self, column: pd.Series, known: Column, warn: Callable[[str], None]) -> pd.Series:
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            levels = column.cat.categories.tolist()
+            values = np.array([*levels, None], dtype=object)[column.cat.codes]
+        else:
+            values = column.astype(object).where(column.notna(), None).to_numpy()
+        if all(isinstance(v, str) for v in known.categories):
+            values = _objects([_text(v) for v in values])
+        index = pd.Index(np.array(known.categories, dtype=object), dtype=object)
+        present = np.array([v is not None for v in values])
+        unseen = present & (index.get_indexer(pd.Index(values, dtype=object)) < 0)
+        new = list(dict.fromkeys(values[unseen]))
+        if new:
+            shown = ", ".join(repr(v)[:30] for v in new[:5]) + (", ..." if len(new) > 5 else "")
+            warn(
+                f"column {known.name!r}: {unseen.sum()} of {len(values)} rows hold a category that "
+                f"training did not know ({shown}); the model has learnt nothing about it"
+            )
+        categories = pd.Index(_objects([*known.categories, *new]), dtype=object)
+        return pd.Series(pd.Categorical(values, categories=categories), index=column.index)
+
+
+def _text(value: Any) -> Any:
+    """A number as the shortest text that reads back as it, like the categories of a dataset."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        return value
+    return np.format_float_positional(float(value), trim="-")
+
+
+def _objects(items: list[Any]) -> np.ndarray:
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out

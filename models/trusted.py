@@ -1,0 +1,131 @@
+"""What may a model file hold? A closed list of classes, and laws that compiled code relies on.
+
+scikit-learn's trees and libsvm read memory where an array tells them to: what a file says of them
+is checked here before they see it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_OWN = f"{__name__.rpartition('.')[0]}.preprocessing"
+
+
+class NotPlain(Exception):
+    """A value without a plain form, or plain data that no honest file holds."""
+
+
+CLASSES = frozenset(
+    {
+        f"{_OWN}:Policy",
+        f"{_OWN}:Preprocessor",
+        f"{_OWN}:_Categories",
+        f"{_OWN}:_Numbers",
+        "sklearn.compose._column_transformer:ColumnTransformer",
+        "sklearn.dummy:DummyClassifier",
+        "sklearn.dummy:DummyRegressor",
+        "sklearn.ensemble._forest:ExtraTreesClassifier",
+        "sklearn.ensemble._forest:ExtraTreesRegressor",
+        "sklearn.ensemble._forest:RandomForestClassifier",
+        "sklearn.ensemble._forest:RandomForestRegressor",
+        "sklearn.ensemble._gb:GradientBoostingClassifier",
+        "sklearn.ensemble._gb:GradientBoostingRegressor",
+        "sklearn.ensemble._hist_gradient_boosting.binning:_BinMapper",
+        "sklearn.ensemble._hist_gradient_boosting.gradient_boosting:HistGradientBoostingClassifier",
+        "sklearn.ensemble._hist_gradient_boosting.gradient_boosting:HistGradientBoostingRegressor",
+        "sklearn.ensemble._hist_gradient_boosting.predictor:TreePredictor",
+        "sklearn.gaussian_process._gpc:GaussianProcessClassifier",
+        "sklearn.gaussian_process._gpc:_BinaryGaussianProcessClassifierLaplace",
+        "sklearn.gaussian_process._gpr:GaussianProcessRegressor",
+        "sklearn.gaussian_process.kernels:ConstantKernel",
+        "sklearn.gaussian_process.kernels:Matern",
+        "sklearn.gaussian_process.kernels:Product",
+        "sklearn.gaussian_process.kernels:RBF",
+        "sklearn.gaussian_process.kernels:Sum",
+        "sklearn.gaussian_process.kernels:WhiteKernel",
+        "sklearn.linear_model._logistic:LogisticRegression",
+        "sklearn.linear_model._ridge:Ridge",
+        "sklearn.multiclass:OneVsRestClassifier",
+        "sklearn.multiclass:_ConstantPredictor",
+        "sklearn.neighbors._classification:KNeighborsClassifier",
+        "sklearn.neighbors._regression:KNeighborsRegressor",
+        "sklearn.neural_network._multilayer_perceptron:MLPClassifier",
+        "sklearn.neural_network._multilayer_perceptron:MLPRegressor",
+        "sklearn.preprocessing._data:QuantileTransformer",
+        "sklearn.preprocessing._encoders:OrdinalEncoder",
+        "sklearn.preprocessing._function_transformer:FunctionTransformer",
+        "sklearn.preprocessing._label:LabelBinarizer",
+        "sklearn.preprocessing._label:LabelEncoder",
+        "sklearn.svm._classes:SVC",
+        "sklearn.svm._classes:SVR",
+        "sklearn.tree._classes:DecisionTreeClassifier",
+        "sklearn.tree._classes:DecisionTreeRegressor",
+        "sklearn.tree._classes:ExtraTreeClassifier",
+        "sklearn.tree._classes:ExtraTreeRegressor",
+    }
+)
+"""Classes that are written as their attributes, and made anew without running a line of theirs."""
+
+LOSSES = ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")
+TYPES: dict[str, type] = {
+    t.__name__: t for t in (np.float64, np.float32, np.int64, np.int32, bool, int, float, str)
+}
+DROPPED = frozenset(
+    {
+        "numpy.random.mtrand:RandomState",
+        "numpy.random._generator:Generator",
+        "sklearn.neural_network._stochastic_optimizers:AdamOptimizer",
+    }
+)
+"""What a fit leaves behind and no prediction reads; comes back as None."""
+
+
+def check_children(left: np.ndarray, right: np.ndarray, inner: np.ndarray) -> None:
+    """Children come after their parent and exist: no walk down a tree is endless or leaves it."""
+    at = np.flatnonzero(inner)
+    for child in (left.astype(np.int64), right.astype(np.int64)):
+        if ((child <= at) | (child >= len(inner))).any():
+            raise NotPlain("a tree with a child that is not there")
+
+
+def check_predictor(predictor: Any, width: int) -> None:
+    nodes, bits = predictor.nodes, predictor.raw_left_cat_bitsets
+    inner = nodes["is_leaf"] == 0
+    check_children(nodes["left"][inner], nodes["right"][inner], inner)
+    if (nodes["feature_idx"][inner] >= width).any() or (nodes["feature_idx"][inner] < 0).any():
+        raise NotPlain("a tree that asks for a feature which is not there")
+    by_category = inner & (nodes["is_categorical"] != 0)
+    if by_category.any() and nodes["bitset_idx"][by_category].max() >= len(bits):
+        raise NotPlain("a tree that asks for categories which are not there")
+
+
+def check_machine(machine: Any) -> None:
+    """The shapes of a support vector machine, which libsvm takes on trust."""
+    vectors, counts = machine.support_vectors_, np.asarray(machine._n_support)
+    n_classes = len(machine.classes_) if hasattr(machine, "classes_") else 2
+    pairs = n_classes * (n_classes - 1) // 2
+    used = counts.sum() if type(machine).__name__ == "SVC" else counts[0]
+    right = (
+        vectors.ndim == 2
+        and (counts >= 0).all()
+        and used == len(vectors) == len(machine.support_)
+        and machine._dual_coef_.shape == (n_classes - 1, len(vectors))
+        and machine._intercept_.shape == (pairs,)
+        and (type(machine).__name__ == "SVR" or len(counts) == n_classes)
+    )
+    if not right:
+        raise NotPlain("a support vector machine whose parts do not fit together")
+
+
+def neighbour_tree(model: Any) -> Any:
+    """The search tree over the training rows, built anew; None for a search without one."""
+    from sklearn.neighbors import KDTree
+
+    if model._fit_method == "brute":
+        return None
+    if model._fit_method != "kd_tree":
+        raise NotPlain(f"a neighbour search by {model._fit_method!r}")
+    options = model.effective_metric_params_ or {}
+    return KDTree(model._fit_X, model.leaf_size, metric=model.effective_metric_, **options)

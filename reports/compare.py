@@ -1,0 +1,232 @@
+"""Do our numbers agree with the published ones? A paper's table beside ours, cell by cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from . import context, escape, published
+from .cells import COMPLETE, PARTIAL, cells, studies
+from .evidence import Evidence
+from .metrics import METRICS
+from .report import render, write_files
+from .tables import Cell, Panel, Section, Table, fixed
+
+WITHIN = 2.0  # joint standard errors
+
+# Methods of the papers by our models' names, where they differ.
+MODELS = {"npt": {"mlp": "mlp-sklearn"}}
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """One published table that a run can stand beside."""
+
+    paper: str
+    table: str
+    metric: str  # ours
+    unit: float  # what our value is multiplied by to be in the published unit
+    configs: str = ""  # the paper's table that counts configurations
+
+    @property
+    def title(self) -> str:
+        return f"{self.paper.upper()}, Table {self.table}"
+
+
+REPRODUCTIONS: dict[str, Reproduction] = {
+    "npt-table-8": Reproduction("npt", "8", "accuracy", 100.0, "16"),
+    "npt-table-9": Reproduction("npt", "9", "log_loss", 1.0, "16"),
+    "npt-table-10": Reproduction("npt", "10", "roc_auc", 1.0, "16"),
+    "npt-table-11": Reproduction("npt", "11", "rmse", 1.0, "16"),
+    "npt-table-12": Reproduction("npt", "12", "mse", 1.0, "16"),
+}
+
+
+def reproduction(name: str) -> Reproduction:
+    """The reproduction of that name; ValueError with a suggestion."""
+    if name in REPRODUCTIONS:
+        return REPRODUCTIONS[name]
+    close = get_close_matches(name, REPRODUCTIONS, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise ValueError(f"no published table {name!r}{hint}; known: {', '.join(REPRODUCTIONS)}")
+
+
+def compare(evidence: Evidence, name: str, *, models: Mapping[str, str] | None = None) -> Section:
+    """Published beside ours, with the difference in joint standard errors.
+
+    `models` maps the paper's methods to our models where their names differ (MODELS by default).
+    A difference has no size in standard errors where either side rests on one split, or where our
+    folds overlap; the frame's `note` says which. Published standard deviations are divided by
+    sqrt(n). Raises ValueError for an unknown table.
+    """
+    what = reproduction(name)
+    frame = _frame(evidence, what, dict(MODELS.get(what.paper, {}) if models is None else models))
+    table = _table(evidence, name, what, frame)
+    found = frame["ours"].notna()
+    within = frame.loc[found, "within_two"]
+    remarks = (
+        f"{int(found.sum())} of {len(frame)} published cells have a value of ours; of "
+        f"{int(within.notna().sum())} with standard errors on both sides, "
+        f"{int((within == True).sum())} lie within two joint standard errors.",  # noqa: E712
+    )
+    return Section(f"reproduce-{name}", f"{what.title} beside ours", (table,), frame, remarks)
+
+
+def write_comparison(evidence: Evidence, name: str, out: str | Path) -> list[Path]:
+    """Write reproduce-<name>.tex, .md and .csv to the folder `out`; return their paths."""
+    return write_files(render(compare(evidence, name)), out)
+
+
+def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) -> pd.DataFrame:
+    """One row a published cell, in the paper's order."""
+    theirs = published.load(what.paper, what.table)
+    configs = _configs(what)
+    task_metric = f"test_{what.metric}"
+    table = studies(evidence)
+    mine = table[table["task"].isin(METRICS[what.metric].tasks)]
+    block = cells(evidence, mine, what.metric) if task_metric in mine else cells_of_none()
+    ours = {(r.dataset, r.model): r for r in block.itertuples(index=False)}
+    trials = table.groupby(["dataset", "model"], sort=True)["n_recorded"].agg(["min", "max"])
+    rows = []
+    for cell in theirs.itertuples(index=False):
+        model = models.get(cell.method, cell.method)
+        own = ours.get((cell.dataset, model))
+        row = {
+            "paper": what.paper,
+            "table": what.table,
+            "dataset": cell.dataset,
+            "method": cell.method,
+            "model": model,
+            "metric": what.metric,
+            "published": cell.value,
+            "published_se": _published_error(cell),
+            "published_n": int(cell.n_repeats) if not math.isnan(cell.n_repeats) else None,
+            "published_configs": configs.get((cell.dataset, cell.method)),
+        }
+        rows.append({**row, **_ours(evidence, what, cell, own, row["published_se"])})
+        if own is not None:
+            low, high = trials.loc[(cell.dataset, model)]
+            rows[-1]["trials"] = str(low) if low == high else f"{low} to {high}"
+    columns = """paper table dataset method model metric published published_se published_n
+        published_configs ours ours_se n_folds n_planned trials difference joint_se
+        difference_in_joint_se within_two note""".split()
+    return pd.DataFrame(rows, columns=columns)
+
+
+def cells_of_none() -> pd.DataFrame:
+    """An empty frame, for evidence without the metric."""
+    return pd.DataFrame(columns=["dataset", "model"])
+
+
+def _configs(what: Reproduction) -> dict[tuple[str, str], int]:
+    if not what.configs:
+        return {}
+    counts = published.load(what.paper, what.configs)
+    keys = zip(counts["dataset"], counts["method"], strict=True)
+    return {k: int(v) for k, v in zip(keys, counts["value"], strict=True) if not math.isnan(v)}
+
+
+def _published_error(cell: Any) -> float | None:
+    """Standard error of a published cell, or None."""
+    spread, kind, n = cell.spread, cell.spread_kind, cell.n_repeats
+    if math.isnan(spread) or kind not in ("sem", "std"):
+        return None
+    if kind == "sem":
+        return float(spread)
+    return float(spread) / math.sqrt(n) if n and not math.isnan(n) else None
+
+
+def _ours(
+    evidence: Evidence, what: Reproduction, cell: Any, own: Any, error: float | None
+) -> dict[str, object]:
+    if own is None:
+        return {"note": "not in this run"}
+    state, n = own.state, own.n_folds
+    counts = {"n_folds": n, "n_planned": own.n_planned}
+    if state not in (COMPLETE, PARTIAL):
+        return {**counts, "note": f"ours: {state} {own.cause}".strip()}
+    ours = what.unit * own.mean
+    spread = what.unit * own.spread
+    overlaps = own.dataset in evidence.overlapping
+    ours_error = None if math.isnan(spread) or overlaps else spread
+    difference = ours - cell.value
+    found = {**counts, "ours": ours, "ours_se": ours_error, "difference": difference}
+    notes = [f"ours: {n} of {own.n_planned} folds"] if state == PARTIAL else []
+    if error is None:
+        notes.append("n/a: no published standard error")
+    if ours_error is None:
+        notes.append("n/a: our folds overlap" if overlaps else f"n/a: ours rests on {n} fold")
+    if error is not None and ours_error is not None:
+        joint = math.hypot(error, ours_error)
+        if joint > 0.0:
+            size = difference / joint
+            found.update(joint_se=joint, difference_in_joint_se=size)
+            found["within_two"] = bool(abs(size) <= WITHIN)
+        else:
+            notes.append("n/a: both standard errors are 0")
+    return {**found, "note": "; ".join(notes)}
+
+
+def _table(evidence: Evidence, name: str, what: Reproduction, frame: pd.DataFrame) -> Table:
+    rows = frame[frame["ours"].notna()]
+    header = ["dataset", "method", "published", "ours", "ours less theirs", "in joint SE"]
+    header += ["within two", "configs theirs", "trials ours", "folds"]
+    panels = [
+        Panel(tuple(_row(r, part) for r in part.itertuples(index=False)))
+        for _, part in rows.groupby("dataset", sort=True)
+    ]
+    if not panels:
+        reason = "n/a: no published cell of this table has a value of ours"
+        panels = [Panel(((Cell(reason, span=len(header)),),))]
+    unit = ", %" if what.unit == 100.0 else ""
+    title = f"{what.title}: published test {METRICS[what.metric].label}{unit} beside ours."
+    absent = sorted(set(frame["dataset"]) - set(rows["dataset"]))
+    methods = sorted(set(frame["method"]) - set(rows["method"]))
+    notes = [
+        *context.setting(evidence),
+        *context.protocols(evidence, sorted(set(rows["dataset"]))),
+        "After each mean: its standard error over splits (published standard deviations are "
+        "divided by √n; ours s/√n, ddof 1). Joint SE: the root of the sum of their squares. The "
+        f"folds are not the paper's own, so differences up to {WITHIN:g} joint SE are expected.",
+        f"Covered: {len(rows)} of {len(frame)} published cells.",
+        *([f"Datasets not in this run: {context.join(absent)}."] if absent else []),
+        *([f"Methods not in this run: {context.join(methods)}."] if methods else []),
+        "Configs theirs: configurations searched in the paper; trials ours: per fold.",
+    ]
+    return Table(f"reproduce-{name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2)
+
+
+def _row(r: Any, part: pd.DataFrame) -> tuple[Cell, ...]:
+    d = r._asdict()
+    decimals = _printed_decimals(part["published"].tolist())
+    size = d["difference_in_joint_se"]
+    known = size is not None and not math.isnan(size)
+    within = ("yes" if d["within_two"] else "no") if known else "n/a"
+    configs = d["published_configs"]
+    return (
+        Cell(escape.label(d["dataset"])),
+        Cell(escape.label(d["method"])),
+        Cell(fixed(d["published"], decimals), _maybe(d["published_se"], decimals)),
+        Cell(fixed(d["ours"], decimals), _maybe(d["ours_se"], decimals)),
+        Cell(fixed(d["difference"], decimals)),
+        Cell(fixed(size, 1) if known else "n/a"),
+        Cell(within, bold=within == "no"),
+        Cell("n/a" if configs is None or math.isnan(configs) else f"{configs:.0f}"),
+        Cell(str(d["trials"])),
+        Cell(f"{d['n_folds']:.0f}/{d['n_planned']:.0f}"),
+    )
+
+
+def _printed_decimals(values: list[float]) -> int:
+    """Decimals that the paper printed: the most that any of the values needs, at least one."""
+    return max([1, *(len(repr(v).partition(".")[2]) for v in values if abs(v) < 1e6)])
+
+
+def _maybe(value: float | None, decimals: int) -> str:
+    return "" if value is None or math.isnan(value) else fixed(value, decimals)

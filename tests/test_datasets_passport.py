@@ -1,0 +1,243 @@
+"""Does the passport find what is wrong with a table, and nothing where all is well?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.datasets import catalog, probes
+from tabsweep.datasets.overlap import find_overlap
+from tabsweep.datasets.passport import passport
+from tabsweep.datasets.protocols import make_folds
+from tabsweep.datasets.table import Table, categorical_column
+
+
+def toy(columns: dict[str, object], target: np.ndarray, *, name: str = "toy", **more) -> Table:
+    """A table with these columns; floats are numeric, texts and whole numbers categories."""
+    frame = pd.DataFrame(
+        {
+            key: values
+            if np.asarray(values).dtype == np.float64
+            else categorical_column(np.asarray(values).tolist())
+            for key, values in columns.items()
+        }
+    )
+    if target.dtype == np.float64:
+        return Table(name, frame, target, "regression", (), "0" * 64, **more)
+    classes = tuple(str(c) for c in range(int(target.max()) + 1))
+    task = "binary" if len(classes) == 2 else "multiclass"
+    return Table(name, frame, target.astype(np.int64), task, classes, "0" * 64, **more)
+
+
+def noise(rng: np.random.Generator, n_rows: int = 200, n_columns: int = 4) -> dict[str, object]:
+    return {f"x{j}": rng.normal(size=n_rows) for j in range(n_columns)}
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def target(rng: np.random.Generator) -> np.ndarray:
+    return rng.permutation(np.arange(200) % 2)
+
+
+def flags(table: Table, protocol: str = "holdout", others: tuple = ()) -> dict[str, str]:
+    page = passport(table, make_folds(table, protocol), others=others)
+    assert json.loads(json.dumps(page, allow_nan=False)) == page
+    return {flag["id"]: flag["severity"] for flag in page["flags"]}
+
+
+def learnable(rng: np.random.Generator, target: np.ndarray) -> dict[str, object]:
+    return {**noise(rng), "signal": target + rng.normal(size=len(target)) * 0.5}
+
+
+def test_a_sound_table_has_no_flag(rng, target) -> None:
+    assert flags(toy(learnable(rng, target), target), "kfold") == {}
+
+
+def test_hashes_sizes_and_counts_stand_in_it(rng, target) -> None:
+    table = toy(learnable(rng, target), target)
+    folds = make_folds(table, "kfold")
+    page = passport(table, folds)
+    assert page["sha256"] == table.sha256
+    assert [fold["sha256"] for fold in page["folds"]] == [fold.sha256 for fold in folds]
+    assert page["class_counts"] == {"0": 100, "1": 100}
+    assert (page["n_rows"], page["n_features"], page["n_classes"]) == (200, 5, 2)
+
+
+def test_odd_columns_are_named(rng, target) -> None:
+    columns = learnable(rng, target)
+    columns["one"] = np.ones(200)
+    columns["none"] = np.full(200, np.nan)
+    columns["number"] = rng.permutation(200).astype(float)
+    columns["name"] = [f"id-{k}" for k in range(200)]
+    columns["holes"] = np.where(rng.random(200) < 0.3, np.nan, rng.normal(size=200))
+    table = toy(columns, target)
+    page = passport(table, make_folds(table, "holdout"))
+    detail = {flag["id"]: flag["detail"] for flag in page["flags"]}
+    assert detail["constant-columns"] == "one value in one"
+    assert detail["empty-columns"] == "no value in none"
+    assert detail["id-like-columns"] == "all rows differ in number, name"
+    assert page["columns"]["holes"]["n_missing"] == table.frame["holes"].isna().sum()
+    assert "missing-values" in detail and "unseen-categories" in detail
+
+
+def test_duplicates_are_counted_within_and_across_the_parts(rng, target) -> None:
+    columns = learnable(rng, target)
+    doubled = {name: np.concatenate([v, v[:30]]) for name, v in columns.items()}  # type: ignore[index]
+    labels = np.concatenate([target, target[:20], 1 - target[20:30]])
+    table = toy(doubled, labels)
+    folds = make_folds(table, "kfold")
+    page = passport(table, folds)
+    assert page["duplicates"]["n_repeated_features"] == 30
+    assert page["duplicates"]["n_repeated_rows"] == 20
+    assert page["duplicates"]["n_conflicting_rows"] == 20
+    twins = {k: k + 200 for k in range(30)} | {k + 200: k for k in range(30)}
+    across = [sum(twins.get(row) in set(f.train) for row in f.test) for f in folds]
+    assert page["duplicates"]["n_test_rows_in_train"] == across and any(across)
+    assert {"duplicate-rows", "train-test-duplicates"} <= {f["id"] for f in page["flags"]}
+
+
+def test_a_feature_that_gives_the_target_away_is_found(rng, target) -> None:
+    named = {**noise(rng), "leak": [f"t{1 - t}" for t in target]}
+    assert flags(toy(named, target))["feature-is-target"] == "error"
+    hidden = {**noise(rng), "leak": target * 10 + rng.random(200)}
+    assert flags(toy(hidden, target))["single-feature-leak"] == "warning"
+    amount = rng.normal(size=400)
+    columns = {**noise(rng, 400), "leak": np.exp(amount)}
+    assert "single-feature-leak" in flags(toy(columns, amount))
+
+
+def test_a_target_that_nothing_predicts_is_said(rng, target) -> None:
+    assert "hardly-predictable" in flags(toy(noise(rng), target))
+    assert "hardly-predictable" in flags(toy(noise(rng), rng.normal(size=200)))
+
+
+def test_a_label_that_is_less_of_a_label_than_an_attribute_is_suspected(rng, target) -> None:
+    columns = learnable(rng, target)
+    swapped = {**columns, "decision": [f"d{t}" for t in target]}
+    attribute = rng.permutation(target)
+    assert flags(toy(swapped, attribute))["label-is-attribute"] == "error"
+    assert "label-is-attribute" not in flags(toy(columns, target))
+    assert "label-is-attribute" not in flags(toy(noise(rng), attribute))
+
+
+def test_features_that_only_tell_answered_from_not_are_suspected(rng, target) -> None:
+    silent = rng.random(200) < 0.15  # some people leave out nearly everything
+    marks = {f"q{j}": (rng.random(200) < np.where(silent, 0.6, 0.03)) * 1 for j in range(10)}
+    assert flags(toy(marks, target))["answered-or-not"] == "error"
+    coins = {f"q{j}": (rng.random(200) < 0.1) * 1 for j in range(10)}
+    assert "answered-or-not" not in flags(toy(coins, target))
+
+
+def test_parts_that_were_scaled_apart_are_found_in_numbers_that_repeat(rng, target) -> None:
+    counts = rng.integers(0, 20, size=(200, 4)).astype(float)
+    part = np.arange(200) >= 150
+    apart = np.where(part[:, None], counts / 3 + 0.01, counts / 2)
+    masks = ((part, np.arange(200) < 20),)
+    for values, found in ((apart, True), (counts, False)):
+        columns = {f"x{j}": values[:, j] for j in range(4)}
+        table = toy(columns, target, masks=masks)
+        assert ("parts-standardised-apart" in flags(table, "official")) is found
+
+
+def test_drift_between_the_parts_is_found(rng, target) -> None:
+    columns = learnable(rng, target)
+    part = np.arange(200) >= 150
+    columns["moved"] = rng.normal(size=200) + 2.0 * part
+    columns["kinds"] = np.where(part, rng.integers(0, 2, 200), rng.integers(1, 4, 200))
+    table = toy(columns, target, masks=((part, np.arange(200) < 20),))
+    page = passport(table, make_folds(table, "official"))
+    assert set(page["folds"][0]["drift_p"]) == {"moved", "kinds"}
+    assert page["folds"][0]["n_test_rows_unseen_category"]["kinds"] > 0
+    assert "drift" not in flags(table, "kfold")
+
+
+def test_classes_too_small_for_the_folds_are_named(rng) -> None:
+    target = rng.permutation(np.repeat([0, 1, 2], [120, 77, 3]))
+    found = flags(toy(learnable(rng, target), target), "kfold")
+    assert {"small-classes", "class-absent-in-test"} <= set(found)
+
+
+def test_the_same_rows_in_another_order_scale_and_coding_are_found(rng, target) -> None:
+    columns = learnable(rng, target)
+    columns["kind"] = rng.choice(["a", "b", "b", "c", "c", "c"], 200)
+    order = rng.permutation(200)
+    other = {f"c{name}": 3 * v[order] - 1 for name, v in columns.items() if name != "kind"}  # type: ignore[index]
+    other["ckind"] = [{"a": "z", "b": "y", "c": "x"}[v] for v in columns["kind"][order]]  # type: ignore[index]
+    a, b = toy(columns, target), toy(other, target[order], name="copy")
+    overlap = find_overlap(a, b)
+    assert overlap is not None and overlap.n_shared == 200 and overlap.other_target is None
+    assert flags(a, others=(a, b))["shared-rows"] == "warning"
+    strange = toy(learnable(rng, target), target, name="strange")
+    assert find_overlap(a, strange) is None and find_overlap(strange, a) is None
+
+
+def test_tables_with_few_possible_rows_do_not_overlap_by_chance(rng, target) -> None:
+    def coins(name: str) -> Table:
+        return toy({f"q{j}": rng.integers(0, 2, 200) for j in range(6)}, target, name=name)
+
+    assert find_overlap(coins("a"), coins("b")) is None
+
+
+def test_a_label_that_another_table_knows_better_is_found(rng, target) -> None:
+    columns = learnable(rng, target)
+    attribute = rng.permutation(target)
+    right = toy({**columns, "a1": attribute.tolist()}, target, name="right")
+    wrong = toy({**columns, "decision": target.tolist()}, attribute, name="wrong")
+    overlap = find_overlap(wrong, right)
+    assert overlap is not None and overlap.other_target == "decision"
+
+
+def test_large_tables_are_probed_on_a_part(monkeypatch, rng, target) -> None:
+    seen = []
+
+    def remember(x: np.ndarray, *args: object, **options: object) -> float:
+        seen.append(len(x))
+        return 0.5
+
+    monkeypatch.setattr(probes, "skill", remember)
+    monkeypatch.setattr("tabsweep.datasets.passport.MAX_ROWS_PROBED", 50)
+    flags(toy(learnable(rng, target), target))
+    assert set(seen) == {50}
+
+
+def mirrored(name: str, mirror: str, tmp_path) -> tuple[Table, list]:
+    table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
+    return table, make_folds(table, catalog.card(name).protocol)
+
+
+@pytest.mark.parametrize("name", [n for n in catalog.names() if n != "digits"])
+def test_the_known_faults_and_no_others_are_found_in_the_data(
+    name: str, mirror: str, tmp_path
+) -> None:
+    table, folds = mirrored(name, mirror, tmp_path)
+    page = passport(table, folds[:1])
+    errors = {flag["id"] for flag in page["flags"] if flag["severity"] == "error"}
+    assert errors == set(catalog.card(name).faults)
+
+
+def test_horse_colic_stands_apart_in_its_numbers_too(mirror: str, tmp_path) -> None:
+    table, folds = mirrored("horse-colic", mirror, tmp_path)
+    assert "parts-standardised-apart" in flags(replace(table, warnings=()), "official")
+
+
+def test_the_overlaps_on_the_cards_and_no_others_are_found_in_the_data(
+    mirror: str, tmp_path
+) -> None:
+    subjects = [name for name in catalog.names() if catalog.card(name).overlaps]
+    subjects += ["glass", "led-display", "mammographic"]
+    tables = [catalog.load_dataset(name, mirror=mirror, cache=tmp_path) for name in subjects]
+    for table in tables:
+        found = {o.name for o in tables if o is not table and find_overlap(table, o) is not None}
+        assert found == set(catalog.card(table.name).overlaps)
+    australian, credit = (
+        tables[subjects.index(n)] for n in ("statlog-australian-credit", "credit-approval")
+    )
+    overlap = find_overlap(australian, credit)
+    assert overlap is not None and overlap.other_target == "credit_decision"

@@ -1,0 +1,180 @@
+"""Do the preprocessing policies learn from training rows alone and survive every column?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tabsweep.models.preprocessing import MAX_LEVELS, Policy, Preprocessor, as_frame
+
+POLICIES = [
+    Policy(numeric, categorical, missing)
+    for numeric in ("none", "standard", "quantile")
+    for categorical in ("native", "ordinal", "one-hot")
+    for missing in ("native", "impute")
+]
+
+
+def table(n: int = 60, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(5, 3, n),
+            "gaps": np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n)),
+            "constant": 7.25,
+            "empty": np.nan,
+            "flag": rng.random(n) < 0.5,
+            "count": rng.integers(0, 9, n),
+            "colour": pd.Categorical(rng.choice(["red", "green", "blue"], n)),
+            "text": rng.choice(["x", "y"], n).astype(object),
+        }
+    )
+    frame.loc[::9, "colour"] = None
+    return frame
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=Policy.describe)
+def test_output_is_finite_numbers_and_the_same_each_time(policy):
+    frame = table()
+    out = Preprocessor(policy, seed=3).fit_transform(frame)
+    again = Preprocessor(policy, seed=3).fit_transform(frame)
+    assert out.dtype == np.float64 and out.shape == (60, Preprocessor(policy).fit(frame).n_out_)
+    assert out.tobytes() == again.tobytes()
+    assert not np.isinf(out).any()
+    if policy.missing == "impute":
+        assert not np.isnan(out).any()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=Policy.describe)
+def test_a_row_is_transformed_alike_alone_and_in_company(policy):
+    frame = table()
+    fitted = Preprocessor(policy).fit(frame)
+    whole = fitted.transform(frame)
+    alone = np.vstack([fitted.transform(frame.iloc[[i]]) for i in range(5)])
+    np.testing.assert_array_equal(whole[:5], alone)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=Policy.describe)
+def test_rows_outside_training_change_nothing_that_was_learnt(policy):
+    frame = table()
+    fitted = Preprocessor(policy).fit(frame)
+    before = fitted.transform(frame)
+    fitted.transform(table(500, seed=9))
+    np.testing.assert_array_equal(before, fitted.transform(frame))
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=Policy.describe)
+def test_unseen_and_missing_levels_are_answered(policy):
+    train = table()
+    new = table().head(4).assign(colour=["violet", None, "red", "blue"], text=["z", None, "x", 3])
+    out = Preprocessor(policy).fit(train).transform(new)
+    assert out.shape[0] == 4 and not np.isinf(out).any()
+
+
+def test_unseen_levels_are_zeros_minus_one_missing_or_the_next_code():
+    train = pd.DataFrame({"c": pd.Categorical(["a", "b", "c"])})
+    new = pd.DataFrame({"c": ["b", "new", None]})
+
+    def codes(categorical, missing="impute"):
+        return Preprocessor(Policy("none", categorical, missing)).fit(train).transform(new)
+
+    np.testing.assert_array_equal(codes("one-hot"), [[0, 1, 0], [0, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(codes("ordinal"), [[1], [3], [3]])
+    np.testing.assert_array_equal(codes("native"), [[1], [-1], [-1]])
+    np.testing.assert_array_equal(codes("native", "native"), [[1], [np.nan], [np.nan]])
+
+
+def test_a_missing_category_is_a_level_where_training_had_one():
+    train = pd.DataFrame({"c": ["a", None, "b"]})
+    out = Preprocessor(Policy(categorical="ordinal")).fit(train).transform(train)
+    np.testing.assert_array_equal(out, [[0], [2], [1]])
+
+
+def test_codes_follow_the_values_and_not_their_order_of_appearance():
+    a = pd.DataFrame({"c": ["b", "a", "c"]})
+    b = pd.DataFrame({"c": pd.Categorical(["b", "a", "c"], categories=["c", "unused", "b", "a"])})
+    policy = Policy(categorical="ordinal")
+    np.testing.assert_array_equal(
+        Preprocessor(policy).fit_transform(a), Preprocessor(policy).fit(b).transform(a)
+    )
+
+
+def test_levels_of_mixed_types_have_an_order():
+    frame = pd.DataFrame({"c": pd.Series([3, "a", 1, "b"], dtype=object)})
+    out = Preprocessor(Policy(categorical="ordinal")).fit_transform(frame)
+    assert sorted(out[:, 0]) == [0, 1, 2, 3]
+
+
+def test_a_column_of_very_many_levels_keeps_the_most_frequent():
+    levels = [f"v{i:04d}" for i in range(400)] + ["v0399"] * 5
+    frame = pd.DataFrame({"c": pd.Categorical(levels)})
+    fitted = Preprocessor(Policy()).fit(frame)
+    assert fitted.n_out_ == MAX_LEVELS
+    assert fitted.transform(frame)[-1].sum() == 1.0
+
+
+def test_standard_and_one_hot_agree_with_scikit_learn():
+    frame = table()[["a", "count", "text"]]
+    out = Preprocessor(Policy("standard", "one-hot", "impute")).fit_transform(frame)
+    numeric = StandardScaler().fit_transform(frame[["a", "count"]].astype(float))
+    hot = OneHotEncoder(sparse_output=False).fit_transform(frame[["text"]])
+    np.testing.assert_allclose(out, np.hstack([numeric, hot]), atol=1e-12)
+
+
+def test_gaps_become_the_training_mean_and_an_indicator():
+    train = pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [1.0, 2.0, 3.0]})
+    new = pd.DataFrame({"a": [np.nan], "b": [np.nan]})
+    fitted = Preprocessor(Policy("none", "one-hot", "impute")).fit(train)
+    np.testing.assert_array_equal(fitted.transform(new), [[2.0, 2.0, 1.0]])
+
+
+def test_constant_columns_become_zero_when_scaled_even_where_means_round():
+    frame = pd.DataFrame({"a": [0.1] * 11, "b": [1e308] * 11, "c": np.linspace(-1e308, 1e308, 11)})
+    out = Preprocessor(Policy("standard")).fit_transform(frame)
+    np.testing.assert_array_equal(out[:, :2], 0.0)
+    np.testing.assert_allclose(out[:, 2].std(), 1.0)
+
+
+def test_the_quantile_policy_gives_a_normal_shape_and_constants_zero():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"skew": np.exp(3 * rng.normal(size=2000)), "constant": 4.0})
+    out = Preprocessor(Policy("quantile"), seed=1).fit_transform(frame)
+    assert abs(np.median(out[:, 0])) < 0.1 and abs(out[:, 0].std() - 1) < 0.1
+    np.testing.assert_array_equal(out[:, 1], 0.0)
+
+
+def test_columns_are_found_by_name():
+    frame = table()
+    fitted = Preprocessor(Policy()).fit(frame)
+    np.testing.assert_array_equal(
+        fitted.transform(frame), fitted.transform(frame[frame.columns[::-1]])
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"a": []}), "at least one row"),
+        (pd.DataFrame(index=range(3)), "one feature"),
+        (np.zeros(3), "2 dimensions"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' appears twice"),
+        (pd.DataFrame({"a": [1.0, np.inf]}), "column 'a' holds an infinite value"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_with_its_reason(frame, message):
+    with pytest.raises(ValueError, match=message):
+        Preprocessor(Policy()).fit(as_frame(frame))
+
+
+def test_other_columns_or_text_for_numbers_are_refused_at_prediction():
+    fitted = Preprocessor(Policy()).fit(pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match=r"missing: \['b'\], unknown: \['c'\]"):
+        fitted.transform(pd.DataFrame({"a": [1.0], "c": [1.0]}))
+    with pytest.raises(ValueError, match="column 'b' was numeric in training"):
+        fitted.transform(pd.DataFrame({"a": [1.0], "b": ["many"]}))
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(ValueError, match="unknown categorical policy 'onehot'; known: native"):
+        Policy(categorical="onehot")

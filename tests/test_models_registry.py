@@ -1,0 +1,287 @@
+"""Does the registry find every model, refuse what it should, and are its spaces what they say?"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+from tabsweep.models import registry
+from tabsweep.models.base import TASKS, Estimator, InvalidConfig
+from tabsweep.models.registry import MODELS, default_config, make_model, spaces, spec, unsupported
+from tabsweep.sweeps.space import Space
+
+ALL = [(name, task) for name in MODELS for task in MODELS[name].tasks]
+NAMES = (
+    "catboost constant decision-tree extra-trees gaussian-process gradient-boosting "
+    "hist-gradient-boosting knn lightgbm linear mlp-sklearn random-forest svm xgboost"
+).split()
+
+
+def parsed(name: str, task: str) -> dict[str, Space]:
+    return {key: Space.parse(data) for key, data in spaces(name, task).items()}
+
+
+def test_the_registry_holds_the_fourteen_models_in_order():
+    assert list(MODELS) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_spec_points_at_an_estimator_and_says_what_it_is(name):
+    found = spec(name)
+    cls = registry.load_class(found.target)
+    assert issubclass(cls, Estimator)
+    assert found.summary and found.tasks == TASKS and found.threads == 1
+    assert found.family in registry.FAMILIES
+    for library in found.libraries:
+        assert metadata.version(library)
+    policy = make_model(name, task="regression")._policy()
+    assert policy == found.preprocessing or name == "constant"
+    assert 0 < found.memory_mb(1000, 20, 3) < 10_000
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_every_space_parses_and_names_only_hyperparameters_of_its_model(name, task):
+    known = registry.defaults(name)
+    for space in parsed(name, task).values():
+        assert set(space.params) <= set(known)
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_the_default_configuration_lies_inside_the_default_space(name, task):
+    config = default_config(name, task)
+    assert config in parsed(name, task)["default"]
+    made = make_model(name, task=task, **config).get_params()
+    fixed = {k for k, p in spaces(name, task)["default"]["params"].items() if p["kind"] == "fixed"}
+    defaults = registry.defaults(name)
+    # `subsample_freq` alone is fixed away from the class's default: it makes `subsample` act
+    assert {k for k in fixed if made[k] != defaults[k]} <= {"subsample_freq"}
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_draws_from_every_space_are_accepted_by_the_model(name, task):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    for space in parsed(name, task).values():
+        for _ in range(20):
+            make_model(name, task=task, **space.sample(rng))
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_a_grid_has_as_many_points_as_its_search_says(name, task):
+    for key, data in spaces(name, task).items():
+        if data["search"].get("strategy") == "grid" and not (name, key) == ("mlp-sklearn", "npt"):
+            assert Space.parse(data).size == data["search"]["n_configs"]
+
+
+def test_the_grids_of_npt_have_the_papers_distinct_sizes():
+    sizes = {
+        (name, task): Space.parse(spaces(name, task)["npt"]).size
+        for name in ("gradient-boosting", "xgboost", "lightgbm", "catboost", "knn", "mlp-sklearn")
+        for task in TASKS
+    }
+    assert {v for (name, _), v in sizes.items() if name == "knn"} == {40}
+    assert {v for (name, _), v in sizes.items() if name == "mlp-sklearn"} == {15 * 7 * 4 * 9}
+    assert {v for (name, _), v in sizes.items() if name not in ("knn", "mlp-sklearn")} == {48}
+    assert Space.parse(spaces("random-forest", "binary")["npt"]).size == 16
+    assert Space.parse(spaces("random-forest", "regression")["npt"]).size == 24
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost"])
+def test_papers_spaces_say_their_rounds_and_their_early_stopping(name):
+    for key, data in spaces(name, "regression").items():
+        params = data["params"]
+        assert params["early_stopping_rounds"]["kind"] == "fixed"
+        stop, rounds = params["early_stopping_rounds"]["value"], params["n_estimators"]
+        if key == "default":
+            assert stop > 0 and rounds["value"] <= 300
+        if key in ("npt", "hopular"):
+            assert stop == 0
+        if key == "hopular":
+            assert rounds["value"] == 1000
+        if key.startswith("rtdl"):
+            assert (stop, rounds["value"]) == (50, 2000)
+
+
+def test_bounds_printed_as_exponents_are_values_here():
+    params = spaces("xgboost", "binary")["hopular"]["params"]
+    low, high = params["min_child_weight"]["low"], params["min_child_weight"]["high"]
+    assert math.isclose(low, math.exp(-16), rel_tol=1e-5)
+    assert math.isclose(high, math.exp(2), rel_tol=1e-5)
+
+
+def test_a_paper_space_names_its_table():
+    for name in NAMES:
+        for key, data in spaces(name, "regression").items():
+            assert key == "default" or "Table" in data["source"], (name, key)
+
+
+def test_an_unknown_model_comes_with_a_suggestion():
+    with pytest.raises(ValueError, match="unknown model 'lightgmb' .*did you mean 'lightgbm'"):
+        spec("lightgmb")
+
+
+def test_an_unknown_hyperparameter_comes_with_a_suggestion():
+    with pytest.raises(InvalidConfig, match="did you mean 'n_neighbors'"):
+        make_model("knn", task="binary", n_neigbors=3)
+
+
+def test_an_unknown_task_is_refused():
+    with pytest.raises(ValueError, match="unknown task 'regresion'.*did you mean 'regression'"):
+        make_model("knn", task="regresion")
+
+
+def test_task_seed_and_threads_are_no_part_of_a_configuration():
+    with pytest.raises(TypeError):
+        make_model("knn", task="binary", **{"task": "binary"})
+    assert not {"task", "seed", "threads"} & set(registry.defaults("knn"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_rule_refuses_a_value_of_a_wrong_kind(name):
+    cls = registry.load_class(spec(name).target)
+    for key in cls.rules:
+        for value in (float("nan"), float("inf"), "nonsense", [object()], -7):
+            with pytest.raises(ValueError, match=f"{key} must be"):
+                make_model(name, task="regression", **{key: value})
+
+
+def test_a_criterion_of_the_other_task_is_refused():
+    with pytest.raises(InvalidConfig, match="criterion for a binary task"):
+        make_model("random-forest", task="binary", criterion="squared_error")
+    with pytest.raises(InvalidConfig, match="exact"):
+        make_model("xgboost", task="binary", tree_method="exact", categorical="native")
+
+
+def test_a_gaussian_process_on_many_rows_is_a_planned_absence_with_a_reason():
+    gp = spec("gaussian-process")
+    assert unsupported(gp, "regression", 500, 10, 0) is None
+    assert "45000" in unsupported(gp, "regression", 45_000, 9, 0)
+    assert "classes" in unsupported(gp, "multiclass", 200, 17, 15)
+    assert unsupported(spec("xgboost"), "regression", 10**7, 9, 0) is None
+
+
+def test_a_task_that_a_model_has_not_is_a_planned_absence():
+    narrow = registry.ModelSpec("narrow", "a.b:C", tasks=("binary",))
+    assert "no regression form" in unsupported(narrow, "regression", 10, 2, 0)
+
+
+EXTERNAL = '''
+"""A module of models that is not part of the package."""
+from tabsweep.models.knn import KNN
+
+class Mine(KNN):
+    """Neighbours of my own.
+
+    More words.
+    """
+    tasks = ("binary", "multiclass")
+    libraries = ("scikit-learn",)
+
+    @staticmethod
+    def spaces():
+        return {"default": {"params": {"n_neighbors": {"kind": "choice", "values": [1, 5]}}}}
+
+class Plain:
+    def __init__(self, depth=3, random_state=0):
+        self.depth, self.random_state = depth, random_state
+    def fit(self, X, y): return self
+    def predict(self, X): return X
+
+class Thief(KNN):
+    name = "xgboost"
+
+class Named(KNN):
+    name = "my-knn"
+
+class Nothing: pass
+not_a_class = 3
+'''
+
+
+@pytest.fixture
+def external(tmp_path, monkeypatch):
+    (tmp_path / "outside_models.py").write_text(EXTERNAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield "outside_models"
+    sys.modules.pop("outside_models", None)
+
+
+def test_a_class_from_elsewhere_is_a_model(external):
+    found = spec(f"{external}:Mine")
+    assert found.summary == "Neighbours of my own." and found.family == "external"
+    assert found.tasks == ("binary", "multiclass") and found.libraries == ("scikit-learn",)
+    assert make_model(f"{external}:Mine", task="binary", seed=3).seed == 3
+    assert default_config(f"{external}:Mine", "binary") == {"n_neighbors": 5}
+    assert spec(f"{external}:Named").name == "my-knn"
+
+
+def test_a_class_without_a_space_has_its_default_configuration_and_says_so(external):
+    data = spaces(f"{external}:Plain", "binary")["default"]
+    assert data["params"] == {} and "only trial" in data["note"]
+    assert make_model(f"{external}:Plain", task="binary", seed=9, depth=4).random_state == 9
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("outside_models:Mien", "no class 'Mien' .*did you mean 'Mine'"),
+        ("outside_models:not_a_class", "no class"),
+        ("outside_models:Nothing", "no method fit and no predict"),
+        ("outside_models:Thief", "the name of tabsweep.models.xgboost:XGBoost"),
+        ("no_such_module_here:Model", "cannot import 'no_such_module_here'"),
+        (":Model", "package.module:Class"),
+    ],
+)
+def test_an_external_class_that_cannot_serve_is_refused(external, target, message):
+    with pytest.raises(ValueError, match=message):
+        spec(target)
+
+
+def pretend_installed(monkeypatch, **points):
+    made = [metadata.EntryPoint(name, value, registry.GROUP) for name, value in points.items()]
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: made)
+
+
+def test_an_installed_package_adds_a_model_by_entry_point(external, monkeypatch):
+    pretend_installed(monkeypatch, mine=f"{external}:Mine")
+    assert "mine" in registry.names() and spec("mine").target == f"{external}:Mine"
+    assert make_model("mine", task="binary").n_neighbors == 5
+    assert list(spaces("mine", "binary")) == ["default"]
+
+
+def test_an_installed_model_may_not_take_a_registered_name(external, monkeypatch):
+    pretend_installed(monkeypatch, knn=f"{external}:Mine")
+    with pytest.raises(ValueError, match="'knn'.*has the name of tabsweep.models.knn:KNN"):
+        registry.names()
+
+
+def test_two_installed_models_may_not_share_a_name(external, monkeypatch):
+    points = [
+        metadata.EntryPoint("mine", f"{external}:{cls}", registry.GROUP)
+        for cls in ("Mine", "Plain")
+    ]
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: points)
+    with pytest.raises(ValueError, match="must be renamed"):
+        registry.names()
+
+
+def test_a_space_table_with_an_unknown_key_is_refused():
+    with pytest.raises(ValueError, match="unknown key 'serach'.*did you mean 'search'"):
+        registry._resolve("m", "default", {"params": {}, "serach": {}}, "binary")
+
+
+def test_the_models_import_without_the_engine_and_the_boosting_libraries():
+    code = (
+        "import sys, tabsweep.models.registry as r\n"
+        "[r.load_class(s.target) for s in r.MODELS.values()]\n"
+        "heavy = {'ray', 'mlflow', 'optuna', 'hyperopt', 'xgboost', 'catboost', 'lightgbm'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

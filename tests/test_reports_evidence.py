@@ -1,0 +1,154 @@
+"""Does the report refuse results that it could only misread?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.reports.cells import cells, studies
+from tabsweep.reports.evidence import META_KEYS, Evidence, EvidenceError
+
+META = {"metric": {"binary": "accuracy"}}
+
+
+def trial(**changes):
+    row = {"dataset": "d", "task": "binary", "fold": 0, "model": "m", "index": 0, "stage": "tune"}
+    row |= {"seed": 0, "status": "done", "selected": True, "test_accuracy": 0.5}
+    return row | changes
+
+
+def frame(*rows):
+    return pd.DataFrame(list(rows))
+
+
+def study_of(*rows, planned=None, meta=META):
+    return studies(Evidence.of(frame(*rows), planned, meta)).iloc[0]
+
+
+@pytest.mark.parametrize(
+    "rows, law",
+    [
+        ([trial(), trial()], "2 tuning trials have the same dataset 'd'"),
+        ([trial(), trial(index=1)], "2 selected trials"),
+        ([trial(stage="eval"), trial(stage="eval", index=1)], "evaluation trials have the same"),
+        ([trial(status="failed")], "must be done, not failed"),
+        ([trial(status="lost")], "status must be one of done, failed, unsupported"),
+        ([trial(stage="test")], "stage must be one of"),
+        ([trial(task="ranking")], "task must be one of"),
+        ([trial(), trial(fold=1, task="multiclass")], "one task"),
+        ([trial(fold=0.5)], "whole numbers"),
+        ([trial(seed="x")], "whole numbers"),
+        ([trial(test_accuracy=np.inf)], "not infinite"),
+    ],
+)
+def test_contradictions_are_refused_with_the_law(rows, law):
+    with pytest.raises(EvidenceError, match=law):
+        Evidence.of(frame(*rows), meta=META)
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(EvidenceError, match="trials lacks the columns fold, seed"):
+        Evidence.of(frame(trial()).drop(columns=["fold", "seed"]), meta=META)
+
+
+@pytest.mark.parametrize(
+    "meta, law",
+    [
+        ({}, "must name a metric for the task 'binary'"),
+        ({"metric": {"binary": "accuracie"}}, "did you mean 'accuracy'"),
+        ({"metric": {"binary": "rmse"}}, "no metric of binary"),
+        ({"metric": {"binary": "roc_auc"}}, "lack the column 'test_roc_auc'"),
+        ({**META, "hardware": "x"}, "unknown key 'hardware'"),
+    ],
+)
+def test_wrong_facts_are_refused(meta, law):
+    with pytest.raises(ValueError, match=law):
+        Evidence.of(frame(trial()), meta=meta)
+
+
+def test_a_trial_outside_the_plan_is_refused():
+    plan = frame({"dataset": "d", "task": "binary", "fold": 0, "model": "m", "n_trials": 1})
+    with pytest.raises(EvidenceError, match="fold 1, model 'm'"):
+        Evidence.of(frame(trial(), trial(fold=1)), plan, META)
+
+
+def test_seeds_may_need_more_than_64_bits():
+    assert Evidence.of(frame(trial(seed=2**70)), meta=META).trials["seed"][0] == 2**70
+
+
+def test_every_documented_fact_is_accepted():
+    meta = dict.fromkeys(META_KEYS) | META
+    assert Evidence.of(frame(trial()), meta=meta).meta["suite"] is None
+
+
+# --- the score of a study -------------------------------------------------------------------------
+
+
+def test_a_study_scores_as_its_selected_trial():
+    row = study_of(trial(selected=False, test_accuracy=0.9), trial(index=1, test_accuracy=0.6))
+    assert (row["state"], row["test_accuracy"], row["n_seeds"]) == ("complete", 0.6, 1)
+
+
+def test_evaluations_replace_the_selected_trial_and_are_averaged():
+    evals = [trial(stage="eval", seed=s, index=s, test_accuracy=a) for s, a in ((1, 0.7), (2, 0.9))]
+    row = study_of(trial(), *evals)
+    assert row["test_accuracy"] == pytest.approx(0.8) and row["n_seeds"] == 2
+
+
+def test_a_failed_evaluation_leaves_no_score():
+    lost = trial(stage="eval", seed=2, index=2, status="failed", cause="oom", test_accuracy=None)
+    row = study_of(trial(), trial(stage="eval", seed=1), lost)
+    assert row["state"] == "failed" and row["cause"] == "oom" and np.isnan(row["test_accuracy"])
+
+
+def test_a_study_with_open_trials_has_no_score_yet():
+    plan = frame({"dataset": "d", "task": "binary", "fold": 0, "model": "m", "n_trials": 3})
+    row = study_of(trial(), trial(index=1, selected=False), planned=plan)
+    assert row["state"] == "open" and np.isnan(row["test_accuracy"])
+
+
+def test_planned_absence_is_no_failure():
+    plan = frame({"dataset": "d", "task": "binary", "fold": 0, "model": "m", "n_trials": 0})
+    empty = frame(trial()).iloc[:0]
+    row = studies(Evidence.of(empty, plan.assign(reason="too many rows"), META)).iloc[0]
+    assert (row["state"], row["cause"]) == ("unsupported", "too many rows")
+    no_reason = study_of(trial(status="unsupported", selected=False, cause="too many rows"))
+    assert (no_reason["state"], no_reason["cause"]) == ("unsupported", "too many rows")
+
+
+def cells_of(*rows, **meta):
+    evidence = Evidence.of(frame(*rows), meta=META | meta)
+    return cells(evidence, studies(evidence), "accuracy").set_index("model")
+
+
+def test_a_cell_is_the_mean_over_folds_with_its_standard_error():
+    values = [0.5, 0.7, 0.9]
+    got = cells_of(*(trial(fold=f, test_accuracy=v) for f, v in enumerate(values))).loc["m"]
+    assert got["mean"] == pytest.approx(0.7)
+    assert got["spread"] == pytest.approx(0.2 / np.sqrt(3))
+    assert (got["n_folds"], got["n_planned"], got["state"]) == (3, 3, "complete")
+
+
+def test_overlapping_test_parts_give_a_standard_deviation():
+    rows = [trial(fold=f, test_accuracy=v) for f, v in enumerate([0.5, 0.7, 0.9])]
+    assert cells_of(*rows, protocol={"d": "official masks"}).loc["m", "spread"] == pytest.approx(
+        0.2
+    )
+    assert cells_of(*rows, overlapping=["d"]).loc["m", "spread"] == pytest.approx(0.2)
+
+
+def test_a_fold_on_which_the_metric_has_no_meaning_leaves_for_all():
+    rows = [
+        trial(model=m, fold=f, test_accuracy=None if f == 1 else v)
+        for m, v in (("a", 0.5), ("b", 0.6))
+        for f in range(3)
+    ]
+    got = cells_of(*rows)
+    assert (got["state"] == "complete").all() and (got["n_undefined"] == 1).all()
+    rows[1]["test_accuracy"] = 0.5  # model a has a score on fold 1, so model b lacks one
+    assert cells_of(*rows)["state"].to_dict() == {"a": "complete", "b": "partial"}
+
+
+def test_without_a_plan_every_model_was_meant_to_run_everywhere():
+    got = cells_of(trial(model="a"), trial(model="a", fold=1), trial(model="b"))
+    assert got["state"].to_dict() == {"a": "complete", "b": "partial"}

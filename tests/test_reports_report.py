@@ -1,0 +1,430 @@
+"""Is the report right, the same to the byte, harmless with any names, and never without words?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from tabsweep.reports import escape, report, tables
+from tabsweep.reports.evidence import Evidence
+
+HOSTILE = [
+    '=HYPERLINK("http://evil.example","x")',
+    "</script><script>alert(1)</script>",
+    r"\input{/etc/passwd}",
+    "a|b",
+    "$x_",
+    "left\u202eright",
+    "n" * 300,
+    "nul\x00byte",
+    "../../x",
+    "[1cm]",
+    "*star",
+    "--two--dashes---",
+    "# heading\n| --- |",
+    "%comment & more ~^`'\"",
+    "@cmd",
+    "日本語 ñandú 😀",
+    "www.evil.example",
+]
+METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
+TASKS = ("binary", "multiclass", "regression")
+
+
+def rows_of(datasets, models, *, n_folds=2, score=None, seed=0):
+    """One selected trial a study; `datasets` maps name -> task."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for dataset, task in datasets.items():
+        for fold in range(n_folds):
+            for j, model in enumerate(models):
+                value = rng.uniform(0.6, 0.9) + 0.01 * j if score is None else score(dataset, j)
+                rows.append(
+                    {
+                        "dataset": dataset,
+                        "task": task,
+                        "fold": fold,
+                        "model": model,
+                        "index": 0,
+                        "stage": "tune",
+                        "seed": 1,
+                        "status": "done",
+                        "cause": "",
+                        "message": "",
+                        "selected": True,
+                        "cpu_s": 1.5,
+                        "fit_s": 1.0,
+                        "id": f"{len(rows)}",
+                        f"test_{METRIC[task]}": value,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def mixed(n=7):
+    return {f"{task}-{i}": task for task in TASKS for i in range(n)}
+
+
+def evidence_of(frame, planned=None, **meta):
+    tasks = {t: METRIC[t] for t in TASKS}
+    return Evidence.of(frame, planned, {"metric": tasks, "suite": "test", **meta})
+
+
+def texts(evidence, folder):
+    return {p.name: p.read_bytes() for p in report.write(evidence, folder)}
+
+
+def csv_rows(data):
+    return list(csv.DictReader(io.StringIO(data.decode())))
+
+
+# --- right ----------------------------------------------------------------------------------------
+
+
+def test_the_report_writes_each_part_in_three_forms_and_a_page_about_the_run(tmp_path):
+    written = texts(evidence_of(rows_of(mixed(2), ["a", "b"])), tmp_path / "deep" / "report")
+    parts = ("scores", "ranks", "tests", "coverage", "costs")
+    assert set(written) == {f"{p}.{e}" for p in parts for e in ("tex", "md", "csv")} | {"about.md"}
+
+
+def test_scores_ranks_and_p_values_are_those_of_the_formulas(tmp_path):
+    frame = rows_of(mixed(8), ["a", "b", "c"])
+    written = texts(evidence_of(frame), tmp_path)
+    mean = {
+        (d, m): (rows, rows.mean())
+        for (d, m), rows in frame.groupby(["dataset", "model"])["test_roc_auc"]
+        if d.startswith("binary")
+    }
+    for row in csv_rows(written["scores.csv"]):
+        if row["task"] == "binary":
+            values, want = mean[row["dataset"], row["model"]]
+            assert float(row["mean"]) == pytest.approx(want)
+            assert float(row["spread"]) == pytest.approx(stats.sem(values))
+            best = max(mean[row["dataset"], m][1] for m in "abc")
+            assert (row["best"] == "true") == (want == best)
+    matrix = np.array([[mean[f"binary-{i}", m][1] for m in "abc"] for i in range(8)])
+    rank = stats.rankdata(-matrix, axis=1)
+    for row in csv_rows(written["ranks.csv"]):
+        if row["scope"] == "binary":
+            j = "abc".index(row["model"])
+            assert float(row["mean_rank"]) == pytest.approx(rank[:, j].mean())
+            assert float(row["se"]) == pytest.approx(stats.sem(rank[:, j]))
+            assert float(row["median_rank"]) == np.median(rank[:, j])
+    tests = [r for r in csv_rows(written["tests.csv"]) if r["scope"] == "binary"]
+    found = {r["test"]: r for r in tests}
+    want = stats.friedmanchisquare(*matrix.T)
+    assert float(found["friedman-chi2-tie-corrected"]["p"]) == pytest.approx(want.pvalue)
+    pairs = [r for r in tests if r["test"] == "wilcoxon"]
+    assert len(pairs) == 3
+    for row in pairs:
+        d = matrix[:, "abc".index(row["model_a"])] - matrix[:, "abc".index(row["model_b"])]
+        assert float(row["p"]) == pytest.approx(stats.wilcoxon(d, method="exact").pvalue)
+        greater = stats.wilcoxon(d, method="exact", alternative="greater").pvalue
+        assert float(row["p_a_better"]) == pytest.approx(greater)
+        assert float(row["p_holm"]) >= float(row["p"])
+
+
+def test_error_units_do_not_matter_to_any_test(tmp_path):
+    frame = rows_of({f"r{i}": "regression" for i in range(8)}, ["a", "b", "c"])
+    scaled = frame.copy()
+    unit = scaled["dataset"].map({f"r{i}": 10.0 ** (i - 4) for i in range(8)})
+    scaled["test_rmse"] *= unit
+    one, two = texts(evidence_of(frame), tmp_path / "1"), texts(evidence_of(scaled), tmp_path / "2")
+    assert one["tests.csv"] == two["tests.csv"] and one["ranks.csv"] == two["ranks.csv"]
+
+
+def test_the_direction_of_the_metric_decides_who_is_better(tmp_path):
+    frame = rows_of(mixed(6), ["a", "b"], score=lambda d, j: 0.7 + 0.1 * j)
+    written = texts(evidence_of(frame), tmp_path)
+    mean = {(r["scope"], r["model"]): r["mean_rank"] for r in csv_rows(written["ranks.csv"])}
+    assert mean["binary", "b"] == mean["multiclass", "b"] == mean["regression", "a"] == "1"
+    markdown = written["scores.md"].decode()
+    assert "**.800**" in markdown and "**80.00**" in markdown and "**0.700**" in markdown
+
+
+def test_identical_models_have_p_one_and_half_the_wins(tmp_path):
+    written = texts(
+        evidence_of(rows_of(mixed(), ["a", "b", "c"], score=lambda d, j: 0.5)), tmp_path
+    )
+    ranks = csv_rows(written["ranks.csv"])
+    assert {r["win_rate"] for r in ranks} == {"0.5"} and {r["mean_rank"] for r in ranks} == {"2"}
+    tests = csv_rows(written["tests.csv"])
+    assert {r["p"] for r in tests if r["p"]} == {"1"}
+    assert {r["p_holm"] for r in tests if r["test"] == "wilcoxon"} == {"1"}
+
+
+def test_a_failed_cell_is_no_score_and_a_dataset_without_it_is_not_ranked(tmp_path):
+    frame = rows_of({f"d{i}": "binary" for i in range(6)}, ["a", "b"])
+    lost = (frame["dataset"] == "d3") & (frame["model"] == "b") & (frame["fold"] == 1)
+    frame.loc[lost, ["status", "cause", "message"]] = ["failed", "oom", "killed at 2 GiB"]
+    frame.loc[lost, "selected"] = False
+    frame.loc[lost, "test_roc_auc"] = np.nan
+    written = texts(evidence_of(frame), tmp_path)
+    ranks = csv_rows(written["ranks.csv"])
+    assert {(r["n_ranked"], r["n_scope"]) for r in ranks} == {("5", "6")}
+    assert "missing last" in written["ranks.md"].decode()
+    scores = written["scores.md"].decode()
+    assert re.search(r"\| d3 .*\*\*\.\d{3}\*\* ± \.\d{3} \| +\.\d{3} † \|", scores)
+    coverage = {(r["dataset"], r["model"]): r for r in csv_rows(written["coverage.csv"])}
+    assert coverage["d3", "b"]["causes"] == "oom 1" and coverage["d3", "b"]["folds_failed"] == "1"
+    assert "killed at 2 GiB" in written["coverage.md"].decode()
+    assert "**1/2**" in written["coverage.md"].decode()
+
+
+def test_a_model_with_little_coverage_does_not_cost_the_others_their_datasets(tmp_path):
+    frame = rows_of({f"d{i}": "binary" for i in range(10)}, ["a", "b", "picky"])
+    frame = frame[(frame["model"] != "picky") | frame["dataset"].isin(["d0", "d1"])]
+    plan = rows_of({f"d{i}": "binary" for i in range(10)}, ["a", "b", "picky"])
+    plan = plan[["dataset", "task", "fold", "model"]]
+    refused = (plan["model"] == "picky") & ~plan["dataset"].isin(["d0", "d1"])
+    plan["reason"] = np.where(refused, "more than 2000 rows", "")
+    written = texts(evidence_of(frame, plan), tmp_path)
+    notes = {r["model"]: r["note"] for r in csv_rows(written["ranks.csv"])}
+    assert notes == {"a": "", "b": "", "picky": "n/a: complete on 2 of 10 datasets"}
+    assert "n/s" in written["scores.md"].decode()
+    reasons = {r["reason"] for r in csv_rows(written["coverage.csv"])}
+    assert reasons == {"", "more than 2000 rows"}
+
+
+def test_a_result_that_rows_share_by_its_id_is_paid_once(tmp_path):
+    frame = rows_of({"d": "binary"}, ["a"], n_folds=3)
+    frame["id"] = ["x", "x", "y"]
+    frame["origin"] = ["", "", "other-run"]
+    (row,) = csv_rows(texts(evidence_of(frame), tmp_path)["costs.csv"])
+    assert (row["trials"], row["cpu_s"], row["copied"]) == ("2", "3", "1")
+
+
+def test_the_subset_has_its_own_ranks_and_tests(tmp_path):
+    frame = rows_of(mixed(8), ["a", "b", "c"])
+    subset = [d for d in mixed(8) if not d.endswith("-0")]
+    written = texts(evidence_of(frame, subset=subset, subset_note="The rest leak."), tmp_path)
+    counts = {
+        (r["datasets"], r["n_ranked"])
+        for r in csv_rows(written["ranks.csv"])
+        if r["scope"] == "all tasks"
+    }
+    assert counts == {("all", "24"), ("subset", "21")}
+    assert "The rest leak." in written["tests.md"].decode()
+
+
+# --- the same to the byte -------------------------------------------------------------------------
+
+
+def test_the_same_evidence_in_any_order_of_rows_gives_the_same_bytes(tmp_path):
+    frame = rows_of(mixed(), ["c", "a", "b"], n_folds=3)
+    first = texts(evidence_of(frame), tmp_path / "0")
+    for seed in range(3):
+        shuffled = frame.sample(frac=1.0, random_state=seed)
+        shuffled = shuffled[list(shuffled.columns[::-1])]
+        assert texts(evidence_of(shuffled), tmp_path / str(seed + 1)) == first
+
+
+def test_time_and_hardware_touch_neither_scores_nor_ranks_nor_tests(tmp_path):
+    frame = rows_of(mixed(), ["a", "b"])
+    one = texts(evidence_of(frame, last_record_utc="2026-01-01T00:00:00Z"), tmp_path / "1")
+    frame = frame.assign(cpu_s=99.0, fit_s=98.0, peak_ram_mb=5.0, origin="another-run")
+    two = texts(
+        evidence_of(frame, last_record_utc="2027", environment={"cpu": "x"}), tmp_path / "2"
+    )
+    for name in (n for n in one if n.split(".")[0] in report.TIMELESS):
+        assert one[name] == two[name]
+    assert one["costs.csv"] != two["costs.csv"] and one["about.md"] != two["about.md"]
+
+
+# --- whatever its names ---------------------------------------------------------------------------
+
+
+def hostile_evidence():
+    frame = rows_of({**dict.fromkeys(HOSTILE, "binary"), **mixed(1)}, HOSTILE[:9])
+    frame.loc[3, ["status", "cause", "message", "selected"]] = [
+        "failed",
+        "=cmd",
+        "Traceback\n|x| \\end{document} <b>",
+        False,
+    ]
+    return evidence_of(
+        frame,
+        notes=[r"\write18{rm} <img src=x> $"],
+        budget="quick_&%",
+        protocol={HOSTILE[0]: "official \x00 #", HOSTILE[1]: "k|fold"},
+        left_out={HOSTILE[4]: "no \\network"},
+        versions={"a|b": "<1>"},
+    )
+
+
+def test_hostile_names_stay_inert_in_latex_markdown_and_csv(tmp_path):
+    written = texts(hostile_evidence(), tmp_path)
+    for name, data in written.items():
+        text = data.decode("utf-8")
+        assert not set(text) & {"\x00", "\u202e", "\r", "\t"}, name
+        if name.endswith(".tex"):
+            assert not re.search(r"\\(input|write18)\b", text) and "\\end{document}" not in text
+            assert text.isascii()
+            body = re.sub(r"^%.*$", "", text, flags=re.M)
+            assert not re.search(r"(?<!\\)[#]", body) and not re.search(r"\\\\\s*[\[*]", body)
+        if name.endswith(".md"):
+            assert not re.search(r"<(script|/script|img|b)\b", text), name
+            assert "http://" not in text and "www.evil" not in text
+            for line in text.splitlines():
+                if line.startswith("| "):
+                    assert line.endswith(" |")
+        if name.endswith(".csv"):
+            for row in csv.reader(io.StringIO(text)):
+                for field in row:
+                    assert not re.match(r"[=@+]", field) and (field[:1] != "-" or float(field))
+
+
+def test_every_markdown_table_has_as_many_cells_in_each_row(tmp_path):
+    for name, data in texts(hostile_evidence(), tmp_path).items():
+        if not name.endswith(".md"):
+            continue
+        for block in re.findall(r"(?:^\|.*\n)+", data.decode(), flags=re.M):
+            counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+            assert len(counts) == 1, (name, block)
+
+
+def test_names_that_differ_only_at_the_end_stay_apart():
+    assert escape.label("n" * 300 + "1") != escape.label("n" * 300 + "2")
+    assert len(escape.label("n" * 300)) <= escape.LABEL_LIMIT
+
+
+def test_a_number_is_never_taken_for_a_formula():
+    frame = pd.DataFrame(
+        {"text": ["-x", " =1", "＝1", "-0.5"], "value": [-0.12, np.nan, 1e-7, 3.0]}
+    )
+    lines = tables.to_csv(frame).splitlines()
+    assert lines == ["text,value", "'-x,-0.12", "' =1,", "'＝1,1e-07", "'-0.5,3"]
+
+
+# --- it compiles ----------------------------------------------------------------------------------
+
+PDFLATEX = shutil.which("pdflatex")
+needs_latex = pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: install texlive")
+
+
+def compiled(evidence, folder):
+    """The log of pdflatex on all tables of the report in a plain article with booktabs."""
+    report.write(evidence, folder)
+    inputs = "".join(f"\\input{{{p}}}\n" for p in ("scores", "ranks", "tests", "coverage", "costs"))
+    page = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n" + inputs
+    (folder / "page.tex").write_text(page + "\\end{document}\n")
+    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Output written" in done.stdout
+    return done.stdout
+
+
+@needs_latex
+def test_the_latex_of_hostile_names_compiles(tmp_path):
+    compiled(hostile_evidence(), tmp_path)
+
+
+@needs_latex
+@pytest.mark.parametrize("n_models", [1, 7, 14])
+def test_25_datasets_fit_the_page_of_a_plain_article(tmp_path, n_models):
+    names = """catboost constant decision-tree extra-trees gaussian-process gradient-boosting
+        hist-gradient-boosting knn lightgbm linear mlp-sklearn random-forest svm xgboost""".split()
+    datasets = {f"conn-bench-sonar-mines-rock{i:02}": TASKS[i // 11] for i in range(25)}
+    log = compiled(evidence_of(rows_of(datasets, names[:n_models])), tmp_path)
+    assert "Overfull \\hbox" not in log and "Float too large" not in log
+
+
+# --- never without words --------------------------------------------------------------------------
+
+
+def failed(frame):
+    return frame.assign(
+        status="failed", cause="error", message="boom", selected=False, test_roc_auc=np.nan
+    )
+
+
+HOLES = {("d0", "a"), ("d1", "b"), ("d2", "c")}
+BINARY = {f"d{i}": "binary" for i in range(7)}
+PLAN = rows_of(BINARY, ["a", "b", "c"])[["dataset", "task", "fold", "model"]].assign(n_trials=1)
+FULL = rows_of(BINARY, ["a", "b", "c"])
+WITH_HOLES = FULL[
+    [(d, m) not in HOLES for d, m in zip(FULL["dataset"], FULL["model"], strict=True)]
+]
+DEGENERATE = {
+    "one model": (rows_of(BINARY, ["a"]), None, "needs at least 2 models with scores, has 1"),
+    "two models": (rows_of(BINARY, ["a", "b"]), None, "needs at least 3 models, has 2"),
+    "one dataset": (
+        rows_of({"d": "binary"}, ["a", "b", "c"]),
+        None,
+        "needs at least 6 complete datasets to reach p = 0.05",
+    ),
+    "one of everything": (rows_of({"d": "binary"}, ["a"], n_folds=1), None, "n/a: needs"),
+    "five datasets": (
+        rows_of({f"d{i}": "binary" for i in range(5)}, ["a", "b", "c"]),
+        None,
+        "needs at least 6 complete datasets",
+    ),
+    "all equal": (rows_of(BINARY, ["a", "b", "c"], score=lambda d, j: 0.5), None, ""),
+    "all zero": (
+        rows_of({f"r{i}": "regression" for i in range(7)}, ["a", "b"], score=lambda d, j: 0.0),
+        None,
+        "",
+    ),
+    "everything failed": (failed(rows_of(BINARY, ["a", "b", "c"])), None, "n/a: needs"),
+    "everything unsupported": (
+        failed(rows_of(BINARY, ["a", "b"])).assign(status="unsupported"),
+        None,
+        "n/a: needs",
+    ),
+    "one model failed": (
+        pd.concat([rows_of(BINARY, ["a", "b", "c"]), failed(rows_of(BINARY, ["z"]))]),
+        None,
+        "models not ranked: z (0 of 7 datasets)",
+    ),
+    "holes everywhere": (
+        WITH_HOLES,
+        PLAN,
+        "",
+    ),
+    "nothing ran": (rows_of(BINARY, ["a"]).iloc[:0], PLAN, "n/a: needs"),
+    "metric undefined": (
+        rows_of(BINARY, ["a", "b", "c"]).assign(test_roc_auc=np.nan),
+        None,
+        "n/a: needs",
+    ),
+    "no costs": (rows_of(BINARY, ["a", "b"]).drop(columns=["cpu_s", "fit_s", "id"]), None, ""),
+    "huge and tiny": (
+        rows_of(
+            {f"r{i}": "regression" for i in range(7)},
+            ["a", "b", "c"],
+            score=lambda d, j: 10.0 ** (4 * int(d[1]) - 12 + j),
+        ),
+        None,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(DEGENERATE))
+def test_too_little_to_say_is_said_with_its_reason(case, tmp_path):
+    frame, plan, reason = DEGENERATE[case]
+    written = texts(evidence_of(frame, plan), tmp_path)
+    for name, data in written.items():
+        assert not re.search(rb"(?<![a-z])(nan|inf|None|NaT)(?![a-z])", data), name
+        for line in data.decode().splitlines():
+            assert "Traceback" not in line
+    said = (written["tests.md"] + written["ranks.md"]).decode()
+    assert reason in said
+
+
+def test_two_seeds_are_averaged_and_shown(tmp_path):
+    chosen = rows_of({"d": "binary"}, ["a", "b"], n_folds=1)
+    evals = [
+        chosen.assign(stage="eval", seed=s, index=s, selected=False, test_roc_auc=0.6 + 0.1 * s)
+        for s in (1, 2)
+    ]
+    written = texts(evidence_of(pd.concat([chosen, *evals])), tmp_path)
+    assert {r["mean"] for r in csv_rows(written["scores.csv"])} == {"0.75"}
