@@ -152,6 +152,20 @@ def choose_model(run: Run, model: str | None) -> str:
     return min(whole, key=lambda name: (whole[name], name))
 
 
+def importable(run: Run, model: str, outside: str | None) -> str:
+    """What the registry knows a chosen model by. A ledger may come from somebody else: a class
+    from outside is imported only where the caller names it."""
+    if outside or model in registry.names():
+        return outside or model
+    options, suite = run.plan["options"], run.plan["suite"]
+    named = [*options["models"], *suite["budgets"][options["budget"]]["models"]]
+    known = " or ".join(dict.fromkeys(f"--model {name}" for name in named if ":" in name))
+    raise FitError(
+        f"{model} is code from outside tabsweep, which fitting would import; "
+        f"if you trust it, name it: {known or '--model package.module:Class'}"
+    )
+
+
 @dataclass(frozen=True)
 class Choice:
     """A configuration, its mean loss over folds, and the rounds that the median fold used."""
@@ -163,9 +177,13 @@ class Choice:
 
 
 def choose_config(
-    run: Run, model: str, data: tuple[Table, Mapping[int, Fold]], note: Callable[[str], None]
+    run: Run,
+    model: str,
+    asked: str,
+    data: tuple[Table, Mapping[int, Fold]],
+    note: Callable[[str], None],
 ) -> Choice:
-    """Step 2 of the rule."""
+    """Step 2 of the rule. `asked`: what the registry knows the model by."""
     chosen = run.chosen[model]
     configs = list(dict.fromkeys(chosen[fold] for fold in sorted(chosen)))
     folds = sorted(chosen)
@@ -176,7 +194,7 @@ def choose_config(
             f"{len(missing)} times to compare them on the same validation rows"
         )
     for config, fold in missing:
-        run.known[model, config, fold] = score_cell(run, model, json.loads(config), fold, data)
+        run.known[model, config, fold] = score_cell(run, asked, json.loads(config), fold, data)
     best: Choice | None = None
     for config in configs:
         scores = [run.known[model, config, fold] for fold in folds]
@@ -304,11 +322,13 @@ def fit_chosen(
     """
     run = Path(run)
     found = read_run(run, dataset)
-    name = choose_model(found, model)
+    outside = model if model and ":" in model else None
+    name = choose_model(found, registry.spec(outside).name if outside else model)
+    asked = importable(found, name, outside)
     path = place(run, out, found.dataset, name)
     table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
-    choice = choose_config(found, name, (table, folds), note)
-    estimator, training, said = fit_all(name, choice, table, folds, found.seed)
+    choice = choose_config(found, name, asked, (table, folds), note)
+    estimator, training, said = fit_all(asked, choice, table, folds, found.seed)
     facts = found.facts.get("csv") or {}
     schema = Schema.of(
         table.frame, table.task, classes=table.classes, target=str(facts.get("target", ""))
@@ -328,10 +348,9 @@ def fit_chosen(
         "fitted_on": said,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    external = name if name not in registry.MODELS else None
-    config = choice.config if external else None
+    config = None if isinstance(estimator, Estimator) else choice.config
     save_model(
-        estimator, path, schema=schema, name=name, config=config, training=training, about=about
+        estimator, path, schema=schema, name=asked, config=config, training=training, about=about
     )
     note(
         f"{name} on {found.dataset}: validation {found.metric} {score:.4g} (mean of {n_folds} "

@@ -48,12 +48,17 @@ def predict_file(
         raise FitError(f"--out {one_line(target)} would replace what is read; name another file")
     fitted = load_model(model, trust=trust, warn=warn)
     frame = read_frame(path, fitted.schema, warn)
-    if fitted.schema.task == "regression":
+    try:
+        ask = fitted.predict if fitted.schema.task == "regression" else fitted.predict_proba
+        values = ask(frame, warn=warn)
+    except Exception as error:  # a file may load and still be no model of this library's version
+        raise FitError(
+            f"{Path(model).name} cannot predict: {type(error).__name__}: {one_line(error)}"
+        ) from error
+    if values.ndim == 1:
         header = ["prediction"]
-        values = fitted.predict(frame, warn=warn)
         lines: Iterable[list[str]] = ([number(v)] for v in values)
     else:
-        values = fitted.predict_proba(frame, warn=warn)
         labels = [label_cell(label) for label in fitted.labels]
         header = ["prediction", *(csv_text(f"probability_{label}") for label in fitted.labels)]
         best = values.argmax(axis=1)

@@ -174,6 +174,14 @@ def ui_environment(run: Path, uri: str | None = None) -> dict[str, str]:
     }
 
 
+def ui_url(run: Path, uri: str | None = None, port: int = 5000) -> str:
+    """The page of the run's experiment (its table of runs) in the interface of `ui_command`."""
+    known = last_sync(Path(run), uri=uri) or {}
+    id = known.get("experiment_id")
+    page = f"#/experiments/{id}/runs?workflowType=machine_learning" if id else ""
+    return f"http://127.0.0.1:{port}/{page}"
+
+
 def main(argv: list[str] | None = None) -> int:
     """The process behind `Syncer`: its last line on standard output is a JSON object."""
     import argparse
@@ -220,4 +228,5 @@ __all__ = [
     "sync",
     "ui_command",
     "ui_environment",
+    "ui_url",
 ]

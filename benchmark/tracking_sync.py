@@ -50,6 +50,7 @@ class SyncReport:
 
     uri: str
     experiment: str
+    experiment_id: str = ""
     runs: int = 0
     created: int = 0
     updated: int = 0
@@ -159,7 +160,7 @@ def _explain(error: Exception, uri: str) -> TrackingError:
 def _write(
     client: MlflowClient, projection: Projection, report: SyncReport, run: Path, uri: str
 ) -> None:
-    experiment_id = _experiment(client, projection, run, uri)
+    report.experiment_id = experiment_id = _experiment(client, projection, run, uri)
     have = _known_runs(client, experiment_id, projection.run_id)
     for want in projection.runs:
         known = have.get(want.key)

@@ -228,7 +228,7 @@ def _refit_file(
 def _write_part(part: Any, writer: Writer) -> Any:
     """A frame of numbers and categories, or an array, as plain data."""
     if not isinstance(part, pd.DataFrame):
-        return writer.write(part)
+        return writer.write(np.asarray(part))
     columns = []
     for name in part.columns:
         column = part[name]

@@ -29,6 +29,7 @@ from .trusted import (
     LOSSES,
     TYPES,
     NotPlain,
+    check_boosting,
     check_children,
     check_machine,
     check_predictor,
@@ -67,7 +68,7 @@ def _lightgbm_bytes(booster: Any) -> bytes:
 def _lightgbm_from(data: bytes, threads: int) -> Any:
     from lightgbm import Booster
 
-    return Booster(model_str=data.decode(), params={"num_threads": threads, "verbosity": -1})
+    return Booster(model_str=data.decode())  # threads are given with each prediction
 
 
 def _catboost_bytes(booster: Any) -> bytes:
@@ -305,7 +306,8 @@ class Reader:
         try:
             return from_bytes(self._boosters[member], self._threads)
         except Exception as error:  # each library has its own kind
-            raise NotPlain(f"a {member} that its library cannot read: {error}") from None
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise NotPlain(f"a {member} that its library cannot read: {line}") from None
 
     def _loss(self, data: dict[str, Any], depth: int) -> Any:
         if data["name"] not in LOSSES:
@@ -349,11 +351,13 @@ class Reader:
                 raise NotPlain(f"the attribute {key!r}")
             vars(made)[key] = self.read(value, depth)
         if cls_name in _NEIGHBOURS:
-            vars(made)["_tree"] = neighbour_tree(made)
+            vars(made)["_tree"] = neighbour_tree(made, self.width)
         elif cls_name == "TreePredictor":
             check_predictor(made, self.width)
+        elif "GradientBoosting" in cls_name:
+            check_boosting(made, self.width)
         elif cls_name in ("SVC", "SVR"):
-            check_machine(made)
+            check_machine(made, self.width)
         return made
 
 

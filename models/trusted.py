@@ -96,12 +96,29 @@ def check_predictor(predictor: Any, width: int) -> None:
     check_children(nodes["left"][inner], nodes["right"][inner], inner)
     if (nodes["feature_idx"][inner] >= width).any() or (nodes["feature_idx"][inner] < 0).any():
         raise NotPlain("a tree that asks for a feature which is not there")
+    if bits.ndim != 2 or (len(bits) and bits.shape[1] != 8):
+        raise NotPlain("categories that are no 256 bits")
     by_category = inner & (nodes["is_categorical"] != 0)
     if by_category.any() and nodes["bitset_idx"][by_category].max() >= len(bits):
         raise NotPlain("a tree that asks for categories which are not there")
 
 
-def check_machine(machine: Any) -> None:
+def check_boosting(model: Any, width: int) -> None:
+    """As many trees a round as there are outputs, and preprocessing that keeps the width."""
+    rounds = model.n_trees_per_iteration_
+    if hasattr(model, "_bin_mapper"):
+        known = len(model._bin_mapper.is_categorical_) == width
+        row = model._preprocessor.transform(np.zeros((1, width))) if model._preprocessor else None
+        fits = known and (row is None or np.shape(row) == (1, width))
+    else:
+        first = model._raw_predict_init(np.zeros((1, width), dtype=np.float32))
+        fits = model.estimators_.ndim == 2 and first.shape == (1, model.estimators_.shape[1])
+        fits = fits and first.shape[1] == rounds
+    if not fits:
+        raise NotPlain("a boosting model whose parts do not fit together")
+
+
+def check_machine(machine: Any, width: int) -> None:
     """The shapes of a support vector machine, which libsvm takes on trust."""
     vectors, counts = machine.support_vectors_, np.asarray(machine._n_support)
     n_classes = len(machine.classes_) if hasattr(machine, "classes_") else 2
@@ -109,6 +126,8 @@ def check_machine(machine: Any) -> None:
     used = counts.sum() if type(machine).__name__ == "SVC" else counts[0]
     right = (
         vectors.ndim == 2
+        and vectors.shape[1] == width
+        and len(machine._probA) in (0, pairs)
         and (counts >= 0).all()
         and used == len(vectors) == len(machine.support_)
         and machine._dual_coef_.shape == (n_classes - 1, len(vectors))
@@ -119,13 +138,20 @@ def check_machine(machine: Any) -> None:
         raise NotPlain("a support vector machine whose parts do not fit together")
 
 
-def neighbour_tree(model: Any) -> Any:
+def neighbour_tree(model: Any, width: int) -> Any:
     """The search tree over the training rows, built anew; None for a search without one."""
     from sklearn.neighbors import KDTree
 
+    rows, answers = model._fit_X, np.asarray(model._y)
+    fits = rows.ndim == 2 and rows.shape[1] == width and len(answers) == len(rows)
+    if hasattr(model, "classes_"):
+        codes = answers.dtype.kind in "iu" and 0 <= answers.min(initial=0)
+        fits = fits and codes and answers.max(initial=0) < len(model.classes_)
+    if not fits:
+        raise NotPlain("neighbours whose rows and answers do not fit together")
     if model._fit_method == "brute":
         return None
     if model._fit_method != "kd_tree":
         raise NotPlain(f"a neighbour search by {model._fit_method!r}")
     options = model.effective_metric_params_ or {}
-    return KDTree(model._fit_X, model.leaf_size, metric=model.effective_metric_, **options)
+    return KDTree(rows, model.leaf_size, metric=model.effective_metric_, **options)
