@@ -222,7 +222,7 @@ def fit(face: Face, run: Path, **given: Any) -> int:
     """Fit the configuration that a run chose on all data, and save it with its preprocessing."""
     from .fitted import fit_chosen
 
-    path = fit_chosen(run, **given)
+    path = fit_chosen(run, note=face.say, **given)
     face.data({"model": str(path)})
     face.say(str(path))
     return OK
@@ -232,12 +232,18 @@ def fit(face: Face, run: Path, **given: Any) -> int:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write.")
+@click.option(
+    "--trust",
+    multiple=True,
+    metavar="PACKAGE.MODULE:CLASS",
+    help="Import this class if the file asks for it. Repeatable.",
+)
 @common
-def predict(face: Face, model: Path, file: Path, out: Path) -> int:
+def predict(face: Face, model: Path, file: Path, out: Path, trust: tuple[str, ...]) -> int:
     """Predict every row of a CSV with a model that `bench fit` saved."""
-    from .fitted import predict_file
+    from .predict import predict_file
 
-    n = predict_file(model, file, out)
+    n = predict_file(model, file, out, trust=trust, warn=face.warn)
     face.data({"rows": n, "out": str(out)})
     face.say(f"{n} predictions in {out}")
     return OK

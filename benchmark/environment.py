@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def version(name: str) -> str:
         return "absent"
 
 
+@cache
 def cpu_model() -> str:
     try:
         with open("/proc/cpuinfo") as file:

@@ -51,6 +51,7 @@ def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
                 "id": id,
                 "origin": record.get("origin") or "",
                 "time": record["time"],
+                "cpu": record["info"].get("cpu", ""),
             }
         )
     return rows
@@ -81,7 +82,7 @@ def load_results(run: str | Path) -> pd.DataFrame:
 
     Columns: dataset, task, fold, model, index, stage, seed, config (JSON text), status, cause,
     message, selected, val_<metric>, test_<metric>, fit_s, predict_s, cpu_s (seconds), peak_ram_mb,
-    study, id, origin, time. Raises LedgerError where `run` is not the folder of a run.
+    study, id, origin, time, cpu. Raises LedgerError where `run` is not the folder of a run.
     """
     import pandas as pd
 
@@ -132,7 +133,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     ]
     trials = pd.DataFrame(rows) if rows else _empty_trials(plans)
     if "task" in trials:
-        trials = trials.drop(columns=[c for c in ("study", "time") if c in trials])
+        trials = trials.drop(columns=[c for c in ("study", "time", "cpu") if c in trials])
     return Evidence.of(trials, pd.DataFrame(planned), meta_of(plans, rows))
 
 
@@ -174,10 +175,11 @@ def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
         notes.insert(0, budget.note)
     if suite.folds_mean:
         notes.append(suite.folds_mean)
-    for name, facts in sorted(datasets.items()):
-        notes.extend(f"{name}: {warning}" for warning in facts["warnings"])
+    notes.extend(warnings_of(datasets))
     spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
     environment = first["environment"]
+    cpus = sorted({row["cpu"] for row in rows} - {""})
+    mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
         "budget": f"{budget_name}: {len(folds)} folds, {spread} configurations a study, "
@@ -196,11 +198,24 @@ def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
         "last_record_utc": max((row["time"] for row in rows), default=""),
         "versions": environment["libraries"],
         "environment": {
-            name: str(environment[name]) for name in ("cpu", "cores", "memory_mb", "system")
+            "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,
+            **{name: str(environment[name]) for name in ("cores", "memory_mb", "system")},
         },
         "code": environment["code"],
         "lock": environment["lock"],
     }
+
+
+def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What is odd about the data: a sentence a kind of oddity, with the datasets it befell."""
+    found: dict[str, list[str]] = {}
+    for name, facts in sorted(datasets.items()):
+        for warning in facts["warnings"]:
+            kind = warning.partition(":")[0] if "csv" not in facts else warning
+            found.setdefault(kind, []).append(name)
+    return [
+        f"{kind}: {', '.join(names)} (see bench data passport)." for kind, names in found.items()
+    ]
 
 
 def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], str]:

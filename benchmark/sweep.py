@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..sweeps.lock import RunLock
 from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
 from ..sweeps.trial import Limits
 from . import environment
+from .eventlog import EventLog
 from .plan import KEY_PARTS, Data, Options, Plan, choose_folds
 from .status import last_plan, planned_slots
 from .suite import Suite
@@ -363,6 +364,21 @@ def _run(
     old = last_plan(ledger)
     if old is None or {**old, "time": ""} != {**record, "time": ""}:
         ledger.append([{**record, "time": utc_now()}])
+    log = EventLog(request.folder)
+    log.write(
+        "start",
+        run=str(request.folder),
+        studies=len(plan.studies),
+        workers=ray.slots,
+        records=len(ledger),
+        left_out=plan.left_out,
+        quarantined_bytes=ledger.torn_bytes,
+    )
+
+    def listen(event: str, details: Mapping[str, Any]) -> None:
+        log.listen(event, details)
+        listener(event, details)
+
     listener("plan", {"plan": plan, "ledger": ledger})
     listener("started", {})
     reuse, more = reuse_from(siblings(request), plan)
@@ -383,10 +399,17 @@ def _run(
         reuse=reuse,
         retry=lambda record: request.retry(record) or outgrown(record, plan.limits),
         allow_code_change=request.allow_code_change,
-        listener=listener,
+        listener=listen,
         stop=stop,
     )
-    tally = engine.run()
+    try:
+        tally = engine.run()
+        log.write("end", **asdict(tally))
+    except BaseException as error:
+        log.write("abort", error=f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        log.close()
     return Outcome(
         folder=request.folder,
         plan=plan,

@@ -12,6 +12,7 @@ from ..models.base import InvalidConfig, Unsupported
 from ..reports.metrics import score_all
 from ..sweeps.trial import DONE, Result, Trial, failure
 from .cell import BadConfig, run_cell
+from .environment import cpu_model
 
 Data = tuple[Table, Mapping[int, Fold]]
 
@@ -44,7 +45,7 @@ def run_trial(trial: Trial, data: Data) -> Result:
         val=scores["val"],
         test=scores["test"],
         costs=cell.costs,
-        info=cell.info,
+        info={**cell.info, "cpu": cpu_model()},
         predictions=cell.predictions,
     )
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.ledger import Ledger
 from tabsweep.sweeps.pool import RayPool, start_ray
@@ -262,7 +261,8 @@ def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
     start = time.perf_counter()
     start_ray(slots=slots)
     print(
-        f"{slots} slots, load {os.getloadavg()[0]:.1f}, Ray up in {time.perf_counter() - start:.1f} s"
+        f"{slots} slots, load {os.getloadavg()[0]:.1f}, "
+        f"Ray up in {time.perf_counter() - start:.1f} s"
     )
     print(
         f"{'':44} {'trials':>6} {'first s':>8} {'eff.':>8} {'ovh ms':>9} {'per s':>9} {'CPU ms':>9}"
