@@ -100,7 +100,7 @@ class Plan:
         self.left_out = dict(left_out)
         self.notes = list(notes)
         self.budget_name, self.budget = suite.budget(options.budget)
-        self.metric = {**DEFAULT_METRIC, **suite.metric}
+        self.metric: dict[str, str] = DEFAULT_METRIC | dict(suite.metric.items())
         for task, name in self.metric.items():
             if name not in METRICS or task not in METRICS[name].tasks:
                 raise PlanError(f"suite {suite.name!r}: {name!r} is no metric for {task} tasks")

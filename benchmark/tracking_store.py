@@ -247,10 +247,14 @@ def _pragma(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def writing(uri: str) -> Iterator[None]:
-    """A projection that can be rebuilt does not wait for the disk as a bank's books would."""
-    if scheme_of(uri) != "sqlite":
+def writing(uri: str, run: Path) -> Iterator[None]:
+    """Within: a run's own SQLite store is not synced to disk.
+
+    It can be rebuilt, and its waiting would slow the ledger's. A file that the user named may hold
+    other people's experiments and keeps SQLite's default.
+    """
+    if uri != default_uri(run):
         yield
         return
-    with _pragma("synchronous=NORMAL"):
+    with _pragma("synchronous=OFF"):
         yield

@@ -99,7 +99,7 @@ def sync(
     report = SyncReport(redact(uri), projection.experiment, runs=len(projection.runs))
     with file_lock(_cursor_path(run, uri).with_suffix(".lock")):
         try:
-            with quiet_mlflow(retries=retries), writing(uri):
+            with quiet_mlflow(retries=retries), writing(uri, run):
                 client = open_store(uri)
                 _write(client, projection, report, run, uri)
         except (TrackingError, LedgerError):

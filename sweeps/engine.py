@@ -125,7 +125,7 @@ def latest_results(ledger: Ledger) -> dict[str, int]:
 
 def slot_places(ledger: Ledger) -> dict[str, tuple[str, int]]:
     """{slot key: (trial id, position of its record)} of slots that ended, the last counting."""
-    found = {}
+    found: dict[str, tuple[str, int]] = {}
     for kind in ("result", "slot"):
         for position in ledger.positions(kind):
             record = ledger.at(position)
@@ -266,16 +266,16 @@ class Engine:
             self._backlog.pop(0)
         while ready:
             study = self.studies[ready[0][1]]
-            slot = study.next_slot()
-            if slot is None:
+            following = study.next_slot()
+            if following is None:
                 self._pop(ready)
                 continue
             if self._pool is not None and not self._pool.room(study.threads):
                 return
             self._pop(ready)
-            trial = study.open(slot)
-            if not self._settle(study, slot, trial, ready):
-                self._backlog.append((study, slot, trial))
+            trial = study.open(following)
+            if not self._settle(study, following, trial, ready):
+                self._backlog.append((study, following, trial))
                 return
             self._push(ready, study)
 

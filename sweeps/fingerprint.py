@@ -2,8 +2,10 @@
 
 The hash covers the docstring-free syntax trees of the static import closure: the class's own
 module, and every module that it imports (anywhere, late imports too) as long as that module lies in
-tabsweep or in the class's own distribution (a lone module's own distribution is its folder).
-Everything else enters by the version of the installed distribution.
+tabsweep or in the class's own distribution (a lone module's own distribution is its folder). A text
+that names a class there ("package.module:Class", as in a registry) counts as an import, an import
+for type checkers alone does not. Everything else enters by the version of the installed
+distribution. Nothing is run: modules are found as files.
 """
 
 from __future__ import annotations
@@ -11,14 +13,18 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import re
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 PACKAGE = __name__.partition(".")[0]
+_TYPE_CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING")
+_TARGET = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
 _BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -34,22 +40,46 @@ def strip_docstrings(tree: ast.AST) -> ast.AST:
 
 
 @cache
-def _module_file(name: str) -> Path | None:
-    """The source file of a module, found without running it (its parent packages do run)."""
+def _spec(name: str) -> ModuleSpec | None:
+    """How a module would be imported, found without importing it or its packages."""
+    parent = name.rpartition(".")[0]
     try:
-        spec = importlib.util.find_spec(name)
+        if not parent:
+            return importlib.util.find_spec(name)
+        package = _spec(parent)
+        if package is None or package.submodule_search_locations is None:
+            return None
+        return PathFinder.find_spec(name, list(package.submodule_search_locations))
     except (ImportError, AttributeError, ValueError):
         return None
+
+
+def _module_file(name: str) -> Path | None:
+    """The source file of a module, or None where it has none."""
+    spec = _spec(name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
     return Path(spec.origin).resolve()
 
 
+def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node but those below `if TYPE_CHECKING:`."""
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test) in _TYPE_CHECKING:
+            todo.extend(node.orelse)
+        else:
+            todo.extend(ast.iter_child_nodes(node))
+
+
 def imported_names(tree: ast.AST, *, module: str, is_package: bool) -> Iterator[str]:
     """Every absolute module name that a tree may import; `from a import b` gives `a` and `a.b`."""
-    for node in ast.walk(tree):
+    for node in _nodes_that_run(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            for alias in node.names:
+                yield from _lazy_homes() if alias.name == PACKAGE else [alias.name]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -58,7 +88,27 @@ def imported_names(tree: ast.AST, *, module: str, is_package: bool) -> Iterator[
                 base = ".".join(parts[:keep] + ([node.module] if node.module else []))
             if base:
                 yield base
-            yield from (f"{base}.{alias.name}" if base else alias.name for alias in node.names)
+            for alias in node.names:
+                if base == PACKAGE:
+                    yield from _lazy_homes(alias.name)
+                yield f"{base}.{alias.name}" if base else alias.name
+
+
+def _lazy_homes(name: str | None = None) -> list[str]:
+    """The modules behind the names that the root of the package imports on first use."""
+    homes: dict[str, str] = getattr(sys.modules[PACKAGE], "_HOMES", {})
+    return [home for lazy, home in homes.items() if name in (None, lazy)]
+
+
+def named_targets(tree: ast.AST, *, package: str) -> Iterator[str]:
+    """Modules that texts like "package.module:Class" or "module:Class" may name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            match = _TARGET.fullmatch(node.value)
+            if match:
+                yield match[1]
+                if package:
+                    yield f"{package}.{match[1]}"
 
 
 def _home(module: str, file: Path) -> Path:
@@ -112,7 +162,10 @@ def closure(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
         if parent:
             todo.append(parent)  # importing a module runs its package
         tree = _tree(file)
-        todo.extend(imported_names(tree, module=name, is_package=file.name == "__init__.py"))
+        is_package = file.name == "__init__.py"
+        todo.extend(imported_names(tree, module=name, is_package=is_package))
+        targets = named_targets(tree, package=name if is_package else parent)
+        todo.extend(target for target in targets if _any_inside(_module_file(target), homes))
     return found, {top for top in foreign if top not in sys.stdlib_module_names} - {PACKAGE, ""}
 
 

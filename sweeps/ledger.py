@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import sys
 import zlib
@@ -30,6 +31,9 @@ from .trial import canonical
 FORMAT = 1
 SEAL_AT = 10_000  # records in the tail
 ROLL_AT = 256 * 1024 * 1024  # bytes in one file of predictions
+ROW_GROUP = 500  # records of a segment that are lost together where its disk fails
+
+_NUMERIC = "biuf"  # kinds of dtype that predictions may have
 
 Record = dict[str, Any]
 
@@ -52,9 +56,9 @@ def decode(line: bytes) -> Record | None:
     if not line.endswith(b"\n") or len(line) < 12 or line[8:9] != b" ":
         return None
     text = line[9:-1]
+    if line[:8] != b"%08x" % zlib.crc32(text):
+        return None
     try:
-        if int(line[:8], 16) != zlib.crc32(text):
-            return None
         record = json.loads(text)
     except ValueError:
         return None
@@ -108,6 +112,12 @@ class Ledger:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.run / "predictions").mkdir(exist_ok=True)
             if not self._manifest_path.exists():
+                sealed = sorted(path.name for path in self.folder.glob("segment-*"))
+                if sealed:
+                    raise LedgerError(
+                        f"{self._manifest_path} is gone, but {sealed[-1]} is there: restore the "
+                        "manifest from a copy, or choose another --name"
+                    )
                 self._write_manifest({"format": FORMAT, "segments": [], "tail": _tail_name(1)})
         elif not self._manifest_path.exists():
             raise LedgerError(f"{self.run} holds no ledger: is it the folder of a run?")
@@ -124,20 +134,37 @@ class Ledger:
             manifest = json.loads(self._manifest_path.read_bytes())
         except (OSError, ValueError) as error:
             raise LedgerError(f"cannot read {self._manifest_path}: {error}") from None
-        if manifest.get("format") != FORMAT:
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            found = manifest.get("format") if isinstance(manifest, dict) else manifest
             raise LedgerError(
-                f"{self._manifest_path} has format {manifest.get('format')!r}; this version reads "
+                f"{self._manifest_path} has format {found!r}; this version reads "
                 f"{FORMAT}: use the tabsweep that wrote it"
             )
+        try:
+            for segment in manifest["segments"]:
+                _plain_name(segment["file"]), str(segment["sha256"]), int(segment["records"])
+            _number(_plain_name(manifest["tail"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f"{self._manifest_path} is damaged ({error!r})") from None
         return manifest
 
-    def _load(self) -> None:
+    def _read_tail(self) -> tuple[dict[str, Any], bytes]:
+        """The manifest and the bytes of its tail, at one moment: the writer may be sealing."""
         manifest = self._manifest()
+        while True:
+            path = self.folder / manifest["tail"]
+            data = path.read_bytes() if path.exists() else b""
+            again = self._manifest()
+            if again == manifest:
+                return manifest, data
+            manifest = again
+
+    def _load(self) -> None:
+        manifest, data = self._read_tail()
         for segment in manifest["segments"]:
             for kind, text in self._read_segment(segment):
                 self._keep(kind, text)
-        path = self.folder / _plain_name(manifest["tail"])
-        data = path.read_bytes() if path.exists() else b""
+        path = self.folder / manifest["tail"]
         good: list[bytes] = []
         bad: list[bytes] = []
         for line in data.splitlines(keepends=True):
@@ -148,12 +175,12 @@ class Ledger:
                 good.append(line)
                 self._keep(record["kind"], line[9:-1])
         self._tail_count = len(good)
-        self.torn_bytes = sum(map(len, bad))
+        self.torn_bytes += sum(map(len, bad))
         if self.writable:
             if bad:
                 self._quarantine(path.name, b"".join(bad))
                 write_atomically(path, b"".join(good))
-            self._tail = open(path, "ab")
+            self._tail = _open_to_append(path)
             self._open_blobs()
 
     def _keep(self, kind: str, text: bytes) -> None:
@@ -163,31 +190,30 @@ class Ledger:
     def _read_segment(self, segment: Mapping[str, Any]) -> list[tuple[str, bytes]]:
         import pyarrow.parquet as pq
 
-        path = self.folder / _plain_name(segment["file"])
+        path = self.folder / segment["file"]
         try:
             data = path.read_bytes()
         except OSError as error:
             raise LedgerError(f"cannot read the sealed segment {path}: {error}") from None
-        intact = hashlib.sha256(data).hexdigest() == segment["sha256"]
         try:
-            table = pq.read_table(io.BytesIO(data), columns=["kind", "json", "crc"])
-            kinds, texts, sums = (table.column(c).to_pylist() for c in ("kind", "json", "crc"))
-            rows = list(zip(kinds, texts, strict=True))
-            if not intact:  # not a crash's doing: a failing disk's, or somebody's
-                rows = [
-                    row for row, crc in zip(rows, sums, strict=True) if zlib.crc32(row[1]) == crc
-                ]
-                self.torn_bytes += 1
-                self.warnings.append(
-                    f"the sealed segment {path} has a wrong checksum: {len(rows)} of "
-                    f"{segment['records']} records are intact, the cells of the others run again"
-                )
-            return rows
+            file = pq.ParquetFile(io.BytesIO(data))
+            if hashlib.sha256(data).hexdigest() == segment["sha256"]:
+                table = file.read(columns=["kind", "json"])
+                kinds, texts = (table.column(c).to_pylist() for c in ("kind", "json"))
+                return list(zip(kinds, texts, strict=True))
         except Exception as error:
             raise LedgerError(
                 f"the sealed segment {path} is damaged ({error}); restore it from a copy, or "
                 f"remove its entry from {self._manifest_path} to run its cells again"
             ) from None
+        # Not a crash's doing: a failing disk's, or somebody's.
+        rows = [row for number in range(file.num_row_groups) for row in _intact(file, number)]
+        self.torn_bytes += len(data) if not rows else 1
+        self.warnings.append(
+            f"the sealed segment {path} has a wrong checksum: {len(rows)} of "
+            f"{segment['records']} records are intact, the cells of the others run again"
+        )
+        return rows
 
     def _quarantine(self, name: str, data: bytes) -> None:
         folder = self.run / "quarantine"
@@ -251,13 +277,14 @@ class Ledger:
         except OSError:
             pass  # the buffer that could not be written is what is being thrown away
         os.truncate(path, length)
-        self._tail = open(path, "ab")
+        self._tail = _open_to_append(Path(path))
 
     def seal(self) -> None:
         """Turn the tail into a checksummed columnar segment and begin a new tail.
 
         The manifest is replaced last: a crash before that leaves the old tail in force, a crash
-        after it leaves an old tail that nothing names and the next seal removes.
+        after it leaves an old tail that nothing names and the next seal removes. An error on the
+        way leaves a ledger that goes on in the tail that the manifest on disk names.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -266,7 +293,7 @@ class Ledger:
         if not self._tail_count:
             return
         manifest = self._manifest()
-        number = len(manifest["segments"]) + 1
+        number = _number(manifest["tail"])
         texts = self._texts[-self._tail_count :]
         table = pa.table(
             {
@@ -276,20 +303,30 @@ class Ledger:
             }
         )
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        pq.write_table(table, sink, compression="zstd", row_group_size=ROW_GROUP)
         data = sink.getvalue().to_pybytes()
         name = f"segment-{number:06d}.parquet"
         write_atomically(self.folder / name, data)
         manifest["segments"].append(
             {"file": name, "sha256": hashlib.sha256(data).hexdigest(), "records": len(texts)}
         )
-        old = Path(self._tail.name)
         manifest["tail"] = _tail_name(number + 1)
-        self._write_manifest(manifest)
-        self._tail.close()
-        old.unlink(missing_ok=True)
-        self._tail = open(self.folder / manifest["tail"], "ab")
-        self._tail_count = 0
+        try:
+            self._write_manifest(manifest)
+        finally:
+            self._follow_manifest()
+        for old in self.folder.glob("tail-*.jsonl"):
+            if _number(old.name) <= number:
+                old.unlink(missing_ok=True)
+
+    def _follow_manifest(self) -> None:
+        """Write on in the tail that the manifest on disk names, whatever it was meant to name."""
+        assert self._tail is not None
+        tail = self.folder / self._manifest()["tail"]
+        if tail.name != Path(self._tail.name).name:
+            self._tail.close()
+            self._tail = _open_to_append(tail)
+            self._tail_count = 0
 
     def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
         write_atomically(self._manifest_path, json.dumps(manifest, indent=1).encode() + b"\n")
@@ -306,7 +343,7 @@ class Ledger:
         existing = sorted((self.run / "predictions").glob("[0-9]*.bin"))
         self._blob_index = int(existing[-1].stem) if existing else 0
         path = self.run / "predictions" / f"{self._blob_index:06d}.bin"
-        self._blobs = open(path, "ab")
+        self._blobs = _open_to_append(path)
 
     def put_predictions(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Append arrays to the packed predictions; the caller syncs once with `sync_predictions`.
@@ -323,8 +360,10 @@ class Ledger:
                 self._blobs.close()
                 self._blob_index += 1
                 name = f"{self._blob_index:06d}.bin"
-                self._blobs = open(self.run / "predictions" / name, "ab")
+                self._blobs = _open_to_append(self.run / "predictions" / name)
             array = np.ascontiguousarray(array)
+            if array.dtype.kind not in _NUMERIC:
+                raise LedgerError(f"predictions are numbers; {part} has dtype {array.dtype}")
             data = array.tobytes()
             where[part] = {
                 "file": Path(self._blobs.name).name,
@@ -348,25 +387,56 @@ class Ledger:
 
         found = {}
         for part, place in where.items():
-            path = self.run / "predictions" / _plain_name(place["file"])
-            dtype = np.dtype(place["dtype"])
-            if dtype.hasobject or place["offset"] < 0:
-                raise LedgerError(f"{path}: a record names impossible predictions; refused")
-            size = int(np.prod(place["shape"])) * dtype.itemsize
+            try:
+                path = self.run / "predictions" / _plain_name(place["file"])
+                dtype, shape, start = np.dtype(str(place["dtype"])), place["shape"], place["offset"]
+                size = math.prod(shape) * dtype.itemsize
+                if dtype.kind not in _NUMERIC or min(start, *shape) < 0:
+                    raise ValueError("neither an offset nor a shape is negative, nor an object")
+            except (KeyError, TypeError, ValueError) as error:
+                raise LedgerError(
+                    f"a record names impossible predictions ({error!r}); refused"
+                ) from None
             try:
                 with open(path, "rb") as file:
-                    file.seek(place["offset"])
-                    data = file.read(size)
+                    there = os.fstat(file.fileno()).st_size
+                    file.seek(start)
+                    data = file.read(size) if start + size <= there else b""
             except OSError as error:
                 raise LedgerError(f"cannot read predictions: {error}") from None
             if hashlib.sha256(data).hexdigest() != place["sha256"]:
-                raise LedgerError(f"predictions in {path} at {place['offset']} fail their checksum")
-            found[part] = np.frombuffer(data, dtype=dtype).reshape(place["shape"])
+                raise LedgerError(f"predictions in {path} at {start} fail their checksum")
+            found[part] = np.frombuffer(data, dtype=dtype).reshape(shape)
         return found
+
+
+def _intact(file: Any, number: int) -> list[tuple[str, bytes]]:
+    """The rows of a damaged segment's row group whose own checksum holds."""
+    try:
+        table = file.read_row_group(number, columns=["crc", "json"])
+        rows = zip(*(table.column(c).to_pylist() for c in ("crc", "json")), strict=True)
+        texts = [text for crc, text in rows if zlib.crc32(text) == crc]
+        return [(json.loads(text)["kind"], text) for text in texts]
+    except Exception:  # what a damaged file makes its reader raise is not to be listed
+        return []
+
+
+def _open_to_append(path: Path) -> BinaryIO:
+    """Open a file for appending; that it exists is durable."""
+    existed = path.exists()
+    file = open(path, "ab")
+    if not existed:
+        _sync_folder(path.parent)
+    return file
 
 
 def _tail_name(number: int) -> str:
     return f"tail-{number:06d}.jsonl"
+
+
+def _number(tail: str) -> int:
+    """The number in the name of a tail, which its segment will have too."""
+    return int(tail.removeprefix("tail-").removesuffix(".jsonl"))
 
 
 def _plain_name(name: Any) -> str:

@@ -26,11 +26,12 @@ class RunLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> RunLock:
+        """Raises RunLocked where another driver holds the folder."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = open(self.path, "a+")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            _lock(file)
+        except BlockingIOError:
             owner = _owner(file)
             file.close()
             age = max(0, int(time.time() - owner.get("since", time.time())))
@@ -38,6 +39,12 @@ class RunLock:
                 f"{self.path.parent} is in use by process {owner.get('pid', '?')} on "
                 f"{owner.get('host', '?')}, started {age} s ago: wait for it, stop it, or choose "
                 "another --name"
+            ) from None
+        except OSError as error:  # a network file system without locks, say
+            file.close()
+            raise RunLocked(
+                f"{self.path} cannot be locked ({error}): choose a --runs folder on a file system "
+                "with locks"
             ) from None
         file.seek(0)
         file.truncate()
@@ -59,12 +66,23 @@ class RunLock:
         self.release()
 
 
+def _lock(file: IO[str]) -> None:
+    """Take the lock; somebody who only looks (`owner_of`) holds it for a moment."""
+    for patience in (True, True, True, False):
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not patience:
+                raise
+            time.sleep(0.05)
+
+
 def owner_of(run: Path) -> dict[str, Any] | None:
     """The live owner of a run folder ({pid, host, since}), or None where nobody holds it."""
     path = Path(run) / "owner.lock"
     if not path.exists():
         return None
-    with open(path, "a+") as file:
+    with open(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:

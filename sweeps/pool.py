@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -228,10 +228,10 @@ class RayPool:
     def _start(self, threads: int) -> _Actor:
         self._count += 1
         name = f"{self._prefix}-{self._count}"
-        remote = self._ray.remote(TrialWorker).options(
+        remote: Any = self._ray.remote(TrialWorker)
+        handle = remote.options(
             num_cpus=threads, max_restarts=0, max_task_retries=0, max_concurrency=1
-        )
-        handle = remote.remote(self._run_trial, name, self._paths)
+        ).remote(self._run_trial, name, self._paths)
         actor = _Actor(name=name, handle=handle, threads=threads, starting=handle.ready.remote())
         actor.head_since = time.monotonic()
         self._actors.append(actor)
@@ -385,7 +385,7 @@ class RayPool:
         self._data.clear()
 
 
-def start_ray(*, slots: int, address: str = "local", quiet: bool = True) -> Mapping[str, Any]:
+def start_ray(*, slots: int, address: str = "local", quiet: bool = True) -> None:
     """Start Ray on this machine (or join the cluster at `address`) with the product's settings."""
     # Trials set their own thread counts; these keep the libraries' pools from starting wider.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -407,5 +407,4 @@ def start_ray(*, slots: int, address: str = "local", quiet: bool = True) -> Mapp
             "include_dashboard": False,
             "object_store_memory": 512 * 2**20,
         }
-    context = ray.init(**options)
-    return dict(context.address_info)
+    ray.init(**options)

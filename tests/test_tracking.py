@@ -85,6 +85,7 @@ def result(
         "seed": 0,
         "status": "failed" if cause else "done",
         "cause": cause,
+        "info": {},
         "message": "took longer\nthan `300` s" if cause else "",
         "val": {} if cause else scores,
         "test": {} if cause else {name: v and v / 2 for name, v in scores.items()},

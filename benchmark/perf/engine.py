@@ -273,7 +273,7 @@ def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
         rows[name] = timing.row(n_slots)
         show(name, rows[name])
 
-    at = {"slots": slots, "folder": folder}
+    at: dict[str, Any] = {"slots": slots, "folder": folder}
     run("ours: no-op, random", ours(20, 150 // part, 0.0, sampler="random", **at))
     run("ours: no-op, tpe", ours(20, 60 // part, 0.0, sampler="tpe", **at))
     run("ours: 0.1 s", ours(20, 30 // part, 0.1, sampler="random", **at))
