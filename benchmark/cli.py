@@ -336,8 +336,8 @@ def track_sync(face: Face, run: Path, tracking_uri: str | None) -> int:
     from .tracking import sync
 
     found = sync(run, uri=tracking_uri)
-    face.data(found.__dict__)
-    face.say(f"{run}: {found.created} runs created, {found.updated} updated in MLflow")
+    face.data(found.to_data())
+    face.say(str(found))
     return OK
 
 
@@ -350,13 +350,14 @@ def ui(face: Face, run: Path, tracking_uri: str | None, port: int) -> int:
     """Open the MLflow UI on a run's records, on this machine only."""
     import subprocess
 
-    from .tracking import sync, ui_command
+    from .tracking import sync, ui_command, ui_environment, ui_url
 
     if tracking_uri is None:
         sync(run)
-    face.say(f"MLflow UI: http://127.0.0.1:{port}  (Ctrl-C ends it)")
+    face.say(f"MLflow UI: {ui_url(run, tracking_uri, port)}  (Ctrl-C ends it)")
+    command, environment = ui_command(run, tracking_uri, port), ui_environment(run, tracking_uri)
     try:
-        code = subprocess.call(ui_command(run, tracking_uri, port))
+        code = subprocess.call(command, env=environment)
     except KeyboardInterrupt:
         return OK
     return OK if code == 0 else ENVIRONMENT

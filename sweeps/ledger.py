@@ -208,7 +208,7 @@ class Ledger:
             ) from None
         # Not a crash's doing: a failing disk's, or somebody's.
         rows = [row for number in range(file.num_row_groups) for row in _intact(file, number)]
-        self.torn_bytes += len(data) if not rows else 1
+        self.torn_bytes += len(data)
         self.warnings.append(
             f"the sealed segment {path} has a wrong checksum: {len(rows)} of "
             f"{segment['records']} records are intact, the cells of the others run again"
@@ -389,14 +389,15 @@ class Ledger:
         for part, place in where.items():
             try:
                 path = self.run / "predictions" / _plain_name(place["file"])
-                dtype, shape, start = np.dtype(str(place["dtype"])), place["shape"], place["offset"]
-                size = math.prod(shape) * dtype.itemsize
+                dtype, sha256 = np.dtype(str(place["dtype"])), str(place["sha256"])
+                start, shape = int(place["offset"]), [int(n) for n in place["shape"]]
                 if dtype.kind not in _NUMERIC or min(start, *shape) < 0:
-                    raise ValueError("neither an offset nor a shape is negative, nor an object")
+                    raise ValueError(f"{dtype} {shape} at {start}")
             except (KeyError, TypeError, ValueError) as error:
                 raise LedgerError(
                     f"a record names impossible predictions ({error!r}); refused"
                 ) from None
+            size = math.prod(shape) * dtype.itemsize
             try:
                 with open(path, "rb") as file:
                     there = os.fstat(file.fileno()).st_size
@@ -404,7 +405,7 @@ class Ledger:
                     data = file.read(size) if start + size <= there else b""
             except OSError as error:
                 raise LedgerError(f"cannot read predictions: {error}") from None
-            if hashlib.sha256(data).hexdigest() != place["sha256"]:
+            if hashlib.sha256(data).hexdigest() != sha256:
                 raise LedgerError(f"predictions in {path} at {start} fail their checksum")
             found[part] = np.frombuffer(data, dtype=dtype).reshape(shape)
         return found
