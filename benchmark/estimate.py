@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..sweeps.engine import slot_places
 from ..sweeps.ledger import Ledger, LedgerError
+from ..sweeps.study import Slot
 from ..sweeps.trial import DONE
 from .plan import Plan
 
@@ -49,22 +51,16 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     cells = finished = cached = 0
     low = high = 0.0
     unknown = 0
+    ended = Counter(Slot.parse(key)[0] for key in finished_slots)
     for study in plan.build():
-        n = study.n_trials + (len(study.seeds) if study.seeds else 0)
+        n = study.n_trials + len(study.seeds)
+        already = min(n, ended[study.name])
+        left = n - already
         cells += n
-        left = n
-        while (slot := study.next_slot()) is not None:
-            if slot.key in finished_slots:
-                finished += 1
-                left -= 1
-                study.open(slot)
-                if not study.sampler.history_free:
-                    later = [k for k in finished_slots if k.startswith(f"{study.name}#")]
-                    finished += len(later) - 1
-                    left -= len(later) - 1
-                    break
-                continue
-            if study.open(slot).id in ids:
+        finished += already
+        while already < n and (slot := study.next_slot()) is not None:
+            id = study.open(slot).id
+            if slot.key not in finished_slots and id in ids:
                 cached += 1
                 left -= 1
             if not study.sampler.history_free:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -29,6 +31,7 @@ ERRORS: dict[str, tuple[str, int]] = {
     "SchemaError": ("BENCH-E019", USAGE),
     "RunLocked": ("BENCH-E010", ENVIRONMENT),
     "LedgerError": ("BENCH-E011", ENVIRONMENT),
+    "NoRun": ("BENCH-E020", USAGE),
     "NoData": ("BENCH-E012", ENVIRONMENT),
     "DatasetUnavailable": ("BENCH-E013", ENVIRONMENT),
     "ChecksumMismatch": ("BENCH-E014", ENVIRONMENT),
@@ -36,6 +39,56 @@ ERRORS: dict[str, tuple[str, int]] = {
     "OSError": ("BENCH-E016", ENVIRONMENT),
     "ValueError": ("BENCH-E017", USAGE),
 }
+
+
+def count(n: int, word: str) -> str:
+    """
+    >>> count(1, "dataset"), count(3, "dataset"), count(2, "study")
+    ('1 dataset', '3 datasets', '2 studies')
+    """
+    if n == 1:
+        return f"1 {word}"
+    return f"{n} {word[:-1]}ies" if word.endswith("y") else f"{n} {word}s"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(0.4), duration(75), duration(7500)
+    ('under 1 s', '1 min 15 s', '2 h 05 min')
+    """
+    if seconds < 1:
+        return "under 1 s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def by_reason(reasons: Mapping[str, str]) -> list[str]:
+    """One line a reason, with everything that it keeps out.
+
+    >>> by_reason({"a": "no network", "b": "no network", "c": "too large"})
+    ['a, b: no network', 'c: too large']
+    """
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(those)}: {reason}" for reason, those in names.items()]
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can say it: no NaN or infinity, no types of other libraries."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
 @dataclass
@@ -46,19 +99,28 @@ class Face:
     quiet: bool = False
     verbose: bool = False
     color: bool = True
+    _document: list[Any] = field(default_factory=list)
 
     def say(self, text: str = "") -> None:
         """For people: standard output, which belongs to the one document under --json."""
         if not (self.quiet or self.json):
             click.echo(text)
 
+    def tell(self, text: str) -> None:
+        """For people, whatever else was asked for: what to do next, on standard error."""
+        click.echo(text, err=True)
+
     def warn(self, text: str) -> None:
-        click.echo(f"warning: {text}", err=True)
+        self.tell(f"warning: {text}")
 
     def data(self, value: Any) -> None:
-        """For programs: the one JSON document on standard output."""
-        if self.json:
-            click.echo(json.dumps(value, indent=1, sort_keys=True, default=str))
+        """For programs: the document under --json, printed when the command ends. The last
+        one counts."""
+        self._document = [value]
+
+    def print_document(self) -> None:
+        if self.json and self._document:
+            click.echo(json.dumps(plain(self._document[0]), indent=1, sort_keys=True))
 
     def table(self, header: list[str], rows: list[list[Any]]) -> None:
         """Columns of plain text."""
@@ -84,30 +146,63 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         color = not (no_color or os.environ.get("NO_COLOR"))
         face = Face(json=as_json, quiet=quiet, verbose=verbose, color=color)
-        try:
-            code = command(face, *args, **kwargs)
-        except (click.ClickException, click.Abort, click.exceptions.Exit):
-            raise
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            sys.exit(INTERRUPTED)
-        except BrokenPipeError:
-            sys.exit(OK)
-        except Exception as error:
-            found = lookup(error)
-            if found is None or verbose:
-                import traceback
-
-                traceback.print_exc()
-            id, code = found or ("BENCH-E000", FAILED)
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            click.echo(f"error {id}: {' '.join(line.strip() for line in lines)}", err=True)
-            if face.json:
-                face.data({"error": {"id": id, "message": str(error)}})
-            sys.exit(code)
-        sys.exit(code or OK)
+        with nothing_but_the_document() if as_json else nullcontext():
+            code = guarded(command, face, *args, **kwargs)
+        face.print_document()
+        sys.exit(code)
 
     return wrapped
+
+
+def guarded(command: Callable[..., Any], face: Face, *args: Any, **kwargs: Any) -> int:
+    """The exit code of a command; an exception becomes one line with a stable id."""
+    try:
+        return command(face, *args, **kwargs) or OK
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
+    except KeyboardInterrupt:
+        face.tell("interrupted")
+        face.data({"interrupted": True})
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # whoever read has gone: nothing is left to say
+        return OK
+    except Exception as error:
+        found = lookup(error)
+        if found is None or face.verbose:
+            import traceback
+
+            traceback.print_exc()
+        id, code = found or ("BENCH-E000", FAILED)
+        message = " ".join(str(error).split()) or type(error).__name__
+        if found is None:
+            message = f"{type(error).__name__}: {message} (not foreseen: please report it)"
+        face.tell(f"error {id}: {message}")
+        face.data({"error": {"id": id, "message": message}})
+        return code
+
+
+@contextmanager
+def nothing_but_the_document() -> Iterator[None]:
+    """Standard output, of child processes too, goes to standard error: libraries print things."""
+    out = sys.stdout
+    out.flush()
+    try:
+        number = out.fileno()
+        kept = os.dup(number)
+        os.dup2(2, number)
+    except (OSError, ValueError):  # a stream that is no file, or nowhere to print to
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    try:
+        yield
+    finally:
+        out.flush()
+        os.dup2(kept, number)
+        os.close(kept)
 
 
 def lookup(error: BaseException) -> tuple[str, int] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..sweeps.engine import latest_results
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.trial import DONE, canonical
-from .status import plan_in
+from .status import plan_in, slots_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +30,8 @@ def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
             slots[record["study"], record["stage"], record["index"]] = (record["id"], record)
     rows = []
     for (study, stage, index), (id, link) in sorted(slots.items()):
+        if id not in results:  # its record was damaged: a slot that has not ended
+            continue
         record = ledger.at(results[id])
         place = link or record
         rows.append(
@@ -95,13 +97,20 @@ def load_results(run: str | Path) -> pd.DataFrame:
 def _planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
     plan = plan_in(ledger)
     tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
-    known = {f"{s['dataset']}/{s['fold']}/{s['model']}" for s in plan["studies"]}
-    rows = [row for row in rows_of(ledger) if row["study"] in known]
+    planned = slots_of(plan)
+    rows = [
+        row
+        for row in rows_of(ledger)
+        if row["index"] < planned.get((row["study"], row["stage"]), 0)
+    ]
     for row in rows:
         row["task"] = tasks[row["dataset"]]
     chosen = select(rows, plan["metric"])
     for row in rows:
         row["selected"] = row["stage"] == "tune" and chosen.get(row["study"]) == row["index"]
+    # An evaluation of what was chosen before the run was extended says nothing any more.
+    config = {row["study"]: row["config"] for row in rows if row["selected"]}
+    rows = [r for r in rows if r["stage"] == "tune" or r["config"] == config.get(r["study"])]
     return plan, rows
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..sweeps.engine import latest_results, slot_places
 from ..sweeps.ledger import Ledger, LedgerError, Record
 from ..sweeps.lock import owner_of
+from ..sweeps.study import EVAL, TUNE, Slot
 from ..sweeps.trial import DONE, FAILED
 
 
@@ -57,24 +58,40 @@ def plan_in(ledger: Ledger) -> Record:
     return plan
 
 
+def stages_of(study: dict[str, Any]) -> dict[str, int]:
+    """{stage: how many slots a planned study has in it}."""
+    if study["reason"]:
+        return {TUNE: 0, EVAL: 0}
+    return {TUNE: study["n_trials"], EVAL: study["n_seeds"] if study["n_seeds"] > 1 else 0}
+
+
 def planned_slots(study: dict[str, Any]) -> int:
     """How many trials a planned study stands for, evaluation seeds included."""
-    if study["reason"]:
-        return 0
-    return study["n_trials"] + (study["n_seeds"] if study["n_seeds"] > 1 else 0)
+    return sum(stages_of(study).values())
+
+
+def slots_of(plan: Record) -> dict[tuple[str, str], int]:
+    """{(study, stage): how many slots the plan has there}; an index beyond is of an older plan."""
+    return {
+        (f"{study['dataset']}/{study['fold']}/{study['model']}", stage): n
+        for study in plan["studies"]
+        for stage, n in stages_of(study).items()
+    }
 
 
 def status_of(run: Path) -> Status:
     """Raises LedgerError where `run` is not the folder of a run."""
     ledger = Ledger(run)
     plan = plan_in(ledger)
-    known = {f"{s['dataset']}/{s['fold']}/{s['model']}" for s in plan["studies"]}
+    planned_in = slots_of(plan)
     results = latest_results(ledger)
     states: Counter[str] = Counter()
     causes: Counter[str] = Counter()
     ended = []
-    for key, (id, _) in slot_places(ledger).items():
-        if key.rsplit("#", 2)[0] not in known or id not in results:
+    places = slot_places(ledger)
+    for key, (id, _) in places.items():
+        study, stage, index = Slot.parse(key)
+        if index >= planned_in.get((study, stage), 0) or id not in results:
             continue
         record = ledger.at(results[id])
         states[record["status"]] += 1
@@ -85,7 +102,13 @@ def status_of(run: Path) -> Status:
     planned = sum(map(planned_slots, plan["studies"]))
     left = max(0, planned - sum(states.values()))
     owner = owner_of(run)
-    leases = {record["id"] for record in ledger.records("lease")} - set(results)
+    leases = {}
+    for at in ledger.positions("lease"):
+        record = ledger.at(at)
+        leases[Slot(record["study"], record["stage"], record["index"]).key] = (record["id"], at)
+    running = sum(
+        id not in results and at > places.get(key, ("", -1))[1] for key, (id, at) in leases.items()
+    )
     return Status(
         run=str(run),
         suite=plan["suite"]["name"],
@@ -94,7 +117,7 @@ def status_of(run: Path) -> Status:
         done=states[DONE],
         failed=dict(sorted(causes.items())),
         unsupported=states["unsupported"],
-        running=len(leases) if owner else 0,
+        running=running if owner else 0,
         left=left,
         eta_s=_eta(ended, left) if left else 0.0,
         owner=owner,

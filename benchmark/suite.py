@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +16,10 @@ FOLDER = Path(__file__).parent / "suites"
 
 Task = Literal["binary", "multiclass", "regression"]
 SAMPLERS = ("grid", "random", "tpe", "hyperopt")
+MAX_BYTES = 1_000_000
+MAX_NODES = 20_000  # of a YAML file with its aliases written out
+
+KeyPath = tuple[str, ...]
 
 
 class SuiteError(Exception):
@@ -21,7 +27,7 @@ class SuiteError(Exception):
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Search(Strict):
@@ -100,57 +106,169 @@ def load(name_or_path: str) -> Suite:
             raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, names())}")
         path = FOLDER / f"{name_or_path}.toml"
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.stat().st_size > MAX_BYTES:
+            raise SuiteError(f"{path} is larger than {MAX_BYTES // 1000} kB: it is no suite")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"cannot read the suite {path}: {error}") from None
-    data = _read_yaml(text, path) if path.suffix in (".yaml", ".yml") else _read_toml(text, path)
-    return parse(data, str(path), text)
-
-
-def _read_toml(text: str, path: Path) -> Any:
     try:
-        return tomllib.loads(text)
+        yaml = path.suffix in (".yaml", ".yml")
+        data, lines = _read_yaml(text, path) if yaml else _read_toml(text, path)
+    except RecursionError:
+        raise SuiteError(f"{path} is nested too deeply") from None
+    return parse(data, str(path), lines)
+
+
+# ---------------------------------------------------------------------- files, with line numbers
+
+
+def _read_toml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
+    try:
+        return tomllib.loads(text), _toml_lines(text)
     except tomllib.TOMLDecodeError as error:
-        raise SuiteError(f"{path}: {error}") from None
+        raise SuiteError(f"{path}: not TOML: {error}") from None
 
 
-def _read_yaml(text: str, path: Path) -> Any:
+def _toml_lines(text: str) -> dict[KeyPath, int]:
+    """{path of a key: its line}, for table headers and for `key = value` at a line's beginning."""
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[+([^\[\]]+)\]", line):
+            table = _dotted(header[1])
+            lines.setdefault(table, number)
+        elif key := re.match(r"\s*([\w.\"'-]+)\s*=", line):
+            lines.setdefault((*table, *_dotted(key[1])), number)
+    return lines
+
+
+def _dotted(key: str) -> KeyPath:
+    return tuple(part.strip().strip("\"'") for part in key.split("."))
+
+
+def _read_yaml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
     import yaml
 
-    if text.count("*") > 100:  # an alias bomb grows by aliases; no suite needs a hundred
-        raise SuiteError(f"{path}: more than 100 aliases; write the values out")
+    lines: dict[KeyPath, int] = {}
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SuiteError(f"{path}: {str(error).splitlines()[0]}") from None
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None:
+            _walk_yaml(root, (), lines, iter(range(MAX_NODES)))
+        return yaml.safe_load(text), lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise SuiteError(f"{path}{line}: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise SuiteError(f"{path}: {' '.join(str(error).split())}") from None
 
 
-def parse(data: Any, where: str, text: str = "") -> Suite:
+def _walk_yaml(node: Any, at: KeyPath, lines: dict[KeyPath, int], budget: Iterator[int]) -> None:
+    """Note the line of every key. Refuses a key given twice, and aliases that multiply."""
+    if next(budget, None) is None:
+        raise ValueError(f"more than {MAX_NODES} values with its aliases written out")
+    if node.id == "sequence":
+        for child in node.value:
+            _walk_yaml(child, at, lines, budget)
+    elif node.id == "mapping":
+        seen = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise ValueError(f"line {key.start_mark.line + 1}: key {name!r} is there twice")
+            seen.add(name)
+            lines.setdefault((*at, name), key.start_mark.line + 1)
+            _walk_yaml(value, (*at, name), lines, budget)
+
+
+# ---------------------------------------------------------------------- from data to a suite
+
+
+def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> Suite:
     """A suite from plain data; one error that names the key (and its line) for the first fault."""
     if not isinstance(data, dict):
-        raise SuiteError(f"{where}: a suite is a table of keys, not {type(data).__name__}")
+        raise SuiteError(f"{where}: a suite is a table of keys, not {_kind(data)}")
     try:
-        return Suite.model_validate(data)
+        found = Suite.model_validate(data)
+        faults = list(_faults(found))
     except ValidationError as error:
-        first = error.errors()[0]
-        location = [str(part) for part in first["loc"]]
-        key = ".".join(location)
-        message = first["msg"]
-        if first["type"] == "extra_forbidden":
-            message = f"unknown key; {suggest(location[-1], _keys_at(location[:-1]))}"
-        raise SuiteError(f"{where}{_line_of(text, location)}: {key}: {message}") from None
+        faults = [_explain(dict(fault)) for fault in error.errors()]
+    if not faults:
+        return found
+    path, message = faults[0]
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    line = _line_of(lines or {}, path)
+    raise SuiteError(f"{where}{line}: {'.'.join(path)}: {message}{more}")
 
 
-def _keys_at(location: list[str]) -> Iterable[str]:
-    if len(location) >= 4 and location[0] == "budgets" and location[2] == "model":
+def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
+    """What types cannot say: names that must be known elsewhere in the file, and duplicates."""
+    if suite.default_budget not in suite.budgets:
+        yield (
+            ("default_budget",),
+            f"no budget {suite.default_budget!r}; {suggest(suite.default_budget, suite.budgets)}",
+        )
+    datasets = [*suite.datasets, *suite.offline]
+    for name in suite.protocol:
+        if name not in datasets:
+            yield ("protocol", name), f"no dataset of the suite; {suggest(name, datasets)}"
+    lists = {("datasets",): suite.datasets, ("offline",): suite.offline}
+    lists |= {("budgets", name, "models"): b.models for name, b in suite.budgets.items()}
+    for path, values in lists.items():
+        for name, n in Counter(values).items():
+            if n > 1:
+                yield path, f"{name!r} is there {n} times"
+
+
+def _explain(fault: dict[str, Any]) -> tuple[KeyPath, str]:
+    """(path of the key, what is wrong in plain words) of one fault that pydantic found."""
+    path = tuple(str(part) for part in fault["loc"] if part != "[key]")
+    kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
+    shown = repr(given) if isinstance(given, str | int | float) else _kind(given)
+    shown = shown if len(shown) < 60 else f"{shown[:57]}..."
+    if kind == "extra_forbidden":
+        return path, f"unknown key; {suggest(path[-1], _keys_at(path[:-1]))}"
+    if kind == "missing":
+        return path, "is missing"
+    if kind == "literal_error":
+        options = re.findall(r"'([^']*)'", context["expected"])
+        return path, f"unknown value {shown}; {suggest(str(given), options)}"
+    if kind == "string_pattern_mismatch":
+        return path, f"must be lower-case letters, digits and '-', at most 64, not {shown}"
+    if kind in ("greater_than_equal", "greater_than"):
+        bound = f"at least {context['ge']}" if "ge" in context else f"more than {context['gt']}"
+        return path, f"must be {bound}, not {shown}"
+    if kind == "too_short":
+        return path, "must not be empty"
+    wanted = {
+        "string_type": "a text",
+        "int_type": "a whole number",
+        "int_from_float": "a whole number",
+        "float_type": "a number",
+        "bool_type": "true or false",
+        "list_type": "a list",
+        "dict_type": "a table",
+        "model_type": "a table",
+    }.get(kind)
+    return path, f"must be {wanted}, not {shown}" if wanted else fault["msg"]
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "a table", list: "a list", bool: "true or false", type(None): "nothing"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _keys_at(path: KeyPath) -> Iterable[str]:
+    if len(path) >= 4 and path[0] == "budgets" and path[2] == "model":
         return Search.model_fields
-    if len(location) >= 2 and location[0] == "budgets":
+    if len(path) >= 2 and path[0] == "budgets":
         return Budget.model_fields
     return Suite.model_fields
 
 
-def _line_of(text: str, location: list[str]) -> str:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if location and line.strip().partition("=")[0].partition(":")[0].strip() == location[-1]:
-            return f":{number}"
+def _line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> str:
+    """ ":12" for the key itself or the nearest one above it that has a line of its own."""
+    for end in range(len(path), 0, -1):
+        if path[:end] in lines:
+            return f":{lines[path[:end]]}"
     return ""

@@ -15,11 +15,11 @@ from typing import Any
 from ..datasets import catalog
 from ..datasets.errors import DatasetUnavailable
 from ..datasets.table import Table
-from ..sweeps.engine import Engine, Listener, Reuse, Stop, Tally, slot_places, utc_now
+from ..sweeps.engine import Engine, Listener, Reused, Stop, Tally, slot_places, utc_now
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.lock import RunLock
 from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
-from ..sweeps.trial import Limits
+from ..sweeps.trial import DONE, Limits, Result, Trial
 from . import environment
 from .eventlog import EventLog
 from .plan import KEY_PARTS, Data, Options, Plan, choose_folds
@@ -213,37 +213,52 @@ def siblings(request: Request) -> list[Path]:
     return sorted({path for path in [*folders, *extra] if path.resolve() != own})
 
 
-def reuse_from(folders: list[Path], plan: Plan) -> tuple[Reuse, list[str]]:
+def reuse_from(
+    folders: list[Path], plan: Plan
+) -> tuple[Callable[[Trial], Reused | None], list[str]]:
     """Finished trials of other runs as a read-only cache, and warnings about runs not readable."""
-    results: dict[str, tuple[str, Record]] = {}
-    ledgers: dict[str, Ledger] = {}
+    places: dict[str, tuple[Ledger, int]] = {}
     warnings = []
     for folder in folders:
         try:
             ledger = Ledger(folder)
+            for at in ledger.positions("result"):
+                record = ledger.at(at)
+                if record["status"] == DONE:
+                    places.setdefault(record["id"], (ledger, at))
         except Exception as error:
             warnings.append(f"{folder} is not used as a cache: {error}")
-            continue
-        ledgers[folder.name] = ledger
-        for record in ledger.records("result"):
-            if record["status"] == "done":
-                results.setdefault(record["id"], (folder.name, record))
 
-    def predictions(origin: str, record: Record) -> Mapping[str, Any]:
-        return ledgers[origin].get_predictions(record["predictions"])
-
-    def verify(record: Record, arrays: Mapping[str, Any]) -> Record | None:
-        """An id is a claim: the metrics are computed again from the predictions."""
-        data = plan.data.get(record["dataset"])
-        if data is None or record["fold"] not in data.folds or set(arrays) != {"val", "test"}:
+    def reuse(trial: Trial) -> Reused | None:
+        if trial.id not in places:
             return None
+        ledger, at = places[trial.id]
         try:
-            scores = score_parts(data.table, data.folds[record["fold"]], arrays)
-        except ValueError:
+            return vouch_for(trial, ledger, ledger.at(at), plan)
+        except Exception:  # another run's damage is no reason to stop: the cell runs here
             return None
-        return {**record, "val": scores["val"], "test": scores["test"]}
 
-    return Reuse(results, predictions, verify), warnings
+    return reuse, warnings
+
+
+def vouch_for(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reused | None:
+    """An id is a claim: the metrics are computed again from the predictions. None, or an error,
+    where these are not there, not whole, or of another shape."""
+    arrays = ledger.get_predictions(record["predictions"])
+    if set(arrays) != {"val", "test"}:
+        return None
+    data = plan.data[trial.dataset]
+    scores = score_parts(data.table, data.folds[trial.fold], arrays)
+    result = Result(
+        status=DONE,
+        val=scores["val"],
+        test=scores["test"],
+        costs={str(name): float(value) for name, value in record["costs"].items()},
+        info=record["info"],
+        predictions=arrays,
+    )
+    more = {name: record[name] for name in ("time", "attempt", "limits", "worker")}
+    return Reused(record.get("origin") or ledger.run.name, result, more)
 
 
 # ---------------------------------------------------------------------- running
@@ -294,7 +309,7 @@ def run(
         with RunLock(request.folder):
             ledger = Ledger(request.folder, write=True)
             try:
-                if plan is None:
+                if plan is None or len(ledger):  # somebody may have been faster
                     if not all_ended(ledger):
                         ray.begin()
                     plan = prepare(request, ledger)

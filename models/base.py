@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 
 from .preprocessing import Policy, Preprocessor, as_frame, mean_and_scale
@@ -226,6 +227,7 @@ class Estimator(BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) labels as given in training, or float64 values."""
+        self._check_fitted()
         if self.task != "regression":
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
         x, n = self._numbers(X)
@@ -275,6 +277,8 @@ class Estimator(BaseEstimator):
             if self._policy().target == "standard":
                 self._target_mean, self._target_scale, _ = mean_and_scale(values)
             return (values - self._target_mean) / self._target_scale
+        if pd.isna(labels).any():
+            raise ValueError("y holds a missing label; leave such rows out")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if self.task == "binary" and len(self.classes_) > 2:
             raise ValueError(f"a binary task has 2 classes, y holds {len(self.classes_)}")
@@ -288,7 +292,8 @@ class Estimator(BaseEstimator):
             return None
         if self.task != "regression":
             return np.bincount(target, minlength=len(self.classes_)) / len(target)
-        return np.array([target.mean() * self._target_scale + self._target_mean])
+        mean = target[0] if target.min() == target.max() else target.mean()
+        return np.array([mean * self._target_scale + self._target_mean])
 
     def _validation(self, X_val: Any, y_val: Any) -> tuple[np.ndarray, np.ndarray] | None:
         if X_val is None or y_val is None or not self._early_stopping():
@@ -306,11 +311,14 @@ class Estimator(BaseEstimator):
     def _early_stopping(self) -> bool:
         return bool(getattr(self, "early_stopping_rounds", None))
 
-    def _numbers(self, X: Any) -> tuple[np.ndarray, int]:
+    def _check_fitted(self) -> None:
         if not hasattr(self, "constant_"):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit first")
+
+    def _numbers(self, X: Any) -> tuple[np.ndarray, int]:
+        self._check_fitted()
         frame = as_frame(X)
         return self.preprocessor_.transform(frame), len(frame)
 

@@ -40,6 +40,8 @@ class Policy:
     missing: `native` keeps NaN; `impute` puts the training mean and adds a 0/1 indicator for each
     numeric column that has gaps in training.
     target: `none`, or `standard` (regression only; predictions are scaled back).
+
+    A numeric column without a value in training says nothing: it is 0 in every row.
     """
 
     numeric: str = "none"
@@ -157,6 +159,7 @@ class _Numbers:
     def __init__(self, values: np.ndarray, numeric: str) -> None:
         seen = values[~np.isnan(values)]
         self.has_gaps = 0 < len(seen) < len(values)
+        self.empty = len(seen) == 0
         self.mean, self.scale, self.constant = mean_and_scale(seen)
         if numeric == "none":
             self.centre, self.scale = 0.0, 1.0
@@ -203,6 +206,7 @@ class Preprocessor:
         self._mean = np.array([n.mean for n in self._numbers])
         self._centre = np.array([n.centre for n in self._numbers])
         self._scale = np.array([n.scale for n in self._numbers])
+        self._empty = np.array([n.empty for n in self._numbers], dtype=bool)
         gaps = [n.has_gaps and policy.missing == "impute" for n in self._numbers]
         self._gaps = np.flatnonzero(gaps)
         self._quantile = self._fit_quantile(values) if policy.numeric == "quantile" else None
@@ -262,6 +266,7 @@ class Preprocessor:
         return frame[self.columns_]
 
     def _transform_numbers(self, values: np.ndarray, gaps_out: np.ndarray) -> np.ndarray:
+        values[:, self._empty] = 0.0
         if self.policy.missing == "impute":
             gaps = np.isnan(values)
             gaps_out[:, : len(self._gaps)] = gaps[:, self._gaps]

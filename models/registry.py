@@ -269,19 +269,24 @@ def _external(target: str, name: str | None) -> ModelSpec:
             f"model {target!r} calls itself {own!r}, which is the name of {MODELS[own].target}; "
             "give the class another `name`"
         )
-    top = target.partition(":")[0].partition(".")[0]
-    owners = metadata.packages_distributions().get(top, [])
+    owners = _distributions(target.partition(":")[0].partition(".")[0])
     return ModelSpec(
         own,
         target,
         tasks=tuple(getattr(cls, "tasks", TASKS)),
         family=str(getattr(cls, "family", "external")),
-        libraries=tuple(getattr(cls, "libraries", (*sorted(set(owners)), *SKLEARN))),
+        libraries=tuple(getattr(cls, "libraries", (*owners, *SKLEARN))),
         threads=int(getattr(cls, "needs_threads", 1)),
         max_rows=getattr(cls, "max_rows", None),
         summary=(inspect.getdoc(cls) or "").partition("\n")[0],
         preprocessing=getattr(cls, "policy", Policy()),
     )
+
+
+@cache
+def _distributions(package: str) -> tuple[str, ...]:
+    """The installed distributions that a top-level package belongs to (a slow question)."""
+    return tuple(sorted(set(metadata.packages_distributions().get(package, []))))
 
 
 def _takes(parameters: Mapping[str, inspect.Parameter], name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,13 +49,13 @@ class Stop:
     now: bool = False
 
 
-@dataclass
-class Reuse:
-    """Results of other runs, by id: (origin, record, fetch predictions)."""
+@dataclass(frozen=True)
+class Reused:
+    """A finished trial of another run: where it was found, and what else its record should say."""
 
-    results: Mapping[str, tuple[str, Record]] = field(default_factory=dict)
-    predictions: Callable[[str, Record], Mapping[str, Any]] | None = None
-    verify: Callable[[Record, Mapping[str, Any]], Record | None] | None = None
+    origin: str
+    result: Result
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -144,7 +144,7 @@ class Engine:
         *,
         ledger: Ledger,
         pool: Callable[[], Pool],
-        reuse: Reuse | None = None,
+        reuse: Callable[[Trial], Reused | None] = lambda trial: None,
         retry: Callable[[Record], bool] = lambda record: False,
         allow_code_change: bool = False,
         listener: Listener = lambda event, details: None,
@@ -155,21 +155,21 @@ class Engine:
         self.ledger = ledger
         self._make_pool = pool
         self._pool: Pool | None = None
-        self._reuse = reuse or Reuse()
+        self._reuse = reuse
         self._listener = listener
         self._stop = stop or Stop()
         self._grace_s = grace_s
         self._allow_code_change = allow_code_change
         self._results = latest_results(ledger)
+        self._deaths: dict[str, Counter[str]] = defaultdict(Counter)
+        for at in ledger.positions("death"):
+            record = ledger.at(at)
+            if at > self._results.get(record["id"], -1):  # a terminal state closes the count
+                self._deaths[record["id"]][record["cause"]] += 1
         self._retried = {id for id, at in self._results.items() if retry(ledger.at(at))}
         for id in self._retried:
             del self._results[id]
         self._slots = slot_places(ledger)
-        self._attempts: dict[str, int] = defaultdict(int)
-        for record in ledger.records("death"):
-            self._attempts[record["id"]] += 1
-        for record in ledger.records("result"):  # a terminal state closes the count of attempts
-            self._attempts[record["id"]] = 0
         self._flight: dict[str, list[Slot]] = {}
         self._backlog: list[tuple[Study, Slot, Trial]] = []
         self._queued: set[str] = set()
@@ -178,13 +178,6 @@ class Engine:
 
     def _result(self, id: str) -> Result:
         return result_of(self.ledger.at(self._results[id]))
-
-    def _known(self, slot: Slot) -> tuple[str | None, dict[str, Any] | None]:
-        """(trial id, configuration) that the ledger has for a slot, or Nones."""
-        if slot.key not in self._slots:
-            return None, None
-        id, position = self._slots[slot.key]
-        return id, self.ledger.at(position)["config"]
 
     # ------------------------------------------------------------------ the loop
 
@@ -199,19 +192,32 @@ class Engine:
             name, stage, index = Slot.parse(key)
             last[name, stage] = max(index, last.get((name, stage), -1))
         for study in self.studies.values():
+            newest: list[float] = []  # up to each index: where the ledger's last word on it stands
             while (slot := study.next_slot()) is not None:
                 if slot.index > last.get((study.name, slot.stage), -1):
                     break
-                known, config = self._known(slot)
+                place = self._slots.get(slot.key)
+                if place is not None and slot.stage == TUNE and not study.sampler.history_free:
+                    learnt = slot.index - study.lag
+                    if learnt >= 0 and newest[learnt] > place[1]:
+                        place = None  # suggested before a retried or changed cell ended: ask again
+                config = self.ledger.at(place[1])["config"] if place else None
                 trial = study.open(slot, config)
-                if known not in (None, trial.id) and known not in self._retried:
-                    changed.append(slot.key)
+                if place and place[0] != trial.id and place[0] not in self._retried:
+                    if config == dict(trial.config):  # an evaluation may have another by now
+                        changed.append(slot.key)
+                at = float("inf")
                 if trial.id not in self._results:
                     self._backlog.append((study, slot, trial))
-                    continue
-                if known != trial.id:  # this slot's cell has run, for another slot
+                elif place and place[0] == trial.id:
+                    at = max(place[1], self._results[trial.id])
+                else:  # this slot's cell has run, for another slot
                     self.ledger.append([_link(slot, trial)], sync=False)
-                study.close(slot, self._result(trial.id))
+                    at = len(self.ledger) - 1
+                if slot.stage == TUNE:
+                    newest.append(max(at, newest[-1] if newest else -1))
+                if trial.id in self._results:
+                    study.close(slot, self._result(trial.id))
         if changed and not self._allow_code_change:
             raise SourceChanged(changed, self._slots)
 
@@ -302,7 +308,7 @@ class Engine:
 
     def _dispatch(self, study: Study, slot: Slot, trial: Trial) -> None:
         assert self._pool is not None
-        attempt = self._attempts[trial.id] + 1
+        attempt = self._deaths[trial.id].total() + 1
         lease = {
             "kind": "lease",
             "id": trial.id,
@@ -328,33 +334,18 @@ class Engine:
     def _from_elsewhere(
         self, study: Study, slot: Slot, trial: Trial, ready: list[tuple[float, str]]
     ) -> bool:
-        """Copy a finished trial of another run, metrics recomputed from its predictions."""
-        found = self._reuse.results.get(trial.id)
-        if found is None or self._reuse.predictions is None or trial.id in self._retried:
+        """Copy a finished trial of another run, as whoever looks after those runs vouches for."""
+        found = self._reuse(trial) if trial.id not in self._retried else None
+        if found is None:
             return False
-        origin, record = found
-        arrays = self._reuse.predictions(origin, record)
-        if self._reuse.verify is not None:
-            verified = self._reuse.verify(record, arrays)
-            if verified is None:
-                return False
-            record = verified
-        where = self.ledger.put_predictions(arrays)
+        where = self.ledger.put_predictions(found.result.predictions)
         self.ledger.sync_predictions()
-        copy = {
-            **record,
-            "study": slot.study,
-            "stage": slot.stage,
-            "index": slot.index,
-            "dataset": trial.dataset,
-            "fold": trial.fold,
-            "model": trial.model,
-            "predictions": where,
-            "origin": record.get("origin") or origin,
-        }
-        self.ledger.append([copy])
+        record = result_record(
+            slot, trial, found.result, predictions=where, origin=found.origin, **found.more
+        )
+        self.ledger.append([record])
         self._results[trial.id] = len(self.ledger) - 1
-        self._close(study, slot, result_of(copy), ready, reused=True)
+        self._close(study, slot, found.result, ready, reused=True)
         return True
 
     # ------------------------------------------------------------------ results
@@ -367,29 +358,27 @@ class Engine:
         wrote_predictions = False
         for outcome in outcomes:
             trial, job = outcome.job.trial, outcome.job
-            result = outcome.result
+            result, death = outcome.result, outcome.death or "lost"
+            deaths = self._deaths[trial.id]
             if result is not None and result.cause in ("oom", "gpu_oom"):
                 # The first time it may have been a neighbour's doing: once more, then it stands.
-                if self._attempts[trial.id] + 1 < MAX_ATTEMPTS[result.cause]:
-                    outcome = Outcome(job, None, death=result.cause, worker=outcome.worker)
-                    result = None
+                if deaths[result.cause] + 1 < MAX_ATTEMPTS[result.cause]:
+                    death, result = result.cause, None
             if result is None:
-                death = outcome.death or "lost"
                 if death == "lost":
                     again.append(job)
                     continue
-                self._attempts[trial.id] += 1
+                deaths[death] += 1
                 records.append({"kind": "death", "id": trial.id, "cause": death, "time": utc_now()})
-                if self._attempts[trial.id] < MAX_ATTEMPTS[death]:
+                if deaths[death] < MAX_ATTEMPTS[death]:
                     again.append(job)
                     self._listener("retry", {"trial": trial, "cause": death})
                     continue
-                times = self._attempts[trial.id]
                 result = failure(
                     death,
-                    f"the worker used more than {job.limits.memory_mb:g} MB, {times} times"
+                    f"the worker used more than {job.limits.memory_mb:g} MB, {deaths[death]} times"
                     if death == "oom"
-                    else f"the worker process died {times} times under this trial",
+                    else f"the worker process died {deaths[death]} times under this trial",
                 )
             where = {}
             if result.predictions:
@@ -402,7 +391,7 @@ class Engine:
                     trial,
                     result,
                     predictions=where,
-                    attempt=self._attempts[trial.id] + (0 if result.cause == "killed" else 1),
+                    attempt=job.attempt,
                     limits=job.limits.to_data(),
                     worker=outcome.worker,
                 )
@@ -417,7 +406,7 @@ class Engine:
             if record["kind"] == "result":
                 self._results[record["id"]] = position + offset
         for trial, result, slots in ended:
-            self._attempts[trial.id] = 0
+            self._deaths.pop(trial.id, None)
             self._learn(trial, result, self.studies[slots[0].study])
             for position, slot in enumerate(slots):
                 study = self.studies[slot.study]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .trial import Limits, Result, Trial, failure
+from .trial import Limits, Result, Trial, canonical, failure
 
 # (trial, data) -> Result; handed in by whoever knows datasets and models.
 RunTrial = Callable[[Trial, Any], Result]
@@ -53,19 +54,43 @@ class Pool(Protocol):
     def close(self) -> None: ...
 
 
+# What libraries say, in one error class or another, when the system gives them no memory.
+NO_MEMORY = ("bad_alloc", "bad allocation", "cannot allocate memory", "can't allocate memory")
+
+
 def guarded(run_trial: RunTrial, trial: Trial, data: Any) -> Result:
     """Run a trial; whatever it raises becomes a failure with a cause."""
     try:
-        return run_trial(trial, data)
+        return checked(run_trial(trial, data))
     except MemoryError as error:
         return failure("oom", f"MemoryError: {error}" if str(error) else "MemoryError")
-    except Exception as error:  # a trial's failure is data, never the sweep's end
+    except (Exception, SystemExit) as error:  # a trial's failure is data, never the sweep's end
         import traceback
 
         text = str(error).strip().splitlines()
-        message = f"{type(error).__name__}: {text[0] if text else '(no message)'}"
+        message = f"{type(error).__name__}: {text[0][:500] if text else '(no message)'}"
         cause = "gpu_oom" if type(error).__name__ == "OutOfMemoryError" else "error"
+        if any(words in message.lower() for words in NO_MEMORY):
+            cause = "oom"
         return failure(cause, message, log=traceback.format_exc()[-4000:])
+
+
+def checked(result: Result) -> Result:
+    """The same result where the ledger can hold it. A score that is NaN or infinite is a failure;
+    what else cannot be stored raises TypeError or ValueError."""
+    import numpy as np
+
+    if not isinstance(result, Result):
+        raise TypeError(f"a trial ends in a Result, not in {type(result).__name__}")
+    for part, scores in (("val", result.val), ("test", result.test)):
+        for name, value in scores.items():
+            if value is not None and not math.isfinite(value):
+                return failure("nonfinite", f"{name} on {part} is {value}")
+    canonical([dict(part) for part in (result.val, result.test, result.costs, result.info)])
+    for part, array in result.predictions.items():
+        if np.asarray(array).dtype.kind not in "biuf":
+            raise TypeError(f"predictions on {part} are no numbers: {np.asarray(array).dtype}")
+    return result
 
 
 class InProcess:
@@ -241,6 +266,7 @@ class RayPool:
         return [a for a in self._actors if a.threads == threads and len(a.queue) < self._depth]
 
     def room(self, threads: int = 1) -> bool:
+        threads = min(threads, self._slots)
         if self._candidates(threads) or self._used() + threads <= self._slots:
             return True
         if any(actor.threads == threads for actor in self._actors):
@@ -299,25 +325,38 @@ class RayPool:
         return outcomes
 
     def _collect(self, ref: Any) -> list[Outcome]:
-        from ray.exceptions import RayActorError, RayError
+        from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 
         actor = self._refs[ref]
         job = next(job for job, other in actor.queue if other == ref)
         try:
             result = self._ray.get(ref)
-        except RayActorError as error:
-            return self._bury(
-                actor, node_died="node" in str(error).lower() and "died" in str(error)
-            )
         except RayError as error:
+            died = isinstance(error, RayActorError | OutOfMemoryError)
+            if died and not isinstance(error, RayTaskError):
+                return self._bury(actor, death_of(error))
             text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             result = failure("error", f"the result could not be fetched: {text}")
         self._refs.pop(ref)
         actor.queue = deque(item for item in actor.queue if item[1] != ref)
         actor.head_since = time.monotonic()
-        return [Outcome(job, result, worker=actor.name)]
+        outcomes = [Outcome(job, result, worker=actor.name)]
+        if result.cause == "oom":  # what a long life gathered may be part of it: begin afresh
+            outcomes.extend(self._retire(actor))
+        return outcomes
 
-    def _bury(self, actor: _Actor, *, node_died: bool) -> list[Outcome]:
+    def _retire(self, actor: _Actor) -> list[Outcome]:
+        """End an actor; what waits in its queue is merely lost."""
+        self._ray.kill(actor.handle)
+        self._actors.remove(actor)
+        outcomes = []
+        for job, ref in actor.queue:
+            self._refs.pop(ref, None)
+            outcomes.append(Outcome(job, None, death="lost", worker=actor.name))
+        actor.queue.clear()
+        return outcomes
+
+    def _bury(self, actor: _Actor, death: str) -> list[Outcome]:
         """An actor died: its head was running, the rest was waiting and is merely lost."""
         outcomes = []
         head = True
@@ -331,12 +370,11 @@ class RayPool:
             if result is not None:
                 outcomes.append(Outcome(job, result, worker=actor.name))
                 continue
-            death = "lost" if node_died or not head else (word or "killed")
+            cause = "lost" if death == "lost" or not head else (word or death)
             head = False
-            outcomes.append(Outcome(job, None, death=death, worker=actor.name))
+            outcomes.append(Outcome(job, None, death=cause, worker=actor.name))
         actor.queue.clear()
-        self._actors.remove(actor)
-        return outcomes
+        return outcomes + self._retire(actor)
 
     def _last_words(self, actor: _Actor) -> str | None:
         from ray.experimental import internal_kv
@@ -362,15 +400,11 @@ class RayPool:
                     continue
             if now - actor.head_since <= job.limits.timeout_s + self._grace_s:
                 continue
-            self._ray.kill(actor.handle)
+            actor.queue.popleft()
+            self._refs.pop(ref, None)
             result = failure("timeout", f"ran longer than {job.limits.timeout_s:g} s")
             outcomes.append(Outcome(job, result, worker=actor.name))
-            for waiting, other in list(actor.queue)[1:]:
-                self._refs.pop(other, None)
-                outcomes.append(Outcome(waiting, None, death="lost", worker=actor.name))
-            self._refs.pop(ref, None)
-            actor.queue.clear()
-            self._actors.remove(actor)
+            outcomes.extend(self._retire(actor))
         return outcomes
 
     def forget(self, data_key: str) -> None:
@@ -385,12 +419,31 @@ class RayPool:
         self._data.clear()
 
 
+def death_of(error: Exception) -> str:
+    """How an actor died, from Ray's error: 'killed', 'oom', or 'lost' with its node or its network.
+
+    Ray's text on a worker's own death speaks of nodes too, hence the whole phrases.
+    """
+    from ray.exceptions import ActorUnavailableError, OutOfMemoryError
+
+    text = str(error).lower()
+    if isinstance(error, ActorUnavailableError) or getattr(error, "preempted", False):
+        return "lost"
+    if "its node has died" in text:
+        return "lost"
+    if isinstance(error, OutOfMemoryError) or "due to the node running low on memory" in text:
+        return "oom"
+    return "killed"
+
+
 def start_ray(*, slots: int, address: str = "local", quiet: bool = True) -> None:
     """Start Ray on this machine (or join the cluster at `address`) with the product's settings."""
     # Trials set their own thread counts; these keep the libraries' pools from starting wider.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     os.environ.setdefault("RAY_worker_niceness", "0")
+    # A trial's own processes end with its worker; Ray's default, but not in every version.
+    os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import logging

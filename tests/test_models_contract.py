@@ -28,7 +28,7 @@ def model(name: str, task: str, **config):
     return make_model(name, task=task, **{k: v for k, v in SMALL.items() if k in known}, **config)
 
 
-def table(task: str, n: int = 90, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+def table(task: str, n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     """Numbers, gaps, categories, a constant and an all-missing column; a target that they tell."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
@@ -61,12 +61,12 @@ def test_a_model_answers_in_the_form_of_its_task(name, task):
     frame, y = table(task)
     fitted = model(name, task).fit(frame, y)
     predicted = fitted.predict(frame)
-    assert predicted.shape == (90,) and fitted.n_features_in_ == 5
+    assert predicted.shape == (60,) and fitted.n_features_in_ == 5
     if task == "regression":
         assert predicted.dtype == np.float64 and np.isfinite(predicted).all()
         return
     p = fitted.predict_proba(frame)
-    assert p.dtype == np.float64 and p.shape == (90, len(fitted.classes_))
+    assert p.dtype == np.float64 and p.shape == (60, len(fitted.classes_))
     assert list(fitted.classes_) == sorted(set(y)) and set(predicted) <= set(y)
     assert (p >= 0).all() and np.allclose(p.sum(axis=1), 1.0, atol=1e-5)
     np.testing.assert_array_equal(fitted.classes_[p.argmax(axis=1)], predicted)
@@ -74,10 +74,10 @@ def test_a_model_answers_in_the_form_of_its_task(name, task):
 
 @matrix
 def test_a_model_beats_the_constant_answer_on_a_learnable_table(name, task):
-    frame, y = table(task, 240)
-    train, test = frame.iloc[:180], frame.iloc[180:]
-    floor = make_model("constant", task=task).fit(train, y[:180]).score(test, y[180:])
-    score = model(name, task).fit(train, y[:180]).score(test, y[180:])
+    frame, y = table(task, 160)
+    train, test = frame.iloc[:120], frame.iloc[120:]
+    floor = make_model("constant", task=task).fit(train, y[:120]).score(test, y[120:])
+    score = model(name, task).fit(train, y[:120]).score(test, y[120:])
     assert score > floor + 0.05 or name == "constant"
 
 
@@ -145,7 +145,7 @@ def test_only_categories_work(name, task):
 @matrix
 def test_features_without_a_difference_give_the_constant_answer(name, task):
     _, y = table(task)
-    x = np.full((90, 2), 5.0)
+    x = np.full((60, 2), 5.0)
     found = answers(model(name, task).fit(x, y), x[:3])
     expected = answers(make_model("constant", task=task).fit(x, y), x[:3])
     np.testing.assert_allclose(found, expected)
@@ -154,7 +154,7 @@ def test_features_without_a_difference_give_the_constant_answer(name, task):
 @matrix
 def test_a_target_without_a_difference_is_answered_with_its_value(name, task):
     frame, y = table(task)
-    same = np.repeat(y[:1], 90)
+    same = np.repeat(y[:1], 60)
     fitted = model(name, task).fit(frame, same)
     np.testing.assert_array_equal(fitted.predict(frame.head(3)), same[:3])
 
@@ -199,11 +199,14 @@ def test_bad_tables_and_targets_are_refused(name, task):
         fresh.fit(frame.head(0), y[:0])
     with pytest.raises(ValueError, match="infinite value"):
         fresh.fit(frame.assign(a=np.inf), y)
-    with pytest.raises(ValueError, match=r"y must have shape \(90,\)"):
+    with pytest.raises(ValueError, match=r"y must have shape \(60,\)"):
         fresh.fit(frame, y[:50])
-    if task == "regression":
+    if task != "regression":
+        with pytest.raises(ValueError, match="missing label"):
+            fresh.fit(frame, pd.Series(y).where(np.arange(60) != 3))
+    else:
         with pytest.raises(ValueError, match="NaN or an infinite value"):
-            fresh.fit(frame, np.where(np.arange(90) == 3, np.nan, y))
+            fresh.fit(frame, np.where(np.arange(60) == 3, np.nan, y))
         with pytest.raises(AttributeError, match="use predict"):
             fresh.fit(frame, y).predict_proba(frame)
 
@@ -220,6 +223,16 @@ def test_another_seed_leaves_a_model_well_defined(name, task):
     assert np.isfinite(
         answers(model(name, task).set_params(seed=2**31 - 1).fit(frame, y), frame)
     ).all()
+
+
+def test_scikit_learns_own_tools_take_our_models():
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+
+    for task in ("binary", "regression"):
+        frame, y = table(task)
+        knn = make_model("knn", task=task)
+        assert len(cross_val_score(knn, frame, y, cv=3)) == 3
+        assert GridSearchCV(knn, {"n_neighbors": [1, 9]}, cv=3).fit(frame, y).best_score_ > 0
 
 
 def test_a_value_set_later_is_checked_at_fit():

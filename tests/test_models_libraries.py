@@ -110,7 +110,7 @@ def test_boosting_stops_when_the_validation_loss_no_longer_falls(name, task, dia
     config = {"n_estimators": 300, "learning_rate": 0.3, "early_stopping_rounds": 5}
     stopped = make_model(name, task=task, **config).fit(*data)
     full = make_model(name, task=task, **config).fit(*data[:2])
-    assert stopped.best_iteration_ <= stopped.n_iter_ < 300 == full.n_iter_ == full.best_iteration_
+    assert stopped.best_iteration_ <= stopped.n_iter_ < full.n_iter_ == full.best_iteration_
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])

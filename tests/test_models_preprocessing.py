@@ -130,7 +130,7 @@ def test_gaps_become_the_training_mean_and_an_indicator():
 
 
 def test_constant_columns_become_zero_when_scaled_even_where_means_round():
-    frame = pd.DataFrame({"a": [0.1] * 11, "b": [1e308] * 11, "c": np.linspace(-1e308, 1e308, 11)})
+    frame = pd.DataFrame({"a": [0.1] * 11, "b": [1e308] * 11, "c": 1e308 * np.linspace(-1, 1, 11)})
     out = Preprocessor(Policy("standard")).fit_transform(frame)
     np.testing.assert_array_equal(out[:, :2], 0.0)
     np.testing.assert_allclose(out[:, 2].std(), 1.0)

@@ -1,0 +1,64 @@
+"""Which options of `bench sweep` make sense together? Checked before anything heavy is imported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ..datasets import catalog
+from . import suite as suites
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class SweepError(Exception):
+    """A sweep that cannot start as asked; nothing was changed."""
+
+
+class NoRun(Exception):
+    """A folder that is not the folder of a run."""
+
+
+def check_name(name: str) -> str:
+    """A run's name is a folder's name: no path, nothing hidden. Raises SweepError."""
+    if not NAME.fullmatch(name):
+        raise SweepError(
+            f"--name {name[:120]!r} must be 1 to 100 letters, digits, '.', '_' or '-', "
+            "beginning with a letter or digit"
+        )
+    return name
+
+
+def check_options(given: dict[str, Any]) -> suites.Suite | None:
+    """The suite that is asked for, None for --csv. Raises SweepError, SuiteError, UnknownDataset."""
+    if (given["suite"] is None) == (given["csv"] is None):
+        raise SweepError("say what to sweep: either --suite NAME or --csv FILE --target COLUMN")
+    if given["name"] is not None:
+        check_name(given["name"])
+    for folder in given["reuse"]:
+        check_run(folder)
+    if given["csv"] is not None:
+        if given["target"] is None:
+            raise SweepError("--csv needs --target COLUMN, the column to predict")
+        if given["datasets"]:
+            raise SweepError("--dataset goes with --suite, not with --csv")
+        return None
+    for option in ("target", "task"):
+        if given[option] is not None:
+            raise SweepError(f"--{option} goes with --csv, not with --suite")
+    chosen = suites.load(given["suite"])
+    chosen.budget(given["budget"])
+    for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
+        catalog.card(name)
+    return chosen
+
+
+def check_run(folder: Path) -> None:
+    """Raises NoRun, naming the runs that are near."""
+    if (folder / "ledger" / "MANIFEST.json").exists():
+        return
+    near = sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
+    near = near or sorted(p.parent.parent for p in folder.parent.glob("*/ledger/MANIFEST.json"))
+    hint = f"; runs here: {', '.join(map(str, near[:8]))}" if near else ""
+    raise NoRun(f"{folder} is not the folder of a run{hint}")
