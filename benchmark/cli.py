@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .face import ENVIRONMENT, NOTHING, OK, Face, common
+from .face import ENVIRONMENT, NOTHING, OK, Face, by_reason, common, count, duration
 
 RUNS = click.option(
     "--runs",
@@ -51,7 +51,7 @@ def main() -> None:
     """
 
 
-@main.command()
+@main.command(short_help="Tune every model of a suite on every dataset; write tables.")
 @click.option("--suite", help="Name of a suite (`bench suites`) or path of a suite file.")
 @click.option("--csv", type=click.Path(path_type=Path), help="A table of your own instead.")
 @click.option("--target", help="Column of --csv to predict.")
@@ -91,9 +91,12 @@ def sweep(face: Face, **given: Any) -> int:
 
     Started again with the same name it resumes or extends; nothing that finished runs twice.
     """
+    from .options import check_options
+
+    chosen = check_options(given)  # before the heavy imports
     from .runs import sweep_command
 
-    return sweep_command(face, **given)
+    return sweep_command(face, chosen, **given)
 
 
 @main.command()
@@ -113,7 +116,7 @@ def resume(face: Face, run: Path, retry_failed: bool, **given: Any) -> int:
     return resume_command(face, run, causes=None if retry_failed else (), **given)
 
 
-@main.command()
+@main.command(short_help="Run failed trials again, under larger limits if given.")
 @RUN
 @click.option("--cause", "causes", multiple=True, help="oom, timeout, error, ... Repeatable.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds a trial.")
@@ -128,41 +131,48 @@ def retry(face: Face, run: Path, causes: tuple[str, ...], **given: Any) -> int:
     """Run failed trials again (all, or those of a cause), under larger limits if given."""
     from .runs import count_failed, resume_command
 
-    n = count_failed(run, causes)
-    if not n:
+    if not count_failed(run, causes):
         face.say(f"{run}: no failed trial{' of that cause' if causes else ''} to run again")
         face.data({"retried": 0})
         return NOTHING
-    face.say(f"{run}: {n} failed trials to run again")
     return resume_command(face, run, causes=causes or None, **given)
 
 
-@main.command()
+@main.command(short_help="Say how far a run is.")
 @RUN
 @common
 def status(face: Face, run: Path) -> int:
     """Say how far a run is: planned, done, failed by cause, running, time to go."""
+    from .options import check_run
+
+    check_run(run)
     from .status import status_of
 
     found = status_of(run)
     face.data(found.to_data())
     failed = sum(found.failed.values())
     causes = ", ".join(f"{n} {cause}" for cause, n in found.failed.items())
-    face.say(f"{found.suite} ({found.budget}): {found.datasets} datasets, {found.models} models")
+    face.say(
+        f"{found.suite} ({found.budget}): {count(found.datasets, 'dataset')}, "
+        f"{count(found.models, 'model')}"
+    )
     face.say(
         f"{found.done} of {found.planned} trials done, {failed} failed"
         + (f" ({causes})" if causes else "")
         + f", {found.running} running, {found.left} to go"
-        + (f", ETA {found.eta_s:.0f} s" if found.left and found.eta_s else "")
+        + (f", ETA {duration(found.eta_s)}" if found.left and found.eta_s else "")
     )
-    for name, reason in found.left_out.items():
-        face.say(f"left out: {name}: {reason}")
+    if found.unsupported_studies:
+        n = count(found.unsupported_studies, "study")
+        face.say(f"{n} not supported by their models: see report/coverage.md")
+    for line in by_reason(found.left_out):
+        face.say(f"left out: {line}")
     if found.left and not found.owner:
         face.say(f"nobody is working on it; go on with: bench resume {run}")
     return OK
 
 
-@main.command()
+@main.command(short_help="Write the tables of one or several runs.")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="DIR/NAME...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
 @common
@@ -170,6 +180,10 @@ def report(face: Face, runs: tuple[Path, ...], out: Path | None) -> int:
     """Write the tables of one or several runs: scores, ranks, tests, coverage, costs."""
     if not runs:
         raise click.UsageError("name at least one run: bench report runs/uci-small-quick")
+    from .options import check_run
+
+    for run in runs:
+        check_run(run)
     from .runs import write_report
 
     files = write_report(runs, out)
@@ -179,7 +193,7 @@ def report(face: Face, runs: tuple[Path, ...], out: Path | None) -> int:
     return OK
 
 
-@main.command()
+@main.command(short_help="Print a paper's published values beside ours.")
 @click.argument("table", required=False)
 @click.option("--list", "listing", is_flag=True, help="Which tables can be reproduced.")
 @click.option("--budget", default="paper", show_default=True)
@@ -209,7 +223,7 @@ def reproduce(face: Face, table: str | None, listing: bool, **given: Any) -> int
     return reproduce_command(face, table, **given)
 
 
-@main.command()
+@main.command(short_help="Fit a run's chosen configuration on all data and save it.")
 @RUN
 @click.option("--model", help="Default: the best by validation score.")
 @click.option("--dataset", help="Needed where the run has several.")
@@ -228,7 +242,7 @@ def fit(face: Face, run: Path, **given: Any) -> int:
     return OK
 
 
-@main.command()
+@main.command(short_help="Predict every row of a CSV with a saved model.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write.")
@@ -249,7 +263,7 @@ def predict(face: Face, model: Path, file: Path, out: Path, trust: tuple[str, ..
     return OK
 
 
-@main.command()
+@main.command(short_help="List the models, or show one with its spaces.")
 @click.argument("name", required=False)
 @common
 def models(face: Face, name: str | None) -> int:
@@ -283,7 +297,7 @@ def data_list(face: Face) -> int:
     return datasets_command(face)
 
 
-@data.command("fetch")
+@data.command("fetch", short_help="Bring datasets into the cache.")
 @click.argument("names", nargs=-1)
 @click.option("--suite", help="Every dataset of this suite.")
 @MIRROR
@@ -308,7 +322,7 @@ def data_verify(face: Face, names: tuple[str, ...], **given: Any) -> int:
     return verify_command(face, names, **given)
 
 
-@data.command("passport")
+@data.command("passport", short_help="Show what is odd about a dataset.")
 @click.argument("name")
 @click.option("--csv", is_flag=True, help="NAME is a CSV file; needs --target.")
 @click.option("--target", help="Column of the CSV to predict.")
@@ -319,7 +333,7 @@ def data_passport(face: Face, name: str, csv: bool, target: str | None, **given:
     """Show what is known to be odd about a dataset: duplicates, leaks, drift, faults."""
     from .listings import passport_command
 
-    return passport_command(face, name, target if csv else None, csv, **given)
+    return passport_command(face, name, target, csv, **given)
 
 
 @main.group()
@@ -363,15 +377,16 @@ def ui(face: Face, run: Path, tracking_uri: str | None, port: int) -> int:
     return OK if code == 0 else ENVIRONMENT
 
 
-@main.command()
+@main.command(short_help="Check this machine, and say what to do.")
 @RUNS
 @MIRROR
+@CACHE
 @common
-def doctor(face: Face, runs: Path, mirror: str | None) -> int:
-    """Check this machine: Python, libraries, Ray, disk, limits, datasets, MLflow, LaTeX."""
+def doctor(face: Face, runs: Path, **given: Any) -> int:
+    """Check this machine: libraries, Ray, disk, limits, datasets, MLflow."""
     from .doctor import doctor_command
 
-    return doctor_command(face, runs, mirror)
+    return doctor_command(face, runs, **given)
 
 
 if __name__ == "__main__":

@@ -25,17 +25,17 @@ class Check:
     detail: str
 
 
-def doctor_command(face: Face, runs: Path, mirror: str | None) -> int:
+def doctor_command(face: Face, runs: Path, mirror: str | None, cache: str | None) -> int:
     """`bench doctor`."""
     checks = []
-    for check in run_checks(runs, mirror):
+    for check in run_checks(runs, mirror, cache):
         checks.append(check)
         face.say(f"{check.state:8}{check.name}: {check.detail}")
     face.data([asdict(check) for check in checks])
     return ENVIRONMENT if any(check.state == PROBLEM for check in checks) else OK
 
 
-def run_checks(runs: Path, mirror: str | None) -> Iterator[Check]:
+def run_checks(runs: Path, mirror: str | None, cache: str | None) -> Iterator[Check]:
     """Every check in turn; one that raises is a problem with the exception as its detail."""
     steps: list[tuple[str, Callable[[], tuple[str, str]]]] = [
         ("python", _python),
@@ -49,7 +49,7 @@ def run_checks(runs: Path, mirror: str | None) -> Iterator[Check]:
         ("clock", lambda: _clock(runs)),
         ("torch", _torch),
         ("ray", _ray),
-        ("datasets", lambda: _datasets(mirror)),
+        ("datasets", lambda: _datasets(mirror, cache)),
         ("mlflow", _mlflow),
         ("latex", _latex),
     ]
@@ -102,8 +102,13 @@ def _machine() -> tuple[str, str]:
     return (OKAY if memory > 3000 else WARNING), text
 
 
+def _nearest(folder: Path) -> Path:
+    """The folder itself, or the one above it that exists and will hold it."""
+    return next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+
+
 def _store(runs: Path) -> tuple[str, str]:
-    folder = runs if runs.exists() else runs.absolute().parent
+    folder = _nearest(runs)
     probe = folder / f".doctor-{os.getpid()}"
     start = time.perf_counter()
     try:
@@ -120,7 +125,7 @@ def _store(runs: Path) -> tuple[str, str]:
 
 
 def _disk(runs: Path) -> tuple[str, str]:
-    folder = runs if runs.exists() else runs.absolute().parent
+    folder = _nearest(runs)
     free = shutil.disk_usage(folder).free / 2**30
     return (OKAY if free > 2 else PROBLEM), f"{free:.1f} GB free in {folder}"
 
@@ -141,7 +146,7 @@ def _shm() -> tuple[str, str]:
 
 
 def _clock(runs: Path) -> tuple[str, str]:
-    folder = runs if runs.exists() else runs.absolute().parent
+    folder = _nearest(runs)
     probe = folder / f".doctor-clock-{os.getpid()}"
     probe.touch()
     try:
@@ -172,14 +177,14 @@ def _ray() -> tuple[str, str]:
         ray.shutdown()
 
 
-def _datasets(mirror: str | None) -> tuple[str, str]:
+def _datasets(mirror: str | None, cache: str | None) -> tuple[str, str]:
     from ..datasets import catalog
     from ..datasets.errors import DatasetUnavailable
 
     there, missing = [], []
     for name in catalog.names():
         try:
-            catalog.load_dataset(name, mirror=mirror)
+            catalog.load_dataset(name, mirror=mirror, cache=cache)
             there.append(name)
         except DatasetUnavailable as error:
             missing.append((name, error.reason))

@@ -141,6 +141,10 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
         for study in plan["studies"]
     ]
     trials = pd.DataFrame(rows) if rows else _empty_trials(plans)
+    for task in {study["task"] for plan in plans for study in plan["studies"]}:
+        column = f"test_{plans[0]['metric'][task]}"
+        if column not in trials:
+            trials[column] = float("nan")  # nothing succeeded: a table of failures
     if "task" in trials:
         trials = trials.drop(columns=[c for c in ("study", "time", "cpu") if c in trials])
     return Evidence.of(trials, pd.DataFrame(planned), meta_of(plans, rows))
@@ -191,7 +195,8 @@ def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
-        "budget": f"{budget_name}: {len(folds)} folds, {spread} configurations a study, "
+        "budget": f"{budget_name}: {len(folds)} fold{'s' * (len(folds) != 1)}, "
+        f"{spread} configurations a study, "
         f"{budget.seeds} evaluation seed{'s' * (budget.seeds > 1)}",
         "seed": first["options"]["seed"],
         "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),

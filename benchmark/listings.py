@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .face import ENVIRONMENT, FAILED, OK, Face
+from .face import ENVIRONMENT, OK, Face, count
 
 
 def models_command(face: Face, name: str | None) -> int:
@@ -31,31 +31,39 @@ def _model_facts(spec: Any) -> dict[str, Any]:
     from ..models import registry
 
     facts = asdict(spec)
-    facts["spaces"] = {task: sorted(registry.spaces(spec.name, task)) for task in spec.tasks}
+    asked = spec.name if spec.name in registry.names() else spec.target
+    facts["spaces"] = {task: sorted(registry.spaces(asked, task)) for task in spec.tasks}
     return facts
 
 
 def _one_model(face: Face, name: str) -> int:
+    from dataclasses import asdict
+
     from ..models import registry
     from .plan import find_model
+    from .runs import here
 
+    here([name])
     spec = find_model(name)
     defaults = registry.defaults(name)
     spaces = {task: registry.spaces(name, task) for task in spec.tasks}
     face.data({**_model_facts(spec), "defaults": defaults, "spaces": spaces})
     face.say(f"{spec.name}: {spec.summary}")
-    face.say(f"class {spec.target}; {spec.paper}")
-    face.say(f"preprocessing: {spec.preprocessing}")
+    face.say("; ".join(part for part in (f"class {spec.target}", spec.paper) if part))
+    policy = ", ".join(f"{part}: {how}" for part, how in asdict(spec.preprocessing).items())
+    face.say(f"preprocessing: {policy}\n")
     face.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
+    same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space
     for task, found in spaces.items():
         for space, declared in found.items():
-            face.say(
-                f"\nspace {space} ({task}){': ' if declared['note'] else ''}{declared['note']}"
-            )
-            face.table(
-                ["parameter", "values"],
-                [[k, _plainly(v)] for k, v in declared["params"].items()],
-            )
+            key = f"{space} {declared['params']} {declared['note']}"
+            same.setdefault(key, (space, declared, []))[2].append(task)
+    for space, declared, tasks in same.values():
+        note = f": {declared['note']}" if declared["note"] else ""
+        face.say(f"\nspace {space} ({', '.join(tasks)}){note}")
+        params = [[k, _plainly(v)] for k, v in declared["params"].items()]
+        if params:
+            face.table(["parameter", "values"], params)
     return OK
 
 
@@ -136,19 +144,24 @@ def datasets_command(face: Face) -> int:
 def fetch_command(face: Face, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
     """`bench data fetch`."""
     from ..datasets import catalog
-    from ..datasets.errors import DatasetUnavailable
+    from ..datasets.errors import DataError, DatasetUnavailable
     from ..datasets.source import fetch
     from . import suite as suites
 
-    wanted = list(names) + (suites.load(suite).datasets if suite else [])
+    asked = list(names) + (suites.load(suite).datasets if suite else [])
+    wanted = dict.fromkeys(asked or catalog.names())
+    cards = [catalog.card(name) for name in wanted]  # an unknown name is refused first
     results: dict[str, str] = {}
     missing = 0
-    for name in dict.fromkeys(wanted or catalog.names()):
+    for card in cards:
         try:
-            files = fetch(catalog.card(name), **given)
-            results[name] = f"{len(files)} files" if files else "ships with scikit-learn"
+            files = fetch(card, **given)
+            results[card.name] = count(len(files), "file") if files else "ships with scikit-learn"
         except DatasetUnavailable as error:
-            results[name] = f"not available: {error.reason}"
+            results[card.name] = f"not available: {error.reason}"
+            missing += 1
+        except DataError as error:
+            results[card.name] = f"WRONG: {error}"
             missing += 1
     face.data(results)
     face.table(["dataset", "result"], [[k, v] for k, v in results.items()])
@@ -160,23 +173,22 @@ def verify_command(face: Face, names: tuple[str, ...], **given: Any) -> int:
     from ..datasets import catalog
     from ..datasets.errors import DataError, DatasetUnavailable
 
+    cards = [catalog.card(name) for name in names or catalog.names()]
     results: dict[str, str] = {}
-    wrong = missing = 0
-    for name in names or catalog.names():
+    wrong = 0
+    for card in cards:
         try:
-            table = catalog.load_dataset(name, **given)
-            results[name] = f"ok: {table.n_rows} rows, {table.n_features} features"
+            table = catalog.load_dataset(card.name, **given)
+            results[card.name] = f"ok: {table.n_rows} rows, {table.n_features} features"
         except DatasetUnavailable as error:
-            results[name] = f"not available: {error.reason}"
-            missing += 1
+            results[card.name] = f"not available: {error.reason}"
+            wrong += 1
         except DataError as error:
-            if name not in catalog.names():
-                raise
-            results[name] = f"WRONG: {error}"
+            results[card.name] = f"WRONG: {error}"
             wrong += 1
     face.data(results)
     face.table(["dataset", "result"], [[k, v] for k, v in results.items()])
-    return FAILED if wrong else ENVIRONMENT if missing else OK
+    return ENVIRONMENT if wrong else OK
 
 
 def passport_command(face: Face, name: str, target: str | None, is_csv: bool, **given: Any) -> int:
@@ -186,7 +198,7 @@ def passport_command(face: Face, name: str, target: str | None, is_csv: bool, **
     from ..datasets.infer import table_from_csv
     from ..datasets.passport import passport
     from ..datasets.protocols import make_folds
-    from .sweep import SweepError
+    from .options import SweepError
 
     others = []
     if is_csv:
@@ -195,6 +207,8 @@ def passport_command(face: Face, name: str, target: str | None, is_csv: bool, **
         table = table_from_csv(name, target)
         folds = make_folds(table, "kfold")
     else:
+        if target is not None:
+            raise SweepError("--target goes with --csv")
         card = catalog.card(name)
         table = catalog.load_dataset(name, **given)
         folds = make_folds(table, card.protocol)

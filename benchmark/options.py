@@ -31,7 +31,8 @@ def check_name(name: str) -> str:
 
 
 def check_options(given: dict[str, Any]) -> suites.Suite | None:
-    """The suite that is asked for, None for --csv. Raises SweepError, SuiteError, UnknownDataset."""
+    """The suite that is asked for, None for --csv. Raises SweepError, SuiteError, UnknownDataset,
+    NoRun."""
     if (given["suite"] is None) == (given["csv"] is None):
         raise SweepError("say what to sweep: either --suite NAME or --csv FILE --target COLUMN")
     if given["name"] is not None:

@@ -16,7 +16,7 @@ from ..sweeps.samplers import make_sampler
 from ..sweeps.space import Space
 from ..sweeps.study import Study
 from ..sweeps.trial import DONE, Limits, Result, Trial, digest
-from .suite import DEFAULT_METRIC, Budget, Suite
+from .suite import DEFAULT_METRIC, Budget, Suite, suggest
 
 CELL = f"{__name__.partition('.')[0]}.benchmark.cell"
 KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler")
@@ -103,7 +103,11 @@ class Plan:
         self.metric: dict[str, str] = DEFAULT_METRIC | dict(suite.metric.items())
         for task, name in self.metric.items():
             if name not in METRICS or task not in METRICS[name].tasks:
-                raise PlanError(f"suite {suite.name!r}: {name!r} is no metric for {task} tasks")
+                known = [metric for metric in METRICS if task in METRICS[metric].tasks]
+                raise PlanError(
+                    f"suite {suite.name!r}: {name!r} is no metric for {task} tasks; "
+                    f"{suggest(name, known)}"
+                )
         self.given: dict[str, str] = {}  # name in the tables -> what the registry was asked for
         self.specs: dict[str, registry.ModelSpec] = {}
         for asked in dict.fromkeys(options.models or self.budget.models):
@@ -333,8 +337,7 @@ def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
         name = "default"
     if name not in spaces:
         raise PlanError(
-            f"model {model!r} has no space {name!r} for {task} data; it has: "
-            f"{', '.join(sorted(spaces)) or 'none'}"
+            f"model {model!r} has no space {name!r} for {task} data; {suggest(name, spaces)}"
         )
     try:
         return Space.parse(spaces[name]), name
@@ -357,7 +360,10 @@ def narrow(
         params[name] = {"kind": "fixed", "value": value}
     for name, values in choices.items():
         params[name] = {"kind": "choice", "values": list(values)}
-    return Space.parse({**data, "params": params})
+    try:
+        return Space.parse({**data, "params": params})
+    except ValueError as error:
+        raise PlanError(f"the suite narrows the space of {model!r}: {error}") from None
 
 
 def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..sweeps.trial import DONE
+from .face import duration
 
 EVERY_S = 30.0
 
@@ -77,7 +78,9 @@ class Progress:
             self._ran += event == "result"
             if result.cause and result.cause != "unsupported":
                 self.failures.append(f"{slot.key}: {result.cause}: {result.message}")
-                self._say(f"failed: {slot.study} trial {slot.index}: {result.cause}")
+                self._say(
+                    f"failed: {slot.study} trial {slot.index}: {result.cause}: {result.message}"
+                )
             self._advance()
         elif event == "retry":
             trial = details["trial"]
@@ -100,13 +103,13 @@ class Progress:
         elif not self.quiet and time.monotonic() - self._spoke > EVERY_S:
             self._spoke = time.monotonic()
             ended = sum(self.states.values())
-            self._say(f"{ended} of {self.total} trials, ETA {self._eta(ended)}; {self._best}")
+            best = f"; {self._best}" if self._best else ""
+            self._say(f"{ended} of {self.total} trials, ETA {self._eta(ended)}{best}")
 
     def _eta(self, ended: int) -> str:
         if not self._ran:
             return "unknown"
-        left = (self.total - ended) * (time.monotonic() - self._began) / self._ran
-        return f"{int(left // 60)} min {int(left % 60):02d} s"
+        return duration((self.total - ended) * (time.monotonic() - self._began) / self._ran)
 
     def _say(self, text: str) -> None:
         if self.quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .face import OK, Face
+from .face import FAILED, OK, Face
 
 # Published table -> the suite whose run stands beside it.
 SUITES = {f"npt-table-{table}": "npt-small" for table in (8, 9, 10, 11, 12)}
@@ -26,13 +26,13 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
     """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run."""
     from ..reports.compare import reproduction, write_comparison
     from . import runs
+    from . import suite as suites
     from .frame import evidence_of
+    from .options import check_run
 
     reproduction(table)  # an unknown table is refused before anything runs
     request = runs.request_of(
-        suite=SUITES[table],
-        csv=None,
-        target=None,
+        suites.load(SUITES[table]),
         task=None,
         sampler=None,
         space=None,
@@ -45,9 +45,11 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
         **{name: value for name, value in given.items() if name != "tracking_uri"},
     )
     code = OK
-    if not no_run:
+    if no_run:
+        check_run(request.folder)
+    else:
         code = runs.run_and_report(face, request, given["tracking_uri"])
-        if code not in (OK, runs.EXIT_FAILED):
+        if code not in (OK, FAILED):
             return code
     out = request.folder / "report"
     files = write_comparison(evidence_of([request.folder]), table, out)

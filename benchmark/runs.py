@@ -6,44 +6,42 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import Stop
-from ..sweeps.ledger import Ledger, Record
+from ..sweeps.engine import Stop, latest_results
+from ..sweeps.ledger import Ledger, LedgerError, Record
 from ..sweeps.trial import CAUSES, FAILED
 from . import suite as suites
 from . import sweep
 from .face import FAILED as EXIT_FAILED
-from .face import INTERRUPTED, OK, Face
+from .face import INTERRUPTED, OK, Face, by_reason, count, duration
+from .options import SweepError, check_name, check_run
 from .plan import Options
 from .progress import Progress
-from .status import plan_in, planned_slots, status_of
-from .sweep import Request, SweepError
+from .status import last_plan, plan_in, planned_slots, status_of
+from .sweep import Request
+
+FEW = 4  # datasets whose scores fit on a terminal
 
 
-def sweep_command(face: Face, **given: Any) -> int:
-    """`bench sweep`."""
-    request = request_of(**given)
+def sweep_command(face: Face, chosen: suites.Suite | None, **given: Any) -> int:
+    """`bench sweep`: `chosen` is the suite, None for --csv."""
+    request = request_of(chosen, **given)
+    request.paths = here(models_in(request))
     if given["dry_run"]:
         return dry_run(face, request)
     return run_and_report(face, request, given["tracking_uri"])
 
 
-def request_of(**given: Any) -> Request:
-    """The request that the options of `bench sweep` mean."""
+def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
+    """The request that the (checked) options of `bench sweep` mean."""
     tables: dict[str, Any] = {}
-    if (given["suite"] is None) == (given["csv"] is None):
-        raise SweepError("say what to sweep: either --suite NAME or --csv FILE --target COLUMN")
-    if given["csv"] is not None:
+    if chosen is None:
         chosen, tables = csv_suite(given["csv"], given["target"], given["task"])
-    else:
-        for option in ("target", "task"):
-            if given[option] is not None:
-                raise SweepError(f"--{option} goes with --csv, not with --suite")
-        chosen = suites.load(given["suite"])
     budget = chosen.budget(given["budget"])[0]
     options = Options(
         budget=budget,
@@ -59,16 +57,35 @@ def request_of(**given: Any) -> Request:
         suite=limited(chosen, budget, given["timeout"], given["memory_mb"]),
         options=options,
         runs=given["runs"],
-        name=sweep.check_name(given["name"] or f"{chosen.name}-{budget}"),
-        workers=given["workers"],
+        name=check_name(given["name"] or f"{chosen.name}-{budget}"),
+        workers=check_workers(given["workers"], given["address"]),
         address=given["address"],
         mirror=given["mirror"],
         cache=given["cache"],
         allow_code_change=given["allow_code_change"],
         reuse=tuple(given["reuse"]),
         tables=tables,
-        paths=here(options.models),
     )
+
+
+def check_workers(workers: int | None, address: str) -> int | None:
+    """Every worker is a process with its libraries: refuse numbers that would drown a machine."""
+    most = max(16, 4 * sweep.all_cores())
+    if workers is not None and address == "local" and workers > most:
+        raise SweepError(
+            f"--workers {workers} on {count(sweep.all_cores(), 'CPU')}: at most {most} here; "
+            "--address joins a cluster"
+        )
+    return workers
+
+
+def models_in(request: Request) -> list[str]:
+    """Every model that a request may mean: named, in the suite, or in the run it goes on with."""
+    named = [*request.options.models, *request.suite.budget(request.options.budget)[1].models]
+    if (request.folder / "ledger" / "MANIFEST.json").exists():
+        plan = last_plan(Ledger(request.folder))
+        named.extend(plan["options"]["models"] if plan else [])
+    return named
 
 
 def here(models: Iterable[str]) -> list[str]:
@@ -134,8 +151,7 @@ def file_sha256(path: Path) -> str:
 
 def count_failed(run: Path, causes: Iterable[str]) -> int:
     """How many trials of a run failed (for one of the causes, if any are given)."""
-    from ..sweeps.engine import latest_results
-
+    check_run(run)
     causes = tuple(causes)
     check_causes(causes)
     ledger = Ledger(run)
@@ -158,8 +174,9 @@ def retry_rule(causes: tuple[str, ...] | None) -> Callable[[Record], bool]:
 
 def resume_command(face: Face, run: Path, *, causes: tuple[str, ...] | None, **given: Any) -> int:
     """`bench resume` and `bench retry`: the plan in the ledger, started again."""
-    plan = plan_in(Ledger(run))
+    check_run(run)
     check_causes(causes or ())
+    plan = plan_in(Ledger(run))
     old = plan["options"]
     options = Options(
         budget=old["budget"],
@@ -178,21 +195,24 @@ def resume_command(face: Face, run: Path, *, causes: tuple[str, ...] | None, **g
         options=options,
         runs=run.parent,
         name=run.name,
-        workers=given["workers"],
+        workers=check_workers(given["workers"], given["address"]),
         address=given["address"],
         mirror=given["mirror"],
         cache=given["cache"],
         allow_code_change=given.get("allow_code_change", False),
         retry=retry_rule(causes),
         tables=own_tables(plan),
-        paths=here(options.models),
     )
+    request.paths = here(models_in(request))
     before = status_of(run)
     failed = sum(before.failed.values())
     hint = f", {failed} failed" if failed else ""
     if failed and causes == ():
         hint += " (retry with --retry-failed)"
-    face.say(f"{before.done} of {before.planned} cells done{hint}, {before.left} to run")
+    again = 0 if causes == () else count_failed(run, causes or ())
+    hint += " to run again" if again and again == failed else ""
+    hint += f" ({again} of them to run again)" if again and again < failed else ""
+    face.say(f"{before.done} of {before.planned} cells done{hint}, {before.left} others to run")
     return run_and_report(face, request, given["tracking_uri"])
 
 
@@ -229,26 +249,32 @@ def dry_run(face: Face, request: Request) -> int:
     exists = (request.folder / "ledger" / "MANIFEST.json").exists()
     own = Ledger(request.folder) if exists else None
     plan = sweep.prepare(request, own)
-    workers = request.workers or sweep.all_cores()
+    workers = sweep.all_cores() if request.workers is None else max(1, request.workers)
     found = estimate(plan, own=own, others=sweep.siblings(request), workers=workers)
     face.data({**found.to_data(), "left_out": plan.left_out, "notes": plan.notes})
-    face.say(f"{request.folder}: {len(plan.data)} datasets, {len(plan.models)} models")
     face.say(
-        f"{found.cells} trials in {found.studies} studies: {found.finished} finished, "
-        f"{found.cached} cached in other runs, {found.to_run} to run"
+        f"{request.folder}: {count(len(plan.data), 'dataset')}, {count(len(plan.models), 'model')}"
+    )
+    face.say(
+        f"{count(found.cells, 'trial')} in {count(found.studies, 'study')}: {found.finished} "
+        f"finished, {found.cached} cached in other runs, {found.to_run} to run"
     )
     if found.cpu_hours is not None and found.to_run:
+        low, high, wall = (
+            duration(3600 * (hours or 0.0))
+            for hours in (found.cpu_hours, found.cpu_hours_high, found.wall_hours)
+        )
         face.say(
-            f"time: about {found.cpu_hours:.2f} CPU-hours (at most {found.cpu_hours_high:.2f}), "
-            f"{found.wall_hours:.2f} h on {workers} CPUs; basis: {found.basis}"
+            f"time: about {low} of CPU (at most {high}), {wall} on {count(workers, 'CPU')}; "
+            f"basis: {found.basis}"
         )
     else:
         face.say(f"time: {found.basis}")
     face.say(
         f"memory: at most {found.memory_mb_limit:.0f} MB a trial; disk: about {found.disk_mb} MB"
     )
-    for name, reason in {**plan.left_out, **found.unsupported}.items():
-        face.say(f"left out: {name}: {reason}")
+    for line in by_reason({**plan.left_out, **found.unsupported}):
+        face.say(f"left out: {line}")
     for note in plan.notes:
         face.say(note)
     return OK
@@ -264,8 +290,11 @@ def run_and_report(face: Face, request: Request, tracking_uri: str | None) -> in
         nonlocal syncer
         if event == "plan":
             plan = details["plan"]
-            for name, reason in plan.left_out.items():
-                face.warn(f"{name} is left out: {reason}")
+            for line in by_reason(plan.left_out):
+                face.warn(f"left out: {line}")
+            for name in request.tables:
+                for warning in plan.data[name].table.warnings:
+                    face.warn(warning)
             for note in plan.notes:
                 face.say(note)
             total = sum(planned_slots(study.to_data()) for study in plan.studies)
@@ -275,25 +304,38 @@ def run_and_report(face: Face, request: Request, tracking_uri: str | None) -> in
         else:
             progress.listen(event, details)
 
-    with interruptible(stop, face):
+    outcome = None
+    problem = None
+    with interruptible(stop):
         try:
             outcome = sweep.run(request, listener=listen, stop=stop)
         except KeyboardInterrupt:
-            outcome = None
+            pass
         finally:
             progress.end()
             problem = stop_tracking(syncer, quickly=stop.soon)
     if problem:
         face.warn(problem)
     if outcome is None or outcome.tally.interrupted:
-        face.say(
-            f"interrupted; every finished trial is kept. Go on with: bench resume {request.folder}"
-        )
-        return INTERRUPTED
+        return interrupted(face, request)
     for warning in outcome.warnings:
         face.warn(warning)
     files = write_report([request.folder], None)
     return closing_words(face, request, outcome, files)
+
+
+def interrupted(face: Face, request: Request) -> int:
+    """How to go on; nothing that ended is lost."""
+    try:
+        face.data({**status_of(request.folder).to_data(), "interrupted": True})
+    except (LedgerError, OSError):  # stopped before there was a plan
+        face.data({"interrupted": True})
+        face.tell("interrupted; nothing was started yet")
+        return INTERRUPTED
+    face.tell(
+        f"interrupted; every finished trial is kept. Go on with: bench resume {request.folder}"
+    )
+    return INTERRUPTED
 
 
 def start_tracking(folder: Path, uri: str | None) -> Any:
@@ -313,7 +355,7 @@ def stop_tracking(syncer: Any, *, quickly: bool) -> str | None:
 
 
 @contextmanager
-def interruptible(stop: Stop, face: Face) -> Iterator[None]:
+def interruptible(stop: Stop) -> Iterator[None]:
     """Once: stop submitting, let running trials end. Twice: stop now. SIGTERM is the first."""
 
     def handle(number: int, frame: Any) -> None:
@@ -321,7 +363,8 @@ def interruptible(stop: Stop, face: Face) -> Iterator[None]:
             stop.now = True
             raise KeyboardInterrupt
         stop.soon = True
-        face.say("stopping: running trials may end (again to kill them)")
+        # straight to the descriptor: the signal may have interrupted another print
+        os.write(2, b"stopping: running trials may end (Ctrl-C again ends them)\n")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -339,6 +382,8 @@ def write_report(runs: Iterable[Path], out: Path | None) -> list[Path]:
     from .frame import evidence_of
 
     runs = list(runs)
+    for run in runs:
+        check_run(run)
     return write(evidence_of(runs), out or runs[0] / "report")
 
 
@@ -347,35 +392,51 @@ def closing_words(face: Face, request: Request, outcome: sweep.Outcome, files: l
     found = status_of(request.folder)
     failed = sum(found.failed.values())
     tally = outcome.tally
+    origins = origins_in(request.folder)
     face.data(
         {
             **found.to_data(),
             "ran": tally.ran,
             "reused": tally.reused,
+            "origins": origins,
             "wall_s": round(outcome.wall_s, 1),
             "report": [str(path) for path in files],
             "warnings": outcome.warnings,
+            "notes": outcome.plan.notes,
         }
     )
     if not (face.quiet or face.json):
-        show_ranks(face, request.folder / "report")
+        show_tables(face, request, len(outcome.plan.data))
     causes = ", ".join(f"{n} {cause}" for cause, n in found.failed.items())
     face.say(
-        f"{found.done} of {found.planned} trials done ({tally.ran} run now, {tally.reused} taken "
-        f"from earlier), {failed} failed{f' ({causes})' if causes else ''}; "
-        f"{outcome.wall_s:.0f} s"
+        f"{found.done} of {found.planned} trials done, {failed} failed"
+        f"{f' ({causes})' if causes else ''}; {tally.ran} run now, {tally.reused} known before; "
+        f"{duration(outcome.wall_s)}"
     )
-    if found.left_out:
-        face.say(f"left out: {', '.join(sorted(found.left_out))}")
+    for origin, n in origins.items():
+        face.say(f"{count(n, 'trial')} of this run copied from run {origin}")
+    for line in by_reason(found.left_out):
+        face.say(f"left out: {line}")
     face.say(f"tables: {request.folder / 'report'}   MLflow UI: bench ui {request.folder}")
     if failed:
         face.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")
     return EXIT_FAILED if failed else OK
 
 
-def show_ranks(face: Face, folder: Path) -> None:
-    """The rank table, as it stands in the Markdown file."""
-    path = folder / "ranks.md"
-    if path.exists():
-        face.say(path.read_text(encoding="utf-8").rstrip())
-        face.say()
+def origins_in(run: Path) -> dict[str, int]:
+    """{other run: how many of this run's results were copied from it}."""
+    ledger = Ledger(run)
+    records = (ledger.at(at) for at in latest_results(ledger).values())
+    return dict(sorted(Counter(r["origin"] for r in records if r.get("origin")).items()))
+
+
+def show_tables(face: Face, request: Request, n_datasets: int) -> None:
+    """The scores of a few datasets or the ranks over many, and the costs of an own table."""
+    names = ["scores" if n_datasets <= FEW else "ranks", *(["costs"] if request.tables else [])]
+    for name in names:
+        path = request.folder / "report" / f"{name}.md"
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("## "):
+                face.say(line.removeprefix("## ").replace("The best of each column is bold.", ""))
+            elif not line.startswith(("#", "-")):
+                face.say(line)

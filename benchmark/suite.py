@@ -18,6 +18,7 @@ Task = Literal["binary", "multiclass", "regression"]
 SAMPLERS = ("grid", "random", "tpe", "hyperopt")
 MAX_BYTES = 1_000_000
 MAX_NODES = 20_000  # of a YAML file with its aliases written out
+MISSPELT = ("extra_forbidden", "invalid_key")
 
 KeyPath = tuple[str, ...]
 
@@ -192,7 +193,9 @@ def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> 
         found = Suite.model_validate(data)
         faults = list(_faults(found))
     except ValidationError as error:
-        faults = [_explain(dict(fault)) for fault in error.errors()]
+        # a misspelt key is also a missing one: the spelling says more
+        found_faults = sorted(error.errors(), key=lambda fault: fault["type"] not in MISSPELT)
+        faults = [_explain(dict(fault)) for fault in found_faults]
     if not faults:
         return found
     path, message = faults[0]
@@ -212,7 +215,8 @@ def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
     for name in suite.protocol:
         if name not in datasets:
             yield ("protocol", name), f"no dataset of the suite; {suggest(name, datasets)}"
-    lists = {("datasets",): suite.datasets, ("offline",): suite.offline}
+    lists: dict[KeyPath, list[str]] = {("datasets",): suite.datasets}
+    lists[("offline",)] = suite.offline
     lists |= {("budgets", name, "models"): b.models for name, b in suite.budgets.items()}
     for path, values in lists.items():
         for name, n in Counter(values).items():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,23 +14,30 @@ from typing import Any
 from ..datasets import catalog
 from ..datasets.errors import DatasetUnavailable
 from ..datasets.table import Table
+from ..models import registry
 from ..sweeps.engine import Engine, Listener, Reused, Stop, Tally, slot_places, utc_now
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.lock import RunLock
 from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
+from ..sweeps.samplers import make_sampler
 from ..sweeps.trial import DONE, Limits, Result, Trial
 from . import environment
 from .eventlog import EventLog
-from .plan import KEY_PARTS, Data, Options, Plan, choose_folds
+from .options import SweepError, check_name
+from .plan import (
+    KEY_PARTS,
+    Data,
+    Options,
+    Plan,
+    PlanError,
+    StudyPlan,
+    choose_folds,
+    find_model,
+    resolve_space,
+)
 from .status import last_plan, planned_slots
 from .suite import Suite
 from .worker import run_trial, score_parts
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class SweepError(Exception):
-    """A sweep that cannot start as asked; nothing was changed."""
 
 
 class NoData(Exception):
@@ -70,16 +76,6 @@ class Request:
         return self.runs / self.name
 
 
-def check_name(name: str) -> str:
-    """A run's name is a folder's name: no path, nothing hidden. Raises SweepError."""
-    if not NAME.fullmatch(name):
-        raise SweepError(
-            f"--name {name!r} must be 1 to 100 letters, digits, '.', '_' or '-', "
-            "beginning with a letter or digit"
-        )
-    return name
-
-
 # ---------------------------------------------------------------------- data
 
 
@@ -91,10 +87,6 @@ def gather(request: Request) -> tuple[dict[str, Data], dict[str, str], list[str]
     """
     suite, options = request.suite, request.options
     wanted = list(options.datasets) or suite.datasets
-    known = set(suite.datasets) | set(suite.offline) | set(request.tables)
-    for name in options.datasets:
-        if name not in known:
-            catalog.card(name)  # raises with a suggestion where no such dataset exists
     budget = suite.budget(options.budget)[1]
     data: dict[str, Data] = {}
     left_out: dict[str, str] = {}
@@ -153,15 +145,19 @@ def check_same(old: Record | None, plan: Plan) -> None:
     if old is None:
         return
     differences = []
-    new = plan.identity
-    for part in KEY_PARTS:
-        before = old["identity"].get(part, {})
-        for who in sorted(set(before) & set(new[part])):
-            if before[who] != new[part][who]:
-                label = part if who == "sweep" else f"{part} of {who}"
-                differences.append(f"{label} was {before[who]!r}, is {new[part][who]!r}")
     if old["suite"]["name"] != plan.suite.name:
-        differences.insert(0, f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
+        differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
+    for part in KEY_PARTS:
+        before, now = old["identity"].get(part, {}), plan.identity[part]
+        changes: dict[str, list[str]] = {}
+        for who in sorted(set(before) & set(now)):
+            if before[who] != now[who]:
+                # a space is known by its hash alone
+                how = "is another" if part == "space" else f"was {before[who]!r}, is {now[who]!r}"
+                changes.setdefault(how, []).append(who)
+        for how, those in changes.items():
+            shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
+            differences.append(f"{part}{'' if part == 'seed' else f' of {shown}'} {how}")
     if differences:
         raise SweepError(
             "this run was started differently: " + "; ".join(differences) + ". Choose another "
@@ -275,13 +271,63 @@ class Outcome:
     wall_s: float
 
 
+def check_names(request: Request) -> None:
+    """Refuse what needs no data to be refused: unknown datasets, models, metrics and spaces."""
+    suite, options = request.suite, request.options
+    for name in (*options.datasets, *suite.datasets, *suite.offline):
+        if name not in request.tables:
+            catalog.card(name)
+    plan = Plan(suite, options, {}, {})
+    for model, search in plan.budget.model.items():
+        if model not in plan.given.values():
+            find_model(model)  # a section for a model that this call leaves out, not for a typo
+        space = options.space or search.space or plan.budget.space
+        _check_space(model, space, find_model(model).tasks)
+    for model in plan.given.values():
+        if model not in plan.budget.model:
+            _check_space(model, options.space or plan.budget.space, find_model(model).tasks)
+
+
+def _check_space(model: str, space: str, tasks: Iterable[str]) -> None:
+    """A space may be there for some tasks only; for none is refused."""
+    errors = []
+    for task in tasks:
+        try:
+            resolve_space(model, space, task)
+            return
+        except PlanError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def check_samplers(studies: Iterable[StudyPlan]) -> None:
+    """Refuse a search that its space does not allow, a grid over a range say."""
+    kinds = {(study.model, study.task): study for study in studies if not study.reason}
+    for (model, _), study in kinds.items():
+        try:
+            make_sampler(study.sampler, study.space, seed=0, n_trials=study.n_trials)
+        except ValueError as error:
+            raise PlanError(
+                f"space {study.space_name!r} of model {model!r} with sampler {study.sampler!r}: "
+                f"{error}"
+            ) from None
+
+
 def prepare(request: Request, ledger: Ledger | None) -> Plan:
     """Data and plan, checked against what the run's ledger already holds."""
     old = last_plan(ledger) if ledger is not None else None
     request.options = merge_with(old, request)
+    check_names(request)
     data, left_out, notes = gather(request)
     plan = Plan(request.suite, request.options, data, left_out, notes)
+    check_samplers(plan.studies)
     check_same(old, plan)
+    plan.notes.extend(
+        f"{model} declares no search space: its default configuration is its only trial."
+        for model in sorted({s.model for s in plan.studies if not s.space.params})
+        if model not in registry.MODELS
+    )
     return plan
 
 
@@ -297,6 +343,7 @@ def run(
     """
     started = time.monotonic()
     check_name(request.name)
+    check_names(request)
     existed = request.folder.exists()
     if existed and not (request.folder / "ledger").exists() and any(request.folder.iterdir()):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")

@@ -17,6 +17,7 @@ import re
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from importlib.machinery import ModuleSpec, PathFinder
@@ -111,6 +112,31 @@ def named_targets(tree: ast.AST, *, package: str) -> Iterator[str]:
                     yield f"{package}.{match[1]}"
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a source file says: the sha256 of its tree, what it imports, what its texts name."""
+
+    sha256: str
+    imports: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+def source_of(module: str, file: Path) -> Source:
+    """A module's source, docstrings and comments aside."""
+    return _source(file.read_bytes(), module, file.name == "__init__.py")
+
+
+@cache  # files are read again every time, but parsed once
+def _source(text: bytes, module: str, is_package: bool) -> Source:
+    tree = strip_docstrings(ast.parse(text, filename=module))
+    package = module if is_package else module.rpartition(".")[0]
+    return Source(
+        sha256=hashlib.sha256(ast.dump(tree, include_attributes=False).encode()).hexdigest(),
+        imports=tuple(imported_names(tree, module=module, is_package=is_package)),
+        targets=tuple(named_targets(tree, package=package)),
+    )
+
+
 def _home(module: str, file: Path) -> Path:
     """The folder that counts as the module's own distribution."""
     top = module.partition(".")[0]
@@ -161,20 +187,14 @@ def closure(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
         parent = name.rpartition(".")[0]
         if parent:
             todo.append(parent)  # importing a module runs its package
-        tree = _tree(file)
-        is_package = file.name == "__init__.py"
-        todo.extend(imported_names(tree, module=name, is_package=is_package))
-        targets = named_targets(tree, package=name if is_package else parent)
-        todo.extend(target for target in targets if _any_inside(_module_file(target), homes))
+        source = source_of(name, file)
+        todo.extend(source.imports)
+        todo.extend(name for name in source.targets if _any_inside(_module_file(name), homes))
     return found, {top for top in foreign if top not in sys.stdlib_module_names} - {PACKAGE, ""}
 
 
 def _any_inside(file: Path | None, homes: list[tuple[Path, bool]]) -> bool:
     return file is not None and any(_inside(file, home, lone=lone) for home, lone in homes)
-
-
-def _tree(file: Path) -> ast.AST:
-    return strip_docstrings(ast.parse(file.read_bytes(), filename=str(file)))
 
 
 @cache
@@ -211,6 +231,5 @@ def fingerprint(target: str, *shared: str) -> dict[str, object]:
     found, foreign = closure([module, *shared])
     sha = hashlib.sha256(target.encode())
     for name in sorted(found):
-        text = ast.dump(_tree(found[name]), include_attributes=False)
-        sha.update(f"\n{name}\n{hashlib.sha256(text.encode()).hexdigest()}".encode())
+        sha.update(f"\n{name}\n{source_of(name, found[name]).sha256}".encode())
     return {"source": sha.hexdigest(), "libraries": versions(foreign), "cacheable": True}

@@ -283,8 +283,8 @@ class Ledger:
         """Turn the tail into a checksummed columnar segment and begin a new tail.
 
         The manifest is replaced last: a crash before that leaves the old tail in force, a crash
-        after it leaves an old tail that nothing names and the next seal removes. An error on the
-        way leaves a ledger that goes on in the tail that the manifest on disk names.
+        after it leaves an old tail that nothing names and the next seal removes. After an error on
+        the way the ledger can still be written.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -311,22 +311,17 @@ class Ledger:
             {"file": name, "sha256": hashlib.sha256(data).hexdigest(), "records": len(texts)}
         )
         manifest["tail"] = _tail_name(number + 1)
+        fresh = _open_to_append(self.folder / manifest["tail"])
         try:
             self._write_manifest(manifest)
-        finally:
-            self._follow_manifest()
+        finally:  # go on in the tail that the manifest on disk names, replaced or not
+            if self._manifest()["tail"] == manifest["tail"]:
+                self._tail, fresh = fresh, self._tail
+                self._tail_count = 0
+            fresh.close()
         for old in self.folder.glob("tail-*.jsonl"):
             if _number(old.name) <= number:
                 old.unlink(missing_ok=True)
-
-    def _follow_manifest(self) -> None:
-        """Write on in the tail that the manifest on disk names, whatever it was meant to name."""
-        assert self._tail is not None
-        tail = self.folder / self._manifest()["tail"]
-        if tail.name != Path(self._tail.name).name:
-            self._tail.close()
-            self._tail = _open_to_append(tail)
-            self._tail_count = 0
 
     def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
         write_atomically(self._manifest_path, json.dumps(manifest, indent=1).encode() + b"\n")
@@ -401,8 +396,10 @@ class Ledger:
             try:
                 with open(path, "rb") as file:
                     there = os.fstat(file.fileno()).st_size
-                    file.seek(start)
-                    data = file.read(size) if start + size <= there else b""
+                    data = b""
+                    if start + size <= there:
+                        file.seek(start)
+                        data = file.read(size)
             except OSError as error:
                 raise LedgerError(f"cannot read predictions: {error}") from None
             if hashlib.sha256(data).hexdigest() != sha256:

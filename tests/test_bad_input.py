@@ -1,0 +1,487 @@
+"""Is bad input refused in one clear line, with its exit code, before anything is written?"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tabsweep.benchmark.cli import main
+from tabsweep.benchmark.frame import load_results
+from tabsweep.benchmark.status import status_of
+from tabsweep.datasets import catalog, download, source
+from tabsweep.sweeps.lock import RunLock
+
+FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
+SMALL = ("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1, *FAST)
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def bench(*args: object) -> Ran:
+    """One call of the command in this process."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, no mirror and no network."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("TABSWEEP_MIRROR", raising=False)
+    monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
+    net = download.Network()
+    monkeypatch.setattr(source, "shared_network", lambda: net)
+    really = download.connects
+
+    def connects(host: str, port: int, timeout_s: float) -> str:
+        if host == "127.0.0.1":
+            return really(host, port, timeout_s)
+        return f"{host} cannot be reached (there is no network in this test)"
+
+    monkeypatch.setattr(download, "connects", connects)
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def refused(id: str, *args: object, code: int = 2) -> str:
+    """The one line with which a call is refused; nothing was written."""
+    before = files(Path.cwd())
+    found = bench(*args)
+    assert (found.code, found.out) == (code, ""), found
+    lines = [line for line in found.err.splitlines() if not line.startswith("warning: ")]
+    assert len(lines) == 1 and lines[0].startswith(f"error {id}: "), found.err
+    assert files(Path.cwd()) == before
+    return lines[0].removeprefix(f"error {id}: ")
+
+
+# ---------------------------------------------------------------------- names and options
+
+
+@pytest.mark.parametrize(
+    ("id", "args", "says"),
+    [
+        ("E001", ("--suite", "uci-smal"), "did you mean 'uci-small'?"),
+        ("E001", ("--suite", "no/such.toml"), "cannot read the suite no/such.toml"),
+        ("E001", ("--suite", "smoke", "--budget", "quik"), "did you mean 'quick'?"),
+        ("E002", ("--suite", "smoke", "--space", "dfault"), "did you mean 'default'?"),
+        ("E002", ("--suite", "smoke", "--sampler", "grid"), "needs finitely many values"),
+        ("E003", ("--suite", "smoke", "--dataset", "irs"), "did you mean 'iris'?"),
+        ("E004", ("--suite", "smoke", "--model", "lightgmb"), "did you mean 'lightgbm'?"),
+        ("E004", ("--suite", "smoke", "--model", "no.such:Model"), "cannot import 'no.such'"),
+        ("E004", ("--suite", "smoke", "--model", "json:Model"), "'json' has no class 'Model'"),
+        ("E004", ("--suite", "smoke", "--model", "json:JSONDecoder"), "has no method fit"),
+        ("E005", (), "either --suite NAME or --csv FILE"),
+        ("E005", ("--suite", "smoke", "--csv", "x.csv", "--target", "y"), "either --suite NAME"),
+        ("E005", ("--suite", "smoke", "--target", "y"), "--target goes with --csv"),
+        ("E005", ("--suite", "smoke", "--task", "binary"), "--task goes with --csv"),
+        ("E005", ("--csv", "x.csv"), "--csv needs --target COLUMN"),
+        ("E005", ("--csv", "x.csv", "--target", "y", "--dataset", "iris"), "goes with --suite"),
+        ("E005", ("--suite", "smoke", "--workers", 100_000), "--workers 100000"),
+        ("E005", ("--suite", "smoke", "--name", "../../x"), "--name '../../x' must be"),
+        ("E005", ("--suite", "smoke", "--name", "/tmp/x"), "--name '/tmp/x' must be"),
+        ("E005", ("--suite", "smoke", "--name", ".hidden"), "--name '.hidden' must be"),
+        ("E005", ("--suite", "smoke", "--name", "a\nb"), "--name 'a\\nb' must be"),
+        ("E005", ("--suite", "smoke", "--name", "x" * 300), "1 to 100 letters"),
+        ("E007", ("--csv", "none.csv", "--target", "y"), "there is no such file"),
+        ("E020", ("--suite", "smoke", "--reuse", "nowhere"), "nowhere is not the folder of a run"),
+    ],
+)
+def test_what_does_not_exist_or_fit_is_refused_with_the_way_out(id, args, says):
+    fast = ("--tracking-uri", "none", "--runs", "runs")
+    assert says in refused(f"BENCH-{id}", "sweep", *args, *fast)
+
+
+@pytest.mark.parametrize(
+    "args", [("--folds", 0), ("--trials", -1), ("--workers", -1), ("--seed", "x"), ("--timeout", 0)]
+)
+def test_numbers_out_of_range_are_usage_errors(args):
+    found = bench("sweep", "--suite", "smoke", *args)
+    assert found.code == 2 and "Invalid value" in found.err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("status", "x"), ("resume", "x"), ("retry", "x"), ("report", "x"), ("report", "x", "y")],
+    ids=" ".join,
+)
+def test_a_folder_that_is_no_run_is_refused_and_runs_near_it_are_named(args):
+    assert "x is not the folder of a run" in refused("BENCH-E020", *args)
+    assert bench("sweep", *SMALL, "--trials", 1, "--name", "real").code == 0
+    assert "runs/real" in refused("BENCH-E020", args[0], "runs")
+    assert "runs/real" in refused("BENCH-E020", args[0], "runs/reel")
+
+
+def test_a_folder_with_other_things_in_it_is_never_made_a_run():
+    Path("runs/mine").mkdir(parents=True)
+    Path("runs/mine/thesis.tex").write_text("years of work")
+    line = refused("BENCH-E005", "sweep", *SMALL, "--name", "mine")
+    assert "exists and holds no run" in line
+
+
+def test_an_unknown_cause_is_refused_with_a_suggestion():
+    assert bench("sweep", *SMALL, "--trials", 1, "--name", "real").code == 0
+    line = refused("BENCH-E005", "retry", "runs/real", "--cause", "omm")
+    assert "did you mean 'oom'?" in line
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def csv(text: str, name: str = "mine.csv") -> tuple[object, ...]:
+    Path(name).write_text(text, encoding="utf-8")
+    return ("sweep", "--csv", name, "--target", "price", *FAST)
+
+
+def rows(n: int = 30, *, target: str = "") -> str:
+    """Rows of the columns size, kind and price."""
+    lines = [f"{i * 7 % 11}.5,{'abc'[i % 3]},{target or i * 5 % 13 + 0.25}" for i in range(n)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+HEADER = "size,kind,price\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("size,kind,prize\n" + rows(), "has no column 'price'; did you mean 'prize'?"),
+        (HEADER + rows(5) + "1,a\n" + rows(5), "line 7 has 2 fields, the header has 3"),
+        (HEADER + rows(5) + "1,a,2,3\n" + rows(5), "line 7 has 4 fields, the header has 3"),
+        (HEADER + rows(5) + "1,a,\n" + rows(9), "target 'price' is missing or infinite in 1 rows"),
+        (HEADER + rows(5) + "1,a,nan\n" + rows(9), "first on line 7"),
+        (HEADER + rows(5) + "1,a,inf\n" + rows(9), "first on line 7"),
+        (HEADER + rows(5) + "1,a,-Infinity\n" + rows(9), "first on line 7"),
+        ("size,price_eur,price\n" + "".join(f"1,{i}.5,{i}.5\n" for i in range(30)), "'price_eur'"),
+        ("size,code,price\n" + "".join(f"1,{'xy'[i % 2]},{'no yes'.split()[i % 2]}\n" for i in range(30)), "'code' is the target"),
+        ("size,,price\n" + rows(), "column 2 has no name"),
+        ("size,size,price\n" + rows(), "2 columns are called 'size'"),
+        ("", "the file is empty"),
+        (HEADER, "a header and no rows"),
+        (HEADER + rows(30, target="1"), "one value in all rows"),
+        ("price\n" + "1\n2\n" * 20, "the target alone"),
+        (HEADER + rows(5), "needs at least 10 rows"),
+        (HEADER + rows(5) + '1,"a,2\n' + rows(5), "line 7"),
+    ],
+)  # fmt: skip
+def test_a_table_with_a_fault_is_refused_with_its_place(text, says):
+    assert says in refused("BENCH-E007", *csv(text))
+
+
+def test_a_classification_that_is_told_to_be_a_regression_is_refused():
+    call = csv("size,price\n" + "1,low\n2,high\n" * 20)
+    assert "'low' on line 2 is no number" in refused("BENCH-E007", *call, "--task", "regression")
+
+
+def test_classes_that_are_absent_from_folds_are_handled_and_said():
+    """One row of a class cannot be in all parts: the trials run, what is undefined has no value."""
+    rare = {7: "rare", 9: "two", 30: "two"}
+    lines = [f"{i * 37 % 101},{'xyz'[i % 3]},{rare.get(i, 'uv'[i * 7 % 2])}\n" for i in range(80)]
+    found = bench(*csv(HEADER + "".join(lines)), "--trials", 1, "--folds", 2)
+    assert found.code == 0, found
+    assert "warning: class 'rare' has 1 rows" in found.err
+    status = status_of(Path("runs/csv-mine-quick"))
+    assert status.done == status.planned and not status.failed
+    results = load_results("runs/csv-mine-quick")
+    assert results["test_accuracy"].notna().all()
+    assert results["test_roc_auc"].isna().any(), "no fold lacked a class: the test tests nothing"
+
+
+# ---------------------------------------------------------------------- files of datasets
+
+
+def broken_mirror(data: bytes) -> Path:
+    """A mirror that promises the files of `yacht` and holds `data` instead."""
+    (file,) = catalog.card("yacht").files
+    folder = Path("mirror")
+    folder.mkdir()
+    (folder / "y.data").write_bytes(data)
+    manifest = f"file,sha256,bytes\ny.data,{file.sha256},{file.bytes}\n"
+    (folder / "MANIFEST.csv").write_text(manifest)
+    return folder
+
+
+YACHT = ("--suite", "npt-small", "--dataset", "yacht", "--model", "knn", "--folds", 1, *FAST)
+
+
+def test_a_file_with_a_wrong_checksum_starts_no_sweep_and_both_hashes_are_named():
+    mirror = broken_mirror(b"1 2 3 4 5 6 7\n" * 308)
+    (file,) = catalog.card("yacht").files
+    line = refused("BENCH-E014", "sweep", *YACHT, "--mirror", mirror, code=3)
+    assert file.sha256 in line
+    assert len(set(re.findall(r"[0-9a-f]{64}", line))) == 2
+    assert not Path("runs").exists()
+    for command in ("verify", "fetch"):
+        found = bench("data", command, "yacht", "iris", "--mirror", mirror, "--json")
+        assert found.code == 3
+        answers = json.loads(found.out)
+        assert answers["yacht"].startswith("WRONG: ") and not answers["iris"].startswith("WRONG")
+
+
+def test_a_cached_file_survives_a_mirror_that_lies(tmp_path):
+    mirror = broken_mirror(b"1 2 3 4 5 6 7\n" * 308)
+    kept = tmp_path / "cache" / "concrete" / "0000000000000000-other"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"somebody's")
+    assert bench("data", "fetch", "yacht", "--mirror", mirror).code == 3
+    assert files(tmp_path / "cache") == {"concrete/0000000000000000-other": b"somebody's"}
+
+
+@pytest.fixture
+def truncating_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a mirror that breaks off in the middle of each file."""
+    clock = SimpleNamespace(monotonic=download.time.monotonic, sleep=lambda seconds: None)
+    monkeypatch.setattr(download, "time", clock)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    (file,) = catalog.card("yacht").files
+    manifest = f"file,sha256,bytes\ny.data,{file.sha256},{file.bytes}\n".encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            whole = self.path.endswith("MANIFEST.csv")
+            body = manifest if whole else b"1 2 3\n" * 10
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body) if whole else file.bytes))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_download_that_breaks_off_leaves_the_dataset_out_with_the_reason(
+    truncating_server, tmp_path
+):
+    line = refused("BENCH-E012", "sweep", *YACHT, "--mirror", truncating_server, code=3)
+    assert "yacht: " in line and "127.0.0.1" in line
+    assert not files(tmp_path / "cache")
+    found = bench("data", "fetch", "yacht", "--mirror", truncating_server)
+    assert found.code == 3 and "not available" in found.out
+
+
+# ---------------------------------------------------------------------- runs in use or in ruins
+
+
+def test_a_second_driver_is_refused_and_told_who_the_first_is():
+    assert bench("sweep", *SMALL, "--trials", 1, "--name", "shared").code == 0
+    with RunLock(Path("runs/shared")):
+        for args in (("sweep", *SMALL, "--name", "shared"), ("resume", "runs/shared")):
+            found = bench(*args, *(() if args[0] == "sweep" else ("--workers", 0)))
+            assert found.code == 3
+            assert re.search(r"BENCH-E010: .*process \d+ on .*, started \d+ s ago", found.err)
+        assert json.loads(bench("status", "runs/shared", "--json").out)["owner"]["pid"]
+    assert bench("resume", "runs/shared", "--workers", 0, "--tracking-uri", "none").code == 0
+
+
+@pytest.mark.parametrize(
+    ("ruin", "id", "code"),
+    [
+        (lambda run: (run / "ledger" / "MANIFEST.json").write_text("{"), "E011", 3),
+        (lambda run: (run / "ledger" / "MANIFEST.json").write_text('{"format": 99}'), "E011", 3),
+        (lambda run: (run / "ledger" / "tail-000001.jsonl").write_text(""), "E011", 3),
+        (lambda run: shutil.rmtree(run / "ledger"), "E020", 2),
+    ],
+    ids=["torn manifest", "newer format", "empty ledger", "no ledger"],
+)
+def test_a_ruined_ledger_is_reported_and_not_touched(ruin, id, code):
+    assert bench("sweep", *SMALL, "--trials", 1, "--name", "old").code == 0
+    ruin(Path("runs/old"))
+    for command in ("status", "report"):
+        refused(f"BENCH-{id}", command, "runs/old", code=code)
+
+
+def test_a_path_in_a_ledger_from_someone_else_is_not_followed():
+    assert bench("sweep", *SMALL, "--trials", 1, "--name", "old").code == 0
+    manifest = Path("runs/old/ledger/MANIFEST.json")
+    Path("secret").write_text("s3cret")
+    text = manifest.read_text().replace("tail-000001.jsonl", "../../../secret")
+    assert "../../../secret" in text
+    manifest.write_text(text)
+    line = refused("BENCH-E011", "status", "runs/old", code=3)
+    assert "not a plain name" in line and "s3cret" not in line
+
+
+# ---------------------------------------------------------------------- models of one's own
+
+MODELS = """
+import numpy as np
+
+class Mean:
+    def fit(self, X, y):
+        self.classes_, n = np.unique(y, return_counts=True)
+        self.p_ = n / n.sum()
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[self.p_.argmax()])
+
+    def predict_proba(self, X):
+        return np.tile(self.p_, (len(X), 1))
+
+class Twin(Mean):
+    name = "knn"
+
+class One(Mean):
+    name = "same"
+
+class Two(Mean):
+    name = "same"
+
+class Nan(Mean):
+    name = "nan"
+
+    def predict_proba(self, X):
+        return np.full((len(X), len(self.classes_)), np.nan)
+
+class Silent(Mean):
+    name = "silent"
+
+    def fit(self, X, y):
+        raise RuntimeError
+
+class Lines(Mean):
+    name = "lines"
+
+    def fit(self, X, y):
+        raise ValueError("first\\nsecond | $x_ \\\\input{/etc/passwd} <script>")
+
+class Greedy(Mean):
+    name = "greedy"
+
+    def fit(self, X, y):
+        raise MemoryError
+
+class BadSpace(Mean):
+    name = "bad-space"
+
+    @staticmethod
+    def spaces():
+        return {"default": {"params": {"alpha": {"kind": "unform", "low": 0, "high": 1}}}}
+"""
+OWN = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, *FAST)
+
+
+@pytest.fixture
+def own_models(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with models, in the working directory alone."""
+    name = f"own_{abs(hash(str(work))) % 10**9}"
+    (work / f"{name}.py").write_text(MODELS)
+    monkeypatch.setattr("sys.path", __import__("sys").path.copy())
+    return name
+
+
+def test_a_model_with_the_name_of_another_is_refused(own_models):
+    line = refused("BENCH-E004", "sweep", *OWN, "--model", f"{own_models}:Twin")
+    assert "calls itself 'knn'" in line
+    pair = ("--model", f"{own_models}:One", "--model", f"{own_models}:Two")
+    line = refused("BENCH-E002", "sweep", *OWN, *pair)
+    assert f"{own_models}:One" in line and "both called 'same'" in line
+
+
+def test_a_model_with_a_faulty_space_is_refused(own_models):
+    line = refused("BENCH-E002", "sweep", *OWN, "--model", f"{own_models}:BadSpace")
+    assert "'alpha'" in line and "did you mean 'uniform'?" in line
+
+
+def test_models_that_fail_leave_a_report_and_exit_code_1(own_models):
+    names = ("Nan", "Silent", "Lines", "Greedy")
+    picks = [word for name in names for word in ("--model", f"{own_models}:{name}")]
+    found = bench("sweep", *OWN, *picks, "--name", "failures", "--json")
+    assert found.code == 1
+    causes = {"error": 2, "nonfinite": 1, "oom": 1}
+    assert json.loads(found.out)["failed"] == causes
+    results = load_results("runs/failures")
+    assert not results.filter(like="test_").notna().any(axis=None), "a failure has no score"
+    messages = dict(zip(results["model"], results["message"], strict=True))
+    assert messages["silent"] == "RuntimeError: (no message)"
+    assert messages["lines"].startswith("ValueError: first") and "\n" not in messages["lines"]
+    report = Path("runs/failures/report")
+    assert all((report / f"{table}.tex").exists() for table in ("scores", "ranks", "tests"))
+    assert "<script>" not in (report / "coverage.md").read_text()
+    assert "\\input{" not in (report / "coverage.tex").read_text()
+    assert np.isnan(results["fit_s"].astype(float)).all()
+
+
+# ---------------------------------------------------------------------- an edited suite file
+
+SUITE = """
+name = "mine"
+title = "A suite to edit"
+datasets = ["iris"]
+
+[metric]
+multiclass = "accuracy"
+
+[protocol]
+iris = "kfold"
+
+[budgets.quick]
+models = ["knn"]
+folds = 1
+trials = 2
+sampler = "random"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"accuracy"', '"log_loss"', "metric of multiclass was 'accuracy', is 'log_loss'"),
+        ('"kfold"', '"holdout"', "protocol of iris was 'kfold', is 'holdout'"),
+        ('"random"', '"tpe"', "sampler of knn on multiclass data was 'random, lag 1'"),
+        ("trials = 2", 'trials = 2\nspace = "npt"', "space of knn on multiclass data is another"),
+        ("trials = 2", "trials = 2\nstart_with_default = false", "space of knn"),
+        ('"random"', '"random"\n[budgets.quick.model.knn.fixed]\np = 1', "space of knn"),
+        ('"mine"', '"yours"', "suite was 'mine', is 'yours'"),
+    ],
+)
+def test_an_edit_that_makes_results_incomparable_is_refused_by_name(old, new, says):
+    suite = Path("mine.toml")
+    suite.write_text(SUITE)
+    call = ("sweep", "--suite", suite, *FAST, "--name", "edited")
+    assert bench(*call).code == 0
+    assert SUITE.count(old) == 1
+    suite.write_text(SUITE.replace(old, new))
+    line = refused("BENCH-E005", *call)
+    assert says in line and "Choose another --name" in line
+    suite.write_text(SUITE)
+    assert bench(*call).code == 0
+
+
+def test_every_difference_is_named_at_once():
+    suite = Path("mine.toml")
+    suite.write_text(SUITE)
+    call = ("sweep", "--suite", suite, *FAST, "--name", "edited")
+    assert bench(*call).code == 0
+    edited = SUITE.replace('"accuracy"', '"log_loss"').replace('"kfold"', '"holdout"')
+    suite.write_text(edited.replace('"random"', '"tpe"'))
+    line = refused("BENCH-E005", *call, "--seed", 3)
+    for word in ("seed was 0, is 3", "metric of", "protocol of", "sampler of"):
+        assert word in line

@@ -1,0 +1,397 @@
+"""Is the command line quick to answer, the same everywhere, and readable by people and programs?"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner
+from tabsweep.benchmark import doctor, face
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark.cli import main
+from tabsweep.datasets import catalog
+from tabsweep.models import registry
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {"pandas", "torch", "ray", "mlflow", "sklearn", "numpy", "optuna", "hyperopt", "pyarrow"}
+CHEAP = [
+    ["--help"],
+    ["sweep", "--help"],
+    ["--version"],
+    ["sweep", "--sute", "smoke"],
+    ["swep"],
+]
+CONFIG_ERRORS = [
+    ["sweep"],
+    ["sweep", "--suite", "uci-smal"],
+    ["sweep", "--suite", "smoke", "--budget", "quik"],
+    ["sweep", "--suite", "smoke", "--dataset", "irs"],
+    ["sweep", "--suite", "smoke", "--name", "../../x"],
+    ["sweep", "--suite", "smoke", "--csv", "x.csv"],
+    ["sweep", "--csv", "x.csv"],
+    ["status", "nowhere"],
+    ["report", "nowhere"],
+]
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def bench(*args: object) -> Ran:
+    """One call of the command in this process."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+def commands(group: click.Group = main, prefix: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = []
+    for name, command in group.commands.items():
+        path = (*prefix, name)
+        found += commands(command, path) if isinstance(command, click.Group) else [path]
+    return found
+
+
+# ---------------------------------------------------------------------- the cost of an answer
+
+
+def child(code: str, args: list[str]) -> tuple[float, str, int]:
+    """(CPU seconds, user and system; what it printed; exit code) of a Python process."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    output = process.stdout.read().decode()
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime, output, process.returncode
+
+
+RUN = "import sys; from tabsweep.benchmark.cli import main; main()"
+MODULES = f"""
+import sys
+from tabsweep.benchmark.cli import main
+try:
+    main()
+except SystemExit as end:
+    print("exit", end.code)
+print("heavy", sorted({HEAVY!r} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("args", CHEAP, ids=" ".join)
+def test_help_and_misspelt_words_cost_at_most_300_ms_of_cpu(args):
+    assert min(child(RUN, args)[0] for _ in range(5)) <= 0.3
+
+
+@pytest.mark.parametrize("args", CHEAP + CONFIG_ERRORS, ids=" ".join)
+def test_help_and_refusals_import_nothing_heavy(args, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, output, _ = child(MODULES, args)
+    code = 0 if "help" in args[-1] or args == ["--version"] else 2
+    assert f"exit {code}" in output
+    assert "heavy []" in output
+    assert not list(tmp_path.iterdir())
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = f"import sys, tabsweep; print(sorted({HEAVY!r} & set(sys.modules)))"
+    assert child(code, [])[1].strip() == "[]"
+
+
+# ---------------------------------------------------------------------- the same everywhere
+
+
+def test_there_is_a_command_for_every_promise():
+    assert {" ".join(path) for path in commands()} >= {
+        "sweep",
+        "resume",
+        "status",
+        "retry",
+        "report",
+        "reproduce",
+        "fit",
+        "predict",
+        "data list",
+        "data fetch",
+        "data verify",
+        "data passport",
+        "models",
+        "suites",
+        "track sync",
+        "ui",
+        "doctor",
+    }
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_has_help_and_the_common_options(path):
+    found = bench(*path, "--help")
+    assert found.code == 0
+    for option in ("--json", "--quiet", "--verbose", "--no-color", "--help"):
+        assert option in found.out
+
+
+def test_no_line_of_the_overview_is_cut():
+    for path in ([], ["data"], ["track"]):
+        listed = bench(*path, "--help").out.partition("Commands:")[2]
+        assert listed.strip() and "..." not in listed
+
+
+@pytest.mark.parametrize("args", [["swep"], ["sweep", "--sute"], ["data", "lst"]], ids=" ".join)
+def test_a_misspelt_word_is_answered_with_a_suggestion(args):
+    found = bench(*args)
+    assert found.code == 2
+    assert re.search("did you mean", found.err, re.IGNORECASE)
+
+
+def test_version_is_the_package_s():
+    import tabsweep
+
+    assert tabsweep.__version__ in bench("--version").out
+
+
+# ---------------------------------------------------------------------- for programs
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["models"], 0),
+        (["models", "svm"], 0),
+        (["models", "smv"], 2),
+        (["suites"], 0),
+        (["suites", "uci-small"], 0),
+        (["data", "list"], 0),
+        (["data", "passport", "iris"], 0),
+        (["data", "verify", "iris", "diabetes"], 0),
+        (["data", "fetch", "wine"], 0),
+        (["data", "passport", "irs"], 2),
+        (["reproduce", "--list"], 0),
+        (["reproduce", "npt-table-7"], 2),
+        (["status", "nowhere"], 2),
+        (["sweep", "--suite", "smok"], 2),
+        (["sweep", "--suite", "smoke", "--dry-run"], 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_json_prints_one_document_and_nothing_else(args, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = bench(*args, "--json")
+    assert found.code == code
+    document = json.loads(found.out)
+    if code:
+        assert document["error"]["id"].startswith("BENCH-E")
+        assert document["error"]["message"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_document_survives_whatever_libraries_print():
+    code = """
+import os, sys, click
+from tabsweep.benchmark.face import common
+
+@click.command()
+@common
+def noisy(face):
+    print("a library")
+    face.say("for people")
+    os.write(1, b"a library in C\\n")
+    os.system("echo a child process")
+    face.data({"value": float("nan"), "path": os.path, "list": (1, 2)})
+    os.write(1, b"later\\n")
+    return 1
+
+noisy()
+"""
+    found = subprocess.run([sys.executable, "-c", code, "--json"], capture_output=True, text=True)
+    assert found.returncode == 1
+    assert json.loads(found.stdout)["list"] == [1, 2]
+    assert json.loads(found.stdout)["value"] is None
+    for line in ("a library", "a library in C", "a child process", "later"):
+        assert line in found.stderr.splitlines()
+    assert "for people" not in found.stdout + found.stderr
+
+
+def test_models_as_json_say_what_each_is_and_where_it_is_searched():
+    found = {model["name"]: model for model in json.loads(bench("models", "--json").out)}
+    assert set(found) == set(registry.names())
+    assert found["gaussian-process"]["max_rows"] == 2000
+    assert "npt" in found["knn"]["spaces"]["binary"]
+
+
+def test_datasets_as_json_say_task_size_and_source():
+    found = {card["name"]: card for card in json.loads(bench("data", "list", "--json").out)}
+    assert set(found) == set(catalog.names())
+    assert found["iris"]["task"] == "multiclass" and not found["iris"]["files"]
+    assert all(len(file["sha256"]) == 64 for file in found["yacht"]["files"])
+
+
+def test_suites_as_json_say_their_size_and_budgets():
+    found = {suite["name"]: suite for suite in json.loads(bench("suites", "--json").out)}
+    assert set(found) == set(suites.names())
+    assert found["uci-small"]["datasets"] == 25
+    assert found["uci-small"]["default_budget"] == "quick"
+
+
+def test_a_passport_as_json_has_flags_and_no_nan():
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    text = bench("data", "passport", "diabetes", "--json").out
+    found = json.loads(text, parse_constant=refuse)
+    assert found["n_rows"] == 442 and isinstance(found["flags"], list)
+
+
+# ---------------------------------------------------------------------- for people
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_model_can_be_shown(name):
+    found = bench("models", name)
+    assert found.code == 0
+    assert f"{name}: " in found.out and "hyperparameter" in found.out or name == "constant"
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_suite_can_be_shown(name):
+    found = bench("suites", name)
+    assert found.code == 0 and "quick" in found.out
+
+
+def test_lists_are_columns_under_a_header():
+    for args, first in (
+        (["models"], "model"),
+        (["suites"], "suite"),
+        (["data", "list"], "dataset"),
+    ):
+        lines = bench(*args).out.splitlines()
+        assert lines[0].startswith(first) and len(lines) > 3
+
+
+def test_quiet_says_nothing_about_what_is_fine():
+    assert bench("models", "--quiet").out == ""
+
+
+def test_the_tables_that_can_be_reproduced_are_listed():
+    assert bench("reproduce").out == bench("reproduce", "--list").out
+    for number in range(8, 13):
+        assert f"npt-table-{number} " in bench("reproduce").out
+
+
+def test_reproduce_without_a_run_to_compare_says_so(tmp_path):
+    found = bench("reproduce", "npt-table-8", "--no-run", "--runs", tmp_path)
+    assert found.code == 2 and "BENCH-E020" in found.err
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def raising(error: Exception, *args: str) -> Ran:
+    @click.command()
+    @face.common
+    def command(face):
+        raise error
+
+    result = CliRunner().invoke(command, list(args))
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+def known_errors() -> dict[str, type]:
+    """{name: class} of the errors with an id that live in this package."""
+    found: dict[str, type] = {}
+    for folder in ("benchmark", "sweeps", "models", "datasets", "reports"):
+        for path in sorted((ROOT / folder).glob("*.py")):
+            for name in re.findall(r"^class (\w+)\(", path.read_text(), re.MULTILINE):
+                if name in face.ERRORS:
+                    module = importlib.import_module(f"tabsweep.{folder}.{path.stem}")
+                    found[name] = getattr(module, name)
+    return found
+
+
+def test_every_error_with_an_id_exists_and_no_id_is_used_twice():
+    builtin = {"OSError", "ValueError"}
+    assert set(known_errors()) | builtin == set(face.ERRORS)
+    ids = [id for id, _ in face.ERRORS.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_error_page_lists_every_id_with_its_exit_code():
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (BENCH-E\d+) \| (\d+) \|", page, re.MULTILINE))
+    assert rows == {id: str(code) for id, code in [*face.ERRORS.values(), ("BENCH-E000", 1)]}
+
+
+@pytest.mark.parametrize(
+    ("error", "id", "code"),
+    [
+        (ValueError("two\nlines"), "BENCH-E017", 2),
+        (OSError(28, "No space left on device"), "BENCH-E016", 3),
+        (PermissionError(13, "Permission denied"), "BENCH-E016", 3),
+    ],
+)
+def test_a_known_error_is_one_line_with_an_id_and_an_exit_code(error, id, code):
+    found = raising(error)
+    assert found.code == code
+    assert found.err.startswith(f"error {id}: ") and found.err.count("\n") == 1
+    assert "Traceback" in raising(error, "-v").err
+
+
+def test_an_unforeseen_error_keeps_its_traceback_and_exits_with_1():
+    found = raising(RuntimeError())
+    assert found.code == 1
+    assert "Traceback" in found.err and "error BENCH-E000: RuntimeError" in found.err
+
+
+def test_an_interrupt_exits_with_130():
+    found = raising(KeyboardInterrupt(), "--json")  # type: ignore[arg-type]
+    assert found.code == 130
+    assert json.loads(found.out) == {"interrupted": True}
+
+
+# ---------------------------------------------------------------------- doctor
+
+
+@pytest.fixture
+def fast_doctor(monkeypatch):
+    """Without the checks that start Ray and ask for every dataset."""
+    monkeypatch.setattr(doctor, "_ray", lambda: (doctor.OKAY, "not started in this test"))
+    monkeypatch.setattr(doctor, "_datasets", lambda mirror, cache: (doctor.WARNING, "not asked"))
+
+
+def test_doctor_passes_here_and_leaves_nothing_behind(fast_doctor, tmp_path):
+    found = bench("doctor", "--runs", tmp_path / "not" / "yet", "--json")
+    checks = {check["name"]: check for check in json.loads(found.out)}
+    assert found.code == 0, checks
+    assert {"python", "libraries", "runs folder", "disk", "clock", "mlflow"} <= set(checks)
+    assert not list(tmp_path.iterdir())
+
+
+def test_doctor_exits_with_3_for_a_tracking_server_open_to_everybody(fast_doctor, monkeypatch):
+    monkeypatch.setenv("TABSWEEP_TRACKING_URI", "http://0.0.0.0:5000")
+    found = bench("doctor")
+    assert found.code == 3
+    assert re.search(r"^problem +mlflow: .*127\.0\.0\.1", found.out, re.MULTILINE)
+
+
+def test_doctor_turns_an_exception_into_a_problem(fast_doctor, monkeypatch):
+    def broken(mirror, cache):
+        raise OSError("no such disk")
+
+    monkeypatch.setattr(doctor, "_datasets", broken)
+    found = bench("doctor")
+    assert found.code == 3 and "problem datasets: OSError: no such disk" in found.out

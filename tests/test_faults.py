@@ -1,0 +1,353 @@
+"""Does a sweep on real workers survive what trials do to it?
+
+One sweep runs every kind of bad trial at once, beside good ones. The trials write an execution log,
+from which each test first shows that its fault did happen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tabsweep.benchmark.worker import run_trial
+from tabsweep.datasets.catalog import load_dataset
+from tabsweep.datasets.protocols import make_folds
+from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.pool import RayPool, death_of, start_ray
+from tabsweep.sweeps.samplers import make_sampler
+from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.study import Study
+from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+LIMIT_MB = 200.0
+TIMEOUT_S = 2.0
+NAN_MODEL = """
+import numpy as np
+
+class NaN:
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+    def predict_proba(self, X):
+        return np.full((len(X), len(self.classes_)), np.nan)
+"""
+
+
+def bad_trial(trial: Trial, data: Any) -> Result:
+    """A trial that does what its identity says, between two lines of the log."""
+    log = trial.identity["log"]
+
+    def write(*words: Any) -> None:
+        line = " ".join(map(str, (trial.dataset, os.getpid(), *words)))
+        with open(log, "a") as file:
+            file.write(f"{line}\n")
+
+    def children() -> None:
+        """A child, and a grandchild whose parent is gone."""
+        child = subprocess.Popen(["sleep", "1000"])
+        shell = ["bash", "-c", "sleep 1000 >/dev/null & echo $!"]
+        orphan = subprocess.run(shell, stdout=subprocess.PIPE, text=True, check=True)
+        write("child", child.pid)
+        write("child", orphan.stdout.strip())
+
+    def hog(allocate: Any) -> None:
+        kept = []
+        for mb in range(20, 10_000, 20):
+            kept.append(allocate(20 * 2**20))
+            write("allocated", mb)
+            time.sleep(0.05)
+
+    def shared(size: int) -> Any:
+        block = mmap.mmap(-1, size)  # no limit of the kernel's counts shared pages
+        block.write(b"x" * size)
+        return block
+
+    write("start")
+    match trial.dataset:
+        case "bytes hog":
+            hog(lambda size: b"x" * size)
+        case "numpy hog":
+            hog(lambda size: np.ones(size // 8))
+        case "shared hog":
+            hog(shared)
+        case "sleeper":
+            children()
+            time.sleep(1000)
+        case "deadlock":
+            ctypes.PyDLL(None).sleep(1000)  # in C, with the interpreter's lock held
+        case "suicide":
+            children()
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "crash":
+            ctypes.string_at(0)
+        case "no message":
+            raise ZeroDivisionError
+        case "exit":
+            sys.exit(3)
+        case "nan prediction" | "bad config":
+            result = run_trial(trial, data)
+            write("finish")
+            return result
+        case _:
+            time.sleep(0.2)
+    write("finish")
+    return Result(status=DONE, val={"loss": 1.0})
+
+
+@dataclass
+class Sweep:
+    """What the sweep left: records by dataset, and the log."""
+
+    records: dict[str, list[dict[str, Any]]]
+    deaths: Counter[tuple[str, str]]
+    log: list[list[str]]
+    tally: Any
+    seconds: float
+    workers_left: int
+    names: dict[str, str] = field(default_factory=dict)
+
+    def one(self, name: str) -> dict[str, Any]:
+        (record,) = self.records[name]
+        return record
+
+    def words(self, name: str, word: str) -> list[list[str]]:
+        return [line[1:] for line in self.log if line[0] == name and line[2] == word]
+
+    def runs(self, name: str) -> int:
+        return len(self.words(name, "start"))
+
+
+def one_trial(name: str, log: Path, **more: Any) -> Study:
+    config = more.pop("config", {})
+    identity = {"log": str(log), "threads": 1, "target": more.pop("target", "")}
+    space = Space.parse({"params": {}})
+
+    def make_trial(_: dict[str, Any], seed: int) -> Trial:
+        return Trial(name, 0, "bad", config, seed, {**identity, "name": name})
+
+    return Study(
+        name=name,
+        sampler=make_sampler("random", space, seed=0, n_trials=1),
+        n_trials=1,
+        make_trial=make_trial,
+        loss_of=lambda result: result.val.get("loss"),
+        limits=Limits(timeout_s=more.pop("timeout_s", 60.0), memory_mb=LIMIT_MB),
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+    folder = tmp_path_factory.mktemp("faults")
+    log = folder / "execution log"
+    log.touch()
+    (folder / "nan_model.py").write_text(NAN_MODEL)
+    table = load_dataset("wine")
+    fold = make_folds(table, "kfold", seed=0)[0]
+    names = ["bytes hog", "numpy hog", "shared hog", "suicide", "crash", "no message", "exit"]
+    studies = [
+        *(one_trial(name, log) for name in names),
+        *(one_trial(name, log, timeout_s=TIMEOUT_S) for name in ("sleeper", "deadlock")),
+        *(one_trial(f"good {i}", log) for i in range(12)),
+        one_trial("wide", log, threads=64),
+        one_trial("nan prediction", log, data_key="wine", target="nan_model:NaN"),
+        one_trial(
+            "bad config",
+            log,
+            data_key="wine",
+            target="tabsweep.models.knn:KNN",
+            config={"n_neighbors": -1},
+        ),
+    ]
+    import ray
+
+    start_ray(slots=2)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    ledger = Ledger(folder / "run", write=True)
+    pools = []
+
+    def pool() -> RayPool:
+        pools.append(
+            RayPool(
+                bad_trial,
+                lambda key: (table, {0: fold}),
+                slots=2,
+                grace_s=0.5,
+                paths=[str(folder)],
+            )
+        )
+        return pools[0]
+
+    try:
+        began = time.monotonic()
+        tally = Engine(studies, ledger=ledger, pool=pool).run()
+        seconds = time.monotonic() - began
+        records: dict[str, list[dict[str, Any]]] = {}
+        for record in ledger.records("result"):
+            records.setdefault(record["dataset"], []).append(record)
+        names_of = {record["id"]: record["dataset"] for record in ledger.records("result")}
+        deaths = Counter(
+            (names_of[record["id"]], record["cause"]) for record in ledger.records("death")
+        )
+        lines = [line.rsplit(" ", 2) for line in log.read_text().splitlines()]
+        parsed = []
+        for line in log.read_text().splitlines():
+            name = next(study.name for study in studies if line.startswith(f"{study.name} "))
+            parsed.append([name, *line[len(name) + 1 :].split()])
+        assert len(parsed) == len(lines)
+        yield Sweep(records, deaths, parsed, tally, seconds, pools[0].running())
+    finally:
+        ledger.close()
+        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+        ray.shutdown()
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def wait_until(condition: Any, *, timeout_s: float = 20.0) -> bool:
+    end = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+# ---------------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("name", ["bytes hog", "numpy hog", "shared hog"])
+def test_a_trial_that_takes_memory_without_bound_ends_as_oom_after_one_retry(outcome, name):
+    reached: dict[str, int] = {}
+    for pid, _, mb in outcome.words(name, "allocated"):
+        reached[pid] = max(reached.get(pid, 0), int(mb))
+    assert outcome.runs(name) == 2 and not outcome.words(name, "finish")
+    assert len(reached) == 2  # the second time in a fresh process
+    assert all(LIMIT_MB / 2 < mb < 2 * LIMIT_MB for mb in reached.values()), reached
+    record = outcome.one(name)
+    assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "oom", 2)
+    assert record["limits"]["memory_mb"] == LIMIT_MB
+    assert outcome.deaths[name, "oom"] in (1, 2)
+
+
+# ---------------------------------------------------------------------- time
+
+
+@pytest.mark.parametrize("name", ["sleeper", "deadlock"])
+def test_a_trial_that_never_ends_is_killed_at_its_time_out_and_not_tried_again(outcome, name):
+    assert outcome.runs(name) == 1 and not outcome.words(name, "finish")
+    record = outcome.one(name)
+    assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "timeout", 1)
+    assert record["message"] == "ran longer than 2 s"
+    ((pid, _),) = outcome.words(name, "start")
+    assert wait_until(lambda: gone(int(pid)))
+    assert outcome.deaths[name, "killed"] == 0
+
+
+@pytest.mark.parametrize("name", ["sleeper", "suicide"])
+def test_the_processes_that_a_killed_trial_started_end_with_it(outcome, name):
+    pids = [int(pid) for _, _, pid in outcome.words(name, "child")]
+    assert len(pids) == 2 * outcome.runs(name)
+    assert wait_until(lambda: all(map(gone, pids)))
+
+
+# ---------------------------------------------------------------------- death
+
+
+@pytest.mark.parametrize("name", ["suicide", "crash"])
+def test_a_trial_that_kills_its_worker_ends_as_killed_after_three_attempts(outcome, name):
+    starts = outcome.words(name, "start")
+    assert len({pid for pid, *_ in starts}) == len(starts) == 3
+    assert not outcome.words(name, "finish")
+    record = outcome.one(name)
+    assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "killed", 3)
+    assert outcome.deaths[name, "killed"] == 3 and "3 times" in record["message"]
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "message"),
+    [
+        ("no message", "error", "ZeroDivisionError: (no message)"),
+        ("exit", "error", "SystemExit: 3"),
+        ("nan prediction", "nonfinite", "predictions on val are NaN or infinite"),
+        ("bad config", "invalid_config", "n_neighbors"),
+    ],
+)
+def test_a_trial_that_fails_by_itself_runs_once_and_says_why(outcome, name, cause, message):
+    assert outcome.runs(name) == 1
+    record = outcome.one(name)
+    assert (record["status"], record["cause"], record["attempt"]) == (FAILED, cause, 1)
+    assert message in record["message"] and "\n" not in record["message"]
+    assert not record["val"] and not record["test"] and not record["predictions"]
+
+
+# ---------------------------------------------------------------------- the others
+
+
+def test_good_trials_beside_the_bad_ones_finish_once_each(outcome):
+    for i in range(12):
+        record = outcome.one(f"good {i}")
+        assert (record["status"], record["val"], record["attempt"]) == (DONE, {"loss": 1.0}, 1)
+        assert len(outcome.words(f"good {i}", "finish")) == 1
+    assert not any(name.startswith("good") for name, _ in outcome.deaths)
+
+
+def test_a_trial_that_wants_more_threads_than_there_are_runs_all_the_same(outcome):
+    assert outcome.one("wide")["status"] == DONE and outcome.runs("wide") == 1
+
+
+def test_every_trial_has_one_terminal_state_and_no_worker_is_left_busy(outcome):
+    assert {name: len(records) for name, records in outcome.records.items()} == dict.fromkeys(
+        outcome.records, 1
+    )
+    assert len(outcome.records) == 24 and not outcome.tally.interrupted
+    assert (outcome.tally.done, outcome.tally.failed) == (13, 11)
+    assert outcome.workers_left == 0
+
+
+# ---------------------------------------------------------------------- Ray's words
+
+
+def test_only_the_loss_of_a_node_or_the_network_is_no_attempt():
+    from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError
+
+    own_death = (
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR "
+        "Worker exit detail: (1) the process was killed by the OOM killer due to high memory "
+        "usage, (2) ray stop --force was called. If it was killed by the kernel OOM killer "
+        "(verifiable by checking dmesg of the OOMing node), consider enabling resource isolation "
+        "to prevent node deaths by resource contention."
+    )
+    assert death_of(RayActorError(error_msg=own_death)) == "killed"
+    node = "The actor died because its node has died. Node Id: 0123"
+    assert death_of(RayActorError(error_msg=node)) == "lost"
+    assert death_of(RayActorError(error_msg="gone", preempted=True)) == "lost"
+    assert death_of(ActorUnavailableError("the network is down", None)) == "lost"
+    low = "Task was killed due to the node running low on memory."
+    assert death_of(OutOfMemoryError(low)) == death_of(RayActorError(error_msg=low)) == "oom"

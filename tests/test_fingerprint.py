@@ -1,0 +1,366 @@
+"""When does a trial get a new id? When its outcome may change, and never otherwise.
+
+A copy of the package, and of models from elsewhere, is edited file by file; a process that imports
+the copy plans a real study again after each edit and says which ids its trials have.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tabsweep.sweeps import fingerprint as prints
+
+ROOT = Path(prints.__file__).resolve().parents[1]
+FOLDERS = ("benchmark", "datasets", "models", "reports", "sweeps")
+SHARED = ["benchmark.cell", "models.base", "models.preprocessing"]  # of every registered model
+
+PLANNER = '''
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+out = sys.stdout
+sys.stdout = sys.stderr
+import tabsweep
+assert Path(tabsweep.__file__).is_relative_to(sys.argv[1]), tabsweep.__file__
+from tabsweep.benchmark.plan import CELL, Data, Options, Plan, choose_folds
+from tabsweep.benchmark.suite import parse
+from tabsweep.datasets.catalog import load_dataset
+from tabsweep.datasets.infer import table_from_csv
+from tabsweep.sweeps.fingerprint import closure, fingerprint
+
+def ids(model="knn", csv=None, folds_seed=0, config=None):
+    """The ids of a study's first trials; only `plan` has anything to do with it."""
+    table = table_from_csv(Path(csv), "y", task="binary") if csv else load_dataset("wine")
+    folds = choose_folds(table, "kfold", seed=folds_seed, folds=1)
+    data = {table.name: Data(table, "kfold", folds)}
+    budget = {"models": [model], "folds": 1, "trials": 3, "sampler": "random"}
+    suite = parse({"name": "s", "title": "t", "datasets": ["wine"], "budgets": {"quick": budget}},
+                  "a test")
+    (study,) = Plan(suite, Options(budget="quick"), data, {}).build()
+    if config is not None:
+        return [study.make_trial(config, 0).id]
+    found = []
+    while (slot := study.next_slot()) is not None:
+        found.append(study.open(slot).id)
+    return found
+
+def modules(target):
+    return sorted(closure([target.partition(":")[0], CELL])[0])
+
+def libraries(model):
+    return fingerprint(model, CELL)["libraries"]
+
+def path(folder):
+    sys.path.insert(0, folder)
+
+for line in sys.stdin:
+    name, given = json.loads(line)
+    try:
+        answer = globals()[name](**given)
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer), file=out, flush=True)
+'''
+
+OWN = """
+from sklearn.neighbors import KNeighborsClassifier
+from .helper import K
+
+class Mine(KNeighborsClassifier):
+    name = "mine"
+    libraries = ("scikit-learn",)
+    def __init__(self, *, n_neighbors=K):
+        super().__init__(n_neighbors=n_neighbors)
+"""
+
+
+class Copy:
+    """The edited copy and the process that plans on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in FOLDERS:
+            shutil.copytree(
+                ROOT / name,
+                folder / "tabsweep" / name,
+                ignore=lambda where, names: [
+                    n
+                    for n in names
+                    if not (n.endswith((".py", ".toml", ".csv")) or (Path(where) / n).is_dir())
+                    or n == "__pycache__"
+                ],
+            )
+        shutil.copy(ROOT / "__init__.py", folder / "tabsweep" / "__init__.py")
+        package = folder / "elsewhere"
+        package.mkdir()
+        (package / "__init__.py").write_text('"""Models of somebody else."""\n')
+        (package / "mine.py").write_text(OWN)
+        (package / "helper.py").write_text("from . import deep\nK = deep.K\n")
+        (package / "deep.py").write_text("K = 4\n")
+        (package / "unrelated.py").write_text("X = 1\n")
+        (package / "heavy.py").write_text("raise RuntimeError('never imported')\n")
+        (folder / "lone.py").write_text(OWN.replace(".helper", "lone_helper"))
+        (folder / "lone_helper.py").write_text("K = 3\n")
+        made = "import tabsweep\nfrom tabsweep import make_model\n"
+        (folder / "wraps.py").write_text(made + OWN.replace("from .helper import K", "K = 2"))
+        (folder / "planner.py").write_text(PLANNER)
+        self._process = subprocess.Popen(
+            [sys.executable, str(folder / "planner.py"), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, name: str, **given: Any) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps([name, given]) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert not isinstance(answer, dict) or "error" not in answer, answer
+        return answer
+
+    def ids(self, model: str = "knn", **given: Any) -> list[str]:
+        return self.ask("ids", model=model, **given)
+
+    def with_edit(self, file: str, old: str, new: str, model: str = "knn") -> list[str]:
+        """The ids with a text of a file replaced; the file is put back."""
+        path = self.folder / file
+        before = path.read_text()
+        assert old in before, f"{file} does not hold {old!r}"
+        path.write_text(before.replace(old, new, 1))
+        try:
+            return self.ids(model)
+        finally:
+            path.write_text(before)
+
+    def with_line(self, file: str, line: str, model: str = "knn") -> list[str]:
+        """The ids with a line added at the end of a file."""
+        before = (self.folder / file).read_text()
+        return self.with_edit(file, before, f"{before}\n{line}\n", model)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    made = Copy(tmp_path_factory.mktemp("copy"))
+    yield made
+    made.close()
+
+
+# ---------------------------------------------------------------------- what changes an id
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["models/knn.py", "models/preprocessing.py", "models/base.py", "benchmark/cell.py"],
+    ids=["the model's source", "shared preprocessing", "a helper it imports", "shared training"],
+)
+def test_an_edit_of_what_a_trial_computes_changes_every_id(copy, file):
+    before = copy.ids()
+    after = copy.with_line(f"tabsweep/{file}", "NEW = 1")
+    assert not set(before) & set(after)
+    assert copy.ids() == before  # the edit taken back, the ids are the old ones
+
+
+def test_a_small_edit_inside_a_function_changes_every_id(copy):
+    before = copy.ids()
+    file = "tabsweep/models/knn.py"
+    after = copy.with_edit(file, "min(self.n_neighbors, n_rows)", "min(self.n_neighbors, 1)")
+    assert not set(before) & set(after)
+
+
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [
+        ("elsewhere.mine:Mine", "elsewhere/mine.py"),
+        ("elsewhere.mine:Mine", "elsewhere/helper.py"),
+        ("elsewhere.mine:Mine", "elsewhere/deep.py"),
+        ("elsewhere.mine:Mine", "elsewhere/__init__.py"),
+        ("elsewhere.mine:Mine", "tabsweep/benchmark/cell.py"),
+        ("lone:Mine", "lone.py"),
+        ("lone:Mine", "lone_helper.py"),
+    ],
+)
+def test_a_model_from_elsewhere_depends_on_its_siblings(copy, model, file):
+    before = copy.ids(model)
+    assert not set(before) & set(copy.with_line(file, "NEW = 1", model))
+    assert set(before) == set(copy.ids(model))
+
+
+def test_a_model_from_elsewhere_depends_on_the_registered_models_that_it_makes(copy):
+    before = copy.ids("wraps:Mine")
+    for file in ("tabsweep/models/registry.py", "tabsweep/models/svm.py"):
+        assert not set(before) & set(copy.with_line(file, "NEW = 1", "wraps:Mine"))
+
+
+def test_the_configuration_is_part_of_the_id(copy):
+    usual = {"n_neighbors": 5, "weights": "uniform", "p": 2}
+    (before,) = copy.ids(config=usual)
+    assert copy.ids(config=dict(reversed(usual.items()))) == [before]
+    for name, value in (("n_neighbors", 6), ("weights", "distance"), ("p", 1)):
+        assert copy.ids(config={**usual, name: value}) != [before]
+
+
+def test_a_data_byte_and_a_split_are_part_of_the_id(copy, tmp_path):
+    path = tmp_path / "data.csv"
+    rows = [f"{i},{i * 7 % 13},{i % 2}" for i in range(60)]
+    path.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    before = copy.ids(csv=str(path))
+    assert copy.ids(csv=str(path)) == before
+    assert not set(before) & set(copy.ids(csv=str(path), folds_seed=1))
+    path.write_text(path.read_text().replace("5,9,1", "5,8,1"))
+    assert not set(before) & set(copy.ids(csv=str(path)))
+
+
+def test_a_library_version_is_part_of_the_id(copy, tmp_path):
+    """Another version's metadata stands first on the path, as after an upgrade."""
+    before = copy.ids()
+    info = tmp_path / "scikit_learn-99.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: scikit-learn\nVersion: 99.0\n")
+    assert copy.ask("libraries", model="tabsweep.models.knn:KNN")["scikit-learn"] != "99.0"
+    copy.ask("path", folder=str(tmp_path))
+    try:
+        assert copy.ask("libraries", model="tabsweep.models.knn:KNN")["scikit-learn"] == "99.0"
+        assert not set(before) & set(copy.ids())
+    finally:
+        shutil.rmtree(info)
+    assert copy.ids() == before
+
+
+# ---------------------------------------------------------------------- what does not
+
+
+def test_comments_docstrings_and_layout_change_no_id(copy):
+    before = copy.ids()
+    assert copy.with_line("tabsweep/models/knn.py", "# a comment") == before
+    for file, old in (
+        ("tabsweep/models/knn.py", "What do the nearest training rows say?"),
+        ("tabsweep/models/knn.py", "k-nearest neighbours on standardised"),
+        ("tabsweep/benchmark/cell.py", "What happens inside one trial?"),
+    ):
+        assert copy.with_edit(file, old, "Words.") == before
+    file = "tabsweep/models/knn.py"
+    assert copy.with_edit(file, "weights=self.weights,", "weights=(self.weights),\n") == before
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "tabsweep/__init__.py",
+        "tabsweep/models/svm.py",
+        "tabsweep/models/registry.py",
+        "tabsweep/datasets/table.py",  # the table's contents are in the id themselves
+        "tabsweep/datasets/protocols.py",  # and so are the rows of the split
+        "tabsweep/benchmark/plan.py",
+        "tabsweep/benchmark/worker.py",
+        "tabsweep/reports/metrics.py",
+        "tabsweep/sweeps/engine.py",
+        "elsewhere/unrelated.py",
+        "lone_helper.py",
+    ],
+)
+def test_an_unrelated_file_changes_no_id(copy, file):
+    models = ["knn", "elsewhere.mine:Mine"]
+    before = [copy.ids(model) for model in models]
+    assert [copy.with_line(file, "NEW = 1", model) for model in models] == before
+
+
+# ---------------------------------------------------------------------- what is in a closure
+
+
+def test_the_closure_of_a_model_is_its_own_few_files(copy):
+    """An import that draws half the package in would run every trial again after any edit."""
+    package = "tabsweep."
+    found = copy.ask("modules", target="tabsweep.models.knn:KNN")
+    assert found == sorted(package + name for name in [*SHARED, "models.knn"])
+    found = copy.ask("modules", target="elsewhere.mine:Mine")
+    own = ["elsewhere", "elsewhere.deep", "elsewhere.helper", "elsewhere.mine"]
+    assert found == sorted([*own, f"{package}benchmark.cell"])
+
+
+def test_every_registered_model_brings_the_shared_code_and_nothing_of_the_engine():
+    from tabsweep.models.registry import MODELS
+
+    cell = "tabsweep.benchmark.cell"
+    for spec in MODELS.values():
+        found, foreign = prints.closure([spec.target.partition(":")[0], cell])
+        assert {f"tabsweep.{name}" for name in SHARED} <= set(found)
+        outside = [name for name in found if not name.startswith("tabsweep.models.")]
+        assert outside == [cell], spec.name
+        assert not foreign & {"ray", "optuna", "hyperopt", "mlflow", "tabsweep"}
+        assert {"numpy", "pandas"} <= foreign
+
+
+LIGHT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tabsweep.sweeps.fingerprint import fingerprint
+for target in ("tabsweep.models.knn:KNN", "tabsweep.models.catboost:CatBoost",
+               "tabsweep.models.xgboost:XGBoost", "elsewhere.heavy:Model"):
+    assert fingerprint(target, "tabsweep.benchmark.cell")["libraries"]
+heavy = {"numpy", "pandas", "sklearn", "torch", "ray", "xgboost", "catboost", "scipy"}
+print(sorted(heavy & set(sys.modules)), any(name.startswith("elsewhere") for name in sys.modules))
+"""
+
+
+def test_a_fingerprint_is_taken_without_importing_anything(copy):
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, str(copy.folder)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["[]", "False"]
+
+
+# ---------------------------------------------------------------------- reading a source
+
+
+def names_in(text: str, **given: Any) -> set[str]:
+    given = {"module": "pkg.sub.mod", "is_package": False, **given}
+    return set(prints.imported_names(ast.parse(text), **given))
+
+
+def test_every_way_of_importing_counts():
+    assert names_in("import a.b, c as d") == {"a.b", "c"}
+    assert names_in("from a.b import c, d") == {"a.b", "a.b.c", "a.b.d"}
+    assert names_in("from . import x") == {"pkg.sub", "pkg.sub.x"}
+    assert names_in("from ..other import x") == {"pkg.other", "pkg.other.x"}
+    assert names_in("from . import x", is_package=True) == {"pkg.sub.mod", "pkg.sub.mod.x"}
+    late = "def f():\n    try:\n        import a\n    except ImportError:\n        import b\n"
+    assert names_in(late) == {"a", "b"}
+
+
+@pytest.mark.parametrize("test", ["TYPE_CHECKING", "typing.TYPE_CHECKING"])
+def test_imports_for_type_checkers_alone_do_not_count(test):
+    text = (
+        f"if {test}:\n    import a\n    if True:\n        import b\nelse:\n    import c\nimport d"
+    )
+    assert names_in(text) == {"c", "d"}
+    assert names_in(f"if not {test}:\n    import a") == {"a"}
+
+
+def test_a_class_of_main_is_never_cached():
+    first, second = (prints.fingerprint("__main__:Model", "tabsweep.benchmark.cell") for _ in "ab")
+    assert first["source"] != second["source"] and first["cacheable"] is False
+    assert prints.fingerprint("tabsweep.models.knn:KNN")["cacheable"] is True
+
+
+def test_a_module_without_a_source_is_refused():
+    for module in ("no.such.module", "math"):
+        with pytest.raises(ValueError, match="cannot be fingerprinted"):
+            prints.fingerprint(f"{module}:Model")
+
+
+def test_a_library_that_is_not_there_is_recorded_as_absent():
+    assert prints.versions(["no-such-distribution"]) == {"no-such-distribution": "absent"}
+    assert prints.versions(["sklearn"]) == prints.versions(["scikit-learn"])

@@ -1,0 +1,568 @@
+"""Does the repository keep its own promises? Import arrows, packaging, the lock file, documents."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("benchmark", "datasets", "models", "reports", "sweeps")
+SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
+ALLOWED = {"benchmark": {"sweeps", "models", "datasets", "reports"}}
+BARE = {"ray", "mlflow", "optuna", "hyperopt"}  # what models and datasets must do without
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")))
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted(
+        path
+        for path in (ROOT / folder).rglob("*.py")
+        if not any(path.is_relative_to(ROOT / scripts) for scripts in SCRIPTS)
+    )
+
+
+def tree() -> Iterator[Path]:
+    """Every file of the source tree: no hidden folder, no cache, no build, no result."""
+    skip = {"__pycache__", "build", "dist", "runs", "mlruns", "catboost_info", "node_modules"}
+    for folder, names, files in os.walk(ROOT):
+        names[:] = [
+            n
+            for n in sorted(names)
+            if n not in skip and not n.endswith(".egg-info") and (n == ".ci" or n[0] != ".")
+        ]
+        yield from (Path(folder) / name for name in sorted(files))
+
+
+def imports_of(path: Path, folder: str) -> Iterator[tuple[int, str, str]]:
+    """(line, folder of ours or "", top-level name) of each import, late ones included."""
+    depth = len(path.relative_to(ROOT).parts) - 1  # dots that reach the package's root, less one
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                yield (
+                    node.lineno,
+                    parts[1] if parts[0] == "tabsweep" and parts[1:] else "",
+                    parts[0],
+                )
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            parts = (node.module or "").split(".")
+            yield node.lineno, parts[1] if parts[0] == "tabsweep" and parts[1:] else "", parts[0]
+        elif isinstance(node, ast.ImportFrom):
+            inside = node.level <= depth
+            target = folder if inside else (node.module or node.names[0].name).split(".")[0]
+            yield node.lineno, target, "tabsweep"
+
+
+# ---------------------------------------------------------------------- import arrows
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_imports_run_one_way(folder: str) -> None:
+    allowed = ALLOWED.get(folder, set()) | {folder, ""}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {target}"
+        for path in modules(folder)
+        for line, target, _ in imports_of(path, folder)
+        if target not in allowed
+    ]
+    assert not wrong
+
+
+def test_the_arrows_are_read_from_relative_absolute_and_late_imports(tmp_path: Path) -> None:
+    source = (
+        "from ..sweeps.trial import x\nimport tabsweep.reports.cells\ndef f():\n    import ray\n"
+    )
+    file = ROOT / "models" / "knn.py"
+    found = [
+        (line, target, top)
+        for line, target, top in imports_of_text(source, file, tmp_path)
+        if target or top == "ray"
+    ]
+    assert found == [(1, "sweeps", "tabsweep"), (2, "reports", "tabsweep"), (4, "", "ray")]
+
+
+def imports_of_text(source: str, file: Path, tmp_path: Path) -> list[tuple[int, str, str]]:
+    """`imports_of` for a text that stands where `file` does."""
+
+    class Elsewhere(type(file)):  # type: ignore[misc]
+        def read_text(self, *args: object, **kwargs: object) -> str:
+            return source
+
+    return sorted(imports_of(Elsewhere(file), file.parent.name))
+
+
+@pytest.mark.parametrize("folder", ["datasets", "models"])
+def test_no_module_for_bare_machines_names_a_library_of_the_cluster(folder: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {top}"
+        for path in modules(folder)
+        for line, _, top in imports_of(path, folder)
+        if top in BARE
+    ]
+    assert not wrong
+
+
+def test_models_and_datasets_import_where_ray_mlflow_and_optuna_cannot_be() -> None:
+    names = [module_name(path) for folder in ("datasets", "models") for path in modules(folder)]
+    late = BARE | {"xgboost", "catboost", "lightgbm"}
+    program = (
+        "import importlib, sys\n"
+        f"for name in {sorted(late)!r}: sys.modules[name] = None\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        "print(len(sys.argv))\n"
+    )
+    done = run_python("-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_imports_none_of_its_libraries() -> None:
+    done = run_python(
+        "-c", "import sys, tabsweep; print(sorted({'numpy', 'click'} & {*sys.modules}))"
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def module_name(path: Path) -> str:
+    return ".".join(["tabsweep", *path.relative_to(ROOT).with_suffix("").parts])
+
+
+def run_python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=300, cwd=cwd
+    )
+
+
+# ---------------------------------------------------------------------- packaging
+
+
+def test_the_root_is_the_package_and_its_folders_have_no_init() -> None:
+    assert [path.name for path in ROOT.glob("*.py")] == ["__init__.py"]
+    assert not [path for folder in FOLDERS for path in (ROOT / folder).rglob("__init__.py")]
+
+
+def test_pyproject_lists_every_folder_with_code() -> None:
+    folders = {path.parent for folder in FOLDERS for path in modules(folder)}
+    found = {"tabsweep", *(module_name(folder) for folder in folders)}
+    listed = PYPROJECT["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(found)
+
+
+def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
+    import zipfile
+
+    source = tmp_path / "source"
+    skip = shutil.ignore_patterns(
+        ".*", "__pycache__", "build", "dist", "runs", "*.egg-info", "tests"
+    )
+    shutil.copytree(ROOT, source, ignore=skip)
+    program = "import setuptools.build_meta as b; print(b.build_wheel('.'))"
+    done = run_python("-c", program, cwd=source)
+    assert done.returncode == 0, done.stderr
+    held = set(zipfile.ZipFile(source / done.stdout.split()[-1]).namelist())
+    wanted = {
+        f"tabsweep/{path.relative_to(ROOT).as_posix()}"
+        for folder in FOLDERS
+        for path in (*modules(folder), *data_files(folder))
+    }
+    assert wanted | {"tabsweep/__init__.py"} == {n for n in held if n.startswith("tabsweep/")}
+
+
+def data_files(folder: str) -> list[Path]:
+    """What lies beside the code and is read by it."""
+    return [
+        path
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".toml", ".csv", ".html", ".js")
+    ]
+
+
+def test_only_python_and_known_data_lie_in_the_folders() -> None:
+    odd = [
+        path
+        for path in tree()
+        if path.relative_to(ROOT).parts[0] in FOLDERS
+        and path.suffix not in (".py", ".toml", ".csv", ".html", ".js")
+    ]
+    assert not odd
+
+
+# ---------------------------------------------------------------------- the lock file
+
+
+def pins() -> dict[str, str]:
+    """{name: version} of requirements.lock."""
+    found = {}
+    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, _, version = line.partition(";")[0].strip().partition("==")
+            assert name not in found, f"{name} is pinned twice"
+            found[name] = version
+    return found
+
+
+def test_the_lock_holds_exact_pins_and_names_no_index() -> None:
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    pin = re.compile(r"[a-z0-9][a-z0-9-]*==[0-9][0-9a-z.]*( ; [a-z_]+ == \"[A-Za-z]+\")?")
+    wrong = [line for line in lines if not line.startswith("#") and not pin.fullmatch(line)]
+    assert not wrong
+    assert "://" not in "\n".join(lines)
+    assert sorted(pins()) == list(pins())
+
+
+def test_the_lock_satisfies_pyproject() -> None:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    project = PYPROJECT["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(line for lines in extras for line in lines)]
+    locked = pins()
+    assert {"setuptools", "wheel"} <= set(locked)  # the build is not isolated
+    for requirement in map(Requirement, [*wanted, *PYPROJECT["build-system"]["requires"]]):
+        version = locked.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not in requirements.lock"
+        assert requirement.specifier.contains(version), f"{requirement} is locked at {version}"
+
+
+def test_no_dependency_is_imported_that_pyproject_does_not_name() -> None:
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    named = {canonicalize_name(Requirement(r).name) for r in PYPROJECT["project"]["dependencies"]}
+    owners = metadata.packages_distributions()
+    own = {*sys.stdlib_module_names, "tabsweep"}
+    unnamed = {
+        f"{path.relative_to(ROOT)}: {top}"
+        for folder in FOLDERS
+        for path in modules(folder)
+        for _, _, top in imports_of(path, folder)
+        if top not in own and not named & set(map(canonicalize_name, owners.get(top, [])))
+    }
+    assert not unnamed
+
+
+# ---------------------------------------------------------------------- what must not be in it
+
+
+def test_no_path_of_a_machine_and_no_secret_is_in_the_repository() -> None:
+    here = re.escape(str(ROOT.parent)) if len(ROOT.parent.parts) > 2 else None
+    patterns = [
+        r"/(?:home|Users)/(?!tabsweep\b)[a-z]\w*/",
+        r"/root/\w",
+        r"BEGIN [A-Z ]*PRIVATE KEY",
+        *([here] if here else []),
+    ]
+    wrong = []
+    for path in tree():
+        if path.name == Path(__file__).name:
+            continue
+        text = path.read_bytes().decode("utf-8", errors="replace")
+        wrong += [
+            f"{path.relative_to(ROOT)}: {m[0]}" for p in patterns for m in re.finditer(p, text)
+        ]
+    assert not wrong
+
+
+def test_every_module_begins_with_the_question_that_it_answers() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for folder in (*FOLDERS, "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        if "?" not in (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    ]
+    assert not silent
+
+
+# ---------------------------------------------------------------------- doctests
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        module_name(path)
+        for folder in FOLDERS
+        for path in modules(folder)
+        if ">>> " in path.read_text()
+    ],
+)
+def test_the_examples_in_docstrings_are_true(name: str) -> None:
+    import doctest
+    import importlib
+
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.attempted and not results.failed
+
+
+# ---------------------------------------------------------------------- documents
+
+
+def blocks(document: str, language: str) -> list[str]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(document: str) -> list[list[str]]:
+    """Every `bench ...` of a document, in shell blocks and in running text."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    shell = [line for block in blocks(document, "sh") for line in block.splitlines()]
+    inline = re.findall(r"`(bench [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return [
+        shlex.split(line, comments=True)
+        for line in (*shell, *map(one_line, inline))
+        if "bench " in line
+    ]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@cache
+def options_of(command: tuple[str, ...]) -> set[str]:
+    """The options of a command of the program, from the command itself."""
+    import click
+    from tabsweep.benchmark.cli import main
+
+    found: click.Command = main
+    for word in command:
+        assert isinstance(found, click.Group), f"{word!r} is no command of {found.name}"
+        assert word in found.commands, f"there is no command {' '.join(command)!r}"
+        found = found.commands[word]
+    return {name for p in found.params for name in p.opts} | {"--help", "--version"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_in_a_document_exists_with_its_options(document: str) -> None:
+    for words in commands(document):
+        at = next(i for i, word in enumerate(words) if word.endswith("bench"))
+        rest = words[at + 1 :]
+        path = tuple(rest[: 2 if rest[:1] in (["data"], ["track"]) else 1])
+        if not rest or path[0].startswith("-"):
+            continue
+        known = options_of(path)
+        unknown = {w.partition("=")[0] for w in rest if w.startswith("-")} - known
+        assert not unknown, f"{document}: {' '.join(words)}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_relative_link_in_a_document_leads_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    gone = [
+        link
+        for link in links
+        if "://" not in link and not (ROOT / document).parent.joinpath(link).exists()
+    ]
+    assert not gone
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_make_target_in_a_document_exists(document: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = re.findall(r"^make ([a-z]+)|`make ([a-z]+)", text, flags=re.MULTILINE)
+    assert {a or b for a, b in named} <= targets
+
+
+@pytest.mark.parametrize("number", range(len(blocks("README.md", "python"))))
+def test_the_python_of_the_readme_runs(number: int) -> None:
+    scope: dict[str, object] = {}
+    exec(compile(blocks("README.md", "python")[number], "README.md", "exec"), scope)
+    assert 0.9 < float(scope["accuracy"]) <= 1.0  # type: ignore[arg-type]
+
+
+def test_the_suite_in_the_documents_is_a_suite() -> None:
+    from tabsweep.benchmark.suite import parse
+    from tabsweep.models import registry
+
+    (text,) = blocks("docs/suites.md", "toml")
+    suite = parse(tomllib.loads(text), "docs/suites.md", text)
+    for budget in suite.budgets.values():
+        for model, search in budget.model.items():
+            assert set(search.fixed) <= set(
+                registry.spaces(model, "binary")[budget.space]["params"]
+            )
+
+
+def test_the_documents_explain_every_key_of_a_budget() -> None:
+    from tabsweep.benchmark.suite import Budget, Search
+
+    text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
+    assert [k for k in (*Budget.model_fields, *Search.model_fields) if k not in text] == []
+
+
+def test_the_documents_explain_every_error_id_and_cause() -> None:
+    from tabsweep.benchmark.face import ERRORS
+    from tabsweep.sweeps.trial import CAUSES
+
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    explained = dict(re.findall(r"^\| (BENCH-E\d{3}) \| (\d+) \|", text, flags=re.MULTILINE))
+    assert explained == {"BENCH-E000": "1", **{id: str(code) for id, code in ERRORS.values()}}
+    assert [cause for cause in CAUSES if f"| `{cause}` |" not in text] == []
+
+
+def test_the_changelog_names_the_version() -> None:
+    import tabsweep
+
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "## [Unreleased]" in text and f"## [{tabsweep.__version__}]" in text
+
+
+def test_the_licence_is_the_one_that_pyproject_names() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert PYPROJECT["project"]["license"] == "Apache-2.0"
+    assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
+
+
+# ---------------------------------------------------------------------- make and CI
+
+
+@pytest.mark.parametrize("script", [".ci/run", ".ci/setup"])
+def test_the_scripts_are_executable_and_parse(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+@pytest.mark.parametrize("target", ["sweep", "test", "check", "lint", "nightly", "clean", "help"])
+def test_the_makefile_has_the_target(target: str) -> None:
+    done = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip()
+
+
+def test_a_made_environment_is_not_made_again(tmp_path: Path) -> None:
+    """Without network, and without even looking for the interpreter that it was made with."""
+    (tmp_path / "bin").mkdir()
+    bench = tmp_path / "bin" / "bench"
+    bench.write_text("")
+    bench.chmod(0o755)
+    parts = [(ROOT / name).read_bytes() for name in ("requirements.lock", "pyproject.toml")]
+    stamp = tmp_path / ".made-from"
+    stamp.write_bytes(b"".join(parts))
+    environment = {**os.environ, "VENV": str(tmp_path), "PYTHON": "false"}
+    run = [str(ROOT / ".ci" / "setup")]
+    assert subprocess.run(run, env=environment, capture_output=True).returncode == 0
+    stamp.write_bytes(parts[0] + b"# another pyproject.toml\n" + parts[1])
+    done = subprocess.run(run, env=environment, capture_output=True, text=True)
+    assert done.returncode == 3 and "needs Python 3.11" in done.stderr
+
+
+# ---------------------------------------------------------------------- deployment
+
+OURS = ("mlflow", "ray-head", "ray-worker", "job")
+
+
+@cache
+def compose() -> dict:
+    import yaml
+
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+
+
+def env_example() -> dict[str, str]:
+    lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def test_compose_has_the_services_and_each_has_limits_and_no_new_privileges() -> None:
+    services = compose()["services"]
+    assert set(services) == {"postgres", *OURS}
+    for name, service in services.items():
+        assert "memory" in service["deploy"]["resources"]["limits"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not service.get("privileged") and service.get("network_mode") is None, name
+    assert all(services[name]["cap_drop"] == ["ALL"] for name in OURS)
+
+
+def test_compose_publishes_ports_on_the_loopback_interface_only() -> None:
+    ports = [
+        port for service in compose()["services"].values() for port in service.get("ports", [])
+    ]
+    assert ports and all(str(port).startswith("127.0.0.1:") for port in ports)
+    assert "ports" not in compose()["services"]["postgres"]
+    assert compose()["services"]["postgres"]["networks"] == ["tracking"]
+    assert compose()["networks"]["tracking"]["internal"] is True
+
+
+def test_every_lasting_service_says_whether_it_is_healthy_and_is_waited_for() -> None:
+    services = compose()["services"]
+    for name in set(services) - {"job"}:
+        assert services[name]["healthcheck"]["test"][0] == "CMD", name
+    for service in services.values():
+        for name, wait in service.get("depends_on", {}).items():
+            assert wait == {"condition": "service_healthy"} and "healthcheck" in services[name]
+
+
+def test_no_password_has_a_default_and_none_stands_in_an_address_or_command() -> None:
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    secrets = {"POSTGRES_PASSWORD", "RAY_AUTH_TOKEN"}
+    for name in secrets:
+        uses = re.findall(rf"\$\{{{name}([^}}]*)\}}", text)
+        assert uses and all(use.startswith(":?") for use in uses)
+        assert env_example()[name] == ""
+    assert not re.search(r"://[^/\s\"']+:[^/\s\"']+@", text)
+    for service in compose()["services"].values():
+        assert not any(
+            name in str(service.get(k)) for name in secrets for k in ("command", "entrypoint")
+        )
+
+
+def test_every_variable_of_compose_is_in_the_example_with_the_same_default() -> None:
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    text = re.sub(r"\$\$\w+", "", text)
+    found = dict(re.findall(r"\$\{(\w+):[-?]([^}]*)\}", text))
+    assert not re.findall(r"\$(?!\{)\w+|\$\{\w+\}", text)
+    example = env_example()
+    assert set(found) == set(example)
+    for name, default in found.items():
+        assert name in ("POSTGRES_PASSWORD", "RAY_AUTH_TOKEN") or example[name] == default, name
+
+
+def test_the_job_is_a_sweep_whose_options_exist() -> None:
+    job = compose()["services"]["job"]
+    words = [*job["entrypoint"], *job["command"]]
+    at = words.index("bench")
+    assert words[at + 1] == "sweep"
+    options = {word.partition("=")[0] for word in words[at + 2 :] if word.startswith("--")}
+    assert options <= options_of(("sweep",))
+    assert {"--address", "--tracking-uri", "--runs"} <= options
+
+
+def test_the_image_runs_as_a_user_and_carries_no_secret() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert re.findall(r"^USER (\w+)", text, flags=re.MULTILINE) == ["tabsweep"]
+    assert not re.search(r"(?i)^\s*(ARG|ENV)\b.*(password|token|secret)", text, flags=re.MULTILINE)
+    assert "--requirement requirements.lock" in text and "HEALTHCHECK" in text
+    assert (ROOT / ".dockerignore").read_text(encoding="utf-8").count("\n.*\n") == 1
+
+
+def test_docker_accepts_the_compose_file() -> None:
+    docker = shutil.which("docker")
+    if (
+        docker is None
+        or subprocess.run([docker, "compose", "version"], capture_output=True).returncode
+    ):
+        pytest.skip("needs docker with its compose plugin")
+    environment = {**os.environ, "POSTGRES_PASSWORD": "x", "RAY_AUTH_TOKEN": "x" * 32}
+    run = [docker, "compose", "--profile", "job", "config", "--quiet"]
+    done = subprocess.run(run, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    environment.pop("POSTGRES_PASSWORD")
+    assert subprocess.run(run, cwd=ROOT, env=environment, capture_output=True).returncode != 0

@@ -1,0 +1,269 @@
+"""Does every suite file mean something that exists, and is a fault in one said plainly?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark.plan import DEFAULT_METRIC, Options, Plan, narrow, resolve_space
+from tabsweep.benchmark.suite import SuiteError
+from tabsweep.datasets import catalog
+from tabsweep.models import registry
+from tabsweep.reports.metrics import METRICS
+from tabsweep.sweeps.samplers import make_sampler
+from tabsweep.sweeps.space import Space
+
+TASKS = ("binary", "multiclass", "regression")
+SLOTS = {  # of `quick`, so that no later model makes it longer
+    "linear",
+    "knn",
+    "svm",
+    "random-forest",
+    "lightgbm",
+    "xgboost",
+    "catboost",
+    "npt",
+    "hopular",
+    "ft-transformer",
+    "resnet",
+    "tabtransformer-cheatt",
+}
+SEARCHES = [
+    (name, budget, model)
+    for name in suites.names()
+    for budget, numbers in suites.load(name).budgets.items()
+    for model in numbers.models
+]
+GOOD = """
+name = "good"
+title = "A suite to spoil"
+datasets = ["iris", "wine"]
+offline = ["digits"]
+
+[metric]
+binary = "roc_auc"
+
+[protocol]
+iris = "kfold"
+
+[budgets.quick]
+models = ["knn", "linear"]
+folds = 2
+trials = 3
+
+[budgets.quick.model.knn]
+trials = 2
+"""
+GOOD_YAML = """
+name: good
+title: A suite to spoil
+datasets: [iris, wine]
+budgets:
+  quick:
+    models: [knn]
+    folds: 2
+    trials: 3
+"""
+
+
+# ---------------------------------------------------------------------- the suites that ship
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_suite_names_known_datasets_models_and_metrics(name):
+    suite = suites.load(name)
+    assert suite.name == name
+    assert {*suite.datasets, *suite.offline} <= set(catalog.names())
+    for task, metric in (DEFAULT_METRIC | dict(suite.metric)).items():
+        assert task in METRICS[metric].tasks
+    for budget in suite.budgets.values():
+        assert {*budget.models, *budget.model} <= set(registry.names())
+        assert set(budget.model) <= set(budget.models), "a section for a model that never runs"
+
+
+@pytest.mark.parametrize(("name", "budget", "model"), SEARCHES)
+def test_every_search_of_a_suite_can_propose_its_first_configuration(name, budget, model):
+    suite = suites.load(name)
+    numbers = suite.budgets[budget]
+    search = numbers.model.get(model, suites.Search())
+    tasks = {catalog.card(d).task for d in (*suite.datasets, *suite.offline)}
+    for task in tasks & set(registry.spec(model).tasks):
+        space, _ = resolve_space(model, search.space or numbers.space, task)
+        space = narrow(space, search.fixed, search.choices, model)
+        trials = search.trials or numbers.trials
+        trials = trials if space.size is None else min(trials, space.size)
+        sampler = make_sampler(
+            search.sampler or numbers.sampler, space, seed=0, n_trials=trials, lag=1
+        )
+        assert sampler.ask(0) in space
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_a_suite_can_be_planned_before_any_data_is_there(name):
+    suite = suites.load(name)
+    for budget in suite.budgets:
+        assert Plan(suite, Options(budget=budget), {}, {}).models
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_what_a_suite_falls_back_to_offline_needs_no_file(name):
+    suite = suites.load(name)
+    assert all(not catalog.card(dataset).files for dataset in suite.offline)
+    bundled = [d for d in (*suite.datasets, *suite.offline) if not catalog.card(d).files]
+    if suite.offline:
+        assert len(bundled) >= suite.offline_below
+
+
+def test_the_smoke_suite_needs_no_file():
+    assert all(not catalog.card(dataset).files for dataset in suites.load("smoke").datasets)
+
+
+@pytest.mark.parametrize("name", ["uci-small", "hopular-small"])
+def test_the_quick_budget_has_the_twelve_fixed_slots_and_no_other(name):
+    quick = suites.load(name).budgets["quick"]
+    assert set(quick.models) <= SLOTS
+    assert (quick.folds, quick.trials) == (2, 4)
+    assert quick.start_with_default
+
+
+def test_the_suites_that_the_commands_rely_on_exist():
+    assert {"uci-small", "hopular-small", "npt-small", "smoke"} <= set(suites.names())
+    for name in ("uci-small", "hopular-small"):
+        assert {"quick", "standard", "paper"} <= set(suites.load(name).budgets)
+        assert suites.load(name).default_budget == "quick"
+    assert len(suites.load("uci-small").datasets) == 25
+    assert len(suites.load("hopular-small").datasets) == 21
+    assert suites.load("hopular-small").folds_mean
+
+
+# ---------------------------------------------------------------------- the models' spaces
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", registry.names())
+def test_every_space_parses_and_the_default_configuration_lies_in_the_default_space(model, task):
+    declared = registry.spaces(model, task)
+    for name, data in declared.items():
+        assert Space.parse(data).to_data(), name
+    assert registry.default_config(model, task) in Space.parse(declared["default"])
+
+
+def test_catboost_has_at_most_300_rounds_in_its_default_space():
+    for task in TASKS:
+        space = Space.parse(registry.spaces("catboost", task)["default"])
+        configs = [space.sample(np.random.default_rng(i)) for i in range(50)]
+        assert max(config["n_estimators"] for config in configs) <= 300
+
+
+# ---------------------------------------------------------------------- files that are wrong
+
+
+def fault(tmp_path: Path, text: str, kind: str = "toml") -> str:
+    """What is said about a suite file; it names the file, and is one line."""
+    path = tmp_path / f"bad.{kind}"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SuiteError) as caught:
+        suites.load(str(path))
+    message = str(caught.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    return message.removeprefix(str(path))
+
+
+def test_the_suites_that_the_next_tests_spoil_are_fine(tmp_path):
+    for kind, text in (("toml", GOOD), ("yaml", GOOD_YAML)):
+        (tmp_path / f"good.{kind}").write_text(text)
+        assert suites.load(str(tmp_path / f"good.{kind}")).name == "good"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("title", "titel", ":3: titel: unknown key; did you mean 'title'?"),
+        ("folds", "fold", ":15: budgets.quick.fold: unknown key; did you mean 'folds'?"),
+        ("trials = 2", "trial = 2", ":19: budgets.quick.model.knn.trial: unknown key; did you"),
+        ("trials = 3", "trials = 0", ":16: budgets.quick.trials: must be at least 1, not 0"),
+        ("trials = 3", "trials = -1", ":16: budgets.quick.trials: must be at least 1, not -1"),
+        ("trials = 2", "trials = 0", ":19: budgets.quick.model.knn.trials: must be at least 1"),
+        ("folds = 2", 'folds = "2"', ":15: budgets.quick.folds: must be a whole number, not '2'"),
+        ("folds = 2", "folds = 2.5", ":15: budgets.quick.folds: must be a whole number, not 2.5"),
+        ("folds = 2", "folds = true", ":15: budgets.quick.folds: must be a whole number, not True"),
+        ('["knn", "linear"]', '"knn"', ":14: budgets.quick.models: must be a list, not 'knn'"),
+        ('["knn", "linear"]', "[]", ":14: budgets.quick.models: must not be empty"),
+        ('"linear"]', '"knn"]', ":14: budgets.quick.models: 'knn' is there 2 times"),
+        ('"wine"]', '"iris"]', ":4: datasets: 'iris' is there 2 times"),
+        ('binary = "', 'binry = "', ":8: metric.binry: unknown value 'binry'; did you mean"),
+        ('"kfold"', '"kfolds"', ":11: protocol.iris: unknown value 'kfolds'; did you mean 'kfold'"),
+        ('iris = "', 'irs = "', ":11: protocol.irs: no dataset of the suite; did you mean 'iris'"),
+        ('"good"', '"../x"', ":2: name: must be lower-case letters, digits and '-'"),
+        ("title =", "default_budget = 'slow'\ntitle =", ":3: default_budget: no budget 'slow'"),
+        ("folds = 2", "folds = 2\nsampler = 'tpee'", ":16: budgets.quick.sampler: unknown value"),
+        ("folds = 2", "folds = 2\ntimeout_s = 0", ":16: budgets.quick.timeout_s: must be more"),
+        ('name = "good"', "", ": name: is missing"),
+        ("folds = 2", "folds = ", ": not TOML: Invalid value (at line 15"),
+        ("folds = 2", "folds = 2\nfolds = 3", ": not TOML: Cannot overwrite a value (at line 16"),
+    ],
+)
+def test_a_fault_in_a_toml_file_is_named_by_line_and_key(tmp_path, old, new, says):
+    assert GOOD.count(old) == 1
+    assert says in fault(tmp_path, GOOD.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("folds: 2", "fold: 2", ":8: budgets.quick.fold: unknown key; did you mean 'folds'?"),
+        ("trials: 3", "trials: 0", ":9: budgets.quick.trials: must be at least 1, not 0"),
+        ("trials: 3", "folds: 3", "line 9: key 'folds' is there twice"),
+        ("trials: 3", "trials: [", ":10: "),
+        ("trials: 3", "3: 4", ":9: budgets.quick.3: "),
+        ("title: A", "title: !!python/object/apply:os.getcwd []\nx: A", ":3: could not determine"),
+        ("title: A", "title: !!python/name:os.system\nx: A", ":3: could not determine"),
+        ("title: A", "&a title: *a\nx: A", ": "),
+    ],
+)
+def test_a_fault_in_a_yaml_file_is_named_by_line_and_key(tmp_path, old, new, says):
+    assert GOOD_YAML.count(old) == 1
+    assert says in fault(tmp_path, GOOD_YAML.replace(old, new), "yaml")
+
+
+def test_yaml_runs_no_code(tmp_path):
+    canary = tmp_path / "canary"
+    text = f'{GOOD_YAML}\nnote: !!python/object/apply:os.system ["touch {canary}"]\n'
+    fault(tmp_path, text, "yaml")
+    assert not canary.exists()
+
+
+def test_aliases_that_multiply_are_refused_before_they_are_written_out(tmp_path):
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    for i in range(1, 12):  # 9 ** 12 values
+        lines.append(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]")
+    assert "aliases" in fault(tmp_path, "\n".join(lines), "yaml")
+
+
+@pytest.mark.parametrize("text", ["&a [*a]", "[" * 5000, "a: " + "{b: " * 5000])
+def test_what_has_no_end_is_refused(tmp_path, text):
+    fault(tmp_path, text, "yaml")
+    fault(tmp_path, "x = " + "[" * 5000)
+
+
+@pytest.mark.parametrize("text", ["", "- 1", "word"])
+def test_what_is_no_table_is_refused(tmp_path, text):
+    fault(tmp_path, text, "yaml")
+
+
+def test_what_is_no_suite_file_is_refused(tmp_path):
+    (tmp_path / "large.toml").write_text("# \n" * 1_000_000)
+    (tmp_path / "latin.toml").write_bytes("title = 'größe'".encode("latin-1"))
+    (tmp_path / "folder.toml").mkdir()
+    for name in ("large.toml", "latin.toml", "folder.toml", "absent.toml"):
+        with pytest.raises(SuiteError, match=name):
+            suites.load(str(tmp_path / name))
+
+
+def test_an_unknown_suite_or_budget_is_answered_with_a_suggestion():
+    with pytest.raises(SuiteError, match="did you mean 'uci-small'"):
+        suites.load("uci-smal")
+    with pytest.raises(SuiteError, match="did you mean 'quick'"):
+        suites.load("smoke").budget("quik")
