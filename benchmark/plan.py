@@ -16,7 +16,7 @@ from ..sweeps.samplers import make_sampler
 from ..sweeps.space import Space
 from ..sweeps.study import Study
 from ..sweeps.trial import DONE, Limits, Result, Trial, digest
-from .suite import DEFAULT_METRIC, Budget, Suite, suggest
+from .suite import DEFAULT_METRIC, Budget, Search, Suite, suggest
 
 CELL = f"{__name__.partition('.')[0]}.benchmark.cell"
 KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler")
@@ -131,29 +131,45 @@ class Plan:
             for model in self.models
         ]
 
-    def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
-        budget, options = self.budget, self.options
-        asked = self.given[model]
-        search = budget.model.get(asked)
-        task = data.table.task
-        space_name = options.space or (search and search.space) or budget.space
-        space, space_name = resolve_space(asked, space_name, task)
-        if search:
-            space = narrow(space, search.fixed, search.choices, model)
-        sampler = options.sampler or (search and search.sampler) or budget.sampler
-        n_trials = options.trials or (search and search.trials) or budget.trials
+    def search(self, model: str, task: str) -> tuple[str, Space, str, int]:
+        """(name of the space, space, sampler, trials) of a model's studies. Raises PlanError."""
+        budget, options, asked = self.budget, self.options, self.given[model]
+        search = budget.model.get(asked) or Search()
+        space, space_name = resolve_space(
+            asked, options.space or search.space or budget.space, task
+        )
+        space = narrow(space, search.fixed, search.choices, model)
+        sampler = options.sampler or search.sampler or budget.sampler
+        n_trials = options.trials or search.trials or budget.trials
         if space.size is not None:
             n_trials = min(n_trials, space.size)  # nothing is left to search after every point
+        return space_name, space, sampler, n_trials
+
+    def check_searches(self, tasks: Iterable[str]) -> None:
+        """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
+        for model, spec in self.specs.items():
+            for task in sorted(set(tasks) & set(spec.tasks)):
+                name, space, sampler, n_trials = self.search(model, task)
+                try:
+                    make_sampler(sampler, space, seed=0, n_trials=n_trials)
+                except ValueError as error:
+                    raise PlanError(
+                        f"space {name!r} of model {model!r} with sampler {sampler!r}: {error}"
+                    ) from None
+
+    def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
+        budget, options = self.budget, self.options
+        asked, spec = self.given[model], self.specs[model]
+        search = budget.model.get(asked) or Search()
+        task, n_classes = data.table.task, max(data.table.n_classes, 1)
         rows = len(data.folds[fold].train)
-        spec = self.specs[model]
-        reason = (
-            registry.unsupported(
-                spec, task, rows, data.table.n_features, max(data.table.n_classes, 1)
-            )
-            or ""
-        )
+        reason = registry.unsupported(spec, task, rows, data.table.n_features, n_classes) or ""
+        if task in spec.tasks:
+            space_name, space, sampler, n_trials = self.search(model, task)
+        else:  # planned absence: there need not be a space
+            space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
-        if budget.start_with_default and sampler != "grid":
+        if budget.start_with_default and sampler != "grid" and task in spec.tasks:
             first = (registry.default_config(asked, task, space_name),)
         return StudyPlan(
             dataset=dataset,
@@ -166,7 +182,7 @@ class Plan:
             n_trials=n_trials,
             first=first,
             seeds=evaluation_seeds(options.seed, budget),
-            lag=(search and search.lag) or budget.lag,
+            lag=search.lag or budget.lag,
             reason=reason,
         )
 

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,11 @@ from ..sweeps.engine import Engine, Listener, Reused, Stop, Tally, slot_places, 
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.lock import RunLock
 from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
-from ..sweeps.samplers import make_sampler
 from ..sweeps.trial import DONE, Limits, Result, Trial
 from . import environment
 from .eventlog import EventLog
 from .options import SweepError, check_name
-from .plan import (
-    KEY_PARTS,
-    Data,
-    Options,
-    Plan,
-    PlanError,
-    StudyPlan,
-    choose_folds,
-    find_model,
-    resolve_space,
-)
+from .plan import KEY_PARTS, Data, Options, Plan, choose_folds, find_model
 from .status import last_plan, planned_slots
 from .suite import Suite
 from .worker import run_trial, score_parts
@@ -272,46 +261,18 @@ class Outcome:
 
 
 def check_names(request: Request) -> None:
-    """Refuse what needs no data to be refused: unknown datasets, models, metrics and spaces."""
+    """Refuse what needs no data to be refused: unknown datasets, models, metrics and searches."""
     suite, options = request.suite, request.options
-    for name in (*options.datasets, *suite.datasets, *suite.offline):
-        if name not in request.tables:
-            catalog.card(name)
+    cards = {
+        name: catalog.card(name)
+        for name in (*options.datasets, *suite.datasets, *suite.offline)
+        if name not in request.tables
+    }
     plan = Plan(suite, options, {}, {})
-    for model, search in plan.budget.model.items():
-        if model not in plan.given.values():
-            find_model(model)  # a section for a model that this call leaves out, not for a typo
-        space = options.space or search.space or plan.budget.space
-        _check_space(model, space, find_model(model).tasks)
-    for model in plan.given.values():
-        if model not in plan.budget.model:
-            _check_space(model, options.space or plan.budget.space, find_model(model).tasks)
-
-
-def _check_space(model: str, space: str, tasks: Iterable[str]) -> None:
-    """A space may be there for some tasks only; for none is refused."""
-    errors = []
-    for task in tasks:
-        try:
-            resolve_space(model, space, task)
-            return
-        except PlanError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
-
-
-def check_samplers(studies: Iterable[StudyPlan]) -> None:
-    """Refuse a search that its space does not allow, a grid over a range say."""
-    kinds = {(study.model, study.task): study for study in studies if not study.reason}
-    for (model, _), study in kinds.items():
-        try:
-            make_sampler(study.sampler, study.space, seed=0, n_trials=study.n_trials)
-        except ValueError as error:
-            raise PlanError(
-                f"space {study.space_name!r} of model {model!r} with sampler {study.sampler!r}: "
-                f"{error}"
-            ) from None
+    for model in plan.budget.model:  # a section for a model that this call leaves out is fine
+        find_model(model)
+    tasks = {cards[name].task for name in (options.datasets or suite.datasets) if name in cards}
+    plan.check_searches(tasks | {own.table.task for own in request.tables.values()})
 
 
 def prepare(request: Request, ledger: Ledger | None) -> Plan:
@@ -321,7 +282,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     check_names(request)
     data, left_out, notes = gather(request)
     plan = Plan(request.suite, request.options, data, left_out, notes)
-    check_samplers(plan.studies)
+    plan.check_searches({data.table.task for data in plan.data.values()})
     check_same(old, plan)
     plan.notes.extend(
         f"{model} declares no search space: its default configuration is its only trial."

@@ -68,7 +68,7 @@ class RunLock:
 
 def _lock(file: IO[str]) -> None:
     """Take the lock; somebody who only looks (`owner_of`) holds it for a moment."""
-    for patience in (True, True, True, False):
+    for patience in reversed(range(10)):
         try:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -205,6 +205,7 @@ class _Actor:
     queue: deque[tuple[Job, Any]] = field(default_factory=deque)  # head: running; then: waiting
     head_since: float = 0.0
     starting: Any = None  # resolves when the process is up; until then no trial's time runs
+    worn: bool = False  # ends when its queue is empty
 
 
 class RayPool:
@@ -263,7 +264,11 @@ class RayPool:
         return actor
 
     def _candidates(self, threads: int) -> list[_Actor]:
-        return [a for a in self._actors if a.threads == threads and len(a.queue) < self._depth]
+        return [
+            actor
+            for actor in self._actors
+            if actor.threads == threads and len(actor.queue) < self._depth and not actor.worn
+        ]
 
     def room(self, threads: int = 1) -> bool:
         threads = min(threads, self._slots)
@@ -340,10 +345,11 @@ class RayPool:
         self._refs.pop(ref)
         actor.queue = deque(item for item in actor.queue if item[1] != ref)
         actor.head_since = time.monotonic()
-        outcomes = [Outcome(job, result, worker=actor.name)]
-        if result.cause == "oom":  # what a long life gathered may be part of it: begin afresh
-            outcomes.extend(self._retire(actor))
-        return outcomes
+        # What a long life gathered may be part of an allocation that failed: begin afresh.
+        actor.worn = actor.worn or result.cause == "oom"
+        if actor.worn and not actor.queue:
+            self._retire(actor)
+        return [Outcome(job, result, worker=actor.name)]
 
     def _retire(self, actor: _Actor) -> list[Outcome]:
         """End an actor; what waits in its queue is merely lost."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tabsweep.benchmark import sweep
 from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.frame import load_results
 from tabsweep.benchmark.status import status_of
@@ -107,9 +109,12 @@ def refused(id: str, *args: object, code: int = 2) -> str:
         ("E020", ("--suite", "smoke", "--reuse", "nowhere"), "nowhere is not the folder of a run"),
     ],
 )
-def test_what_does_not_exist_or_fit_is_refused_with_the_way_out(id, args, says):
+def test_what_does_not_exist_or_fit_is_refused_with_the_way_out(id, args, says, monkeypatch):
     fast = ("--tracking-uri", "none", "--runs", "runs")
+    started = []
+    monkeypatch.setattr(sweep, "start_ray", lambda **options: started.append(options))
     assert says in refused(f"BENCH-{id}", "sweep", *args, *fast)
+    assert not started, "Ray was started for a call that cannot run"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +158,13 @@ def csv(text: str, name: str = "mine.csv") -> tuple[object, ...]:
     return ("sweep", "--csv", name, "--target", "price", *FAST)
 
 
-def rows(n: int = 30, *, target: str = "") -> str:
-    """Rows of the columns size, kind and price."""
-    lines = [f"{i * 7 % 11}.5,{'abc'[i % 3]},{target or i * 5 % 13 + 0.25}" for i in range(n)]
+def rows(n: int = 30, *, target: str = "", twin: str = "") -> str:
+    """Rows of the columns size, kind and price; the second may be a twin of the third."""
+    lines = []
+    for i in range(n):
+        price = target or {"class": ("low", "high")[i % 2]}.get(twin, str(i * 5 % 13 + 0.25))
+        kind = {"price": price, "class": "xy"[i % 2]}.get(twin, "abc"[i % 3])
+        lines.append(f"{i * 7 % 11}.5,{kind},{price}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -172,8 +181,8 @@ HEADER = "size,kind,price\n"
         (HEADER + rows(5) + "1,a,nan\n" + rows(9), "first on line 7"),
         (HEADER + rows(5) + "1,a,inf\n" + rows(9), "first on line 7"),
         (HEADER + rows(5) + "1,a,-Infinity\n" + rows(9), "first on line 7"),
-        ("size,price_eur,price\n" + "".join(f"1,{i}.5,{i}.5\n" for i in range(30)), "'price_eur'"),
-        ("size,code,price\n" + "".join(f"1,{'xy'[i % 2]},{'no yes'.split()[i % 2]}\n" for i in range(30)), "'code' is the target"),
+        ("size,price_eur,price\n" + rows(twin="price"), "'price_eur' is the target"),
+        ("size,code,price\n" + rows(twin="class"), "'code' is the target"),
         ("size,,price\n" + rows(), "column 2 has no name"),
         ("size,size,price\n" + rows(), "2 columns are called 'size'"),
         ("", "the file is empty"),
@@ -393,7 +402,7 @@ def own_models(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module with models, in the working directory alone."""
     name = f"own_{abs(hash(str(work))) % 10**9}"
     (work / f"{name}.py").write_text(MODELS)
-    monkeypatch.setattr("sys.path", __import__("sys").path.copy())
+    monkeypatch.setattr(sys, "path", sys.path.copy())
     return name
 
 

