@@ -234,6 +234,9 @@ def reproduce(face: Face, table: str | None, listing: bool, **given: Any) -> int
 @common
 def fit(face: Face, run: Path, **given: Any) -> int:
     """Fit the configuration that a run chose on all data, and save it with its preprocessing."""
+    from .options import check_run
+
+    check_run(run)
     from .fitted import fit_chosen
 
     path = fit_chosen(run, note=face.say, **given)
@@ -347,6 +350,9 @@ def track() -> None:
 @common
 def track_sync(face: Face, run: Path, tracking_uri: str | None) -> int:
     """Bring MLflow up to what the ledger holds; a second call adds nothing."""
+    from .options import check_run
+
+    check_run(run)
     from .tracking import sync
 
     found = sync(run, uri=tracking_uri)
@@ -362,6 +368,9 @@ def track_sync(face: Face, run: Path, tracking_uri: str | None) -> int:
 @common
 def ui(face: Face, run: Path, tracking_uri: str | None, port: int) -> int:
     """Open the MLflow UI on a run's records, on this machine only."""
+    from .options import check_run
+
+    check_run(run)
     import subprocess
 
     from .tracking import sync, ui_command, ui_environment, ui_url

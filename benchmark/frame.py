@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..sweeps.engine import latest_results
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.trial import DONE, canonical
-from .status import plan_in, slots_of
+from .status import plan_in, planned_slots, slots_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
             "task": study["task"],
             "fold": study["fold"],
             "model": study["model"],
-            "n_trials": study["n_trials"] + (study["n_seeds"] if study["n_seeds"] > 1 else 0),
+            "n_trials": planned_slots(study),
             "reason": study["reason"],
         }
         for plan in plans

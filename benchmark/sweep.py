@@ -286,7 +286,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     check_same(old, plan)
     plan.notes.extend(
         f"{model} declares no search space: its default configuration is its only trial."
-        for model in sorted({s.model for s in plan.studies if not s.space.params})
+        for model in sorted({s.model for s in plan.studies if not s.reason and not s.space.params})
         if model not in registry.MODELS
     )
     return plan

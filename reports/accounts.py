@@ -89,9 +89,20 @@ def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
         "n/s: not supported, a planned absence; –: not planned. A fold has a score when all "
         "planned trials of its study are recorded and a configuration was chosen; evaluations, "
         "where planned, must all be done.",
+        *_absences(studies),
     ]
     header = ("dataset", *(escape.label(m) for m in models))
     return Table("coverage-folds", title, header, (Panel(tuple(rows)),), tuple(notes))
+
+
+def _absences(studies: pd.DataFrame) -> list[str]:
+    """One note a reason why something is not supported, with the datasets."""
+    absent = studies[studies["state"] == UNSUPPORTED]
+    return [
+        f"Not supported on {context.join(sorted(set(rows['dataset'])))}: "
+        f"{escape.visible(str(reason))}."
+        for reason, rows in absent.groupby("cause", sort=True)
+    ]
 
 
 def _fold_cell(counts: tuple[int, int, set[str]] | None) -> Cell:

@@ -127,14 +127,14 @@ def test_numbers_out_of_range_are_usage_errors(args):
 
 @pytest.mark.parametrize(
     "args",
-    [("status", "x"), ("resume", "x"), ("retry", "x"), ("report", "x"), ("report", "x", "y")],
+    [("status",), ("resume",), ("retry",), ("report",), ("fit",), ("track", "sync"), ("ui",)],
     ids=" ".join,
 )
 def test_a_folder_that_is_no_run_is_refused_and_runs_near_it_are_named(args):
-    assert "x is not the folder of a run" in refused("BENCH-E020", *args)
+    assert "x is not the folder of a run" in refused("BENCH-E020", *args, "x")
     assert bench("sweep", *SMALL, "--trials", 1, "--name", "real").code == 0
-    assert "runs/real" in refused("BENCH-E020", args[0], "runs")
-    assert "runs/real" in refused("BENCH-E020", args[0], "runs/reel")
+    assert "runs/real" in refused("BENCH-E020", *args, "runs")
+    assert "runs/real" in refused("BENCH-E020", *args, "runs/reel")
 
 
 def test_a_folder_with_other_things_in_it_is_never_made_a_run():
