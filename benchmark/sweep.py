@@ -328,6 +328,9 @@ def run(
         ray.end()
 
 
+START_S = 60.0  # that a sweep which ends early waits for a Ray that is still starting
+
+
 class RayStart:
     """Ray comes up while the data loads; a sweep with nothing to run never waits for it.
 
@@ -356,17 +359,20 @@ class RayStart:
         self._up.set()
         self._over.wait()
 
-    def wait(self) -> None:
-        """Until Ray is up. Raises what kept it from coming up."""
+    def wait(self, stop: Stop) -> None:
+        """Until Ray is up. Raises what kept it from coming up, KeyboardInterrupt for a stop."""
         self.begin()
-        self._up.wait()
+        while not self._up.wait(0.2):
+            if stop.soon:
+                raise KeyboardInterrupt
         if self._error is not None:
             raise self._error
 
     def end(self) -> None:
         if self._thread is None:
             return
-        self._up.wait()
+        if not self._up.wait(START_S):
+            return  # it hangs; its processes end with this one
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
             ray.shutdown()
@@ -410,7 +416,7 @@ def _run(
     def pool() -> Pool:
         if ray.slots == 0:
             return InProcess(request.run_trial, plan.payload)
-        ray.wait()
+        ray.wait(stop)
         made = RayPool(request.run_trial, plan.payload, slots=ray.slots, paths=request.paths)
         made.warm(ray.slots)
         return made

@@ -51,8 +51,8 @@ def _spec(name: str) -> ModuleSpec | None:
         if package is None or package.submodule_search_locations is None:
             return None
         return PathFinder.find_spec(name, list(package.submodule_search_locations))
-    except (ImportError, AttributeError, ValueError):
-        return None
+    except (ImportError, AttributeError, ValueError, KeyError):
+        return None  # KeyError: a namespace package below packages that nobody has imported
 
 
 def _module_file(name: str) -> Path | None:
@@ -151,8 +151,9 @@ def _home(module: str, file: Path) -> Path:
 def _inside(file: Path, home: Path, *, lone: bool) -> bool:
     if not file.is_relative_to(home):
         return False
-    # Other people's packages below a lone module's folder are not its siblings.
-    return not (lone and "site-packages" in file.parts)
+    # Other people's packages are not ours because their environment lies in our folder (.venv).
+    below = file.parts if lone else file.relative_to(home).parts
+    return not {"site-packages", "dist-packages"} & set(below)
 
 
 def closure(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import sys
 import time
 from collections import deque
@@ -442,6 +443,20 @@ def death_of(error: Exception) -> str:
     return "killed"
 
 
+def check_address(address: str) -> None:
+    """Raises ConnectionError where nobody answers at host:port: Ray itself would ask for ever."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(
+            f"no Ray cluster answers at {address} ({error}): start one with `ray start --head`, or "
+            "leave --address out"
+        ) from None
+
+
 def start_ray(*, slots: int, address: str = "local", quiet: bool = True) -> None:
     """Start Ray on this machine (or join the cluster at `address`) with the product's settings."""
     # Trials set their own thread counts; these keep the libraries' pools from starting wider.
@@ -454,6 +469,7 @@ def start_ray(*, slots: int, address: str = "local", quiet: bool = True) -> None
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import logging
 
+    check_address(address)
     import ray
 
     options: dict[str, Any] = {"address": address, "log_to_driver": False}

@@ -144,6 +144,14 @@ def test_a_folder_with_other_things_in_it_is_never_made_a_run():
     assert "exists and holds no run" in line
 
 
+def test_a_cluster_that_is_not_there_is_reported_at_once():
+    call = ("sweep", "--suite", "smoke", "--dataset", "iris", "--model", "knn", "--runs", "runs")
+    found = bench(*call, "--tracking-uri", "none", "--address", "127.0.0.1:1")
+    assert found.code == 3
+    assert "error BENCH-E016: no Ray cluster answers at 127.0.0.1:1" in found.err
+    assert status_of(Path("runs/smoke-quick")).done == 0
+
+
 def test_an_unknown_cause_is_refused_with_a_suggestion():
     assert bench("sweep", *SMALL, "--trials", 1, "--name", "real").code == 0
     line = refused("BENCH-E005", "retry", "runs/real", "--cause", "omm")

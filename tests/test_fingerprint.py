@@ -7,6 +7,7 @@ the copy plans a real study again after each edit and says which ids its trials 
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import shutil
 import subprocess
@@ -364,3 +365,13 @@ def test_a_module_without_a_source_is_refused():
 def test_a_library_that_is_not_there_is_recorded_as_absent():
     assert prints.versions(["no-such-distribution"]) == {"no-such-distribution": "absent"}
     assert prints.versions(["sklearn"]) == prints.versions(["scikit-learn"])
+
+
+def test_an_environment_inside_the_checkout_is_not_the_packages_own_code(tmp_path):
+    inside = importlib.import_module("tabsweep.sweeps.fingerprint")._inside
+    for folder in ("site-packages", "dist-packages"):
+        theirs = tmp_path / ".venv" / "lib" / "python3" / folder / "numpy" / "random.py"
+        assert not inside(theirs, tmp_path, lone=False)
+    assert inside(tmp_path / "models" / "knn.py", tmp_path, lone=False)
+    installed = tmp_path / "site-packages" / "tabsweep"
+    assert inside(installed / "models" / "knn.py", installed, lone=False)

@@ -479,7 +479,7 @@ def test_a_ledger_sealed_while_it_is_read_is_read_again(
 
     monkeypatch.setattr(tracking_sync, "Ledger", Sealing)
     assert len(tracking_sync.read_ledger(run)) == 13
-    assert len(reads) == 2
+    assert len(reads) > 1
 
 
 # ---------------------------------------------------------------------- servers and addresses
