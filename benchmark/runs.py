@@ -210,9 +210,8 @@ def resume_command(face: Face, run: Path, *, causes: tuple[str, ...] | None, **g
     if failed and causes == ():
         hint += " (retry with --retry-failed)"
     again = 0 if causes == () else count_failed(run, causes or ())
-    hint += " to run again" if again and again == failed else ""
-    hint += f" ({again} of them to run again)" if again and again < failed else ""
-    face.say(f"{before.done} of {before.planned} cells done{hint}, {before.left} others to run")
+    hint += f" ({again} of them run again)" if again else ""
+    face.say(f"{before.done} of {before.planned} cells done{hint}, {before.left} to run")
     return run_and_report(face, request, given["tracking_uri"])
 
 

@@ -372,7 +372,7 @@ def test_resume_says_how_much_is_done_failed_and_left(own):
     Path("broken").touch()
     sweeps("--model", f"{own}:Moody", "--model", "constant", "--folds", 1, "--name", "m", code=1)
     found = bench("resume", "runs/m", *AGAIN)
-    assert "1 of 2 cells done, 1 failed (retry with --retry-failed), 0 others to run" in found.out
+    assert "1 of 2 cells done, 1 failed (retry with --retry-failed), 0 to run" in found.out
     assert "bench retry runs/m" in found.out and found.code == 1
     Path("broken").unlink()
     assert answer("resume", "runs/m", *AGAIN, "--retry-failed")["done"] == 2
