@@ -389,27 +389,12 @@ def _run(
     started: float,
 ) -> Outcome:
     warnings = list(ledger.warnings)
-    record = plan.record(environment.capture())
-    old = last_plan(ledger)
-    if old is None or {**old, "time": ""} != {**record, "time": ""}:
-        ledger.append([{**record, "time": utc_now()}])
     log = EventLog(request.folder)
-    log.write(
-        "start",
-        run=str(request.folder),
-        studies=len(plan.studies),
-        workers=ray.slots,
-        records=len(ledger),
-        left_out=plan.left_out,
-        quarantined_bytes=ledger.torn_bytes,
-    )
 
     def listen(event: str, details: Mapping[str, Any]) -> None:
         log.listen(event, details)
         listener(event, details)
 
-    listener("plan", {"plan": plan, "ledger": ledger})
-    listener("started", {})
     reuse, more = reuse_from(siblings(request), plan)
     warnings.extend(more)
 
@@ -432,6 +417,22 @@ def _run(
         stop=stop,
     )
     try:
+        engine.replay()  # what is refused leaves the plan in force as it was
+        record = plan.record(environment.capture())
+        old = last_plan(ledger)
+        if old is None or {**old, "time": ""} != {**record, "time": ""}:
+            ledger.append([{**record, "time": utc_now()}])
+        log.write(
+            "start",
+            run=str(request.folder),
+            studies=len(plan.studies),
+            workers=ray.slots,
+            records=len(ledger),
+            left_out=plan.left_out,
+            quarantined_bytes=ledger.torn_bytes,
+        )
+        listener("plan", {"plan": plan, "ledger": ledger})
+        listener("started", {})
         tally = engine.run()
         log.write("end", **asdict(tally))
     except BaseException as error:

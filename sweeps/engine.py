@@ -173,6 +173,7 @@ class Engine:
         self._flight: dict[str, list[Slot]] = {}
         self._backlog: list[tuple[Study, Slot, Trial]] = []
         self._queued: set[str] = set()
+        self._replayed = False
         self._seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.tally = Tally()
 
@@ -184,8 +185,12 @@ class Engine:
     def replay(self) -> None:
         """Bring every study to where the ledger says it is, without running anything.
 
-        Raises SourceChanged where finished slots have other ids now and this was not allowed.
+        Raises SourceChanged where finished slots have other ids now and this was not allowed. `run`
+        does it; a caller that wants the refusal before it writes anything does it earlier.
         """
+        if self._replayed:
+            return
+        self._replayed = True
         changed: list[str] = []
         last: dict[tuple[str, str], int] = {}
         for key in self._slots:
