@@ -29,7 +29,7 @@ def fit(name: str, seed: int) -> float:
     table = tabsweep.load_dataset("breast-cancer-wdbc")
     threads = registry.spec(name).threads
     start = time.perf_counter()
-    for repeat in range(4):
+    for repeat in range(2):
         model = registry.make_model(name, task=table.task, seed=seed + repeat, threads=threads)
         model.fit(table.frame, table.target)
     return time.perf_counter() - start
@@ -45,7 +45,7 @@ def main() -> int:
         print(f"{'model':24} {'alone s':>8} {'beside s':>9} {'ratio':>6}")
         for name in MODELS:
             ratios, alone, beside = [], [], []
-            for repeat in range(5):
+            for repeat in range(3):
                 alone.append(pool.submit(fit, name, repeat).result())
                 pair = [pool.submit(fit, name, 10 + repeat), pool.submit(fit, name, 20 + repeat)]
                 beside.append(max(future.result() for future in pair))
