@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -199,31 +200,35 @@ def siblings(request: Request) -> list[Path]:
 
 
 def reuse_from(
-    folders: list[Path], plan: Plan
-) -> tuple[Callable[[Trial], Reused | None], list[str]]:
-    """Finished trials of other runs as a read-only cache, and warnings about runs not readable."""
-    places: dict[str, tuple[Ledger, int]] = {}
-    warnings = []
-    for folder in folders:
-        try:
-            ledger = Ledger(folder)
-            for at in ledger.positions("result"):
-                record = ledger.at(at)
-                if record["status"] == DONE:
-                    places.setdefault(record["id"], (ledger, at))
-        except Exception as error:
-            warnings.append(f"{folder} is not used as a cache: {error}")
+    folders: list[Path], plan: Plan, warnings: list[str]
+) -> Callable[[Trial], Reused | None]:
+    """Finished trials of other runs as a read-only cache, read when the first trial asks for it;
+    a run that cannot be read adds to `warnings`."""
+
+    @cache
+    def places() -> dict[str, tuple[Ledger, int]]:
+        found: dict[str, tuple[Ledger, int]] = {}
+        for folder in folders:
+            try:
+                ledger = Ledger(folder)
+                for at in ledger.positions("result"):
+                    record = ledger.at(at)
+                    if record["status"] == DONE:
+                        found.setdefault(record["id"], (ledger, at))
+            except Exception as error:
+                warnings.append(f"{folder} is not used as a cache: {error}")
+        return found
 
     def reuse(trial: Trial) -> Reused | None:
-        if trial.id not in places:
+        if trial.id not in places():
             return None
-        ledger, at = places[trial.id]
+        ledger, at = places()[trial.id]
         try:
             return vouch_for(trial, ledger, ledger.at(at), plan)
         except Exception:  # another run's damage is no reason to stop: the cell runs here
             return None
 
-    return reuse, warnings
+    return reuse
 
 
 def vouch_for(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reused | None:
@@ -395,9 +400,6 @@ def _run(
         log.listen(event, details)
         listener(event, details)
 
-    reuse, more = reuse_from(siblings(request), plan)
-    warnings.extend(more)
-
     def pool() -> Pool:
         if ray.slots == 0:
             return InProcess(request.run_trial, plan.payload)
@@ -410,7 +412,7 @@ def _run(
         plan.build(),
         ledger=ledger,
         pool=pool,
-        reuse=reuse,
+        reuse=reuse_from(siblings(request), plan, warnings),
         retry=lambda record: request.retry(record) or outgrown(record, plan.limits),
         allow_code_change=request.allow_code_change,
         listener=listen,
