@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from .face import ENVIRONMENT, OK, Face, count
+
+if TYPE_CHECKING:
+    from ..datasets.card import Card
 
 
 def models_command(face: Face, name: str | None) -> int:
@@ -144,42 +148,42 @@ def datasets_command(face: Face) -> int:
 def fetch_command(face: Face, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
     """`bench data fetch`."""
     from ..datasets import catalog
-    from ..datasets.errors import DataError, DatasetUnavailable
     from ..datasets.source import fetch
     from . import suite as suites
 
     asked = list(names) + (suites.load(suite).datasets if suite else [])
     wanted = dict.fromkeys(asked or catalog.names())
     cards = [catalog.card(name) for name in wanted]  # an unknown name is refused first
-    results: dict[str, str] = {}
-    missing = 0
-    for card in cards:
-        try:
-            files = fetch(card, **given)
-            results[card.name] = count(len(files), "file") if files else "ships with scikit-learn"
-        except DatasetUnavailable as error:
-            results[card.name] = f"not available: {error.reason}"
-            missing += 1
-        except DataError as error:
-            results[card.name] = f"WRONG: {error}"
-            missing += 1
-    face.data(results)
-    face.table(["dataset", "result"], [[k, v] for k, v in results.items()])
-    return ENVIRONMENT if missing else OK
+
+    def look(card: Card) -> str:
+        files = fetch(card, **given)
+        return count(len(files), "file") if files else "ships with scikit-learn"
+
+    return _each(face, cards, look)
 
 
 def verify_command(face: Face, names: tuple[str, ...], **given: Any) -> int:
     """`bench data verify`: bytes against checksums, shapes against cards."""
     from ..datasets import catalog
-    from ..datasets.errors import DataError, DatasetUnavailable
 
     cards = [catalog.card(name) for name in names or catalog.names()]
+
+    def look(card: Card) -> str:
+        table = catalog.load_dataset(card.name, **given)
+        return f"ok: {table.n_rows} rows, {table.n_features} features"
+
+    return _each(face, cards, look)
+
+
+def _each(face: Face, cards: Iterable[Card], look: Callable[[Card], str]) -> int:
+    """What `look` finds of each dataset, those that are missing or wrong said and counted."""
+    from ..datasets.errors import DataError, DatasetUnavailable
+
     results: dict[str, str] = {}
     wrong = 0
     for card in cards:
         try:
-            table = catalog.load_dataset(card.name, **given)
-            results[card.name] = f"ok: {table.n_rows} rows, {table.n_features} features"
+            results[card.name] = look(card)
         except DatasetUnavailable as error:
             results[card.name] = f"not available: {error.reason}"
             wrong += 1

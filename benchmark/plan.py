@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,16 @@ class Options:
     sampler: str | None = None
     space: str | None = None
     seed: int = 0
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Options:
+        """From a mapping that holds every option, and may hold more."""
+        found: dict[str, Any] = {option.name: data[option.name] for option in fields(cls)}
+        found |= {name: tuple(found[name]) for name in ("models", "datasets")}
+        return cls(**found)
+
+    def to_data(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -209,16 +219,7 @@ class Plan:
         return {
             "kind": "plan",
             "suite": self.suite.model_dump(mode="json"),
-            "options": {
-                "budget": self.budget_name,
-                "models": list(self.options.models),
-                "datasets": list(self.options.datasets),
-                "folds": self.options.folds,
-                "trials": self.options.trials,
-                "sampler": self.options.sampler,
-                "space": self.options.space,
-                "seed": self.options.seed,
-            },
+            "options": {**self.options.to_data(), "budget": self.budget_name},
             "identity": self.identity,
             "metric": dict(self.metric),
             "datasets": {

@@ -43,16 +43,7 @@ def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
     if chosen is None:
         chosen, tables = csv_suite(given["csv"], given["target"], given["task"])
     budget = chosen.budget(given["budget"])[0]
-    options = Options(
-        budget=budget,
-        models=tuple(given["models"]),
-        datasets=tuple(given["datasets"]),
-        folds=given["folds"],
-        trials=given["trials"],
-        sampler=given["sampler"],
-        space=given["space"],
-        seed=given["seed"],
-    )
+    options = Options.of({**given, "budget": budget})
     return Request(
         suite=limited(chosen, budget, given["timeout"], given["memory_mb"]),
         options=options,
@@ -178,16 +169,7 @@ def resume_command(face: Face, run: Path, *, causes: tuple[str, ...] | None, **g
     check_causes(causes or ())
     plan = plan_in(Ledger(run))
     old = plan["options"]
-    options = Options(
-        budget=old["budget"],
-        models=tuple(old["models"]),
-        datasets=tuple(old["datasets"]),
-        folds=old["folds"],
-        trials=old["trials"],
-        sampler=old["sampler"],
-        space=old["space"],
-        seed=old["seed"],
-    )
+    options = Options.of(old)
     found = suites.parse(plan["suite"], f"the plan of {run}")
     chosen = limited(found, old["budget"], given.get("timeout"), given.get("memory_mb"))
     request = Request(
