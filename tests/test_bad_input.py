@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from calls import bench
 from tabsweep.benchmark import sweep
-from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.frame import load_results
 from tabsweep.benchmark.status import status_of
 from tabsweep.datasets import catalog, download, source
@@ -25,20 +23,6 @@ from tabsweep.sweeps.lock import RunLock
 
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 SMALL = ("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1, *FAST)
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def bench(*args: object) -> Ran:
-    """One call of the command in this process."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Ran(result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
+from calls import Ran, bench
 from click.testing import CliRunner
 from tabsweep.benchmark import doctor, face
 from tabsweep.benchmark import suite as suites
@@ -40,20 +40,6 @@ CONFIG_ERRORS = [
     ["status", "nowhere"],
     ["report", "nowhere"],
 ]
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def bench(*args: object) -> Ran:
-    """One call of the command in this process."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Ran(result.exit_code, result.stdout, result.stderr)
 
 
 def commands(group: click.Group = main, prefix: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

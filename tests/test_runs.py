@@ -12,14 +12,12 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from click.testing import CliRunner
+from calls import bench
 from tabsweep.benchmark import runs as commands
 from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark import sweep
-from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.frame import load_results
 from tabsweep.benchmark.status import status_of
 from tabsweep.datasets import download, source
@@ -30,20 +28,6 @@ SMALL = ("sweep", "--suite", "smoke", "--dataset", "iris", *FAST)
 AGAIN = ("--workers", 0, "--tracking-uri", "none")
 TABLES = ("scores", "ranks", "tests", "coverage", "costs")
 QUICK = suites.load("uci-small").budgets["quick"].models
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def bench(*args: object) -> Ran:
-    """One call of the command in this process."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Ran(result.exit_code, result.stdout, result.stderr)
 
 
 def answer(*args: object, code: int = 0) -> dict:
