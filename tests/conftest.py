@@ -15,6 +15,11 @@ for name in ("TABSWEEP_TRACKING_URI", "MLFLOW_TRACKING_URI"):
     os.environ.pop(name, None)
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Bytes do not name a test: an archive holds its time of day, and workers would differ."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def mirror() -> str:
     """The folder that holds the datasets' files, or a skip that says so."""

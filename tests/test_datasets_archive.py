@@ -56,6 +56,7 @@ def tarred(members: dict[str, bytes], *, links: dict[str, str] | None = None) ->
         ("tar", gzip.compress(tarred({"d/x.csv": GOOD}))),
         ("tar", bz2.compress(tarred({"d/x.csv": GOOD}))),
     ],
+    ids=["gzip", "zip", "tar", "tar.gz", "tar.bz2"],
 )
 def test_the_member_wanted_comes_out_whole(how: str, data: bytes) -> None:
     assert unpack(data, how, member="d/x.csv", limit=LIMIT) == GOOD
