@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,9 @@ import numpy as np
 if TYPE_CHECKING:
     from ..datasets.protocols import Fold
     from ..datasets.table import Table
+    from ..sweeps.checkpoints import Checkpoints
+
+SAVE_EVERY_S = 20.0  # between two checkpoints of a fit; the one at its last step is always kept
 
 
 @dataclass(frozen=True)
@@ -74,18 +79,28 @@ def run_cell(
     threads: int,
     table: Table,
     fold: Fold,
+    fidelity: Mapping[str, int] | None = None,
+    key: str = "",
+    checkpoints: Checkpoints | None = None,
 ) -> Cell:
-    """Fit one configuration on one fold. Raises BadConfig and whatever the model raises."""
+    """Fit one configuration on one fold. Raises BadConfig and whatever the model raises.
+
+    With a `fidelity` the fit goes to its step "stop", with a boundary every "every" steps
+    (`fit_to`), from what `checkpoints` hold under `key`; what goes wrong with them costs time and
+    is said in `info`, it never fails the cell.
+    """
     load_class(target)  # imports are not part of the fit's cost
     _reset_peak()
+    _reset_vram()
     cpu = _cpu_s()
     start = time.perf_counter()
-    estimator = build(target, task=task, seed=seed, threads=threads, config=config)
-    y = table.target
-    extra = {}
-    if "X_val" in inspect.signature(estimator.fit).parameters:
-        extra = {"X_val": table.rows(fold.val), "y_val": y[fold.val]}
-    estimator.fit(table.rows(fold.train), y[fold.train], **extra)
+    make = partial(build, target, task=task, seed=seed, threads=threads, config=config)
+    info: dict[str, Any] = {}
+    if fidelity is None:
+        estimator = make()
+        _train(estimator.fit, table, fold)
+    else:
+        estimator, info = _fit_to(make, table, fold, fidelity, _Keeper(key, checkpoints))
     fitted = time.perf_counter()
     predictions = {
         part: _predict(estimator, task, len(table.classes), table.rows(rows))
@@ -97,12 +112,76 @@ def run_cell(
         "cpu_s": _cpu_s() - cpu,
         "peak_ram_mb": _peak_mb(),
     }
-    info = {}
+    vram = _peak_vram_mb()
+    if vram:
+        costs["peak_vram_mb"] = vram
     for name in ("best_iteration_", "n_iter_"):
         value = getattr(estimator, name, None)
         if isinstance(value, int | np.integer):
             info[name.rstrip("_")] = int(value)
     return Cell(predictions, costs, info)
+
+
+def _train(fit: Callable[..., Any], table: Table, fold: Fold, **more: Any) -> None:
+    """`fit` on the training part, with the validation part where it takes one."""
+    y = table.target
+    if "X_val" in inspect.signature(fit).parameters:
+        more |= {"X_val": table.rows(fold.val), "y_val": y[fold.val]}
+    fit(table.rows(fold.train), y[fold.train], **more)
+
+
+class _Keeper:
+    """A fit's own place among the checkpoints, which never raises: what went wrong is noted."""
+
+    def __init__(self, key: str, checkpoints: Checkpoints | None) -> None:
+        self.key, self.checkpoints = key, checkpoints
+        self.trouble: dict[str, None] = {}
+        self.written = time.monotonic()
+
+    def note(self, what: str, error: Exception) -> None:
+        line = (str(error).strip().splitlines() or [""])[0]
+        self.trouble[f"{what}: {type(error).__name__}: {line}"[:300]] = None
+
+    def get(self, stop: int) -> tuple[int, bytes] | None:
+        """What is kept, unless it lies beyond `stop`."""
+        try:
+            found = self.checkpoints.get(self.key) if self.checkpoints is not None else None
+        except Exception as error:  # a store may be anywhere and fail in any way
+            self.note("no checkpoint could be read", error)
+            return None
+        return found if found is not None and found[0] <= stop else None
+
+    def save(self, step: int, state: bytes, *, stop: int) -> None:
+        """Keeps a boundary's state if the last one is old, and that of `stop` always."""
+        old = time.monotonic() - self.written >= SAVE_EVERY_S
+        if self.checkpoints is None or not (old or step == stop):
+            return
+        try:
+            self.checkpoints.put(self.key, step, state)
+        except Exception as error:
+            self.note("no checkpoint could be written", error)
+        self.written = time.monotonic()
+
+
+def _fit_to(
+    make: Callable[[], Any], table: Table, fold: Fold, fidelity: Mapping[str, int], keeper: _Keeper
+) -> tuple[Any, dict[str, Any]]:
+    """An estimator fitted to the fidelity's "stop", and {"steps", "resumed_from"} of its fit."""
+    stop, every = int(fidelity["stop"]), int(fidelity["every"])
+    steps = {"stop": stop, "every": every, "save": partial(keeper.save, stop=stop)}
+    start = keeper.get(stop)
+    estimator = make()
+    try:
+        _train(estimator.fit_to, table, fold, start=start, **steps)
+    except ValueError as error:  # a model's word for a state that is not its own
+        if start is None:
+            raise
+        keeper.note("the checkpoint is of no use", error)
+        start, estimator = None, make()
+        _train(estimator.fit_to, table, fold, start=None, **steps)
+    begun = getattr(estimator, "resumed_from_", start[0] if start else 0)
+    info = {"steps": stop, "resumed_from": int(begun)}
+    return estimator, info | ({"checkpoints": "; ".join(keeper.trouble)} if keeper.trouble else {})
 
 
 def _predict(estimator: Any, task: str, n_classes: int, X: Any) -> np.ndarray:
@@ -123,6 +202,24 @@ def _predict(estimator: Any, task: str, n_classes: int, X: Any) -> np.ndarray:
 def _cpu_s() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def _cuda() -> Any:
+    """torch.cuda where this process already uses it; nothing is imported for those who do not."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
+def _reset_vram() -> None:
+    cuda = _cuda()
+    if cuda is not None:
+        cuda.reset_peak_memory_stats()
+
+
+def _peak_vram_mb() -> float:
+    """Peak of the tensors on this process's GPU since `_reset_vram`, in MB; 0 without one."""
+    cuda = _cuda()
+    return cuda.max_memory_allocated() / 2**20 if cuda is not None else 0.0
 
 
 def _reset_peak() -> None:

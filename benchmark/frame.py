@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..sweeps.engine import latest_results
+from ..sweeps.halving import Halving, stages
 from ..sweeps.ledger import Ledger, Record
+from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE, canonical
-from .status import plan_in, planned_slots, slots_of
+from .status import plan_in, planned_slots, slots_of, study_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,18 +25,16 @@ COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
     """One plain row for every slot that has ended, in the order of (study, stage, index)."""
     results = latest_results(ledger)
-    slots: dict[tuple[str, str, int], tuple[str, Record | None]] = {}
-    for record in ledger.records():
-        if record["kind"] == "result":
-            slots[record["study"], record["stage"], record["index"]] = (record["id"], None)
-        elif record["kind"] == "slot":
-            slots[record["study"], record["stage"], record["index"]] = (record["id"], record)
+    slots: dict[tuple[str, str, int], tuple[str, int]] = {}
+    for at in ledger.positions("result", "slot"):
+        head = ledger.head(at)
+        slots[head.study, head.stage, head.index] = (head.id, at)
     rows = []
-    for (study, stage, index), (id, link) in sorted(slots.items()):
+    for (study, stage, index), (id, at) in sorted(slots.items()):
         if id not in results:  # its record was damaged: a slot that has not ended
             continue
         record = ledger.at(results[id])
-        place = link or record
+        place = record if ledger.head(at).kind == "result" else ledger.at(at)
         rows.append(
             {
                 "dataset": place["dataset"],
@@ -64,15 +65,11 @@ def select(rows: Iterable[Mapping[str, Any]], metric: Mapping[str, str]) -> dict
 
     `metric` maps a task to the metric that selects; every row carries its `task`.
     """
-    from ..reports.metrics import METRICS
-
     best: dict[str, tuple[float, int]] = {}
     for row in rows:
-        name = metric[row["task"]]
-        value = row.get(f"val_{name}")
-        if row["stage"] != "tune" or row["status"] != DONE or value is None:
+        loss = loss_of(row, metric[row["task"]]) if row["stage"] == TUNE else None
+        if loss is None:
             continue
-        loss = -value if METRICS[name].direction == "max" else value
         key = (loss, row["index"])
         if row["study"] not in best or key < best[row["study"]]:
             best[row["study"]] = key
@@ -105,13 +102,54 @@ def _planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
     ]
     for row in rows:
         row["task"] = tasks[row["dataset"]]
+    rows = on_rungs(rows, plan)
     chosen = select(rows, plan["metric"])
     for row in rows:
-        row["selected"] = row["stage"] == "tune" and chosen.get(row["study"]) == row["index"]
+        row["selected"] = row["stage"] == TUNE and chosen.get(row["study"]) == row["index"]
     # An evaluation of what was chosen before the run was extended says nothing any more.
     config = {row["study"]: row["config"] for row in rows if row["selected"]}
-    rows = [r for r in rows if r["stage"] == "tune" or r["config"] == config.get(r["study"])]
+    rows = [r for r in rows if r["stage"] != EVAL or r["config"] == config.get(r["study"])]
     return plan, rows
+
+
+def on_rungs(rows: list[dict[str, Any]], plan: Record) -> list[dict[str, Any]]:
+    """The rows without those of configurations that the plan in force does not promote: a run that
+    was extended may have promoted them before. Rows of other studies stay, in their order."""
+    metric = plan["metric"]
+    halved = {
+        study_name(study): study
+        for study in plan["studies"]
+        if study.get("rungs") and not study.get("async")
+    }
+    places: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["study"] in halved and row["stage"] != EVAL:
+            places[row["study"], row["stage"]].append(row)
+    gone: set[tuple[str, str, int]] = set()
+    for name, study in halved.items():
+        sizes = study["rungs"]
+        halving = Halving(rungs=len(sizes))
+        members = list(range(study["n_trials"]))
+        for stage, size in zip(stages(halving, TUNE), [*sizes[1:], 0], strict=True):
+            there = places[name, stage]
+            gone |= {(name, stage, row["index"]) for row in there if row["index"] not in members}
+            losses = {
+                row["index"]: loss_of(row, metric[study["task"]])
+                for row in there
+                if row["index"] in members
+            }
+            members = halving.promote(losses, size) if len(losses) == len(members) else []
+    return [row for row in rows if (row["study"], row["stage"], row["index"]) not in gone]
+
+
+def loss_of(row: Mapping[str, Any], metric: str) -> float | None:
+    """The validation score of a row as something to minimise; None where it has none."""
+    from ..reports.metrics import METRICS
+
+    value = row.get(f"val_{metric}") if row["status"] == DONE else None
+    if value is None:
+        return None
+    return -value if METRICS[metric].direction == "max" else value
 
 
 def evidence_of(runs: Iterable[str | Path]) -> Evidence:
@@ -123,8 +161,10 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
 
     from ..reports.evidence import Evidence
 
-    parts = [_planned_rows(Ledger(Path(run))) for run in runs]
+    ledgers = [Ledger(Path(run)) for run in runs]
+    parts = [_planned_rows(ledger) for ledger in ledgers]
     plans = [plan for plan, _ in parts]
+    ends = [slots_in_the_end(*both) for both in zip(ledgers, plans, strict=True)]
     for other in plans[1:]:
         _agree(plans[0], other)
     rows = [row for _, part in parts for row in part]
@@ -134,10 +174,10 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
             "task": study["task"],
             "fold": study["fold"],
             "model": study["model"],
-            "n_trials": planned_slots(study),
+            "n_trials": ended.get(study_name(study), planned_slots(study)),
             "reason": study["reason"],
         }
-        for plan in plans
+        for plan, ended in zip(plans, ends, strict=True)
         for study in plan["studies"]
     ]
     trials = pd.DataFrame(rows) if rows else _empty_trials(plans)
@@ -148,6 +188,17 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     if "task" in trials:
         trials = trials.drop(columns=[c for c in ("study", "time", "cpu") if c in trials])
     return Evidence.of(trials, pd.DataFrame(planned), meta_of(plans, rows))
+
+
+def slots_in_the_end(ledger: Ledger, plan: Record) -> dict[str, int]:
+    """{study: how many slots it had when it ended as planned}: failures may have left fewer than
+    the plan says for the higher rungs and the evaluation."""
+    planned = {study_name(study): study["n_trials"] for study in plan["studies"]}
+    return {
+        record["study"]: record["n_slots"]
+        for record in ledger.records("study")
+        if "n_slots" in record and planned.get(record["study"]) == record["n_trials"]
+    }
 
 
 def _empty_trials(plans: list[Record]) -> pd.DataFrame:

@@ -55,6 +55,8 @@ def _one_model(face: Face, name: str) -> int:
     face.say(f"{spec.name}: {spec.summary}")
     face.say("; ".join(part for part in (f"class {spec.target}", spec.paper) if part))
     policy = ", ".join(f"{part}: {how}" for part, how in asdict(spec.preprocessing).items())
+    if spec.resource:
+        face.say(f"steps: {spec.resource}; a fit can stop and go on from a checkpoint")
     face.say(f"preprocessing: {policy}\n")
     face.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
     same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space

@@ -11,15 +11,18 @@ from ..datasets.protocols import Fold, make_folds
 from ..datasets.table import Table
 from ..models import registry
 from ..reports.metrics import METRICS
-from ..sweeps.fingerprint import fingerprint, versions
+from ..sweeps.fingerprint import versions
+from ..sweeps.halving import Halving
 from ..sweeps.samplers import make_sampler
 from ..sweeps.space import Space
-from ..sweeps.study import Study
+from ..sweeps.study import Needs, Study
 from ..sweeps.trial import DONE, Limits, Result, Trial, digest
+from .agreement import source_print
 from .suite import DEFAULT_METRIC, Budget, Search, Suite, suggest
 
-CELL = f"{__name__.partition('.')[0]}.benchmark.cell"
-KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler")
+KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
+INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
+ASYNC = ("asha", "pbt")
 
 
 class PlanError(Exception):
@@ -38,11 +41,13 @@ class Options:
     sampler: str | None = None
     space: str | None = None
     seed: int = 0
+    device: str = "cpu"
+    asynchronous: str | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Options:
-        """From a mapping that holds every option, and may hold more."""
-        found: dict[str, Any] = {option.name: data[option.name] for option in fields(cls)}
+        """From a mapping of options, which may hold more; an absent one has its default."""
+        found: dict[str, Any] = {o.name: data[o.name] for o in fields(cls) if o.name in data}
         found |= {name: tuple(found[name]) for name in ("models", "datasets")}
         return cls(**found)
 
@@ -75,6 +80,8 @@ class StudyPlan:
     first: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     lag: int
+    halving: Halving | None = None
+    asynchronous: str | None = None
     reason: str = ""
 
     @property
@@ -89,6 +96,8 @@ class StudyPlan:
             "model": self.model,
             "n_trials": self.n_trials,
             "n_seeds": len(self.seeds),
+            "rungs": self.halving.sizes(self.n_trials) if self.halving else None,
+            "async": self.asynchronous,
             "reason": self.reason,
         }
 
@@ -180,7 +189,13 @@ class Plan:
             space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if budget.start_with_default and sampler != "grid" and task in spec.tasks:
-            first = (registry.default_config(asked, task, space_name),)
+            default = registry.default_config(asked, task, space_name)
+            first = ({**default, **{k: v for k, v in search.fixed.items() if k in default}},)
+        rungs = search.halving or budget.halving
+        asynchronous = options.asynchronous if spec.resource else None
+        halving = None
+        if spec.resource and (rungs or asynchronous):
+            halving = Halving(rungs.eta, rungs.rungs) if rungs else Halving()
         return StudyPlan(
             dataset=dataset,
             task=task,
@@ -193,6 +208,8 @@ class Plan:
             first=first,
             seeds=evaluation_seeds(options.seed, budget),
             lag=search.lag or budget.lag,
+            halving=halving,
+            asynchronous=asynchronous,
             reason=reason,
         )
 
@@ -207,11 +224,16 @@ class Plan:
             "protocol": {name: data.protocol for name, data in self.data.items()},
             "space": {},
             "sampler": {},
+            "device": {"sweep": self.options.device},
         }
         for study in self.studies:
             key = f"{study.model} on {study.task} data"
             found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
             found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
+            if study.halving:
+                how = study.asynchronous or "halving"
+                rungs = f"{study.halving.rungs} rungs, eta {study.halving.eta}"
+                found["sampler"][key] += f", {how} on {rungs}"
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,8 +270,9 @@ class Plan:
     def fingerprints(self) -> dict[str, dict[str, Any]]:
         """{model: what its source and libraries are}, computed once per plan."""
         found = {}
+        stepwise = {study.model for study in self.studies if study.halving}
         for model, spec in self.specs.items():
-            print_ = dict(fingerprint(spec.target, CELL))
+            print_ = source_print(spec.target, stepwise=model in stepwise)
             libraries = {**versions(spec.libraries), **print_["libraries"]}  # type: ignore[dict-item]
             found[model] = {**print_, "libraries": dict(sorted(libraries.items()))}
         return found
@@ -269,7 +292,7 @@ class Plan:
             "target": spec.target,
             "task": plan.task,
             "threads": spec.threads,
-            "device": "cpu",
+            "device": self.device(spec),
             "precision": "native",
             "data": data.table.sha256,
             "split": fold.sha256,
@@ -277,7 +300,9 @@ class Plan:
             "libraries": print_["libraries"],
         }
 
-        def make_trial(config: dict[str, Any], seed: int) -> Trial:
+        def make_trial(
+            config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None
+        ) -> Trial:
             return Trial(
                 dataset=plan.dataset,
                 fold=plan.fold,
@@ -285,7 +310,14 @@ class Plan:
                 config=config,
                 seed=seed,
                 identity=identity,
+                fidelity=fidelity,
             )
+
+        asked = self.given[plan.model]
+
+        def length_of(config: dict[str, Any]) -> int:
+            known = config if spec.resource in config else registry.defaults(asked)
+            return int(known[spec.resource])
 
         seed = int(digest([self.options.seed, plan.name], length=8), 16)
         size = len(fold.train) * (data.table.n_features + 5) * max(1, data.table.n_classes)
@@ -306,11 +338,22 @@ class Plan:
             seeds=plan.seeds if len(plan.seeds) > 1 else (),
             lag=plan.lag,
             limits=self.limits,
-            threads=spec.threads,
+            needs=Needs(
+                threads=spec.threads,
+                memory_mb=INTERPRETER_MB
+                + spec.memory_mb(len(fold.train), data.table.n_features, data.table.n_classes),
+                gpu_mb=spec.gpu_mb if identity["device"] == "cuda" else 0.0,
+            ),
             data_key=plan.dataset,
             weight=float(size),
             meta=plan.to_data() | {"metric": self.metric[plan.task]},
+            halving=plan.halving,
+            length_of=length_of,
         )
+
+    def device(self, spec: registry.ModelSpec) -> str:
+        """Where a model computes: on a GPU if the sweep has them and the model uses one."""
+        return "cuda" if self.options.device == "cuda" and spec.gpu_mb else "cpu"
 
     def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
         """What a worker needs of a dataset."""

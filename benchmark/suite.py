@@ -31,6 +31,13 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class Halve(Strict):
+    """Successive halving on a model's steps (boosting rounds, epochs): see `sweeps/halving.py`."""
+
+    eta: int = Field(default=3, ge=2)
+    rungs: int = Field(default=3, ge=2, le=10)
+
+
 class Search(Strict):
     """How one model is tuned; what is None comes from the budget."""
 
@@ -38,12 +45,16 @@ class Search(Strict):
     sampler: Literal["grid", "random", "tpe", "hyperopt"] | None = None
     trials: int | None = Field(default=None, ge=1)
     lag: int | None = Field(default=None, ge=1)
+    halving: Halve | None = None
     fixed: dict[str, Any] = {}
     choices: dict[str, list[Any]] = {}
 
 
 class Budget(Strict):
-    """Models and the numbers of folds, trials and seeds; time and memory are safety nets only."""
+    """Models and the numbers of folds, trials and seeds; time and memory are safety nets only.
+
+    `halving` concerns the models that can stop at a step and go on later (`bench models NAME`).
+    """
 
     note: str = ""
     models: list[str] = Field(min_length=1)
@@ -54,6 +65,7 @@ class Budget(Strict):
     start_with_default: bool = True
     seeds: int = Field(default=1, ge=1)
     lag: int = Field(default=1, ge=1)
+    halving: Halve | None = None
     timeout_s: float = Field(default=3600.0, gt=0)
     memory_mb: float = Field(default=8192.0, gt=0)
     model: dict[str, Search] = {}
@@ -263,6 +275,8 @@ def _kind(value: Any) -> str:
 
 
 def _keys_at(path: KeyPath) -> Iterable[str]:
+    if len(path) >= 3 and path[0] == "budgets" and path[-1] == "halving":
+        return Halve.model_fields
     if len(path) >= 4 and path[0] == "budgets" and path[2] == "model":
         return Search.model_fields
     if len(path) >= 2 and path[0] == "budgets":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
@@ -10,15 +11,43 @@ from ..datasets.protocols import Fold
 from ..datasets.table import Table
 from ..models.base import InvalidConfig, Unsupported
 from ..reports.metrics import score_all
+from ..sweeps.checkpoints import Checkpoints
 from ..sweeps.trial import DONE, Result, Trial, failure
-from .cell import BadConfig, run_cell
+from .agreement import source_print
+from .cell import BadConfig, load_class, run_cell
 from .environment import cpu_model
 
 Data = tuple[Table, Mapping[int, Fold]]
 
 
-def run_trial(trial: Trial, data: Data) -> Result:
-    """Fit, predict and score one cell. Other exceptions become `error` in the engine's guard."""
+class OtherCode(Exception):
+    """The source that this process runs is not the one in the trial's id."""
+
+
+@cache
+def source_of(target: str, stepwise: bool) -> str:
+    """The fingerprint of a class and of all that it imports here, once it has been imported."""
+    load_class(target)
+    return str(source_print(target, stepwise=stepwise)["source"])
+
+
+def check_source(trial: Trial) -> None:
+    """Raises OtherCode where a model was edited after the sweep began, or another machine has
+    another version: its result must not get the id of the sweep's code."""
+    target, claimed = trial.identity["target"], trial.identity.get("source")
+    if claimed is not None and source_of(target, trial.fidelity is not None) != claimed:
+        raise OtherCode(
+            f"the source of {target} is not the one that the sweep began with; "
+            "start the sweep again to use the new one"
+        )
+
+
+def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:
+    """Fit, predict and score one cell. Other exceptions become `error` in the engine's guard.
+
+    `checkpoints`: where a trial with a fidelity goes on from, and leaves its state.
+    """
+    check_source(trial)
     table, folds = data
     fold = folds[trial.fold]
     try:
@@ -30,6 +59,9 @@ def run_trial(trial: Trial, data: Data) -> Result:
             threads=trial.identity["threads"],
             table=table,
             fold=fold,
+            fidelity=trial.fidelity,
+            key=trial.chain,
+            checkpoints=checkpoints,
         )
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))

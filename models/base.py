@@ -144,6 +144,7 @@ class Estimator(BaseEstimator):
     rules: ClassVar[Mapping[str, Rule]] = {}
     policy: ClassVar[Policy] = Policy()
     uses_pools: ClassVar[bool] = False  # BLAS or OpenMP pools that take no argument of their own
+    resource: ClassVar[str] = ""  # the hyperparameter that counts steps, where `fit_to` exists
 
     def __init__(self, *, task: str, seed: int = 0, threads: int = 1) -> None:
         self.task = task
@@ -201,12 +202,7 @@ class Estimator(BaseEstimator):
         left out of early stopping.
         """
         self.check()
-        frame = as_frame(X)
-        target = self._encode_target(y, len(frame))
-        self.preprocessor_ = Preprocessor(self._policy(), seed=self.seed)
-        x = self.preprocessor_.fit_transform(frame)
-        self.n_features_in_ = frame.shape[1]
-        self.constant_ = self._constant_answer(x, target)
+        x, target = self._prepare(X, y)
         if self.constant_ is not None:
             return self
         with self._limits(), warnings.catch_warnings():
@@ -261,6 +257,16 @@ class Estimator(BaseEstimator):
         return tags
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The training rows as numbers; sets all that `fit` learns but the model itself."""
+        frame = as_frame(X)
+        target = self._encode_target(y, len(frame))
+        self.preprocessor_ = Preprocessor(self._policy(), seed=self.seed)
+        x = self.preprocessor_.fit_transform(frame)
+        self.n_features_in_ = frame.shape[1]
+        self.constant_ = self._constant_answer(x, target)
+        return x, target
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         """Class codes or (scaled) values; sets `classes_` or the target's mean and scale."""

@@ -12,15 +12,15 @@ from .base import (
     PATIENCE,
     RATE,
     ROUNDS,
-    Estimator,
     InvalidConfig,
     Number,
     two_columns,
 )
 from .preprocessing import Policy
+from .steps import Stepwise, seed_at
 
 
-class CatBoost(Estimator):
+class CatBoost(Stepwise):
     """CatBoost; categories and missing values native by default.
 
     n_estimators: rounds. learning_rate, max_depth, l2_leaf_reg, random_strength,
@@ -32,6 +32,11 @@ class CatBoost(Estimator):
 
     DIFF(CatBoost): the library picks a learning rate from rows and rounds; here it is 0.1 unless
     the configuration says otherwise, so that the configuration says it all.
+
+    `fit_to` goes on where no category is native. A state with statistics of categories would apply
+    those of a whole column, each row's own label among them, to the rows it trains on: another
+    algorithm (log loss 0.583 against 0.601 of one piece on 600 levels), so it trains from zero.
+    Pieces have seeds of their own, and the noise of `random_strength` fades anew in each.
     """
 
     rules = {
@@ -47,6 +52,7 @@ class CatBoost(Estimator):
         "early_stopping_rounds": PATIENCE,
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+    resource = "n_estimators"
 
     def __init__(
         self,
@@ -99,9 +105,9 @@ class CatBoost(Estimator):
             return "RMSE"
         return "Logloss" if len(self.classes_) == 2 else "MultiClass"
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def _library(self, rounds: int, seed: int) -> Any:
+        """The unfitted booster of the library."""
         from catboost import CatBoost as Library
-        from catboost import CatBoostError
 
         optional = {
             name: getattr(self, name)
@@ -110,33 +116,52 @@ class CatBoost(Estimator):
         }
         if "bagging_temperature" in optional:
             optional["bootstrap_type"] = "Bayesian"
-        self.model_ = Library(
+        return Library(
             {
-                "iterations": self.n_estimators,
+                "iterations": rounds,
                 "learning_rate": self.learning_rate,
                 "depth": self.max_depth,
                 "l2_leaf_reg": self.l2_leaf_reg,
                 "random_strength": self.random_strength,
                 "loss_function": self._loss(),
-                "random_seed": self.seed,
+                "random_seed": seed,
                 "thread_count": self.threads,
                 "allow_writing_files": False,
                 "logging_level": "Silent",
                 **optional,
             }
         )
+
+    def _train(self, booster: Any, pool: Any, **given: Any) -> Any:
+        """The booster, fitted; InvalidConfig where the library refuses a value."""
+        from catboost import CatBoostError
+
         try:
-            self.model_.fit(
-                self._pool(x, y),
-                eval_set=self._pool(*val) if val else None,
-                early_stopping_rounds=self.early_stopping_rounds if val else None,
-                use_best_model=val is not None,
-            )
+            return booster.fit(pool, **given)
         except CatBoostError as error:
             if "must be" in str(error) or "should be" in str(error):
                 raise InvalidConfig(f"CatBoost: {error}") from error
             raise
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        self.model_ = self._train(
+            self._library(self.n_estimators, self.seed),
+            self._pool(x, y),
+            eval_set=self._pool(*val) if val else None,
+            early_stopping_rounds=self.early_stopping_rounds if val else None,
+            use_best_model=val is not None,
+        )
         self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
+
+    def _continues(self) -> bool:
+        return self.categorical != "native" or not self.preprocessor_.categorical_.any()
+
+    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return self._pool(x, y)
+
+    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+        booster = self._library(until - step, seed_at(self.seed, step))
+        self.model_ = self._train(booster, data, init_model=self.model_ if step else None)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self.model_.predict(self._pool(x), thread_count=self.threads)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import COUNT, PATIENCE, RATE, ROUNDS, SHARE, Estimator, Number
+from .base import COUNT, PATIENCE, RATE, ROUNDS, SHARE, Number
 from .preprocessing import Policy
+from .steps import Stepwise, seed_at
 
 
 class Patience:
@@ -41,12 +42,15 @@ class Patience:
         return float((total - raw[np.arange(len(y)), y]).mean())
 
 
-class GradientBoosting(Estimator):
+class GradientBoosting(Stepwise):
     """scikit-learn's exact gradient boosting; categories one-hot, missing values imputed.
 
     n_estimators: rounds. learning_rate, max_depth, subsample (rows a round), min_samples_leaf: as
     in the library. early_stopping_rounds: with a validation part, stop after so many rounds without
     a better loss and keep the best rounds; 0 for off.
+
+    `fit_to` begins each piece with a seed of its own, for the rows that it draws and for ties
+    between features.
     """
 
     rules = {
@@ -58,6 +62,7 @@ class GradientBoosting(Estimator):
         "early_stopping_rounds": PATIENCE,
     }
     policy = Policy(numeric="none", categorical="one-hot", missing="impute", target="standard")
+    resource = "n_estimators"
 
     def __init__(
         self,
@@ -80,24 +85,39 @@ class GradientBoosting(Estimator):
         self.min_samples_leaf = min_samples_leaf
         self.early_stopping_rounds = early_stopping_rounds
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def _library(self, rounds: int, **given: Any) -> Any:
+        """The unfitted estimator of the library."""
         from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
         regression = self.task == "regression"
-        self.model_ = (GradientBoostingRegressor if regression else GradientBoostingClassifier)(
-            n_estimators=self.n_estimators,
+        return (GradientBoostingRegressor if regression else GradientBoostingClassifier)(
+            n_estimators=rounds,
             learning_rate=self.learning_rate,
             max_depth=self.max_depth,
             subsample=self.subsample,
             min_samples_leaf=self.min_samples_leaf,
             random_state=self.seed,
+            **given,
         )
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        self.model_ = self._library(self.n_estimators)
+        regression = self.task == "regression"
         watch = Patience(*val, self.early_stopping_rounds, regression) if val else None
         self.model_.fit(x, y, monitor=watch)
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_estimators_)
         if watch is not None:
             self.best_iteration_ = watch.best_round + 1
             self.model_.estimators_ = self.model_.estimators_[: self.best_iteration_]
+
+    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+        if step == 0:
+            self.model_ = self._library(until, warm_start=True)
+        else:
+            self.model_.set_params(n_estimators=until)
+            # a state holds no generator
+            self.model_._rng = np.random.RandomState(seed_at(self.seed, step))
+        self.model_.fit(x, y)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self.model_.predict(x)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Estimator, Number
+from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Number
 from .preprocessing import Policy
+from .steps import Stepwise, seed_at
 
 
-class HistGradientBoosting(Estimator):
+class HistGradientBoosting(Stepwise):
     """scikit-learn's histogram gradient boosting; categories and missing values native.
 
     n_estimators: rounds (`max_iter` of the library). max_leaf_nodes, max_depth (0: no limit),
     min_samples_leaf, l2_regularization, max_features: as in the library. categorical: `native`,
     `ordinal` or `one-hot`. early_stopping_rounds: with a validation part, stop after so many
     rounds without a better loss (the library keeps all rounds up to the stop); 0 for off.
+
+    `fit_to` begins each piece with a seed of its own for the features it draws; where none are
+    drawn it gives the trees of `fit`.
     """
 
     rules = {
@@ -30,6 +36,7 @@ class HistGradientBoosting(Estimator):
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     uses_pools = True
+    resource = "n_estimators"
 
     def __init__(
         self,
@@ -61,7 +68,8 @@ class HistGradientBoosting(Estimator):
     def _policy(self) -> Policy:
         return Policy("none", self.categorical, "native", "standard")
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def _library(self, **given: Any) -> Any:
+        """The unfitted estimator of the library."""
         from sklearn.ensemble import (
             HistGradientBoostingClassifier,
             HistGradientBoostingRegressor,
@@ -70,8 +78,7 @@ class HistGradientBoosting(Estimator):
         native = self.preprocessor_.categorical_ if self.categorical == "native" else None
         regression = self.task == "regression"
         kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-        self.model_ = kind(
-            max_iter=self.n_estimators,
+        return kind(
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth or None,
@@ -79,15 +86,27 @@ class HistGradientBoosting(Estimator):
             l2_regularization=self.l2_regularization,
             max_features=self.max_features,
             categorical_features=native,
-            early_stopping=val is not None,
             n_iter_no_change=self.early_stopping_rounds or 10,
             random_state=self.seed,
+            **given,
         )
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        self.model_ = self._library(max_iter=self.n_estimators, early_stopping=val is not None)
         if val is None:
             self.model_.fit(x, y)
         else:
             self.model_.fit(x, y, X_val=val[0], y_val=val[1])
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_iter_)
+
+    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+        if step == 0:
+            self.model_ = self._library(max_iter=until, early_stopping=False, warm_start=True)
+        else:
+            self.model_.set_params(max_iter=until)
+            # a state holds no generator
+            self.model_._feature_subsample_rng = np.random.default_rng(seed_at(self.seed, step))
+        self.model_.fit(x, y)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self.model_.predict(x)

@@ -14,15 +14,15 @@ from .base import (
     RATE,
     ROUNDS,
     SHARE,
-    Estimator,
     Number,
     OneOf,
     two_columns,
 )
 from .preprocessing import Policy
+from .steps import Stepwise, seed_at
 
 
-class LightGBM(Estimator):
+class LightGBM(Stepwise):
     """LightGBM; categories and missing values native by default.
 
     n_estimators: rounds. learning_rate, num_leaves, max_depth (-1: no limit), min_child_samples,
@@ -31,6 +31,11 @@ class LightGBM(Estimator):
     (subsample acts only with subsample_freq >= 1). categorical: `native`, `one-hot` or `ordinal`.
     early_stopping_rounds: with a validation part, stop after so many rounds without a better loss
     and predict with the best (never with dart); 0 for off.
+
+    `fit_to` begins each piece with seeds of its own for what it draws (the library would repeat
+    the draws of its first rounds); where nothing is drawn it gives the trees of `fit`. Dart
+    reweighs the trees that a state holds, and goss would begin each piece with rounds on all rows:
+    both train from zero.
     """
 
     rules = {
@@ -51,6 +56,7 @@ class LightGBM(Estimator):
         "early_stopping_rounds": PATIENCE,
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+    resource = "n_estimators"
 
     def __init__(
         self,
@@ -126,18 +132,23 @@ class LightGBM(Estimator):
             "num_class": len(self.classes_),
         }
 
+    def _dataset(self, x: np.ndarray, y: np.ndarray, *, keep: bool) -> Any:
+        from lightgbm import Dataset
+
+        native = np.flatnonzero(self.preprocessor_.categorical_).tolist()
+        return Dataset(
+            x,
+            y,
+            categorical_feature=native if self.categorical == "native" else [],
+            params=self._params(),
+            free_raw_data=not keep,
+        )
+
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from lightgbm import Dataset, early_stopping, train
 
         params = self._params()
-        native = np.flatnonzero(self.preprocessor_.categorical_).tolist()
-        data = Dataset(
-            x,
-            y,
-            categorical_feature=native if self.categorical == "native" else [],
-            params=params,
-            free_raw_data=True,
-        )
+        data = self._dataset(x, y, keep=False)
         stop = val if self.boosting_type != "dart" else None
         callbacks: list[Callable[..., Any]] = []
         valid_sets = None
@@ -154,6 +165,23 @@ class LightGBM(Estimator):
         self.n_iter_ = self.best_iteration_ = int(self.model_.current_iteration())
         if stop is not None and self.model_.best_iteration > 0:
             self.best_iteration_ = int(self.model_.best_iteration)
+
+    def _continues(self) -> bool:
+        return self.boosting_type == "gbdt"
+
+    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return self._dataset(x, y, keep=True)
+
+    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+        from lightgbm import train
+
+        params = self._params()
+        if step:
+            drawing = ("bagging_seed", "feature_fraction_seed")
+            params |= dict.fromkeys(drawing, seed_at(self.seed, step))
+        self.model_ = train(
+            params, data, num_boost_round=until - step, init_model=self.model_ if step else None
+        )
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         rounds = self.best_iteration_

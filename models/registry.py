@@ -32,7 +32,9 @@ class ModelSpec:
     threads: given to every fit. max_rows, max_classes: above them the model is unsupported.
     preprocessing: the policy of the default configuration. memory_bytes_per_cell: rough peak memory
     of a fit over that of the interpreter, per cell of the (one-hot) training table;
-    memory_bytes_per_pair: per pair of training rows.
+    memory_bytes_per_pair: per pair of training rows. resource: the hyperparameter that counts the
+    steps of a fit that can stop and go on (`fit_to`), "" where there is none. gpu_mb: GPU memory of
+    a fit in MB, a first guess, 0 for a model that never uses a GPU.
     """
 
     name: str
@@ -48,6 +50,8 @@ class ModelSpec:
     preprocessing: Policy = field(default_factory=Policy)
     memory_bytes_per_cell: float = 64.0
     memory_bytes_per_pair: float = 0.0
+    resource: str = ""
+    gpu_mb: float = 0.0
 
     def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
         """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""
@@ -74,7 +78,7 @@ _TREE = Policy("none", "one-hot", "native", "none")
 _ONE_HOT = Policy("none", "one-hot", "native", "standard")
 _IMPUTED = Policy("none", "one-hot", "impute", "standard")
 _NATIVE = Policy("none", "native", "native", "standard")
-_GBDT: dict[str, Any] = {"family": "gbdt"}
+_GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
 
 MODELS: dict[str, ModelSpec] = {
     spec.name: spec
@@ -280,7 +284,19 @@ def _external(target: str, name: str | None) -> ModelSpec:
         max_rows=getattr(cls, "max_rows", None),
         summary=(inspect.getdoc(cls) or "").partition("\n")[0],
         preprocessing=getattr(cls, "policy", Policy()),
+        resource=_resource(cls, target),
+        gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),
     )
+
+
+def _resource(cls: Any, target: str) -> str:
+    """The `resource` that a class declares; ValueError where it does not keep what that means."""
+    name = str(getattr(cls, "resource", ""))
+    if name and not callable(getattr(cls, "fit_to", None)):
+        raise ValueError(f"model {target!r} declares resource = {name!r} but has no method fit_to")
+    if name and not _takes(inspect.signature(cls).parameters, name):
+        raise ValueError(f"model {target!r} declares resource = {name!r}, which it does not take")
+    return name
 
 
 @cache

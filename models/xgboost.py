@@ -13,16 +13,16 @@ from .base import (
     RATE,
     ROUNDS,
     SHARE,
-    Estimator,
     InvalidConfig,
     Number,
     OneOf,
     two_columns,
 )
 from .preprocessing import Policy
+from .steps import Stepwise
 
 
-class XGBoost(Estimator):
+class XGBoost(Stepwise):
     """XGBoost (tree booster); categories one-hot by default, missing values native.
 
     n_estimators: rounds. learning_rate, max_depth, min_child_weight, subsample, colsample_bytree,
@@ -30,6 +30,9 @@ class XGBoost(Estimator):
     features) or `exact` (every threshold; not with native categories). categorical: `one-hot`,
     `native` or `ordinal`. early_stopping_rounds: with a validation part, stop after so many rounds
     without a better loss and predict with the best; 0 for off.
+
+    `fit_to` seeds every round by its number (the library's `seed_per_iteration`), which `fit` does
+    not: where rows or columns are drawn the two differ, elsewhere they give the same trees.
     """
 
     rules = {
@@ -48,6 +51,7 @@ class XGBoost(Estimator):
         "early_stopping_rounds": PATIENCE,
     }
     policy = Policy(numeric="none", categorical="one-hot", missing="native", target="standard")
+    resource = "n_estimators"
 
     def __init__(
         self,
@@ -115,17 +119,21 @@ class XGBoost(Estimator):
             "eval_metric": "mlogloss",
         }
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        from xgboost import train
-
+    def _params(self) -> dict[str, Any]:
+        """The configuration in the library's own words."""
         params = {
             name: getattr(self, name)
             for name in self.rules
             if name not in ("n_estimators", "early_stopping_rounds", "categorical")
         }
-        params |= {"seed": self.seed, "nthread": self.threads, "verbosity": 0, **self._objective()}
+        own = {"seed": self.seed, "nthread": self.threads, "verbosity": 0}
+        return params | own | self._objective()
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        from xgboost import train
+
         self.model_ = train(
-            params,
+            self._params(),
             self._matrix(x, y),
             num_boost_round=self.n_estimators,
             evals=[(self._matrix(*val), "val")] if val else None,
@@ -135,6 +143,20 @@ class XGBoost(Estimator):
         self.n_iter_ = self.best_iteration_ = int(self.model_.num_boosted_rounds())
         if val:
             self.best_iteration_ = int(self.model_.best_iteration) + 1
+
+    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return self._matrix(x, y)
+
+    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+        from xgboost import Booster
+
+        params = self._params() | {"seed_per_iteration": True}
+        if step == 0:
+            self.model_ = Booster(params, [data])
+        else:
+            self.model_.set_param(params)
+        for i in range(step, until):
+            self.model_.update(data, i)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self.model_.predict(self._matrix(x), iteration_range=(0, self.best_iteration_))

@@ -25,7 +25,8 @@ TRIAL_COLUMNS: dict[str, str] = {
     "fold": "number of the fold, from 0",
     "model": "id of the model",
     "index": "position in the study (stage tune) or number of the evaluation run (stage eval)",
-    "stage": "tune: a tuning trial; eval: the chosen configuration run again under a seed",
+    "stage": "tune: a tuning trial; rung0, rung1, ...: one that stopped on a lower rung; "
+    "eval: the chosen configuration run again under a seed",
     "seed": "seed of the trial",
     "status": "done, failed or unsupported",
     "cause": "why it failed, one word of a closed set; empty when done",
@@ -120,7 +121,8 @@ class Evidence:
         """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions."""
         _need_columns(self.trials, TRIAL_COLUMNS, "trials")
         _need_columns(self.planned, PLANNED_COLUMNS, "planned")
-        _need_words(self.trials, "stage", STAGES)
+        on_rung = self.trials["stage"].str.fullmatch(r"rung\d+").astype(bool)
+        _need_words(self.trials[~on_rung], "stage", STAGES)
         _need_words(self.trials, "status", STATUSES)
         _need_words(self.trials, "task", TASKS)
         _need_words(self.planned, "task", TASKS)
@@ -132,16 +134,19 @@ class Evidence:
     def _refuse_duplicates(self) -> None:
         study = ["dataset", "fold", "model"]
         trials = self.trials
-        tune = trials[trials["stage"] == "tune"]
+        tune = trials[trials["stage"] != "eval"]
         selected = tune[tune["selected"].astype(bool)]
         evals = trials[trials["stage"] == "eval"]
         _refuse_duplicate(self.planned, study, "planned studies")
-        _refuse_duplicate(tune, [*study, "index"], "tuning trials")
+        _refuse_duplicate(tune, [*study, "stage", "index"], "tuning trials")
         _refuse_duplicate(selected, study, "selected trials")
         _refuse_duplicate(evals, [*study, "seed"], "evaluation trials")
         if (selected["status"] != "done").any():
             row = selected[selected["status"] != "done"].iloc[0]
             raise EvidenceError(f"a selected trial must be done, not {row['status']}: {_name(row)}")
+        if (selected["stage"] != "tune").any():
+            row = selected[selected["stage"] != "tune"].iloc[0]
+            raise EvidenceError(f"a selected trial has run to its end: {_name(row)}")
 
     def _refuse_two_tasks(self) -> None:
         both = pd.concat([self.trials[["dataset", "task"]], self.planned[["dataset", "task"]]])

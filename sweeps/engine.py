@@ -11,16 +11,21 @@ import heapq
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from .ledger import Ledger, Record
 from .pool import Job, Outcome, Pool
-from .study import TUNE, Slot, Study
+from .study import Needs, Slot, Study
 from .trial import DONE, FAILED, MAX_ATTEMPTS, Result, Trial, failure
 
-# Something that others want to hear of: ("result" | "reused" | "retry" | "study", details).
+BEAT_S = 2.0  # between two "beat" events
+PATIENCE_S = 30.0  # without a running trial until somebody is told
+SPARE = 1.25  # what a trial is given over the memory that one like it was seen to use
+
+# Something that others want to hear of: ("result" | "reused" | "retry" | "study" | "beat" and what
+# a pool has for news, details).
 Listener = Callable[[str, Mapping[str, Any]], None]
 
 
@@ -150,6 +155,7 @@ class Engine:
         listener: Listener = lambda event, details: None,
         stop: Stop | None = None,
         grace_s: float = 30.0,
+        still_owner: Callable[[], None] = lambda: None,
     ) -> None:
         self.studies = {study.name: study for study in studies}
         self.ledger = ledger
@@ -159,6 +165,7 @@ class Engine:
         self._listener = listener
         self._stop = stop or Stop()
         self._grace_s = grace_s
+        self._still_owner = still_owner  # raises where the run's folder is another's by now
         self._allow_code_change = allow_code_change
         self._results = latest_results(ledger)
         self._deaths: dict[str, Counter[str]] = defaultdict(Counter)
@@ -172,7 +179,14 @@ class Engine:
         self._slots = slot_places(ledger)
         self._flight: dict[str, list[Slot]] = {}
         self._backlog: list[tuple[Study, Slot, Trial]] = []
+        self._ready: dict[bool, list[tuple[float, str]]] = {True: [], False: []}  # with a GPU?
         self._queued: set[str] = set()
+        self._unfinished: Counter[str] = Counter()  # studies of each dataset
+        self._on_gpus: set[str] = set()  # unfinished studies that need one
+        self._alone: set[str] = set()  # trials that ran out of a shared GPU's memory
+        self._memory: dict[tuple[str, str], Needs] = {}  # seen, of a (dataset, model)
+        self._beat = 0.0
+        self._worked = time.monotonic()  # when a trial ran last; a complaint moves it on
         self._replayed = False
         self._seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.tally = Tally()
@@ -202,7 +216,8 @@ class Engine:
                 if slot.index > last.get((study.name, slot.stage), -1):
                     break
                 place = self._slots.get(slot.key)
-                if place is not None and slot.stage == TUNE and not study.sampler.history_free:
+                lowest = slot.stage == study.stages[0]
+                if place is not None and lowest and not study.sampler.history_free:
                     learnt = slot.index - study.lag
                     if learnt >= 0 and newest[learnt] > place[1]:
                         place = None  # suggested before a retried or changed cell ended: ask again
@@ -219,7 +234,7 @@ class Engine:
                 else:  # this slot's cell has run, for another slot
                     self.ledger.append([_link(slot, trial)], sync=False)
                     at = len(self.ledger) - 1
-                if slot.stage == TUNE:
+                if lowest:
                     newest.append(max(at, newest[-1] if newest else -1))
                 if trial.id in self._results:
                     study.close(slot, self._result(trial.id))
@@ -229,39 +244,58 @@ class Engine:
     def run(self) -> Tally:
         """Run every study to its end. Returns early, with `interrupted`, when asked to stop."""
         self.replay()
-        ready: list[tuple[float, str]] = []
         for study in self.studies.values():
-            self._push(ready, study)
+            self._push(study)
+            if not study.finished:
+                self._unfinished[study.data_key] += 1
+                if study.needs.gpu_mb:
+                    self._on_gpus.add(study.name)
         stopping_since: float | None = None
         try:
-            while True:
-                if self._stop.now:
-                    break
+            while not self._stop.now:
                 if self._stop.soon and stopping_since is None:
                     stopping_since = time.monotonic()
                 if stopping_since is None:
-                    self._fill(ready)
+                    self._fill()
                 waiting = self._pool is not None and self._pool.running() > 0
                 if stopping_since is not None:
                     if not waiting or time.monotonic() - stopping_since > self._grace_s:
                         break
-                elif not waiting and not ready and not self._backlog:
+                elif not waiting and not any(self._ready.values()) and not self._backlog:
                     break
-                if self._pool is not None and waiting:
-                    self._absorb(self._pool.poll(0.2), ready)
+                if self._pool is not None:
+                    outcomes = self._pool.poll(0.2)
+                    for event, details in self._pool.news():
+                        self._listener(event, details)
+                    self._absorb(outcomes)
+                    self._tell_who_works()
         finally:
             if self._pool is not None:
                 self._pool.close()
         self.tally.interrupted = any(not study.finished for study in self.studies.values())
         return self.tally
 
-    def _push(self, ready: list[tuple[float, str]], study: Study) -> None:
+    def _tell_who_works(self) -> None:
+        assert self._pool is not None
+        now = time.monotonic()
+        queued = len(self._backlog) + sum(map(len, self._ready.values()))
+        if self._pool.running() or not queued:
+            self._worked = now
+        elif now - self._worked > PATIENCE_S:
+            self._worked = now + 10 * PATIENCE_S
+            self._listener(
+                "warning",
+                {"message": f"{queued} studies wait: no machine has room for any of their trials"},
+            )
+        if now - self._beat > BEAT_S:
+            self._beat = now
+            self._listener("beat", {"workers": self._pool.workers(), "queued": queued})
+
+    def _push(self, study: Study) -> None:
         if study.name not in self._queued and study.next_slot() is not None:
             self._queued.add(study.name)
+            ready = self._ready[study.needs.gpu_mb > 0]
             heapq.heappush(ready, (-self._remaining(study), study.name))
-
-    def _pop(self, ready: list[tuple[float, str]]) -> None:
-        self._queued.discard(heapq.heappop(ready)[1])
 
     def _remaining(self, study: Study) -> float:
         """Expected seconds left in a study: longest first keeps the end of a sweep short."""
@@ -269,44 +303,57 @@ class Engine:
         rate = total / weight if weight else 1.0
         return rate * study.weight * max(1, study.n_slots - study.n_done)
 
-    def _fill(self, ready: list[tuple[float, str]]) -> None:
-        while self._backlog:
-            study, slot, trial = self._backlog[0]
-            if not self._settle(study, slot, trial, ready):
-                return
-            self._backlog.pop(0)
+    def _needs(self, study: Study, trial: Trial) -> Needs:
+        """What a trial is given: what was declared, or more where one like it used more."""
+        seen = self._memory.get((trial.dataset, trial.model), study.needs)
+        gpu_mb = seen.gpu_mb if trial.id not in self._alone else float("inf")
+        return replace(study.needs, memory_mb=seen.memory_mb, gpu_mb=gpu_mb)
+
+    def _fill(self) -> None:
+        """Send off what the workers have room for. Whoever waits for a GPU keeps nobody waiting who
+        needs none, and the other way round."""
+        full: set[bool] = set()
+        backlog, self._backlog = self._backlog, []
+        for study, slot, trial in backlog:
+            kind = study.needs.gpu_mb > 0
+            if kind in full or not self._settle(study, slot, trial):
+                full.add(kind)
+                self._backlog.append((study, slot, trial))
+        for kind in self._ready.keys() - full:
+            self._fill_kind(self._ready[kind])
+
+    def _fill_kind(self, ready: list[tuple[float, str]]) -> None:
         while ready:
             study = self.studies[ready[0][1]]
             following = study.next_slot()
+            if following is not None and self._pool is not None:
+                if not self._pool.room(study.needs):
+                    return
+            self._queued.discard(heapq.heappop(ready)[1])
             if following is None:
-                self._pop(ready)
                 continue
-            if self._pool is not None and not self._pool.room(study.threads):
-                return
-            self._pop(ready)
             trial = study.open(following)
-            if not self._settle(study, following, trial, ready):
+            if not self._settle(study, following, trial):
                 self._backlog.append((study, following, trial))
                 return
-            self._push(ready, study)
+            self._push(study)
 
-    def _settle(
-        self, study: Study, slot: Slot, trial: Trial, ready: list[tuple[float, str]]
-    ) -> bool:
+    def _settle(self, study: Study, slot: Slot, trial: Trial) -> bool:
         """Answer a slot from what is known, or send its trial off; False: no worker is free."""
         if trial.id in self._results:
             if self._slots.get(slot.key, ("", 0))[0] != trial.id:
                 self.ledger.append([_link(slot, trial)])
-            self._close(study, slot, self._result(trial.id), ready, reused=True)
+            self._close(study, slot, self._result(trial.id), reused=True)
             return True
         if trial.id in self._flight:
             self._flight[trial.id].append(slot)
             return True
-        if self._from_elsewhere(study, slot, trial, ready):
+        if self._from_elsewhere(study, slot, trial):
             return True
         if self._pool is None:
             self._pool = self._make_pool()
-        if not self._pool.room(study.threads):
+            self._spare_cpus()
+        if not self._pool.room(self._needs(study, trial)):
             return False
         self._dispatch(study, slot, trial)
         return True
@@ -331,14 +378,12 @@ class Engine:
                 trial=trial,
                 data_key=study.data_key,
                 limits=study.limits,
-                threads=study.threads,
+                needs=self._needs(study, trial),
                 attempt=attempt,
             )
         )
 
-    def _from_elsewhere(
-        self, study: Study, slot: Slot, trial: Trial, ready: list[tuple[float, str]]
-    ) -> bool:
+    def _from_elsewhere(self, study: Study, slot: Slot, trial: Trial) -> bool:
         """Copy a finished trial of another run, as whoever looks after those runs vouches for."""
         found = self._reuse(trial) if trial.id not in self._retried else None
         if found is None:
@@ -350,13 +395,15 @@ class Engine:
         )
         self.ledger.append([record])
         self._results[trial.id] = len(self.ledger) - 1
-        self._close(study, slot, found.result, ready, reused=True)
+        self._close(study, slot, found.result, reused=True)
         return True
 
     # ------------------------------------------------------------------ results
 
-    def _absorb(self, outcomes: list[Outcome], ready: list[tuple[float, str]]) -> None:
+    def _absorb(self, outcomes: list[Outcome]) -> None:
         """Write what ended, in one sync, and only then act on it."""
+        if not outcomes:
+            return
         records: list[Record] = []
         ended: list[tuple[Trial, Result, list[Slot]]] = []
         again: list[Job] = []
@@ -369,6 +416,8 @@ class Engine:
                 # The first time it may have been a neighbour's doing: once more, then it stands.
                 if deaths[result.cause] + 1 < MAX_ATTEMPTS[result.cause]:
                     death, result = result.cause, None
+                    if death == "gpu_oom":
+                        self._alone.add(trial.id)
             if result is None:
                 if death == "lost":
                     again.append(job)
@@ -377,13 +426,23 @@ class Engine:
                 records.append({"kind": "death", "id": trial.id, "cause": death, "time": utc_now()})
                 if deaths[death] < MAX_ATTEMPTS[death]:
                     again.append(job)
-                    self._listener("retry", {"trial": trial, "cause": death})
+                    self._listener(
+                        "retry",
+                        {
+                            "trial": trial,
+                            "cause": death,
+                            "attempt": job.attempt,
+                            "worker": outcome.worker,
+                            "output": outcome.output,
+                        },
+                    )
                     continue
                 result = failure(
                     death,
                     f"the worker used more than {job.limits.memory_mb:g} MB, {deaths[death]} times"
                     if death == "oom"
                     else f"the worker process died {deaths[death]} times under this trial",
+                    output=outcome.output,
                 )
             where = {}
             if result.predictions:
@@ -403,6 +462,7 @@ class Engine:
             )
             records.extend(_link(slot, trial) for slot in slots[1:])
             ended.append((trial, result, slots))
+        self._still_owner()
         if wrote_predictions:
             self.ledger.sync_predictions()
         position = len(self.ledger)
@@ -412,10 +472,11 @@ class Engine:
                 self._results[record["id"]] = position + offset
         for trial, result, slots in ended:
             self._deaths.pop(trial.id, None)
+            self._alone.discard(trial.id)
             self._learn(trial, result, self.studies[slots[0].study])
             for position, slot in enumerate(slots):
                 study = self.studies[slot.study]
-                self._close(study, slot, result, ready, reused=position > 0)
+                self._close(study, slot, result, reused=position > 0)
         for job in again:
             slots = self._flight.pop(job.trial.id)
             for position, slot in enumerate(slots):
@@ -431,13 +492,22 @@ class Engine:
             self._seconds[trial.model][0] += seconds
             self._seconds[trial.model][1] += study.weight
         self.tally.fit_s += seconds
+        ram, vram = (SPARE * result.costs.get(f"peak_{kind}_mb", 0.0) for kind in ("ram", "vram"))
+        seen = self._memory.get((trial.dataset, trial.model), study.needs)
+        # The declared need of a GPU is a guess: the first that is measured replaces it.
+        guessed = seen.gpu_mb == study.needs.gpu_mb
+        gpu_mb = vram if vram and guessed else max(vram, seen.gpu_mb)
+        if study.needs.gpu_mb == 0.0:
+            gpu_mb = 0.0
+        self._memory[trial.dataset, trial.model] = replace(
+            seen, memory_mb=max(ram, seen.memory_mb), gpu_mb=gpu_mb
+        )
 
     def _close(
         self,
         study: Study,
         slot: Slot,
         result: Result,
-        ready: list[tuple[float, str]],
         *,
         reused: bool,
     ) -> None:
@@ -452,23 +522,31 @@ class Engine:
             {"study": study, "slot": slot, "result": result},
         )
         if study.finished:
-            best = study.best()
-            self.ledger.append(
-                [
-                    {
-                        "kind": "study",
-                        "study": study.name,
-                        "best": best,
-                        "loss": study.best_loss(),
-                        "n_trials": study.n_trials,
-                        "time": utc_now(),
-                    }
-                ],
-                sync=False,
-            )
+            ended = {
+                "kind": "study",
+                "study": study.name,
+                "best": study.best(),
+                "loss": study.best_loss(),
+                "n_trials": study.n_trials,
+                "n_slots": study.n_slots,
+                "time": utc_now(),
+            }
+            self.ledger.append([ended], sync=False)
             self._listener("study", {"study": study})
-        elif slot.stage == TUNE or study.next_slot() is not None:
-            self._push(ready, study)
+            self._on_gpus.discard(study.name)
+            self._unfinished[study.data_key] -= 1
+            if self._pool is not None:
+                self._spare_cpus()
+                if not self._unfinished[study.data_key]:
+                    self._pool.forget(study.data_key)
+        else:
+            self._push(study)
+
+    def _spare_cpus(self) -> None:
+        """As long as trials with a GPU are to come, CPUs beside the GPUs wait for them."""
+        assert self._pool is not None
+        threads = [self.studies[name].needs.threads for name in self._on_gpus]
+        self._pool.keep_for_gpus(max(threads, default=0))
 
 
 def _link(slot: Slot, trial: Trial) -> Record:

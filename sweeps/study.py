@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .halving import Fidelity, Halving, stages
 from .trial import DONE, Limits, Result, Trial
 
 Config = dict[str, Any]
@@ -25,8 +26,8 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Slot:
-    """One place in a study: the index-th configuration of its search, or its index-th evaluation
-    seed. Several slots may point at one trial."""
+    """One place in a study: a configuration of its search (by its index) on one rung, or its
+    index-th evaluation seed. Several slots may point at one trial."""
 
     study: str
     stage: str
@@ -42,35 +43,57 @@ class Slot:
         return study, stage, int(index)
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What a trial asks of the machine that it runs on: CPUs, memory in MB, and that much memory of
+    one GPU (0: no GPU). They decide where it runs, never what comes out.
+    """
+
+    threads: int = 1
+    memory_mb: float = 0.0
+    gpu_mb: float = 0.0
+
+
 @dataclass
 class Study:
     """Tuning of one model on one fold of one dataset, then the chosen configuration's evaluation.
 
-    `make_trial(config, seed)` freezes a cell. `loss_of(result)` turns a finished trial into the
-    value that is minimised on the validation part, None where it has none. `lag` says how many
-    results a suggestion may be behind (1: sequential); samplers that use no history run wide open.
-    `seeds` holds the evaluation seeds; a single seed equal to the tuning seed adds no work.
+    `make_trial(config, seed)` freezes a cell, `make_trial(config, seed, fidelity)` one on a rung.
+    `loss_of(result)` turns a finished trial into the value that is minimised on the validation
+    part, None where it has none. `lag` says how many results a suggestion may be behind (1:
+    sequential); samplers that use no history run wide open. `seeds` holds the evaluation seeds; a
+    single seed equal to the tuning seed adds no work.
+
+    With `halving` the search runs on the lowest rung (the sampler is told the losses there), and a
+    rung's best go on once all of it has ended; `length_of(config)` is the number of steps of a
+    configuration's whole schedule. The last rung is the stage "tune", from which one is chosen.
     """
 
     name: str
     sampler: Sampler
     n_trials: int
-    make_trial: Callable[[Config, int], Trial]
+    make_trial: Callable[..., Trial]
     loss_of: Callable[[Result], float | None]
     seed: int = 0
     seeds: tuple[int, ...] = ()
     lag: int = 1
     limits: Limits = field(default_factory=Limits)
-    threads: int = 1
+    needs: Needs = field(default_factory=Needs)
     data_key: str = ""
     weight: float = 1.0
     meta: Mapping[str, Any] = field(default_factory=dict)
+    halving: Halving | None = None
+    length_of: Callable[[Config], int] = lambda config: 1
 
     def __post_init__(self) -> None:
-        self._losses: dict[int, float | None] = {}
+        self.stages = stages(self.halving, TUNE)
+        self._sizes = self.halving.sizes(self.n_trials) if self.halving else [self.n_trials]
+        # Who is on each rung; those above the lowest are known when the one below has ended.
+        self._members: list[list[int]] = [list(range(self.n_trials))]
+        self._losses: list[dict[int, float | None]] = [{} for _ in self.stages]
         self._configs: dict[int, Config] = {}
         self._told = 0
-        self._asked = 0
+        self._opened = 0  # slots of the highest rung that is known
         self._next_eval = 0
         self._evaluated: set[int] = set()
 
@@ -78,7 +101,10 @@ class Study:
 
     @property
     def tuned(self) -> bool:
-        return len(self._losses) >= self.n_trials
+        return len(self._members) == len(self.stages) and self._ended(-1)
+
+    def _ended(self, rung: int) -> bool:
+        return len(self._losses[rung]) >= len(self._members[rung])
 
     @property
     def finished(self) -> bool:
@@ -87,11 +113,12 @@ class Study:
     @property
     def n_slots(self) -> int:
         """How many slots the study will have used when it ends, as far as is known now."""
-        return self.n_trials + (len(self._eval_seeds()) if self.tuned else len(self.seeds))
+        known = sum(map(len, self._members)) + sum(self._sizes[len(self._members) :])
+        return known + (len(self._eval_seeds()) if self.tuned else len(self.seeds))
 
     @property
     def n_done(self) -> int:
-        return len(self._losses) + len(self._evaluated)
+        return sum(map(len, self._losses)) + len(self._evaluated)
 
     def _eval_seeds(self) -> tuple[int, ...]:
         # Without a chosen configuration there is nothing to evaluate.
@@ -99,28 +126,47 @@ class Study:
 
     def next_slot(self) -> Slot | None:
         """The slot that may be asked for now, or None. Call `open` to take it."""
-        if self._asked < self.n_trials:
-            if self.sampler.history_free or self._told >= self._asked - self.lag + 1:
-                return Slot(self.name, TUNE, self._asked)
-            return None
+        rung = len(self._members) - 1
+        if self._opened < len(self._members[rung]):
+            index = self._members[rung][self._opened]
+            waits = not self.sampler.history_free and self._told < index - self.lag + 1
+            return None if rung == 0 and waits else Slot(self.name, self.stages[rung], index)
         if self.tuned and self._next_eval < len(self._eval_seeds()):
             return Slot(self.name, EVAL, self._next_eval)
         return None
 
+    def fidelities(self, config: Config) -> list[Fidelity]:
+        """The rungs of a configuration, lowest first; none without halving."""
+        return self.halving.fidelities(self.length_of(config)) if self.halving else []
+
     def open(self, slot: Slot, config: Config | None = None) -> Trial:
         """Take the next slot and freeze its trial. `config` is what the ledger says the sampler
         suggested there; asking again would give the same, at the price of a suggestion."""
-        if slot.stage == TUNE:
-            assert slot.index == self._asked
-            self._asked += 1
-            if config is None:
-                config = self.sampler.ask(slot.index)
-            self._configs[slot.index] = config
-            return self.make_trial(config, self.seed)
-        self._next_eval += 1
+        if slot.stage == EVAL:
+            self._next_eval += 1
+            best = self.best()
+            assert best is not None
+            return self._trial(self._configs[best], self.seeds[slot.index], -1)
+        rung = self.stages.index(slot.stage)
+        assert rung == len(self._members) - 1 and slot.index == self._members[rung][self._opened]
+        self._opened += 1
+        if rung == 0:
+            self._configs[slot.index] = self.sampler.ask(slot.index) if config is None else config
+        return self._trial(self._configs[slot.index], self.seed, rung)
+
+    def _trial(self, config: Config, seed: int, rung: int) -> Trial:
+        rungs = self.fidelities(config)
+        return self.make_trial(config, seed, *([rungs[rung]] if rungs else []))
+
+    def chains(self) -> set[str]:
+        """Under which names the fits of this study may have left checkpoints."""
+        if not self.halving:
+            return set()
+        fits = [(config, self.seed) for config in self._configs.values()]
         best = self.best()
-        assert best is not None
-        return self.make_trial(self._configs[best], self.seeds[slot.index])
+        if best is not None:
+            fits += [(self._configs[best], seed) for seed in self.seeds]
+        return {self._trial(config, seed, 0).chain for config, seed in fits}
 
     # ------------------------------------------------------------------ what is known
 
@@ -129,17 +175,33 @@ class Study:
         if slot.stage == EVAL:
             self._evaluated.add(slot.index)
             return
-        self._losses[slot.index] = self.loss_of(result) if result.status == DONE else None
-        while self._told in self._losses:
+        rung = self.stages.index(slot.stage)
+        self._losses[rung][slot.index] = self.loss_of(result) if result.status == DONE else None
+        lowest = self._losses[0]
+        while self._told in lowest:
             index = self._told
-            self.sampler.tell(index, self._configs[index], self._losses[index])
+            self.sampler.tell(index, self._configs[index], lowest[index])
             self._told += 1
+        while len(self._members) < len(self.stages) and self._ended(len(self._members) - 1):
+            assert self.halving is not None
+            above = len(self._members)
+            self._members.append(self.halving.promote(self._losses[above - 1], self._sizes[above]))
+            self._opened = 0
+
+    def settle(self, ended: Mapping[int, tuple[str, Config, float | None]]) -> None:
+        """The search was done elsewhere (`tune.py`); what is left is the evaluation. `ended`:
+        {index: (the stage that it ended on, configuration, loss)}."""
+        for rung, stage in enumerate(self.stages):
+            self._losses[rung] = {i: loss for i, (at, _, loss) in ended.items() if at == stage}
+        self._members = [sorted(losses) for losses in self._losses]
+        self._configs = {index: config for index, (_, config, _) in ended.items()}
+        self._opened = len(self._members[-1])
 
     def best(self) -> int | None:
         """The index of the chosen configuration: least validation loss, ties to the lower index."""
-        known = [(loss, index) for index, loss in self._losses.items() if loss is not None]
+        known = [(loss, index) for index, loss in self._losses[-1].items() if loss is not None]
         return min(known)[1] if known else None
 
     def best_loss(self) -> float | None:
         best = self.best()
-        return None if best is None else self._losses[best]
+        return None if best is None else self._losses[-1][best]

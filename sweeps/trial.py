@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 # The closed set of reasons why a trial has no score, each with its retry rule: may the engine
@@ -26,13 +27,16 @@ MAX_ATTEMPTS: dict[str, int] = {"killed": 3, "oom": 2, "gpu_oom": 2}
 DONE, FAILED, UNSUPPORTED = "done", "failed", "unsupported"
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical(value: Any) -> str:
     """One text for one value: sorted keys, no blanks, no NaN, exact floats.
 
     >>> canonical({"b": 0.1, "a": [1, None]})
     '{"a":[1,null],"b":0.1}'
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def digest(value: Any, *, length: int = 32) -> str:
@@ -62,12 +66,26 @@ class Trial:
     identity: Mapping[str, Any]
     fidelity: Mapping[str, Any] | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         return digest(
             {
                 "config": dict(self.config),
                 "fidelity": dict(self.fidelity) if self.fidelity is not None else None,
+                "identity": dict(self.identity),
+                "seed": self.seed,
+            }
+        )
+
+    @property
+    def chain(self) -> str:
+        """What the rungs of one configuration share, whatever step each of them stops at: the name
+        of their checkpoints."""
+        fidelity = {k: v for k, v in (self.fidelity or {}).items() if k != "stop"}
+        return digest(
+            {
+                "config": dict(self.config),
+                "fidelity": fidelity,
                 "identity": dict(self.identity),
                 "seed": self.seed,
             }
@@ -91,7 +109,8 @@ class Result:
 
     `val` and `test` map metric names to a value, or to None where the metric is undefined;
     `predictions` maps "val" and "test" to arrays (n, C) of probabilities or (n,) of values; `costs`
-    are `fit_s`, `predict_s`, `cpu_s` in seconds and `peak_ram_mb`.
+    are `fit_s`, `predict_s`, `cpu_s` in seconds, `peak_ram_mb` and `peak_vram_mb`. `log` is a
+    failure's traceback; `output` is what the trial printed, for the run's logs alone.
     """
 
     status: str
@@ -103,6 +122,7 @@ class Result:
     info: Mapping[str, Any] = field(default_factory=dict)
     predictions: Mapping[str, Any] = field(default_factory=dict)
     log: str = ""
+    output: str = ""
 
     def __post_init__(self) -> None:
         if self.status not in (DONE, FAILED, UNSUPPORTED):

@@ -22,10 +22,10 @@ from tabsweep.benchmark.plan import Options
 from tabsweep.benchmark.status import status_of
 from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop, slot_places
 from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.pool import InProcess, Job, Outcome
+from tabsweep.sweeps.pool import InProcess, Job, News, Outcome
 from tabsweep.sweeps.samplers import make_sampler
 from tabsweep.sweeps.space import Space
-from tabsweep.sweeps.study import Study
+from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial, failure
 
 SPACE = Space.parse(
@@ -74,11 +74,11 @@ class ScriptedPool:
     def __call__(self) -> ScriptedPool:
         return self
 
-    def room(self, threads: int = 1) -> bool:
+    def room(self, needs: Needs) -> bool:
         return len(self._jobs) < self._slots
 
     def submit(self, job: Job) -> None:
-        assert self.room()
+        assert self.room(job.needs)
         assert all(job.trial.id != other.trial.id for other in self._jobs), "one trial in twice"
         self.submitted[job.trial.id] += 1
         self.log.append(("submit", job.trial.id))
@@ -86,6 +86,8 @@ class ScriptedPool:
         self.most = max(self.most, len(self._jobs))
 
     def poll(self, timeout_s: float) -> list[Outcome]:
+        if not self._jobs:
+            return []
         self._chance.shuffle(self._jobs)
         n = self._chance.randint(1, len(self._jobs))
         ended, self._jobs = self._jobs[:n], self._jobs[n:]
@@ -97,6 +99,18 @@ class ScriptedPool:
 
     def running(self) -> int:
         return len(self._jobs)
+
+    def workers(self) -> list[dict[str, Any]]:
+        return []
+
+    def news(self) -> list[News]:
+        return []
+
+    def forget(self, data_key: str) -> None:
+        self.log.append(("forget", data_key))
+
+    def keep_for_gpus(self, threads: int) -> None:
+        pass
 
     def close(self) -> None:
         self.log.append(("close",))
@@ -564,7 +578,7 @@ def outcome_of(fn: Callable[[Trial, Any], Any]) -> Result:
     pool = InProcess(fn, lambda key: f"data of {key}")
     trial = Trial("d", 0, "m", {}, 0, {})
     pool.submit(Job(trial, "d", make_study().limits))
-    assert not pool.room() and pool.running() == 1
+    assert not pool.room(Needs()) and pool.running() == 1
     (outcome,) = pool.poll(0.0)
     assert outcome.result is not None and pool.running() == 0
     return outcome.result

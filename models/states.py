@@ -1,0 +1,60 @@
+"""How is an unfinished model kept as bytes? As an archive like a model file, without a pickle.
+
+manifest.json says whose state it is and the sha256 of the rest; state.json, arrays.bin and
+booster.* hold the model as plain data (see `plain.py`). Only classes of a closed list are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from .container import ModelFileError, check_sums, pack, parse, to_json, unpack
+from .plain import Reader, Writer
+from .steps import BadState
+from .trusted import NotPlain
+
+FORMAT, VERSION = "tabsweep-state", 1
+
+Members = dict[str, bytes]
+
+
+def dump(model: Any) -> Members:
+    """A fitted model (None where there is none) as the members of an archive."""
+    writer = Writer()
+    state = to_json({"model": writer.write(model)})
+    return {"state.json": state, "arrays.bin": writer.arrays, **writer.boosters}
+
+
+def load(members: Members, *, threads: int, width: int) -> Any:
+    """The model that `dump` was given; BadState where it is none that looks at `width` columns."""
+    reader = Reader(members["arrays.bin"], members, threads=threads, width=width)
+    try:
+        return reader.read(parse(members["state.json"], "state.json")["model"])
+    except (NotPlain, ModelFileError, KeyError, TypeError) as error:
+        raise BadState(f"the state cannot be read: {error}") from None
+
+
+def seal(members: Members, facts: Mapping[str, Any]) -> bytes:
+    """One archive; `facts` say whose state it is."""
+    sums = {name: {"sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
+    manifest = {"format": FORMAT, "version": VERSION, **facts, "members": sums}
+    return pack({**members, "manifest.json": to_json(manifest)})
+
+
+def unseal(state: bytes, facts: Mapping[str, Any]) -> Members:
+    """The members of an archive; BadState where it is damaged or its facts are others."""
+    try:
+        members = unpack(state)
+        manifest = parse(members.pop("manifest.json", b""), "manifest.json")
+        check_sums(manifest, members)
+    except (ModelFileError, KeyError, TypeError) as error:
+        raise BadState(f"the state is damaged: {error}") from None
+    for name, wanted in {"format": FORMAT, "version": VERSION, **facts}.items():
+        if manifest.get(name) != wanted:
+            raise BadState(
+                f"the state is of another fit: its {name} is {manifest.get(name)!r}, "
+                f"here it is {wanted!r}"
+            )
+    return members

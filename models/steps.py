@@ -1,0 +1,137 @@
+"""How does a fit stop, and go on elsewhere? In pieces, each from what the last one saved."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .base import Estimator
+
+Start = tuple[int, bytes]
+Save = Callable[[int, bytes], None]
+
+
+class BadState(ValueError):
+    """Bytes that are no state of this model on such data; a fit from zero is the way out."""
+
+
+def _states() -> Any:
+    """The module that turns models into bytes and back.
+
+    Named as a text, so that a fit in one piece does not depend on it: how models are kept may
+    change without another result. The fingerprint of a fit in pieces adds `tabsweep.models.states`.
+    """
+    return import_module(".states", __package__)
+
+
+def boundaries(step: int, stop: int, every: int) -> list[int]:
+    """Where a fit that stands at `step` saves and reloads: multiples of `every`, and `stop`.
+
+    >>> boundaries(0, 10, 4), boundaries(8, 10, 4), boundaries(10, 10, 4)
+    ([4, 8, 10], [10], [])
+    """
+    return [*range((step // every + 1) * every, stop, every), stop] if step < stop else []
+
+
+def seed_at(seed: int, step: int) -> int:
+    """The seed of a piece that begins at `step`: the model's own at 0, another at each boundary."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1) if step else seed
+
+
+class Stepwise(Estimator):
+    """Base of models whose fit is a number of steps (`resource`) and can go on from a state.
+
+    A subclass writes `_grow`, `_material` where the library trains on more than arrays, and
+    `_continues` where some configurations cannot go on.
+    """
+
+    # -- what a subclass writes -------------------------------------------------------------------
+
+    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+        """Trains `model_` (absent at step 0, else as it was saved at `step`) to `until` steps.
+
+        What is random must depend on the seed and `step` alone (see `seed_at`).
+        """
+        raise NotImplementedError
+
+    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+        """What the library makes of the training rows, once for all pieces."""
+        return None
+
+    def _continues(self) -> bool:
+        """Whether this configuration can go on; else `fit_to` trains from zero in one piece."""
+        return True
+
+    # -- the public face --------------------------------------------------------------------------
+
+    def fit_to(
+        self,
+        X: Any,
+        y: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        *,
+        stop: int,
+        every: int,
+        start: Start | None = None,
+        save: Save | None = None,
+    ) -> Stepwise:
+        """Fits `stop` steps of the configuration's schedule; no early stopping, X_val is unused.
+
+        At every multiple of `every` and at `stop` the model is turned into a state, read back and
+        handed to `save(step, state)`; so a fit that goes on from a saved state, in this process or
+        another, equals the uninterrupted one to the bit. `start`: such a (step, state) of the same
+        configuration and data. It is ignored where it is of no use (beyond `stop`, or saved at a
+        `stop` that is no multiple of `every`). BadState (a ValueError) for bytes that are damaged
+        or belong to another model or to data of another shape: train again without `start`.
+
+        A configuration that cannot go on (`_continues`) trains from zero in one piece and saves at
+        `stop` alone. `resumed_from_` is the step that this fit began at.
+        """
+        self.check()
+        self._check_steps(stop, every)
+        x, target = self._prepare(X, y)
+        states, width = _states(), x.shape[1]
+        self.resumed_from_ = 0
+        if self.constant_ is not None:
+            if save is not None:
+                save(stop, states.seal(states.dump(None), self._facts(stop, width)))
+            return self
+        every = every if self._continues() else stop
+        step = 0
+        with self._limits(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if start is not None and 0 < start[0] <= stop:
+                if start[0] == stop or start[0] % every == 0:
+                    self.resumed_from_ = step = start[0]
+                    members = states.unseal(start[1], self._facts(step, width))
+                    self.model_ = states.load(members, threads=self.threads, width=width)
+            data = self._material(x, target) if step < stop else None
+            for until in boundaries(step, stop, every):
+                self._grow(data, x, target, step, until)
+                members = states.dump(self.model_)
+                self.model_ = states.load(members, threads=self.threads, width=width)
+                step = until
+                if save is not None:
+                    save(step, states.seal(members, self._facts(step, width)))
+        self.n_iter_ = self.best_iteration_ = stop
+        return self
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _check_steps(self, stop: int, every: int) -> None:
+        length = getattr(self, self.resource)
+        if not 1 <= stop <= length:
+            raise ValueError(f"stop must be from 1 to {self.resource} = {length}, got {stop}")
+        if every < 1:
+            raise ValueError(f"every must be at least 1, got {every}")
+
+    def _facts(self, step: int, width: int) -> dict[str, Any]:
+        """What a state must say to be one of this model on such data."""
+        outputs = 1 if self.task == "regression" else len(self.classes_)
+        model = type(self).__name__
+        return {"model": model, "step": step, "features": width, "outputs": outputs}

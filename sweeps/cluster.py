@@ -1,0 +1,116 @@
+"""How is Ray started or joined, which nodes are there, and what do its errors mean?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine of the cluster and what it offers in all; memory in MB."""
+
+    id: str
+    host: str
+    cpus: int
+    gpus: int
+    memory_mb: float
+
+
+def nodes() -> dict[str, Node]:
+    """{id: node} of the nodes that are alive now."""
+    import ray
+
+    found = {}
+    for data in ray.nodes():
+        if data["Alive"]:
+            offers = data["Resources"]
+            found[data["NodeID"]] = Node(
+                id=data["NodeID"],
+                host=data["NodeManagerHostname"],
+                cpus=int(offers.get("CPU", 0)),
+                gpus=int(offers.get("GPU", 0)),
+                memory_mb=offers.get("memory", 0.0) / 2**20,
+            )
+    return found
+
+
+def on_node(node: str) -> Any:
+    """Ray's way of saying: there, or not at all."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def death_of(error: Exception) -> str:
+    """How an actor died, from Ray's error: 'killed', 'oom', or 'lost' with its node or its network.
+
+    Ray's text on a worker's own death speaks of nodes too, hence the whole phrases.
+    """
+    from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, OutOfMemoryError
+
+    text = str(error).lower()
+    if isinstance(error, ActorUnavailableError | ActorUnschedulableError):
+        return "lost"
+    if getattr(error, "preempted", False) or "its node has died" in text:
+        return "lost"
+    if isinstance(error, OutOfMemoryError) or "due to the node running low on memory" in text:
+        return "oom"
+    return "killed"
+
+
+def check_address(address: str) -> None:
+    """Raises ConnectionError where nobody answers at host:port: Ray itself would ask for ever."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(
+            f"no Ray cluster answers at {address} ({error}): start one with `ray start --head`, or "
+            "leave --address out"
+        ) from None
+
+
+def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) -> None:
+    """Start Ray on this machine with `slots` CPUs, or join the cluster at `address`, with the
+    product's settings."""
+    # Trials set their own thread counts; these keep the libraries' pools from starting wider.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    # A trial's own processes end with its worker; Ray's default, but not in every version.
+    os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import logging
+
+    check_address(address)
+    import ray
+
+    options: dict[str, Any] = {"address": address, "log_to_driver": False}
+    if quiet:
+        options["logging_level"] = logging.ERROR
+    if address == "local":
+        options |= {
+            "num_cpus": slots,
+            "include_dashboard": False,
+            "object_store_memory": 512 * 2**20,
+        }
+    ray.init(**options)
+
+
+def take_back_sigterm() -> None:
+    """Ray's handler of crashes takes SIGTERM too, and aborts the process three seconds after one.
+
+    Called when Ray is up, this gives the signal back to whoever handled it in Python. Only the main
+    thread can.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)

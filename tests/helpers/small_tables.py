@@ -1,0 +1,34 @@
+"""Which small table do tests of models learn from, and how do they ask what was learned?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+
+def table(task: str, n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers, gaps, categories, a constant and an all-missing column; a target that they tell."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(size=n),
+            "b": rng.normal(100, 25, n),
+            "constant": 3.0,
+            "empty": np.nan,
+            "colour": pd.Categorical(rng.choice(["red", "green", "blue"], n)),
+        }
+    )
+    signal = frame["a"] + 0.02 * (frame["b"] - 100) + 1.5 * (frame["colour"] == "red")
+    frame.loc[::8, "b"] = np.nan
+    frame.loc[::13, "colour"] = None
+    signal = signal.to_numpy(dtype=float)
+    if task == "regression":
+        return frame, 50.0 + 10.0 * signal
+    if task == "binary":
+        return frame, np.where(signal > 0.5, "yes", "no")
+    return frame, np.array(["low", "mid", "top"])[np.digitize(signal, [-0.2, 1.0])]
+
+
+def answers(fitted, frame) -> np.ndarray:
+    regression = fitted.task == "regression"
+    return fitted.predict(frame) if regression else fitted.predict_proba(frame)

@@ -1,0 +1,255 @@
+"""Does a trial with a fidelity use its checkpoints, and never depend on them?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from small_tables import table as small_table
+from tabsweep.benchmark import cell
+from tabsweep.benchmark.worker import run_trial
+from tabsweep.datasets.protocols import Fold
+from tabsweep.datasets.table import Table
+from tabsweep.models.registry import MODELS
+from tabsweep.sweeps.checkpoints import CheckpointFolder
+from tabsweep.sweeps.trial import DONE, Result, Trial
+
+STEPPED = [name for name, spec in MODELS.items() if spec.resource]
+ROWS = np.arange(100)
+FOLD = Fold(0, train=ROWS[:60], val=ROWS[60:80], test=ROWS[80:])
+
+
+def data(task: str = "binary") -> tuple[Table, dict[int, Fold]]:
+    frame, y = small_table(task, len(ROWS))
+    classes: tuple[str, ...] = ()
+    if task != "regression":
+        labels, y = np.unique(y, return_inverse=True)
+        classes, y = tuple(labels.tolist()), y.astype(np.int64)
+    return Table("small", frame, y, task, classes, "0" * 64), {0: FOLD}
+
+
+def trial(name: str = "xgboost", stop: int = 9, **config: Any) -> Trial:
+    return Trial(
+        dataset="small",
+        fold=0,
+        model=name,
+        config={"n_estimators": 12, **config},
+        seed=1,
+        identity={"target": MODELS[name].target, "threads": 1},
+        fidelity={"length": 12, "stop": stop, "every": 3},
+    )
+
+
+class Store:
+    """Checkpoints in memory; `calls` says what was asked of them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[int, bytes]] = {}
+        self.calls: list[tuple[Any, ...]] = []
+
+    def get(self, key: str) -> tuple[int, bytes] | None:
+        self.calls.append(("get", key))
+        return self.kept.get(key)
+
+    def put(self, key: str, step: int, state: bytes) -> None:
+        self.calls.append(("put", key, step))
+        self.kept[key] = (step, state)
+
+    def drop(self, key: str) -> None:
+        self.kept.pop(key, None)
+
+    @property
+    def put_at(self) -> list[int]:
+        return [call[2] for call in self.calls if call[0] == "put"]
+
+
+class Preempted(BaseException):
+    """The worker goes away in the middle of a fit."""
+
+
+class Preempting(Store):
+    def put(self, key: str, step: int, state: bytes) -> None:
+        if self.put_at:
+            raise Preempted
+        super().put(key, step, state)
+
+
+class Unreachable(Store):
+    def get(self, key: str) -> tuple[int, bytes] | None:
+        super().get(key)
+        raise ConnectionError("no route to the store")
+
+    def put(self, key: str, step: int, state: bytes) -> None:
+        self.calls.append(("put", key, step))
+        raise OSError(28, "No space left on device")
+
+
+def same(a: Result, b: Result) -> bool:
+    """Equal in everything that a table may show but time and memory."""
+    assert a.status == b.status == DONE
+    return (
+        (a.val, a.test) == (b.val, b.test)
+        and a.info["n_iter"] == b.info["n_iter"]
+        and all(a.predictions[p].tobytes() == b.predictions[p].tobytes() for p in ("val", "test"))
+    )
+
+
+@pytest.fixture
+def every_boundary(monkeypatch):
+    monkeypatch.setattr(cell, "SAVE_EVERY_S", 0.0)
+
+
+# -- going on -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+@pytest.mark.parametrize("name", STEPPED)
+def test_a_preempted_trial_goes_on_and_equals_the_undisturbed_one(name, task, every_boundary):
+    config = {"categorical": "one-hot"} if name == "catboost" else {}
+    wanted, payload = trial(name, **config), data(task)
+    undisturbed = run_trial(wanted, payload, Store())
+    store: Store = Preempting()
+    with pytest.raises(Preempted):
+        run_trial(wanted, payload, store)
+    assert store.put_at == [3]  # it was preempted with a checkpoint behind it
+    survivor = Store()
+    survivor.kept = store.kept
+    result = run_trial(wanted, payload, survivor)
+    assert same(result, undisturbed)
+    assert (result.info["steps"], result.info["resumed_from"]) == (9, 3)
+    assert undisturbed.info["resumed_from"] == 0 and "checkpoints" not in result.info
+    assert survivor.put_at == [6, 9]
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_a_higher_rung_goes_on_from_the_lower_one(name):
+    store, payload = Store(), data()
+    low, high = trial(name, 3), trial(name, 12)
+    assert low.chain == high.chain and low.id != high.id
+    run_trial(low, payload, store)
+    result = run_trial(high, payload, store)
+    assert same(result, run_trial(high, payload)) and store.put_at == [3, 12]
+    # small_table has categories: native ones keep CatBoost from going on
+    assert result.info["resumed_from"] == (0 if name == "catboost" else 3)
+    again = run_trial(high, payload, store)
+    assert same(again, result) and again.info["resumed_from"] == 12 and store.put_at == [3, 12]
+    lower = run_trial(low, payload, store)  # the store is beyond it
+    assert lower.info["resumed_from"] == 0
+
+
+def test_two_configurations_never_share_a_state():
+    store, payload = Store(), data()
+    a, b = trial(max_depth=2), trial(max_depth=5)
+    run_trial(a, payload, store)
+    result = run_trial(b, payload, store)
+    assert result.info["resumed_from"] == 0 and same(result, run_trial(b, payload))
+    assert set(store.kept) == {a.chain, b.chain} and a.chain != b.chain
+    assert replace(a, seed=2).chain not in store.kept
+
+
+def test_a_trial_without_fidelity_asks_for_no_checkpoint():
+    store, plain = Store(), replace(trial(), fidelity=None)
+    result = run_trial(plain, data(), store)
+    assert result.status == DONE and store.calls == []
+    assert "steps" not in result.info and "resumed_from" not in result.info
+
+
+def test_a_fit_that_is_quick_writes_at_its_last_step_alone(monkeypatch):
+    store, clock = Store(), iter([0.0, 1.0, 21.0, 22.0, 23.0, 24.0, 25.0])
+    run_trial(trial(), data(), store)
+    assert store.put_at == [9] and cell.SAVE_EVERY_S == 20.0
+    slow = SimpleNamespace(**{**vars(cell.time), "monotonic": lambda: next(clock)})
+    monkeypatch.setattr(cell, "time", slow)
+    store = Store()
+    run_trial(trial(stop=12), data(), store)  # boundaries at 1, 21, 23 and 24 s
+    assert store.put_at == [6, 12]
+
+
+def test_checkpoints_in_a_folder_serve_a_later_process(tmp_path):
+    run_trial(trial(stop=6), data(), CheckpointFolder(tmp_path))
+    result = run_trial(trial(), data(), CheckpointFolder(tmp_path))
+    assert result.info["resumed_from"] == 6 and same(result, run_trial(trial(), data()))
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+
+def test_a_store_out_of_reach_costs_a_note_and_nothing_else(every_boundary):
+    store = Unreachable()
+    result = run_trial(trial(), data(), store)
+    assert store.put_at == [3, 6, 9] and ("get", trial().chain) in store.calls  # all of them failed
+    assert same(result, run_trial(trial(), data()))
+    assert result.info["resumed_from"] == 0
+    note = result.info["checkpoints"]
+    assert "no checkpoint could be read: ConnectionError: no route to the store" in note
+    assert note.count("no checkpoint could be written: OSError") == 1
+
+
+@pytest.mark.parametrize("fault", ["damaged", "torn", "foreign", "other step"])
+def test_a_state_of_no_use_is_trained_over_and_noted(fault):
+    store, payload, wanted = Store(), data(), trial()
+    run_trial(trial(stop=3), payload, store)
+    step, state = store.kept[wanted.chain]
+    run_trial(trial("lightgbm", 3), payload, store)
+    other = store.kept[trial("lightgbm", 3).chain]
+    store.kept[wanted.chain] = {
+        "damaged": (step, state[:90] + bytes([state[90] ^ 1]) + state[91:]),
+        "torn": (step, state[:-9]),
+        "foreign": other,
+        "other step": (6, state),
+    }[fault]
+    assert store.kept[wanted.chain] != (step, state)  # the fault is there
+    result = run_trial(wanted, payload, store)
+    assert same(result, run_trial(wanted, payload)) and result.info["resumed_from"] == 0
+    assert "the checkpoint is of no use: BadState: " in result.info["checkpoints"]
+    assert store.kept[wanted.chain][0] == 9  # replaced by a sound one
+    assert "checkpoints" not in run_trial(wanted, payload, store).info
+
+
+def test_a_damaged_file_of_the_folder_is_no_checkpoint(tmp_path):
+    run_trial(trial(stop=3), data(), CheckpointFolder(tmp_path))
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+    result = run_trial(trial(), data(), CheckpointFolder(tmp_path))
+    assert result.info["resumed_from"] == 0 and same(result, run_trial(trial(), data()))
+
+
+def test_an_error_of_the_model_itself_is_not_taken_for_a_bad_checkpoint():
+    result = run_trial(trial(learning_rate=-1.0), data(), Store())
+    assert (result.status, result.cause) == ("failed", "invalid_config")
+    with pytest.raises(ValueError, match="stop must be from 1 to n_estimators = 12, got 13"):
+        run_trial(trial(stop=13), data(), Store())
+
+
+# -- GPU memory ----------------------------------------------------------------------------------
+
+
+def test_gpu_memory_is_counted_where_a_model_used_a_gpu(monkeypatch):
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        reset_peak_memory_stats=lambda: resets.append(1),
+        max_memory_allocated=lambda: 300 * 2**20,
+    )
+    resets: list[int] = []
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    result = run_trial(trial(), data())
+    assert result.costs["peak_vram_mb"] == 300.0 and resets == [1]
+    cuda.is_initialized = lambda: False
+    assert "peak_vram_mb" not in run_trial(trial(), data()).costs
+
+
+def test_a_model_without_torch_does_not_import_it():
+    code = f"""
+import sys
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent / "helpers")]}
+from test_cell_steps import data, run_trial, trial
+result = run_trial(trial("gradient-boosting"), data())
+assert result.status == "done" and "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,252 @@
+"""Does successive halving decide on whole rungs alone, whoever ends first and whatever dies?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark import sweep
+from tabsweep.benchmark.frame import evidence_of, load_results
+from tabsweep.benchmark.plan import Options
+from tabsweep.benchmark.runs import write_report
+from tabsweep.benchmark.status import status_of
+from tabsweep.sweeps.halving import Halving
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.samplers import make_sampler
+from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.study import EVAL, TUNE, Study
+from tabsweep.sweeps.trial import DONE, Result, Trial, failure
+
+SPACE = Space.parse({"params": {"x": {"kind": "uniform", "low": 0.0, "high": 1.0}}})
+
+
+# ---------------------------------------------------------------------- the arithmetic
+
+
+@given(st.integers(1, 100_000), st.integers(2, 5), st.integers(2, 6))
+def test_every_rung_stops_at_a_boundary_of_the_higher_ones(length, eta, rungs):
+    found = Halving(eta, rungs).fidelities(length)
+    stops = [rung["stop"] for rung in found]
+    assert len(found) == rungs and stops == sorted(stops) and stops[-1] == length
+    assert {rung["length"] for rung in found} == {length}
+    assert len({rung["every"] for rung in found}) == 1
+    assert all(stop % found[0]["every"] == 0 for stop in stops if stop < length)
+
+
+@given(
+    st.dictionaries(st.integers(0, 50), st.none() | st.sampled_from([0.1, 0.2, 0.3])),
+    st.integers(1, 10),
+)
+def test_nobody_left_behind_is_better_than_one_who_goes_on(losses, n):
+    chosen = Halving().promote(losses, n)
+    known = {index: loss for index, loss in losses.items() if loss is not None}
+    assert len(chosen) == min(n, len(known)) and chosen == sorted(chosen)
+    worst = max(((known[index], index) for index in chosen), default=(0.0, -1))
+    assert all((known[index], index) > worst for index in known.keys() - set(chosen))
+
+
+@pytest.mark.parametrize("wrong", [{"eta": 1}, {"rungs": 1}])
+def test_halving_that_halves_nothing_is_refused(wrong):
+    with pytest.raises(ValueError, match="eta >= 2 and rungs >= 2"):
+        Halving(**wrong)
+
+
+# ---------------------------------------------------------------------- a study
+
+
+def make_study(n_trials: int = 9, *, sampler: str = "tpe", seeds: tuple[int, ...] = ()) -> Study:
+    def make_trial(config: dict[str, Any], seed: int, fidelity: Any = None) -> Trial:
+        return Trial("d", 0, "m", config, seed, {"source": "v1"}, fidelity)
+
+    return Study(
+        name="d/0/m",
+        sampler=make_sampler(sampler, SPACE, seed=3, n_trials=n_trials),
+        n_trials=n_trials,
+        make_trial=make_trial,
+        loss_of=lambda result: result.val["loss"],
+        seeds=seeds,
+        halving=Halving(eta=3, rungs=3),
+        length_of=lambda config: 90,
+    )
+
+
+def answer(trial: Trial) -> Result:
+    """A loss in which low rungs mislead a little."""
+    assert trial.fidelity is not None
+    noise = (int(trial.id[:4], 16) / 16**4 - 0.5) / trial.fidelity["stop"]
+    return Result(status=DONE, val={"loss": (trial.config["x"] - 0.4) ** 2 + noise})
+
+
+def finish(study: Study, *, chance: random.Random, fails: Any = lambda slot: False) -> list[Any]:
+    """Run a study with several trials in flight that end in random order."""
+    flight: list[Any] = []
+    ran: list[Any] = []
+    while True:
+        while (slot := study.next_slot()) is not None:
+            flight.append((slot, study.open(slot)))
+        if not flight:
+            return ran
+        slot, trial = flight.pop(chance.randrange(len(flight)))
+        result = failure("error", "broken") if fails(slot) else answer(trial)
+        ran.append((slot, trial, result))
+        study.close(slot, result)
+
+
+def test_the_best_of_a_rung_go_on_and_the_last_rung_decides():
+    study = make_study(seeds=(0, 1))
+    ran = finish(study, chance=random.Random(0))
+    stages = Counter(slot.stage for slot, _, _ in ran)
+    assert stages == {"rung0": 9, "rung1": 3, TUNE: 1, EVAL: 2}
+    stops = {slot.stage: trial.fidelity["stop"] for slot, trial, _ in ran}
+    assert stops == {"rung0": 10, "rung1": 30, TUNE: 90, EVAL: 90}
+    losses = {slot.index: r.val["loss"] for slot, _, r in ran if slot.stage == "rung0"}
+    promoted = sorted(slot.index for slot, _, _ in ran if slot.stage == "rung1")
+    assert promoted == sorted(sorted(losses, key=losses.__getitem__)[:3])
+    assert study.finished and study.n_slots == study.n_done == 15
+    full = {slot.index: r.val["loss"] for slot, _, r in ran if slot.stage == TUNE}
+    assert study.best() == min(full, key=full.__getitem__)
+    chains = {trial.chain for _, trial, _ in ran}
+    assert chains == study.chains() and len(chains) == 10  # 9, and another seed's
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe", "hyperopt"])
+def test_the_order_in_which_trials_end_decides_nothing(sampler):
+    first = finish(make_study(sampler=sampler), chance=random.Random(0))
+    for seed in range(1, 6):
+        again = finish(make_study(sampler=sampler), chance=random.Random(seed))
+        assert {(s.key, t.id) for s, t, _ in again} == {(s.key, t.id) for s, t, _ in first}
+
+
+def test_what_fails_is_not_promoted_and_a_study_without_success_ends():
+    study = make_study()
+    ran = finish(study, chance=random.Random(1), fails=lambda slot: slot.index in (0, 4))
+    assert not {0, 4} & {slot.index for slot, _, _ in ran if slot.stage != "rung0"}
+    assert study.finished and study.best() is not None
+    study = make_study(seeds=(0, 1))
+    ran = finish(study, chance=random.Random(1), fails=lambda slot: True)
+    assert [slot.stage for slot, _, _ in ran] == ["rung0"] * 9
+    assert study.finished and study.best() is None and study.n_slots == study.n_done == 9
+    study = make_study()
+    finish(study, chance=random.Random(1), fails=lambda slot: slot.index >= 1)
+    assert study.finished and study.best() == 0 and study.n_slots == 9 + 1 + 1
+
+
+# ---------------------------------------------------------------------- a sweep
+
+SUITE = """
+name = "halved"
+title = "Boosting on rungs"
+datasets = ["wine"]
+[budgets.quick]
+models = ["lightgbm", "xgboost", "linear"]
+folds = 2
+trials = 9
+sampler = "random"
+seeds = 2
+halving = {eta = 3, rungs = 3}
+timeout_s = 300
+[budgets.quick.model.lightgbm]
+fixed = {n_estimators = 27}
+[budgets.quick.model.xgboost]
+fixed = {n_estimators = 27}
+[budgets.quick.model.linear]
+trials = 2
+"""
+
+
+def request(folder: Path, **more: Any) -> sweep.Request:
+    path = folder / "suite.toml"
+    folder.mkdir(exist_ok=True)
+    path.write_text(SUITE)
+    more = {"options": Options(), "name": "run", "workers": 0} | more
+    return sweep.Request(suite=suites.load(str(path)), runs=folder / "runs", **more)
+
+
+def tables(run: Path) -> dict[str, bytes]:
+    write_report([run], None)
+    names = [f"{name}.{kind}" for name in ("scores", "ranks", "tests") for kind in ("tex", "csv")]
+    return {name: (run / "report" / name).read_bytes() for name in names}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = request(tmp_path_factory.mktemp("halved") / "a")
+    sweep.run(made)
+    return made.folder
+
+
+def test_a_halved_sweep_reports_what_ran_to_the_end(done):
+    rows = load_results(done)
+    counts = Counter(zip(rows["model"], rows["stage"], strict=True))
+    for model in ("lightgbm", "xgboost"):
+        expected = {"rung0": 18, "rung1": 6, "tune": 2, "eval": 4}
+        assert {s: n for (m, s), n in counts.items() if m == model} == expected
+    assert counts["linear", "tune"] == 4 and counts["linear", "rung0"] == 0
+    assert (rows["status"] == "done").all()
+    chosen = rows[rows["selected"]]
+    assert len(chosen) == 6 and set(chosen["stage"]) == {"tune"}
+    found = status_of(done)
+    assert found.finished and found.done == found.planned == 2 * (2 * (9 + 3 + 1 + 2) + 2 + 2)
+    evidence_of([done])  # holds its own laws
+
+
+def test_a_higher_rung_went_on_from_the_lower_one_and_no_checkpoint_is_left(done):
+    begun = {
+        record["stage"]: record["info"]["resumed_from"]
+        for record in Ledger(done).records("result")
+        if record["model"] == "xgboost" and record["stage"] != EVAL
+    }
+    assert begun == {"rung0": 0, "rung1": 3, "tune": 9}
+    assert not list((done / "checkpoints").glob("*"))
+
+
+def test_a_resumed_sweep_with_lost_checkpoints_gives_the_same_bytes(done, tmp_path):
+    made = request(tmp_path / "b")
+    seen = {"n": 0}
+    stop = sweep.Stop()
+
+    def listener(event: str, details: Any) -> None:
+        seen["n"] += event == "result"
+        if seen["n"] >= 20:
+            stop.soon = True
+
+    assert sweep.run(made, listener=listener, stop=stop).tally.interrupted
+    left = list((made.folder / "checkpoints").glob("*.checkpoint"))
+    assert left  # of configurations that may go on
+    for path in left:
+        path.write_bytes(path.read_bytes()[:-1])
+    tally = sweep.run(request(tmp_path / "b")).tally
+    assert not tally.interrupted and not tally.failed
+    assert tables(made.folder) == tables(done)
+    mine, theirs = (
+        load_results(run).set_index(["study", "stage", "index"]) for run in (made.folder, done)
+    )
+    assert mine["id"].sort_index().equals(theirs["id"].sort_index())
+    assert np.array_equal(mine.sort_index()["test_accuracy"], theirs.sort_index()["test_accuracy"])
+
+
+def test_an_extended_sweep_forgets_whom_the_smaller_one_promoted(done, tmp_path):
+    small = request(tmp_path / "c", options=Options(trials=4))
+    sweep.run(small)
+    sweep.run(request(tmp_path / "c", options=Options(trials=9)))
+    fresh = request(tmp_path / "d", options=Options(trials=9))
+    sweep.run(fresh)
+    assert tables(small.folder) == tables(fresh.folder)
+    assert status_of(small.folder).finished
+
+
+@pytest.mark.xdist_group("ray")
+def test_workers_on_a_cluster_give_the_same_bytes_as_one_process(done, tmp_path):
+    for workers in (1, 2):
+        made = request(tmp_path / str(workers), workers=workers)
+        sweep.run(made)
+        assert tables(made.folder) == tables(done)
+        begun = [r["info"].get("resumed_from") for r in Ledger(made.folder).records("result")]
+        assert max(filter(None, begun)) == 9  # checkpoints travelled through the keeper

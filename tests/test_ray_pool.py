@@ -1,0 +1,223 @@
+"""Which machine runs which trial? Ray itself, several nodes of one machine, GPUs in name only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+from tabsweep.sweeps.cluster import nodes
+from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.pool import ClusterLost
+from tabsweep.sweeps.ray_pool import RayPool, Shape
+from tabsweep.sweeps.samplers import make_sampler
+from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.study import Needs, Study
+from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.worker import differences
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+EMPTY = Space.parse({"params": {}})
+NODE = "TABSWEEP_TEST_NODE"
+
+
+def where(trial: Trial, data: Any) -> Result:
+    """Says where it ran, and with which GPUs."""
+    with open(trial.config["log"], "a") as log:
+        log.write(f"start {trial.model} {trial.fold} {os.environ.get(NODE)} {time.monotonic()}\n")
+    time.sleep(trial.config["seconds"])
+    info = {"node": os.environ.get(NODE), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    return Result(status=DONE, val={"loss": 0.0}, info={**info, "data": data})
+
+
+def node_name() -> dict[str, str]:
+    return {"libraries": "old" if os.environ.get(NODE) == "stranger" else "new"}
+
+
+def study(name: str, log: Path, *, seconds: float = 0.05, needs: Needs | None = None) -> Study:
+    model, _, fold = name.partition(" ")
+    config = {"log": str(log), "seconds": seconds}
+
+    def make_trial(_: dict[str, Any], seed: int) -> Trial:
+        return Trial("d", int(fold), model, config, seed, {"name": name})
+
+    return Study(
+        name=name,
+        sampler=make_sampler("random", EMPTY, seed=0, n_trials=1),
+        n_trials=1,
+        make_trial=make_trial,
+        loss_of=lambda result: result.val.get("loss"),
+        limits=Limits(timeout_s=60.0, memory_mb=500.0),
+        needs=needs or Needs(),
+        data_key="d",
+    )
+
+
+class Machines:
+    """A Ray cluster whose nodes are processes here; the head has no CPU for trials."""
+
+    def __init__(self) -> None:
+        os.environ[NODE] = "driver"
+        os.environ["RAY_worker_niceness"] = "0"
+        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        ray.init(address=self.cluster.address, log_to_driver=False, logging_level=40)
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+    def add(self, name: str, **more: Any) -> Any:
+        made = self.cluster.add_node(
+            num_cpus=2, env_vars={NODE: name}, object_store_memory=80 * 2**20, **more
+        )
+        self.cluster.wait_for_nodes()
+        return made
+
+    def close(self) -> None:
+        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+        ray.shutdown()
+        self.cluster.shutdown()
+        del os.environ[NODE]
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Machines]:
+    made = Machines()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Run:
+    """One engine on one pool, with what it wrote."""
+
+    def __init__(self, folder: Path, studies: list[Study], during: Any = None, **more: Any) -> None:
+        self.events: list[tuple[str, Any]] = []
+        ledger = Ledger(folder, write=True)
+        self.pools: list[RayPool] = []
+
+        def pool() -> RayPool:
+            self.pools.append(RayPool(where, lambda key: f"data {key}", **more))
+            self.pools[0].warm(4)
+            return self.pools[0]
+
+        def listener(event: str, details: Any) -> None:
+            self.events.append((event, details))
+            if during is not None:
+                during(event, details)
+
+        try:
+            self.tally = Engine(studies, ledger=ledger, pool=pool, listener=listener).run()
+            self.records = list(ledger.records("result"))
+            self.deaths = list(ledger.records("death"))
+        finally:
+            ledger.close()
+
+    def info(self, model: str, key: str) -> list[Any]:
+        return [r["info"][key] for r in self.records if r["model"] == model]
+
+
+def test_trials_with_a_gpu_go_where_one_is_and_the_others_leave_it_room(machines, tmp_path):
+    plain, gpu = machines.add("plain"), machines.add("gpu", num_gpus=1)
+    log = tmp_path / "log"
+    try:
+        studies = [study(f"cpu {i}", log) for i in range(12)]
+        studies += [study(f"gpu {i}", log, needs=Needs(gpu_mb=1000.0)) for i in range(6)]
+        run = Run(tmp_path / "run", studies)
+        assert run.tally.done == 18 and not run.tally.failed and not run.deaths
+        assert set(run.info("gpu", "node")) == {"gpu"} and set(run.info("gpu", "gpus")) == {"0"}
+        assert set(run.info("cpu", "gpus")) == {""} and "plain" in run.info("cpu", "node")
+        assert set(run.info("cpu", "data")) == {"data d"}
+        words = [line.split() for line in log.read_text().splitlines()]
+        begun = {kind: min(float(w[-1]) for w in words if w[1] == kind) for kind in ("cpu", "gpu")}
+        last = max(float(w[-1]) for w in words)
+        assert begun["gpu"] < last - 0.1  # beside the others, not after them
+        who = next(d["workers"] for e, d in run.events if e == "beat" and d["workers"])
+        assert {"name", "host", "threads", "gpus", "trial", "since_s", "waiting"} <= set(who[0])
+    finally:
+        machines.cluster.remove_node(plain)
+        machines.cluster.remove_node(gpu)
+
+
+def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs(machines):
+    gpu = machines.add("gpu", num_gpus=2)
+    try:
+        pool = RayPool(where, lambda key: None)
+        needs = Needs(gpu_mb=9_000.0)
+        assert pool._shape(needs) == Shape(1, 1.0, 1024.0)  # nothing is known of the GPU yet
+        (node,) = [n for n in pool._nodes.values() if n.gpus]
+        pool._gpu_mb[node.id] = 80_000.0
+        assert pool._shape(needs) == Shape(1, 1 / 8, 1024.0)
+        assert pool._shape(Needs(gpu_mb=30_000.0)) == Shape(1, 1 / 2, 1024.0)
+        assert pool._shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
+        assert pool._shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
+        assert pool._shape(Needs(memory_mb=1e9)).memory_mb == node.memory_mb  # type: ignore
+        pool.keep_for_gpus(1)
+        assert pool._place(Shape(1, 0.0, 1024.0)) is None  # both CPUs wait for trials with a GPU
+        pool.keep_for_gpus(0)
+        assert pool._place(Shape(1, 0.0, 1024.0)) == node
+        pool.close()
+    finally:
+        machines.cluster.remove_node(gpu)
+
+
+def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(machines, tmp_path):
+    there = {"first": machines.add("first")}
+    log = tmp_path / "log"
+    studies = [study(f"cpu {i}", log, seconds=1.0) for i in range(6)]
+    lost: list[str] = []
+
+    def during(event: str, details: Any) -> None:
+        running = log.read_text().count("start") if log.exists() else 0
+        if event == "beat" and running and "second" not in there:
+            there["second"] = machines.add("second")
+            machines.cluster.remove_node(there["first"], allow_graceful=False)
+            lost.extend(line.split()[2] for line in log.read_text().splitlines())
+
+    try:
+        run = Run(tmp_path / "run", studies, during)
+    finally:
+        machines.cluster.remove_node(there["second"])
+    assert lost and "second" in there  # a trial had begun on the node that went
+    assert run.tally.done == 6 and not run.deaths
+    assert {r["attempt"] for r in run.records} == {1}
+    assert set(run.info("cpu", "node")) <= {"first", "second"}
+    assert "second" in run.info("cpu", "node")
+    assert Counter(r["id"] for r in run.records).most_common(1)[0][1] == 1
+    words = {event for event, _ in run.events}
+    assert {"node", "lost node"} <= words
+
+
+def test_a_node_with_other_libraries_is_left_out_with_a_warning(machines, tmp_path):
+    stranger, friend = machines.add("stranger"), machines.add("friend")
+    try:
+        studies = [study(f"cpu {i}", tmp_path / "log") for i in range(6)]
+        run = Run(tmp_path / "run", studies, common=node_name)
+        assert run.tally.done == 6 and set(run.info("cpu", "node")) == {"friend"}
+        (warning,) = [d["message"] for e, d in run.events if e == "warning"]
+        assert "is left out: libraries old instead of new" in warning
+        machines.cluster.remove_node(friend, allow_graceful=False)
+        end = time.monotonic() + 60
+        while len([node for node in nodes().values() if node.cpus]) > 1:
+            assert time.monotonic() < end, nodes()
+            time.sleep(0.2)
+        with pytest.raises(ClusterLost, match="no machine of the cluster can be used"):
+            Run(tmp_path / "other", [study("cpu 9", tmp_path / "log")], common=node_name)
+    finally:
+        machines.cluster.remove_node(stranger)
+
+
+def test_differences_name_what_is_wrong_and_not_too_much_of_it():
+    assert differences({"a": "1"}, {"a": "1", "b": "2"}) == ""
+    assert (
+        differences({"a": "1", "b": "2"}, {"a": "3"}) == "a 3 instead of 1; b absent instead of 2"
+    )
+    many = {str(i): "1" for i in range(8)}
+    assert differences(many, {}).endswith("; and 3 more")
