@@ -12,6 +12,7 @@ from .face import ENVIRONMENT, NOTHING, OK, Face, by_reason, common, count, dura
 RUNS = click.option(
     "--runs",
     type=click.Path(file_okay=False, path_type=Path),
+    envvar="TABSWEEP_RUNS",
     default=Path("runs"),
     show_default=True,
     help="Folder of runs; its other runs are read-only caches.",
@@ -31,6 +32,12 @@ WORKERS = click.option(
     "--workers",
     type=click.IntRange(min=0),
     help="CPUs for trials; default all. 0 runs in this process, for a debugger.",
+)
+ADDRESS = click.option(
+    "--address",
+    default="local",
+    show_default=True,
+    help="Ray: local, auto (the cluster of this machine) or HOST:PORT.",
 )
 RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
 
@@ -68,6 +75,19 @@ def main() -> None:
 @click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"]))
 @click.option("--space", help="Search space: default, npt, hopular, rtdl, ...")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="cuda: models that use a GPU get one, or a share of one.",
+)
+@click.option(
+    "--async",
+    "asynchronous",
+    type=click.Choice(["asha", "pbt"]),
+    help="Stop or change fits on the way, by Ray Tune; not reproducible to the byte.",
+)
 @WORKERS
 @RUNS
 @click.option("--name", help="Name of the run; default <suite>-<budget>.")
@@ -77,7 +97,7 @@ def main() -> None:
     type=click.Path(path_type=Path),
     help="A run elsewhere whose finished trials may be copied. Repeatable.",
 )
-@click.option("--address", default="local", show_default=True, help="Ray: local or auto.")
+@ADDRESS
 @MIRROR
 @CACHE
 @URI
@@ -91,19 +111,53 @@ def sweep(face: Face, **given: Any) -> int:
 
     Started again with the same name it resumes or extends; nothing that finished runs twice.
     """
-    from .options import check_options
+    from .options import check_address_form, check_options
 
+    check_address_form(given["address"])
     chosen = check_options(given)  # before the heavy imports
     from .runs import sweep_command
 
     return sweep_command(face, chosen, **given)
 
 
+@main.command(
+    short_help="Run a sweep on a Ray cluster, from outside it.",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.option(
+    "--address",
+    envvar="RAY_API_SERVER_ADDRESS",
+    metavar="URL",
+    help="The cluster's dashboard, such as http://head:8265.",
+)
+@click.option(
+    "--working-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder to bring along: a suite file, a CSV and models of your own are found in it.",
+)
+@click.option("--no-wait", is_flag=True, help="Come back once the cluster has the job.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] SWEEP-OPTIONS...")
+@common
+def submit(face: Face, words: tuple[str, ...], **given: Any) -> int:
+    """Run `bench sweep` with these options as a job on a cluster's head, from anywhere.
+
+    \b
+    bench submit --address http://head:8265 -- --suite uci-small --budget standard
+
+    Shows what the sweep prints and ends with its exit code. Ctrl-C leaves the job running; a run
+    that is submitted again goes on where it was.
+    """
+    with sweep.make_context("bench sweep", list(words)) as parsed:  # a misspelt option ends it here
+        from .submit import submit_command
+
+        return submit_command(face, parsed, words, **given)
+
+
 @main.command()
 @RUN
 @WORKERS
 @click.option("--retry-failed", is_flag=True, help="Run failed trials again, too.")
-@click.option("--address", default="local", show_default=True, help="Ray: local or auto.")
+@ADDRESS
 @MIRROR
 @CACHE
 @URI
@@ -111,6 +165,9 @@ def sweep(face: Face, **given: Any) -> int:
 @common
 def resume(face: Face, run: Path, retry_failed: bool, **given: Any) -> int:
     """Go on with an interrupted run, as it was started."""
+    from .options import check_address_form
+
+    check_address_form(given["address"])
     from .runs import resume_command
 
     return resume_command(face, run, causes=None if retry_failed else (), **given)
@@ -118,21 +175,41 @@ def resume(face: Face, run: Path, retry_failed: bool, **given: Any) -> int:
 
 @main.command(short_help="Run failed trials again, under larger limits if given.")
 @RUN
-@click.option("--cause", "causes", multiple=True, help="oom, timeout, error, ... Repeatable.")
+@click.option(
+    "--cause",
+    "causes",
+    multiple=True,
+    metavar="CAUSE[,CAUSE]",
+    help="Only these: oom, gpu_oom, timeout, killed, nonfinite, invalid_config, error.",
+)
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds a trial.")
 @click.option("--memory-mb", type=click.FloatRange(min=64), help="Memory a trial may use.")
 @WORKERS
-@click.option("--address", default="local", show_default=True, help="Ray: local or auto.")
+@ADDRESS
 @MIRROR
 @CACHE
 @URI
 @common
 def retry(face: Face, run: Path, causes: tuple[str, ...], **given: Any) -> int:
-    """Run failed trials again (all, or those of a cause), under larger limits if given."""
+    """Run failed trials again (all, or those of a cause), under larger limits if given.
+
+    \b
+    bench retry runs/uci-small-quick --cause oom,killed --memory-mb 16000
+    """
+    from .options import check_address_form
+
+    check_address_form(given["address"])
     from .runs import count_failed, resume_command
 
+    causes = tuple(cause.strip() for words in causes for cause in words.split(","))
     if not count_failed(run, causes):
-        face.say(f"{run}: no failed trial{' of that cause' if causes else ''} to run again")
+        from .status import status_of
+
+        failed = ", ".join(f"{n} {cause}" for cause, n in status_of(run).failed.items())
+        face.say(
+            f"{run}: no failed trial{' of that cause' if causes else ''} to run again"
+            + (f"; failed here: {failed}" if failed else "")
+        )
         face.data({"retried": 0})
         return NOTHING
     return resume_command(face, run, causes=causes or None, **given)
@@ -140,12 +217,22 @@ def retry(face: Face, run: Path, causes: tuple[str, ...], **given: Any) -> int:
 
 @main.command(short_help="Say how far a run is.")
 @RUN
+@click.option("--watch", is_flag=True, help="Show it until it ends: workers, queue, best so far.")
+@click.option("--every", type=click.FloatRange(min=0.2), help="Seconds between looks of --watch.")
 @common
-def status(face: Face, run: Path) -> int:
-    """Say how far a run is: planned, done, failed by cause, running, time to go."""
+def status(face: Face, run: Path, watch: bool, every: float | None) -> int:
+    """Say how far a run is: planned, done, failed by cause, running, time to go.
+
+    With --watch again and again, until the run ends or Ctrl-C; a line a look where standard output
+    is no terminal, a JSON object a line with --json.
+    """
     from .options import check_run
 
     check_run(run)
+    if watch or every:
+        from .watch import watch_command
+
+        return watch_command(face, run, every)
     from .status import status_of
 
     found = status_of(run)
@@ -170,6 +257,49 @@ def status(face: Face, run: Path) -> int:
     if found.left and not found.owner:
         face.say(f"nobody is working on it; go on with: bench resume {run}")
     return OK
+
+
+@main.command(short_help="Show what trials printed, and what happened.")
+@RUN
+@click.option("--failed", is_flag=True, help="Only trials without a score (warnings, of --events).")
+@click.option("--study", help="Only this study: dataset/fold/model; * stands for anything.")
+@click.option("--trial", help="Only this trial: its id, or how its id begins.")
+@click.option("--worker", help="Only this worker, or the workers of this host.")
+@click.option("--events", is_flag=True, help="What happened in the run instead.")
+@click.option("--last", type=click.IntRange(min=0), default=20, show_default=True, help="0: all.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@common
+def logs(face: Face, run: Path, **given: Any) -> int:
+    """Show what trials printed, those that failed or lost their worker among them."""
+    from .logs import logs_command
+
+    return logs_command(face, run, **given)
+
+
+@main.command(short_help="Remove what a run can do without.")
+@click.argument("run", type=click.Path(path_type=Path), metavar="[DIR/NAME]", required=False)
+@click.option("--runs", type=click.Path(path_type=Path), help="Every run in this folder.")
+@click.option("--report", "parts", multiple=True, flag_value="report", help="The tables.")
+@click.option("--tracking", "parts", multiple=True, flag_value="tracking", help="MLflow's files.")
+@click.option("--checkpoints", "parts", multiple=True, flag_value="checkpoints", help="Of fits.")
+@click.option("--logs", "parts", multiple=True, flag_value="logs", help="For good: events, output.")
+@click.option(
+    "--quarantine", "parts", multiple=True, flag_value="quarantine", help="Gone for good."
+)
+@click.option("--all", "everything", is_flag=True, help="All of these.")
+@click.option("--dry-run", is_flag=True, help="Say what would go; remove nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@common
+def clean(face: Face, run: Path | None, everything: bool, parts: Any, **given: Any) -> int:
+    """Remove what is left over in a run, or what is named.
+
+    Without a choice that is what crashes left behind, and in a finished run the checkpoints. The
+    ledger and the predictions are never touched, nor a run that somebody works on; tables and
+    MLflow's files come back from the ledger (bench report, bench track sync).
+    """
+    from .clean import PARTS, clean_command
+
+    return clean_command(face, run, parts=PARTS if everything else parts, **given)
 
 
 @main.command(short_help="Write the tables of one or several runs.")
@@ -386,13 +516,20 @@ def ui(face: Face, run: Path, tracking_uri: str | None, port: int) -> int:
     return OK if code == 0 else ENVIRONMENT
 
 
-@main.command(short_help="Check this machine, and say what to do.")
+@main.command(short_help="Check this machine or its cluster, and say what to do.")
+@ADDRESS
 @RUNS
 @MIRROR
 @CACHE
 @common
 def doctor(face: Face, runs: Path, **given: Any) -> int:
-    """Check this machine: libraries, Ray, disk, limits, datasets, MLflow."""
+    """Check this machine: libraries, Ray, disk, limits, datasets, MLflow.
+
+    With --address the cluster too: every node's versions, clock and disk, and who may use it.
+    """
+    from .options import check_address_form
+
+    check_address_form(given["address"])
     from .doctor import doctor_command
 
     return doctor_command(face, runs, **given)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -30,6 +30,7 @@ ERRORS: dict[str, tuple[str, int]] = {
     "ModelFileError": ("BENCH-E018", USAGE),
     "SchemaError": ("BENCH-E019", USAGE),
     "RunLocked": ("BENCH-E010", ENVIRONMENT),
+    "ClusterLost": ("BENCH-E021", ENVIRONMENT),
     "LedgerError": ("BENCH-E011", ENVIRONMENT),
     "NoRun": ("BENCH-E020", USAGE),
     "NoData": ("BENCH-E012", ENVIRONMENT),
@@ -100,6 +101,7 @@ class Face:
     verbose: bool = False
     color: bool = True
     _document: list[Any] = field(default_factory=list)
+    _out: TextIO | None = None  # where standard output really is, under --json
 
     def say(self, text: str = "") -> None:
         """For people: standard output, which belongs to the one document under --json."""
@@ -121,6 +123,13 @@ class Face:
     def print_document(self) -> None:
         if self.json and self._document:
             click.echo(json.dumps(plain(self._document[0]), indent=1, sort_keys=True))
+
+    def line(self, value: Any) -> None:
+        """For programs that watch: one JSON object on a line of its own, at once, under --json."""
+        if self.json:
+            out = self._out or sys.stdout
+            out.write(json.dumps(plain(value), sort_keys=True) + "\n")
+            out.flush()
 
     def table(self, header: list[str], rows: list[list[Any]]) -> None:
         """Columns of plain text."""
@@ -146,7 +155,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         color = not (no_color or os.environ.get("NO_COLOR"))
         face = Face(json=as_json, quiet=quiet, verbose=verbose, color=color)
-        with nothing_but_the_document() if as_json else nullcontext():
+        with nothing_but_the_document() if as_json else nullcontext() as face._out:
             code = guarded(command, face, *args, **kwargs)
         face.print_document()
         sys.exit(code)
@@ -185,8 +194,9 @@ def guarded(command: Callable[..., Any], face: Face, *args: Any, **kwargs: Any) 
 
 
 @contextmanager
-def nothing_but_the_document() -> Iterator[None]:
-    """Standard output, of child processes too, goes to standard error: libraries print things."""
+def nothing_but_the_document() -> Iterator[TextIO]:
+    """Standard output, of child processes too, goes to standard error: libraries print things. What
+    is yielded still leads to standard output."""
     out = sys.stdout
     out.flush()
     try:
@@ -195,10 +205,11 @@ def nothing_but_the_document() -> Iterator[None]:
         os.dup2(2, number)
     except (OSError, ValueError):  # a stream that is no file, or nowhere to print to
         with redirect_stdout(sys.stderr):
-            yield
+            yield out
         return
     try:
-        yield
+        with open(kept, "w", encoding="utf-8", closefd=False) as direct:
+            yield direct
     finally:
         out.flush()
         os.dup2(kept, number)

@@ -36,9 +36,9 @@ from ..models.persist import save_model
 from ..models.schema import Schema
 from ..reports.metrics import METRICS
 from ..sweeps.engine import latest_results
-from ..sweeps.ledger import Ledger, LedgerError, Record
+from ..sweeps.ledger import Ledger, Record
 from ..sweeps.trial import DONE, Trial
-from .frame import rows_of, select
+from .frame import planned_rows
 from .plan import choose_folds
 from .predict import FitError, predict_file
 from .worker import run_trial
@@ -104,10 +104,7 @@ def sign(metric: str) -> float:
 def read_run(run: Path, dataset: str | None) -> Run:
     """The run's results on the dataset, which may be left out where there is but one."""
     ledger = Ledger(run)
-    plans = list(ledger.positions("plan"))
-    if not plans:
-        raise LedgerError(f"{run} holds no plan yet: nothing was started in it")
-    plan = ledger.at(plans[-1])
+    plan, every = planned_rows(ledger)
     names = sorted(plan["datasets"])
     if dataset is None and len(names) != 1:
         raise FitError(f"the run has {len(names)} datasets, name one of them: {', '.join(names)}")
@@ -116,10 +113,9 @@ def read_run(run: Path, dataset: str | None) -> Run:
         raise FitError(f"the run has no dataset {name!r}; {suggest(name, names)}")
     task = plan["datasets"][name]["task"]
     found = Run(plan, name, plan["metric"][task])
-    rows = [{**row, "task": task} for row in rows_of(ledger) if row["dataset"] == name]
+    rows = [row for row in every if row["dataset"] == name]
     results = latest_results(ledger)
     info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
-    picked = select(rows, plan["metric"])
     planned = {s["model"] for s in plan["studies"] if s["dataset"] == name}
     for row in rows:
         value = row.get(f"val_{found.metric}") if row["status"] == DONE else None
@@ -127,7 +123,7 @@ def read_run(run: Path, dataset: str | None) -> Run:
             continue
         score = Score(sign(found.metric) * value, info[row["id"]].get("best_iteration"))
         found.known.setdefault((row["model"], row["config"], row["fold"]), score)
-        if picked.get(row["study"]) == row["index"]:
+        if row["selected"]:
             found.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
     return found
 

@@ -85,13 +85,14 @@ def load_results(run: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    plan, rows = _planned_rows(Ledger(Path(run)))
+    plan, rows = planned_rows(Ledger(Path(run)))
     if not rows:
         return pd.DataFrame(columns=["dataset", "task", "fold", "model", "status", "selected"])
     return pd.DataFrame(rows)
 
 
-def _planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
+def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
+    """(the plan in force, the rows that belong to it, each with its `task` and `selected`)."""
     plan = plan_in(ledger)
     tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
     planned = slots_of(plan)
@@ -162,7 +163,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     from ..reports.evidence import Evidence
 
     ledgers = [Ledger(Path(run)) for run in runs]
-    parts = [_planned_rows(ledger) for ledger in ledgers]
+    parts = [planned_rows(ledger) for ledger in ledgers]
     plans = [plan for plan, _ in parts]
     ends = [slots_in_the_end(*both) for both in zip(ledgers, plans, strict=True)]
     for other in plans[1:]:

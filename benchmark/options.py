@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,37 @@ def check_name(name: str) -> str:
             "beginning with a letter or digit"
         )
     return name
+
+
+def check_address_form(address: str) -> None:
+    """A sweep finds Ray by "local", "auto" or HOST:PORT. Raises SweepError, without asking anybody.
+
+    Ray's client (ray://) would keep the driver outside the cluster: its ledger and its workers
+    would be parted by every break of the connection.
+    """
+    named = "--address"
+    if address == "auto" and "://" in os.environ.get("RAY_ADDRESS", ""):
+        named, address = "RAY_ADDRESS", os.environ["RAY_ADDRESS"]
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if "://" in address:
+        raise SweepError(
+            f"{named} {address[:120]!r}: a sweep runs on a machine of the cluster, where its "
+            "address is auto or HOST:PORT. From anywhere else: "
+            "bench submit --address http://HEAD:8265"
+        )
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise SweepError(f"{named} {address[:120]!r} must be local, auto, or HOST:PORT")
+
+
+def csv_name(path: Path) -> str:
+    """What a table of one's own is called.
+
+    >>> csv_name(Path("data/My houses (2).csv"))
+    'my-houses-2'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40] or "table"
 
 
 def check_options(given: dict[str, Any]) -> suites.Suite | None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from ..sweeps.trial import DONE
 from .face import duration
+from .logs import inert
+from .status import planned_slots
 
 EVERY_S = 30.0
 
@@ -27,18 +29,22 @@ class Progress:
         self._task: Any = None
         self._began = self._spoke = time.monotonic()
         self._ran = 0
+        self._known = 0
         self._best = ""
         self._terminal = sys.stderr.isatty() and not quiet
         self._color = color
 
     # ------------------------------------------------------------------ life
 
-    def begin(self, total: int, title: str) -> None:
+    def begin(self, total: int, title: str, *, known: int = 0) -> None:
+        """`known` of the `total` trials ended in earlier calls."""
         self.total = total
+        self._known = known
         if self.quiet:
             return
         if not self._terminal:
-            self._say(f"{title}: {total} trials planned")
+            before = f", {known} of them known" if known else ""
+            self._say(f"{title}: {total} trials planned{before}")
             return
         from rich.console import Console
         from rich.progress import (
@@ -61,7 +67,7 @@ class Progress:
             console=Console(stderr=True, no_color=not self._color),
             transient=True,
         )
-        self._task = self._live.add_task(title, total=total, note="")
+        self._task = self._live.add_task(title, total=total, completed=known, note="")
         self._live.start()
 
     def end(self) -> None:
@@ -87,6 +93,8 @@ class Progress:
             self._say(f"again: {trial.dataset}/{trial.fold}/{trial.model} after {details['cause']}")
         elif event == "study":
             study = details["study"]
+            if "n_seeds" in study.meta:  # failures may have left fewer slots than were planned
+                self.total += study.n_slots - planned_slots(dict(study.meta))
             loss = study.best_loss()
             metric = study.meta.get("metric", "loss")
             self._best = f"{study.name}: " + (
@@ -94,15 +102,26 @@ class Progress:
             )
             if self.verbose:
                 self._say(self._best)
+        elif event == "warning":
+            self._say(f"warning: {details['message']}")
+        elif event == "lost node":
+            self._say(f"lost {details['host']}; what ran there runs elsewhere")
+        elif event == "node":
+            self._say(f"{details['host']} has joined")
+
+    @property
+    def _ended(self) -> int:
+        return self._known + sum(self.states.values())
 
     def _advance(self) -> None:
         if self._live is not None:
             failed = sum(n for state, n in self.states.items() if state != DONE)
             note = f"{failed} without score  {self._best}" if failed else self._best
-            self._live.update(self._task, completed=sum(self.states.values()), note=note[:70])
+            ended = self._ended
+            self._live.update(self._task, completed=ended, total=self.total, note=note[:70])
         elif not self.quiet and time.monotonic() - self._spoke > EVERY_S:
             self._spoke = time.monotonic()
-            ended = sum(self.states.values())
+            ended = self._ended
             best = f"; {self._best}" if self._best else ""
             self._say(f"{ended} of {self.total} trials, ETA {self._eta(ended)}{best}")
 
@@ -114,6 +133,7 @@ class Progress:
     def _say(self, text: str) -> None:
         if self.quiet:
             return
+        text = inert(text)  # a model's message may hold anything
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         else:

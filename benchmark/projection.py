@@ -16,7 +16,8 @@ from typing import Any
 from ..sweeps.ledger import Ledger, LedgerError, Record
 from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE, FAILED, canonical, digest
-from .frame import rows_of, select
+from .frame import planned_rows
+from .status import study_name
 
 Row = dict[str, Any]
 
@@ -94,20 +95,19 @@ def project(ledger: Ledger, *, live: bool, finished_only: bool = False) -> Proje
     With `finished_only`, studies that have not ended are left out. Raises LedgerError.
     """
     run_id = run_id_of(ledger)
-    plan = ledger.at(max(ledger.positions("plan")))
+    plan, planned = planned_rows(ledger)
     by_study: dict[str, list[Row]] = defaultdict(list)
-    for row in rows_of(ledger):
+    for row in planned:
         by_study[row["study"]].append(row)
+    ends = {record["study"]: record for record in ledger.records("study")}
     common = _common_tags(plan, ledger.run.resolve().name)
     runs = []
     for study in plan["studies"]:
-        name = f"{study['dataset']}/{study['fold']}/{study['model']}"
+        name = study_name(study)
         rows = by_study.get(name)
         if not rows:
             continue
-        for row in rows:
-            row["task"] = study["task"]
-        run = _study_run(name, study, rows, plan, f"{run_id}:{name}", live=live)
+        run = _study_run(name, study, rows, plan, f"{run_id}:{name}", end=ends.get(name), live=live)
         run.tags = {**common, "tabsweep.run_id": run_id, "tabsweep.key": run.key, **run.tags}
         if run.status in (FINISHED, NO_SCORE) or not finished_only:
             runs.append(run)
@@ -117,17 +117,25 @@ def project(ledger: Ledger, *, live: bool, finished_only: bool = False) -> Proje
 
 
 def _study_run(
-    name: str, study: Mapping[str, Any], rows: list[Row], plan: Record, key: str, *, live: bool
+    name: str,
+    study: Mapping[str, Any],
+    rows: list[Row],
+    plan: Record,
+    key: str,
+    *,
+    end: Record | None,
+    live: bool,
 ) -> StudyRun:
     metric = plan["metric"][study["task"]]
-    tune = [row for row in rows if row["stage"] == TUNE]
+    search = _search(rows)
     evals = [row for row in rows if row["stage"] == EVAL]
-    best = select(rows, plan["metric"]).get(name)
-    chosen = next((row for row in tune if row["index"] == best), None)
+    chosen = next((row for row in rows if row["selected"]), None)
     wanted = study["n_seeds"] if study["n_seeds"] > 1 and chosen is not None else 0
-    ended = len(tune) >= study["n_trials"] and len(evals) >= wanted
+    ended = len(search) >= study["n_trials"] and len(evals) >= wanted
+    if ended and study.get("rungs"):  # higher rungs may be open yet; the study's record says it
+        ended = end is not None and end["n_trials"] == study["n_trials"]
     if ended:
-        status = FINISHED if chosen is not None or not _failures(tune) else NO_SCORE
+        status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
     else:
         status = RUNNING if live else STOPPED
     times = [_milliseconds(row["time"]) for row in rows]
@@ -138,27 +146,36 @@ def _study_run(
         status=status,
         start_ms=min(times) - round(1000 * (rows[0]["fit_s"] or 0.0)),
         end_ms=None if status == RUNNING else max(times),
-        tags=_study_tags(study, tune, plan, metric),
-        trials=[list(points) for points in _trial_points(tune, metric)],
+        tags=_study_tags(study, rows, plan, metric),
+        trials=[list(points) for points in _trial_points(search, metric)],
     )
-    run.tags["status"] = _status_text(status, len(tune), study["n_trials"], tune)
+    run.tags["status"] = _status_text(status, len(search), study["n_trials"], search)
     run.tags["mlflow.note.content"] = _description(run.tags["status"], metric, chosen, rows)
     if ended:
         if chosen is not None:
             run.params = {k: _text(v) for k, v in _config(chosen).items()}
             run.tags["tabsweep.trial_id"] = chosen["id"]
             run.tags["tabsweep.trial_index"] = str(chosen["index"])
-        run.finals = list(_final_points(chosen, tune, evals, max(times)))
+        run.finals = list(_final_points(chosen, search, rows, max(times)))
     return run
 
 
-def _trial_points(tune: list[Row], metric: str) -> Iterator[Iterator[Point]]:
+def _search(rows: list[Row]) -> list[Row]:
+    """One row a configuration, in order: where there are rungs, that of its lowest."""
+    lowest: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda row: (row["stage"] == TUNE, row["stage"])):
+        if row["stage"] != EVAL:
+            lowest.setdefault(row["index"], row)
+    return [lowest[index] for index in sorted(lowest)]
+
+
+def _trial_points(search: list[Row], metric: str) -> Iterator[Iterator[Point]]:
     from ..reports.metrics import METRICS
 
     better = max if METRICS[metric].direction == "max" else min
     best: float | None = None
     failed = 0
-    for expected, row in enumerate(sorted(tune, key=lambda row: row["index"])):
+    for expected, row in enumerate(search):
         if row["index"] != expected:
             return  # a trial before this one is still out: its points come first
         values: dict[str, float | None] = {}
@@ -176,7 +193,7 @@ def _trial_points(tune: list[Row], metric: str) -> Iterator[Iterator[Point]]:
 
 
 def _final_points(
-    chosen: Row | None, tune: list[Row], evals: list[Row], time_ms: int
+    chosen: Row | None, search: list[Row], rows: list[Row], time_ms: int
 ) -> Iterator[Point]:
     values: dict[str, float | None] = {}
     if chosen is not None:
@@ -184,18 +201,18 @@ def _final_points(
             if name.startswith(("val_", "test_")):
                 values[name] = chosen[name]
         values["fit_s"], values["predict_s"] = chosen["fit_s"], chosen["predict_s"]
-    unique = {row["id"]: row for row in (*tune, *evals)}.values()
+    unique = {row["id"]: row for row in rows}.values()
     for cost in ("fit_s", "cpu_s"):
         values[f"total_{cost}"] = sum(row[cost] or 0.0 for row in unique)
     values["peak_ram_mb"] = max((row["peak_ram_mb"] or 0.0 for row in unique), default=0.0) or None
-    values["n_trials"] = float(len(tune))
-    failures = _failures((*tune, *evals))
+    values["n_trials"] = float(len(search))
+    failures = _failures(rows)
     values["n_failed"] = float(sum(failures.values()))
     for cause, count in failures.items():
         values[f"n_failed_{cause}"] = float(count)
     # The newest step is what a store shows: a study that was extended speaks last.
-    yield from _points(values, time_ms, len(tune))
-    for row in sorted(evals, key=lambda row: row["index"]):
+    yield from _points(values, time_ms, len(search))
+    for row in sorted((row for row in rows if row["stage"] == EVAL), key=lambda row: row["index"]):
         scores = {f"seed/{k}": v for k, v in sorted(row.items()) if k.startswith("test_")}
         yield from _points(scores, _milliseconds(row["time"]), row["index"])
 
@@ -231,7 +248,7 @@ def _common_tags(plan: Record, run: str) -> dict[str, str]:
 
 
 def _study_tags(
-    study: Mapping[str, Any], tune: list[Row], plan: Record, metric: str
+    study: Mapping[str, Any], rows: list[Row], plan: Record, metric: str
 ) -> dict[str, str]:
     samplers = plan["identity"]["sampler"]
     facts = plan["datasets"].get(study["dataset"], {})
@@ -243,7 +260,8 @@ def _study_tags(
         "task": study["task"],
         "metric": metric,
         "sampler": samplers.get(f"{study['model']} on {study['task']} data", ""),
-        "failures": _counts(_failures(tune)) or "none",
+        "rungs": ", ".join(map(str, study.get("rungs") or ())),
+        "failures": _counts(_failures(_tuned(rows))) or "none",
     }
     return {name: value for name, value in tags.items() if value}
 
@@ -260,19 +278,19 @@ def _dataset(name: str, plan: Record) -> dict[str, str]:
     }
 
 
-def _status_text(status: str, n: int, planned: int, tune: list[Row]) -> str:
+def _status_text(status: str, n: int, planned: int, search: list[Row]) -> str:
     if status == RUNNING:
         return f"running: {n} of {planned} trials"
     if status == STOPPED:
         return f"stopped: {n} of {planned} trials"
-    if not any(row["status"] == DONE for row in tune):
+    if not any(row["status"] == DONE for row in search):
         return "failed: every trial" if status == NO_SCORE else "unsupported"
     return "done"
 
 
 def _description(status: str, metric: str, chosen: Row | None, rows: list[Row]) -> str:
     """What a person reads first on the page of a run."""
-    n_done = sum(row["status"] == DONE for row in rows if row["stage"] == TUNE)
+    n_done = sum(row["status"] == DONE for row in _search(rows))
     lines = [f"{status}; {n_done} configurations have a score"]
     if chosen is not None:
         lines[0] += f"; trial {chosen['index']} leads by validation {metric}"
@@ -283,6 +301,10 @@ def _description(status: str, metric: str, chosen: Row | None, rows: list[Row]) 
     if len(failed) > LISTED:
         lines.append(f"- and {len(failed) - LISTED} more")
     return "\n".join(lines[:1] + ([""] if failed else []) + lines[1:])
+
+
+def _tuned(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["stage"] != EVAL]
 
 
 def _failures(rows: Iterable[Row]) -> Counter[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from collections import Counter
@@ -19,7 +18,7 @@ from . import suite as suites
 from . import sweep
 from .face import FAILED as EXIT_FAILED
 from .face import INTERRUPTED, OK, Face, by_reason, count, duration
-from .options import SweepError, check_name, check_run
+from .options import SweepError, check_name, check_run, csv_name
 from .plan import Options
 from .progress import Progress
 from .status import last_plan, plan_in, planned_slots, status_of
@@ -113,7 +112,7 @@ def csv_suite(
     if target is None:
         raise SweepError("--csv needs --target COLUMN, the column to predict")
     table = table_from_csv(path, target, task=task)
-    slug = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40] or "table"
+    slug = csv_name(path)
     usual = suites.load("uci-small")
     made = suites.Suite(
         name=f"csv-{slug}",
@@ -279,7 +278,7 @@ def run_and_report(face: Face, request: Request, tracking_uri: str | None) -> in
             for note in plan.notes:
                 face.say(note)
             total = sum(planned_slots(study.to_data()) for study in plan.studies)
-            progress.begin(total, request.name)
+            progress.begin(total, request.name, known=details["known"])
         elif event == "started":
             syncer = start_tracking(request.folder, tracking_uri)
         else:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import latest_results, slot_places
-from ..sweeps.ledger import Ledger, LedgerError, Record
+from ..sweeps.ledger import Head, Ledger, LedgerError, Record
 from ..sweeps.lock import owner_of
-from ..sweeps.study import EVAL, TUNE, Slot
+from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE, FAILED
+
+RECENT = 200  # results whose times say how fast it goes
+
+Read = Callable[[], Record]  # decodes one record
 
 
 @dataclass
 class Status:
-    """Slots of a run by their state; `eta_s` is None where nothing says how fast it goes."""
+    """Slots of a run by their state; `eta_s` and `per_minute` (results) are None where nothing says
+    how fast it goes."""
 
     run: str
     suite: str
@@ -35,6 +42,7 @@ class Status:
     left_out: dict[str, str] = field(default_factory=dict)
     unsupported_studies: int = 0
     quarantined_bytes: int = 0
+    per_minute: float | None = None
 
     def to_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -59,10 +67,20 @@ def plan_in(ledger: Ledger) -> Record:
 
 
 def stages_of(study: dict[str, Any]) -> dict[str, int]:
-    """{stage: how many slots a planned study has in it}."""
+    """{stage: how many slots a planned study has in it}, in the order in which they run.
+
+    An asynchronous search ends each configuration on the rung where it is stopped: one slot each,
+    counted under the last stage.
+    """
     if study["reason"]:
         return {TUNE: 0, EVAL: 0}
-    return {TUNE: study["n_trials"], EVAL: study["n_seeds"] if study["n_seeds"] > 1 else 0}
+    rungs = study.get("rungs") if not study.get("async") else None
+    *lower, full = rungs or [study["n_trials"]]
+    return {
+        **{f"rung{number}": size for number, size in enumerate(lower)},
+        TUNE: full,
+        EVAL: study["n_seeds"] if study["n_seeds"] > 1 else 0,
+    }
 
 
 def planned_slots(study: dict[str, Any]) -> int:
@@ -70,70 +88,186 @@ def planned_slots(study: dict[str, Any]) -> int:
     return sum(stages_of(study).values())
 
 
+def study_name(study: dict[str, Any]) -> str:
+    return f"{study['dataset']}/{study['fold']}/{study['model']}"
+
+
 def slots_of(plan: Record) -> dict[tuple[str, str], int]:
-    """{(study, stage): how many slots the plan has there}; an index beyond is of an older plan."""
-    return {
-        (f"{study['dataset']}/{study['fold']}/{study['model']}", stage): n
-        for study in plan["studies"]
-        for stage, n in stages_of(study).items()
-    }
+    """{(study, stage): the index below which a slot is the plan's}; one beyond is of an older plan.
+
+    On every rung a configuration keeps the index that the search gave it.
+    """
+    found = {}
+    for study in plan["studies"]:
+        name, stages = study_name(study), stages_of(study)
+        search = 0 if study["reason"] else study["n_trials"]
+        for stage in (*(f"rung{n}" for n in range(len(study.get("rungs") or [0]) - 1)), TUNE):
+            found[name, stage] = search
+        found[name, EVAL] = stages[EVAL]
+    return found
+
+
+class Count:
+    """What the records of a run add up to. They come in the order of the ledger; records that are
+    given once more, in their order, change nothing. With `best`, what scored best is known too.
+    """
+
+    def __init__(self, *, best: bool = False) -> None:
+        self.plan: Record | None = None
+        self._planned: dict[str, dict[str, int]] = {}  # study -> its stages in the plan in force
+        self._results: dict[str, tuple[str, str]] = {}  # trial id -> (status, cause)
+        self._slots: dict[tuple[str, str, int], str] = {}  # ended, with the trial that counts
+        self.open: dict[tuple[str, str, int], str] = {}  # sent to a worker, not ended
+        self._ended: dict[str, int] = {}  # study -> how many slots it had in the end
+        self._recent: dict[str, Read] = {}  # results, by trial id
+        self._best: dict[str, float] | None = {} if best else None  # study -> least loss
+
+    def add_all(self, ledger: Ledger) -> Count:
+        for position in ledger.positions():
+            self.add(ledger.head(position), partial(ledger.at, position))
+        return self
+
+    def add(self, head: Head, read: Read) -> None:
+        """One record by its head; `read` decodes it where the rest is needed."""
+        if head.kind == "plan":
+            self._replan(read())
+        elif head.kind == "study":
+            n_slots = read().get("n_slots")
+            if n_slots is not None:
+                self._ended[head.study] = n_slots
+        elif head.kind in ("lease", "result", "slot"):
+            key = head.study, head.stage, head.index
+            self._ended.pop(head.study, None)  # a study that goes on says anew when it ends
+            if head.kind == "lease":
+                self.open[key] = head.id
+                return
+            self.open.pop(key, None)
+            self._slots[key] = head.id
+            if head.kind == "result":
+                cause = read()["cause"] if head.status == FAILED else ""
+                self._results[head.id] = head.status, cause
+                self._recent.pop(head.id, None)
+                self._recent[head.id] = read
+                if len(self._recent) > RECENT:
+                    del self._recent[next(iter(self._recent))]
+                if self._best is not None and head.stage == TUNE and head.status == DONE:
+                    self._score(head.study, read())
+
+    def _replan(self, plan: Record) -> None:
+        before, self.plan = self._planned, plan
+        self._planned = {study_name(study): stages_of(study) for study in plan["studies"]}
+        for study in [s for s in self._ended if self._planned.get(s) != before.get(s)]:
+            del self._ended[study]  # it has been extended
+
+    def _score(self, study: str, record: Record) -> None:
+        if self.plan is None or self._best is None:
+            return
+        metric = self.plan["metric"][self.plan["datasets"][record["dataset"]]["task"]]
+        value = record["val"].get(metric)
+        if value is not None:
+            loss = -value if maximised(metric) else value
+            self._best[study] = min(loss, self._best.get(study, loss))
+
+    def leaders(self) -> dict[str, tuple[str, str, float, int]]:
+        """{dataset: (model, metric, mean over folds of its best validation scores, folds)}.
+
+        Of the models that have a score on most folds so far.
+        """
+        if self.plan is None or self._best is None:
+            return {}
+        losses: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for study in self.plan["studies"]:
+            loss = self._best.get(study_name(study))
+            if loss is not None:
+                losses[study["dataset"], study["model"]].append(loss)
+        found: dict[str, tuple[int, float, str]] = {}
+        for (dataset, model), those in losses.items():
+            rank = (-len(those), sum(those) / len(those), model)
+            found[dataset] = min(rank, found.get(dataset, rank))
+        answer = {}
+        for dataset, (n, loss, model) in sorted(found.items()):
+            metric = self.plan["metric"][self.plan["datasets"][dataset]["task"]]
+            answer[dataset] = (model, metric, -loss if maximised(metric) else loss, -n)
+        return answer
+
+    def status(self, run: Path, owner: dict[str, Any] | None, *, torn_bytes: int = 0) -> Status:
+        """Raises LedgerError where no plan has been seen."""
+        plan = self.plan
+        if plan is None:
+            raise LedgerError(f"{run} holds no plan yet: nothing was started in it")
+        bounds = slots_of(plan)
+        states: Counter[str] = Counter()
+        causes: Counter[str] = Counter()
+        ended: Counter[str] = Counter()
+        once = {study_name(study) for study in plan["studies"] if study.get("async")}
+        seen: set[tuple[str, int]] = set()
+        for (study, stage, index), id in self._slots.items():
+            if index >= bounds.get((study, stage), 0) or id not in self._results:
+                continue
+            if study in once and stage != EVAL:  # run again, it may have ended on another rung
+                if (study, index) in seen:
+                    continue
+                seen.add((study, index))
+            status, cause = self._results[id]
+            states[status] += 1
+            ended[study] += 1
+            if status == FAILED:
+                causes[cause] += 1
+        planned = {
+            study: self._ended.get(study, sum(stages.values()))
+            for study, stages in self._planned.items()
+        }
+        left = sum(max(0, n - ended[study]) for study, n in planned.items())
+        pace = self._per_second()
+        return Status(
+            run=str(run),
+            suite=plan["suite"]["name"],
+            budget=plan["options"]["budget"],
+            planned=sum(planned.values()),
+            done=states[DONE],
+            failed=dict(sorted(causes.items())),
+            unsupported=states["unsupported"],
+            running=len(self.open) if owner else 0,
+            left=left,
+            eta_s=0.0 if not left else round(left / pace, 1) if pace else None,
+            owner=owner,
+            datasets=len(plan["datasets"]),
+            models=len({study["model"] for study in plan["studies"]}),
+            left_out=plan["left_out"],
+            unsupported_studies=sum(bool(study["reason"]) for study in plan["studies"]),
+            quarantined_bytes=torn_bytes,
+            per_minute=round(60 * pace, 2) if pace else None,
+        )
+
+    def _per_second(self) -> float | None:
+        """Results a second, from the recent ones."""
+        records = [read() for read in self._recent.values()]
+        return pace_of([record["time"] for record in records if not record.get("origin")])
+
+
+def pace_of(times: Sequence[str]) -> float | None:
+    """Events a second, from their times in the order in which they were; None if nothing says.
+
+    A run that lay still for a night, or a clock that jumped, leaves one gap as long as all the
+    others together: that one does not count, nor does one backwards.
+
+    >>> pace_of([f"2030-01-01T00:00:{second:02d}Z" for second in range(0, 60, 10)])
+    0.1
+    """
+    moments = [datetime.fromisoformat(text).timestamp() for text in times]
+    gaps = sorted(b - a for a, b in pairwise(moments) if b >= a)
+    while len(gaps) > 10 and gaps[-1] > sum(gaps[:-1]):
+        gaps.pop()
+    return len(gaps) / sum(gaps) if sum(gaps) > 0 else None
+
+
+def maximised(metric: str) -> bool:
+    from ..reports.metrics import METRICS
+
+    return METRICS[metric].direction == "max"
 
 
 def status_of(run: Path) -> Status:
     """Raises LedgerError where `run` is not the folder of a run."""
     ledger = Ledger(run)
-    plan = plan_in(ledger)
-    planned_in = slots_of(plan)
-    results = latest_results(ledger)
-    states: Counter[str] = Counter()
-    causes: Counter[str] = Counter()
-    ended = []
-    places = slot_places(ledger)
-    for key, (id, _) in places.items():
-        study, stage, index = Slot.parse(key)
-        if index >= planned_in.get((study, stage), 0) or id not in results:
-            continue
-        record = ledger.at(results[id])
-        states[record["status"]] += 1
-        if record["status"] == FAILED:
-            causes[record["cause"]] += 1
-        if not record.get("origin"):
-            ended.append(record["time"])
-    planned = sum(map(planned_slots, plan["studies"]))
-    left = max(0, planned - sum(states.values()))
-    owner = owner_of(run)
-    leases = {}
-    for at in ledger.positions("lease"):
-        record = ledger.at(at)
-        leases[Slot(record["study"], record["stage"], record["index"]).key] = (record["id"], at)
-    running = sum(
-        id not in results and at > places.get(key, ("", -1))[1] for key, (id, at) in leases.items()
-    )
-    return Status(
-        run=str(run),
-        suite=plan["suite"]["name"],
-        budget=plan["options"]["budget"],
-        planned=planned,
-        done=states[DONE],
-        failed=dict(sorted(causes.items())),
-        unsupported=states["unsupported"],
-        running=running if owner else 0,
-        left=left,
-        eta_s=_eta(ended, left) if left else 0.0,
-        owner=owner,
-        datasets=len(plan["datasets"]),
-        models=len({study["model"] for study in plan["studies"]}),
-        left_out=plan["left_out"],
-        unsupported_studies=sum(bool(study["reason"]) for study in plan["studies"]),
-        quarantined_bytes=ledger.torn_bytes,
-    )
-
-
-def _eta(times: list[str], left: int) -> float | None:
-    """Seconds to go at the pace of the last 200 results."""
-    recent = sorted(times)[-200:]
-    if len(recent) < 2:
-        return None
-    first, last = (datetime.fromisoformat(text) for text in (recent[0], recent[-1]))
-    seconds = (last - first).total_seconds()
-    return round(left * seconds / (len(recent) - 1), 1) if seconds > 0 else None
+    return Count().add_all(ledger).status(run, owner_of(run), torn_bytes=ledger.torn_bytes)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,18 @@ from ..datasets import catalog
 from ..datasets.errors import DatasetUnavailable
 from ..datasets.table import Table
 from ..models import registry
+from ..sweeps.checkpoints import CheckpointFolder
+from ..sweeps.cluster import nodes, start_ray, take_back_sigterm
 from ..sweeps.engine import Engine, Listener, Reused, Stop, Tally, slot_places, utc_now
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.lock import RunLock
-from ..sweeps.pool import InProcess, Pool, RayPool, RunTrial, start_ray
+from ..sweeps.pool import ClusterLost, InProcess, Pool, RunTrial
+from ..sweeps.ray_pool import RayPool
 from ..sweeps.trial import DONE, Limits, Result, Trial
 from . import environment
+from .agreement import computes_with
 from .eventlog import EventLog
+from .live import Live
 from .options import SweepError, check_name
 from .plan import KEY_PARTS, Data, Options, Plan, choose_folds, find_model
 from .status import last_plan, planned_slots
@@ -185,6 +190,8 @@ def merge_with(old: Record | None, request: Request) -> Options:
         sampler=options.sampler or before["sampler"],
         space=options.space or before["space"],
         seed=options.seed,
+        device=options.device,
+        asynchronous=options.asynchronous or before.get("asynchronous"),
     )
 
 
@@ -308,6 +315,10 @@ def run(
     Raises SweepError, SuiteError, PlanError, NoData, RunLocked, SourceChanged, LedgerError.
     """
     started = time.monotonic()
+
+    def tell(text: str) -> None:
+        listener("warning", {"message": text})
+
     check_name(request.name)
     check_names(request)
     existed = request.folder.exists()
@@ -319,14 +330,14 @@ def run(
         if not existed:  # a request that fails leaves no folder behind
             ray.begin()
             plan = prepare(request, None)
-        with RunLock(request.folder):
+        with RunLock(request.folder, note=tell) as lock:
             ledger = Ledger(request.folder, write=True)
             try:
                 if plan is None or len(ledger):  # somebody may have been faster
                     if not all_ended(ledger):
                         ray.begin()
                     plan = prepare(request, ledger)
-                return _run(request, plan, ledger, ray, listener, stop or Stop(), started)
+                return _run(request, plan, ledger, ray, listener, stop or Stop(), started, lock)
             finally:
                 ledger.close()
     finally:
@@ -344,7 +355,10 @@ class RayStart:
     """
 
     def __init__(self, request: Request) -> None:
-        self.slots = request.workers if request.workers is not None else all_cores()
+        # None: all that a cluster has
+        self.slots = request.workers
+        if self.slots is None and request.address == "local":
+            self.slots = all_cores()
         self._address = request.address
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -352,7 +366,7 @@ class RayStart:
         self._over = threading.Event()
 
     def begin(self) -> None:
-        if self.slots and self._thread is None:
+        if self.slots != 0 and self._thread is None:
             self._thread = threading.Thread(target=self._start, daemon=True)
             self._thread.start()
 
@@ -372,6 +386,7 @@ class RayStart:
                 raise KeyboardInterrupt
         if self._error is not None:
             raise self._error
+        take_back_sigterm()
 
     def end(self) -> None:
         if self._thread is None:
@@ -384,6 +399,21 @@ class RayStart:
         self._over.set()
 
 
+# What Ray raises where the cluster, not a trial, is the trouble.
+RAY_GONE = ("RaySystemError", "RpcError", "LocalRayletDiedError", "RayChannelError")
+
+
+def cluster_lost(error: Exception, folder: Path) -> ClusterLost | None:
+    """The error as the loss of the cluster, with the way on; None for any other error."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if isinstance(error, ClusterLost) or names & {*RAY_GONE}:
+        text = " ".join(str(error).split())[:300]
+        return ClusterLost(
+            f"{text}. Every finished trial is kept; go on with: bench resume {folder}"
+        )
+    return None
+
+
 def _run(
     request: Request,
     plan: Plan,
@@ -392,20 +422,42 @@ def _run(
     listener: Listener,
     stop: Stop,
     started: float,
+    lock: RunLock,
 ) -> Outcome:
     warnings = list(ledger.warnings)
-    log = EventLog(request.folder)
+    log = EventLog(request.folder, warn=warnings.append)
+    live = Live(request.folder)
+    state = "aborted"
+
+    checkpoints = CheckpointFolder(request.folder / "checkpoints")
 
     def listen(event: str, details: Mapping[str, Any]) -> None:
+        if event == "study":  # what its fits left is of no more use
+            for key in details["study"].chains():
+                checkpoints.drop(key)
+        if event == "warning":
+            warnings.append(details["message"])
         log.listen(event, details)
+        live.listen(event, details)
         listener(event, details)
 
     def pool() -> Pool:
         if ray.slots == 0:
-            return InProcess(request.run_trial, plan.payload)
+            return InProcess(request.run_trial, plan.payload, checkpoints)
         ray.wait(stop)
-        made = RayPool(request.run_trial, plan.payload, slots=ray.slots, paths=request.paths)
-        made.warm(ray.slots)
+        no_gpu = "--device cuda: this Ray has no machine with a GPU (ray status shows what it has)"
+        if not any(node.gpus for node in nodes().values()):
+            if any(study.needs.gpu_mb for study in engine.studies.values()):
+                raise SweepError(no_gpu)
+        made = RayPool(
+            request.run_trial,
+            plan.payload,
+            slots=ray.slots,
+            paths=request.paths,
+            common=None if request.address == "local" else common_to(plan),
+            checkpoints=checkpoints.path,
+        )
+        made.warm(sum(planned_slots(study.to_data()) for study in plan.studies))
         return made
 
     engine = Engine(
@@ -417,6 +469,7 @@ def _run(
         allow_code_change=request.allow_code_change,
         listener=listen,
         stop=stop,
+        still_owner=lock.check,
     )
     try:
         engine.replay()  # what is refused leaves the plan in force as it was
@@ -433,14 +486,20 @@ def _run(
             left_out=plan.left_out,
             quarantined_bytes=ledger.torn_bytes,
         )
-        listener("plan", {"plan": plan, "ledger": ledger})
+        known = sum(study.n_done for study in engine.studies.values())
+        listener("plan", {"plan": plan, "ledger": ledger, "known": known})
         listener("started", {})
         tally = engine.run()
         log.write("end", **asdict(tally))
+        state = "interrupted" if tally.interrupted else "ended"
     except BaseException as error:
         log.write("abort", error=f"{type(error).__name__}: {error}")
+        lost = cluster_lost(error, request.folder) if isinstance(error, Exception) else None
+        if lost is not None:
+            raise lost from error
         raise
     finally:
+        live.end(state)
         log.close()
     return Outcome(
         folder=request.folder,
@@ -449,6 +508,13 @@ def _run(
         warnings=warnings,
         wall_s=time.monotonic() - started,
     )
+
+
+def common_to(plan: Plan) -> Callable[[], dict[str, str]]:
+    """What every machine that works on the plan must have in common, as a function to ask there."""
+    specs = list(plan.specs.values())
+    libraries = sorted({name for spec in specs for name in spec.libraries})
+    return partial(computes_with, sorted({spec.target for spec in specs}), libraries)
 
 
 def outgrown(record: Record, limits: Limits) -> bool:

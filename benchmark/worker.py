@@ -25,9 +25,8 @@ class OtherCode(Exception):
 
 
 @cache
-def source_of(target: str, stepwise: bool) -> str:
-    """The fingerprint of a class and of all that it imports here, once it has been imported."""
-    load_class(target)
+def source_of(cls: type, target: str, stepwise: bool) -> str:
+    """The fingerprint of an imported class and of all that it imports, as it was at first sight."""
     return str(source_print(target, stepwise=stepwise)["source"])
 
 
@@ -35,7 +34,9 @@ def check_source(trial: Trial) -> None:
     """Raises OtherCode where a model was edited after the sweep began, or another machine has
     another version: its result must not get the id of the sweep's code."""
     target, claimed = trial.identity["target"], trial.identity.get("source")
-    if claimed is not None and source_of(target, trial.fidelity is not None) != claimed:
+    if claimed is None:
+        return
+    if source_of(load_class(target), target, trial.fidelity is not None) != claimed:
         raise OtherCode(
             f"the source of {target} is not the one that the sweep began with; "
             "start the sweep again to use the new one"

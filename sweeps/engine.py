@@ -253,6 +253,7 @@ class Engine:
         stopping_since: float | None = None
         try:
             while not self._stop.now:
+                self._still_owner()
                 if self._stop.soon and stopping_since is None:
                     stopping_since = time.monotonic()
                 if stopping_since is None:
@@ -343,7 +344,7 @@ class Engine:
         if trial.id in self._results:
             if self._slots.get(slot.key, ("", 0))[0] != trial.id:
                 self.ledger.append([_link(slot, trial)])
-            self._close(study, slot, self._result(trial.id), reused=True)
+            self._close(study, slot, trial, self._result(trial.id), reused=True)
             return True
         if trial.id in self._flight:
             self._flight[trial.id].append(slot)
@@ -395,7 +396,7 @@ class Engine:
         )
         self.ledger.append([record])
         self._results[trial.id] = len(self.ledger) - 1
-        self._close(study, slot, found.result, reused=True)
+        self._close(study, slot, trial, found.result, reused=True)
         return True
 
     # ------------------------------------------------------------------ results
@@ -404,18 +405,19 @@ class Engine:
         """Write what ended, in one sync, and only then act on it."""
         if not outcomes:
             return
+        self._still_owner()
         records: list[Record] = []
-        ended: list[tuple[Trial, Result, list[Slot]]] = []
+        ended: list[tuple[Outcome, Result, list[Slot]]] = []
         again: list[Job] = []
         wrote_predictions = False
         for outcome in outcomes:
             trial, job = outcome.job.trial, outcome.job
-            result, death = outcome.result, outcome.death or "lost"
+            result, death, output = outcome.result, outcome.death or "lost", outcome.output
             deaths = self._deaths[trial.id]
             if result is not None and result.cause in ("oom", "gpu_oom"):
                 # The first time it may have been a neighbour's doing: once more, then it stands.
                 if deaths[result.cause] + 1 < MAX_ATTEMPTS[result.cause]:
-                    death, result = result.cause, None
+                    death, output, result = result.cause, output or result.output, None
                     if death == "gpu_oom":
                         self._alone.add(trial.id)
             if result is None:
@@ -433,7 +435,7 @@ class Engine:
                             "cause": death,
                             "attempt": job.attempt,
                             "worker": outcome.worker,
-                            "output": outcome.output,
+                            "output": output,
                         },
                     )
                     continue
@@ -461,8 +463,7 @@ class Engine:
                 )
             )
             records.extend(_link(slot, trial) for slot in slots[1:])
-            ended.append((trial, result, slots))
-        self._still_owner()
+            ended.append((outcome, result, slots))
         if wrote_predictions:
             self.ledger.sync_predictions()
         position = len(self.ledger)
@@ -470,13 +471,15 @@ class Engine:
         for offset, record in enumerate(records):
             if record["kind"] == "result":
                 self._results[record["id"]] = position + offset
-        for trial, result, slots in ended:
+        for outcome, result, slots in ended:
+            trial = outcome.job.trial
+            about = {"attempt": outcome.job.attempt, "worker": outcome.worker}
             self._deaths.pop(trial.id, None)
             self._alone.discard(trial.id)
             self._learn(trial, result, self.studies[slots[0].study])
             for position, slot in enumerate(slots):
                 study = self.studies[slot.study]
-                self._close(study, slot, result, reused=position > 0)
+                self._close(study, slot, trial, result, reused=position > 0, **about)
         for job in again:
             slots = self._flight.pop(job.trial.id)
             for position, slot in enumerate(slots):
@@ -507,9 +510,11 @@ class Engine:
         self,
         study: Study,
         slot: Slot,
+        trial: Trial,
         result: Result,
         *,
         reused: bool,
+        **about: Any,
     ) -> None:
         study.close(slot, result)
         self.tally.reused += reused
@@ -519,7 +524,7 @@ class Engine:
         self.tally.unsupported += result.status not in (DONE, FAILED)
         self._listener(
             "reused" if reused else "result",
-            {"study": study, "slot": slot, "result": result},
+            {"study": study, "slot": slot, "trial": trial, "result": result, **about},
         )
         if study.finished:
             ended = {

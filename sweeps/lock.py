@@ -1,14 +1,30 @@
-"""Who owns a run folder? One driver at a time, on one host, for as long as it lives."""
+"""Who owns a run folder? One driver at a time, for as long as it lives.
+
+The kernel's lock on `owner.lock` decides where the file system has locks: it is gone when its owner
+is. Where it has none (some network file systems), a lease does: `owner.lease` is created
+exclusively, and its owner counts up in it every few seconds. Whoever wants the folder watches that
+counter by its own monotonic clock, and takes over once it has stood still for half a minute. No two
+clocks are ever compared, so a clock that jumps changes nothing.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import secrets
 import socket
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
+
+STALE_S = 30.0  # a counter that stands still so long is a dead owner's
+BEAT_S = 3.0
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 class RunLocked(Exception):
@@ -16,14 +32,24 @@ class RunLocked(Exception):
 
 
 class RunLock:
-    """An advisory lock on `owner.lock` that the kernel drops when its owner dies.
+    """The lock of a run folder, or the lease where its file system has no locks.
 
-    The file's text names the owner for people; it is not what decides.
+    `check` says whether this process still owns the folder: a process that was stopped for longer
+    than `stale_s` may have lost its lease. `note` hears why `acquire` takes long.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(
+        self,
+        run: Path,
+        *,
+        stale_s: float = STALE_S,
+        beat_s: float = BEAT_S,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self.path = Path(run) / "owner.lock"
         self._file: IO[str] | None = None
+        self._lease: Lease | None = None
+        self._stale_s, self._beat_s, self._note = stale_s, beat_s, note
 
     def acquire(self) -> RunLock:
         """Raises RunLocked where another driver holds the folder."""
@@ -34,36 +60,156 @@ class RunLock:
         except BlockingIOError:
             owner = _owner(file)
             file.close()
-            age = max(0, int(time.time() - owner.get("since", time.time())))
-            raise RunLocked(
-                f"{self.path.parent} is in use by process {owner.get('pid', '?')} on "
-                f"{owner.get('host', '?')}, started {age} s ago: wait for it, stop it, or choose "
-                "another --name"
-            ) from None
-        except OSError as error:  # a network file system without locks, say
+            raise RunLocked(_in_use(self.path.parent, owner)) from None
+        except OSError as error:
             file.close()
-            raise RunLocked(
-                f"{self.path} cannot be locked ({error}): choose a --runs folder on a file system "
-                "with locks"
-            ) from None
+            if error.errno not in NO_LOCKS:
+                raise RunLocked(f"{self.path} cannot be locked ({error})") from None
+            lease = Lease(self.path.with_name("owner.lease"), beat_s=self._beat_s)
+            lease.take(self._stale_s, self._note)
+            self._lease = lease
+            return self
         file.seek(0)
         file.truncate()
-        json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}, file)
+        json.dump(_myself(), file)
         file.flush()
         self._file = file
         return self
+
+    def check(self) -> None:
+        """To be called before something is written: raises RunLocked where the folder is another
+        driver's by now. Costs microseconds with a lock, the reading of a small file with a lease.
+        """
+        if self._lease is not None:
+            self._lease.check()
+        elif self._file is not None:
+            mine = os.fstat(self._file.fileno())
+            with suppress(FileNotFoundError):
+                found = os.stat(self.path)
+                if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):
+                    raise RunLocked(f"{self.path} was replaced: another driver may be at work here")
 
     def release(self) -> None:
         if self._file is not None:
             self._file.truncate(0)
             self._file.close()
             self._file = None
+        if self._lease is not None:
+            self._lease.drop()
+            self._lease = None
 
     def __enter__(self) -> RunLock:
         return self.acquire()
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class Lease:
+    """A file that says whose the folder is, with a counter that its owner keeps moving.
+
+    The counter is written into the file that was created, never under its name: an owner that was
+    replaced writes into a file that nobody reads any more.
+    """
+
+    def __init__(self, path: Path, *, beat_s: float) -> None:
+        self.path = path
+        self.token = secrets.token_hex(16)
+        self._beat_s = beat_s
+        self._text = {**_myself(), "token": self.token}
+        self._file: int | None = None
+        self._beats = 0
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self, stale_s: float, note: Callable[[str], None]) -> None:
+        """Create the lease, or take one over that stands still. Raises RunLocked where its counter
+        moves, or another process was faster."""
+        while not self._create():
+            seen = _read(self.path)
+            if seen is None:
+                continue  # its owner has just gone
+            note(
+                f"{self.path.parent} has a file system without locks and may be in use by "
+                f"{_who(_parse(seen))}: watching it for {stale_s:g} s"
+            )
+            began = time.monotonic()
+            while time.monotonic() - began < stale_s:
+                time.sleep(min(0.5, stale_s / 20))
+                now = _read(self.path)
+                if now != seen:
+                    break
+            else:
+                self._remove(seen)
+                continue
+            if now is not None:
+                raise RunLocked(_in_use(self.path.parent, _parse(now)))
+        self._thread = threading.Thread(target=self._keep, daemon=True, name="tabsweep-lease")
+        self._thread.start()
+
+    def _create(self) -> bool:
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        self._file = file
+        try:
+            self._beat()
+        except OSError:  # no room: nobody shall wait for a lease that nobody keeps
+            os.unlink(self.path)
+            os.close(file)
+            self._file = None
+            raise
+        return True
+
+    def _remove(self, seen: bytes) -> None:
+        """Take a dead owner's lease away, and only that one: others may be doing the same."""
+        aside = self.path.with_name(f"owner.lease.{self.token}")
+        if _read(self.path) != seen:
+            return
+        with suppress(FileNotFoundError):
+            os.rename(self.path, aside)
+            if _read(aside) != seen:  # somebody else's new one: back with it
+                with suppress(OSError):
+                    os.link(aside, self.path)
+            os.unlink(aside)
+
+    def _beat(self) -> None:
+        assert self._file is not None
+        self._beats += 1
+        text = json.dumps({**self._text, "beat": f"{self._beats:012d}"})
+        os.pwrite(self._file, text.encode(), 0)
+        os.fsync(self._file)
+
+    def _keep(self) -> None:
+        while not self._over.wait(self._beat_s):
+            with suppress(OSError):  # a full disk, a server that is away: the next beat may come
+                self._beat()
+
+    def check(self) -> None:
+        """Raises RunLocked where the file is gone or names another owner."""
+        found = _read(self.path)
+        owner = _parse(found or b"")
+        if owner.get("token") != self.token:
+            raise RunLocked(
+                f"this process stood still for so long that {self.path.parent} was taken over"
+                f"{f' by {_who(owner)}' if found else ''}: nothing more is written here"
+            )
+
+    def drop(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._file is not None:
+            with suppress(RunLocked, OSError):
+                self.check()
+                os.unlink(self.path)
+            os.close(self._file)
+            self._file = None
+
+
+def _myself() -> dict[str, Any]:
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
 
 
 def _lock(file: IO[str]) -> None:
@@ -78,23 +224,52 @@ def _lock(file: IO[str]) -> None:
 
 
 def owner_of(run: Path) -> dict[str, Any] | None:
-    """The live owner of a run folder ({pid, host, since}), or None where nobody holds it."""
+    """The live owner of a run folder ({pid, host, since}), or None where nobody holds it.
+
+    A lease says who it is, not whether that process lives: its counter, "beat", moves if it does.
+    """
     path = Path(run) / "owner.lock"
     if not path.exists():
         return None
     with open(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return _owner(file)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                return _owner(file)
+            found = _read(path.with_name("owner.lease"))
+            return None if found is None else _parse(found)
         fcntl.flock(file, fcntl.LOCK_UN)
     return None
 
 
+def _in_use(run: Path, owner: dict[str, Any]) -> str:
+    return f"{run} is in use by {_who(owner)}: wait for it, stop it, or choose another --name"
+
+
+def _who(owner: dict[str, Any]) -> str:
+    since = owner.get("since")
+    age = max(0, int(time.time() - since)) if isinstance(since, int | float) else "?"
+    return f"process {owner.get('pid', '?')} on {owner.get('host', '?')}, started {age} s ago"
+
+
 def _owner(file: IO[str]) -> dict[str, Any]:
     file.seek(0)
+    return _parse(file.read().encode())
+
+
+def _read(path: Path) -> bytes | None:
+    """The bytes of a small file as they are now, None without one."""
     try:
-        owner = json.loads(file.read() or "{}")
+        with open(path, "rb") as file:
+            return file.read(4096)
+    except FileNotFoundError:
+        return None
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    try:
+        owner = json.loads(text or b"{}")
     except ValueError:
         return {}
     return owner if isinstance(owner, dict) else {}

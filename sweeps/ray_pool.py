@@ -98,7 +98,7 @@ class RayPool:
         self._gpu_mb: dict[str, float] = {}
         self._reserve = 0
         self._count = 0
-        self._prefix = f"{os.getpid()}-{time.time_ns()}"
+        self._prefix = os.urandom(4).hex()
         self._here = ray.get_runtime_context().get_node_id()
         self._nodes = nodes()
         self._looked = time.monotonic()

@@ -386,8 +386,13 @@ def test_models_from_a_file_in_the_working_directory_take_part(own):
     helper.write_text(helper.read_text().replace("n / n.sum()", "n / (n.sum() + 0)"))
     refused = bench(*SMALL, *picks, "--folds", 1, "--trials", 3, "--name", "own")
     assert refused.code == 2 and "error BENCH-E006: 4 finished cells" in refused.err
-    allowed = sweeps(*picks, "--folds", 1, "--trials", 3, "--name", "own", "--allow-code-change")
-    assert (allowed["ran"], allowed["done"]) == (4, 7)
+    again = (*picks, "--folds", 1, "--trials", 3, "--name", "own", "--allow-code-change")
+    stale = bench(*SMALL, *again)  # this process has the old modules, and must not run them as new
+    assert stale.code == 1 and "not the one that the sweep began with" in stale.err
+    for name in [name for name in sys.modules if name.startswith(own)]:
+        del sys.modules[name]
+    assert bench("retry", "runs/own", "--workers", 0).code == 0
+    assert status_of(Path("runs/own")).done == 7
 
 
 def test_a_model_for_classification_alone_is_absent_from_regression_by_plan(own):

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from tabsweep.sweeps.cluster import start_ray
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.pool import RayPool, start_ray
+from tabsweep.sweeps.ray_pool import RayPool
 from tabsweep.sweeps.samplers import make_sampler
 from tabsweep.sweeps.space import Space
 from tabsweep.sweeps.study import Study
