@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,15 +108,6 @@ class RayPool:
     def _usable(self) -> list[Node]:
         return [node for node in self._nodes.values() if node.id not in self._refused]
 
-    def _free(self, node: Node) -> Shape:
-        """What our own actors leave of a node."""
-        shapes = [actor.shape for actor in self._actors if actor.node.id == node.id]
-        return Shape(
-            threads=node.cpus - sum(shape.threads for shape in shapes),
-            gpus=node.gpus - sum(shape.gpus for shape in shapes),
-            memory_mb=node.memory_mb - sum(shape.memory_mb for shape in shapes),
-        )
-
     def _left(self) -> float:
         """CPUs that the limit on all of them leaves."""
         used = sum(actor.shape.threads for actor in self._actors)
@@ -142,15 +133,23 @@ class RayPool:
         """The node with most room for an actor of this shape, were those actors gone; a trial
         without a GPU goes where there is none, if it can, and leaves CPUs beside idle GPUs."""
         gone = freed or []
+        held: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+        for sign, actors in ((1, self._actors), (-1, gone)):
+            for actor in actors:
+                there = held[actor.node.id]
+                there[0] += sign * actor.shape.threads
+                there[1] += sign * actor.shape.gpus
+                there[2] += sign * actor.shape.memory_mb
         if self._left() + sum(actor.shape.threads for actor in gone) < shape.threads:
             return None
         found = []
         for node in self._usable():
-            free = self._free(node)
-            there = [actor.shape for actor in gone if actor.node.id == node.id]
-            threads = free.threads + sum(other.threads for other in there)
-            gpus = free.gpus + sum(other.gpus for other in there)
-            memory = free.memory_mb + sum(other.memory_mb for other in there)
+            threads, gpus, memory = (
+                offered - taken
+                for offered, taken in zip(
+                    (node.cpus, node.gpus, node.memory_mb), held[node.id], strict=True
+                )
+            )
             if not shape.gpus:
                 threads -= math.ceil(gpus) * self._reserve
             fits = threads >= shape.threads and memory >= shape.memory_mb

@@ -171,13 +171,13 @@ def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs(machines):
 def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(machines, tmp_path):
     there = {"first": machines.add("first")}
     log = tmp_path / "log"
-    studies = [study(f"cpu {i}", log, seconds=1.0) for i in range(6)]
+    studies = [study(f"cpu {i}", log, seconds=1.0) for i in range(40)]
     lost: list[str] = []
 
     def during(event: str, details: Any) -> None:
         running = log.read_text().count("start") if log.exists() else 0
         if event == "beat" and running and "second" not in there:
-            there["second"] = machines.add("second")
+            there["second"] = machines.add("second")  # while trials go on on the first
             machines.cluster.remove_node(there["first"], allow_graceful=False)
             lost.extend(line.split()[2] for line in log.read_text().splitlines())
 
@@ -186,7 +186,7 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     finally:
         machines.cluster.remove_node(there["second"])
     assert lost and "second" in there  # a trial had begun on the node that went
-    assert run.tally.done == 6 and not run.deaths
+    assert run.tally.done == 40 and not run.deaths
     assert {r["attempt"] for r in run.records} == {1}
     assert set(run.info("cpu", "node")) <= {"first", "second"}
     assert "second" in run.info("cpu", "node")
