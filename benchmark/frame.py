@@ -34,7 +34,10 @@ def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
         if id not in results:  # its record was damaged: a slot that has not ended
             continue
         record = ledger.at(results[id])
-        place = record if ledger.head(at).kind == "result" else ledger.at(at)
+        linked = ledger.head(at).kind == "slot"
+        if linked and (record["fidelity"] or {}).get("async"):
+            continue  # the place of a failure whose retry ended on another rung
+        place = ledger.at(at) if linked else record
         rows.append(
             {
                 "dataset": place["dataset"],

@@ -22,7 +22,6 @@ from .suite import DEFAULT_METRIC, Budget, Search, Suite, suggest
 
 KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
-ASYNC = ("asha", "pbt")
 
 
 class PlanError(Exception):
@@ -159,6 +158,8 @@ class Plan:
         )
         space = narrow(space, search.fixed, search.choices, model)
         sampler = options.sampler or search.sampler or budget.sampler
+        if options.asynchronous and self.specs[model].resource and sampler != "grid":
+            sampler = "random"  # a search that waits for nobody has no history to learn from
         n_trials = options.trials or search.trials or budget.trials
         if space.size is not None:
             n_trials = min(n_trials, space.size)  # nothing is left to search after every point

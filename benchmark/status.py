@@ -141,7 +141,8 @@ class Count:
             if head.kind == "lease":
                 self.open[key] = head.id
                 return
-            self.open.pop(key, None)
+            for stage in (head.stage, *([TUNE] if head.stage.startswith("rung") else [])):
+                self.open.pop((head.study, stage, head.index), None)
             self._slots[key] = head.id
             if head.kind == "result":
                 cause = read()["cause"] if head.status == FAILED else ""

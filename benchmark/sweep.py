@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -24,7 +25,7 @@ from ..sweeps.lock import RunLock
 from ..sweeps.pool import ClusterLost, InProcess, Pool, RunTrial
 from ..sweeps.ray_pool import RayPool
 from ..sweeps.trial import DONE, Limits, Result, Trial
-from . import environment
+from . import asynchronous, environment
 from .agreement import computes_with
 from .eventlog import EventLog
 from .live import Live
@@ -460,12 +461,27 @@ def _run(
         made.warm(sum(planned_slots(study.to_data()) for study in plan.studies))
         return made
 
+    studies = plan.build()
+    retry = partial(again, request, plan)
+    search = asynchronous.search(
+        request,
+        plan,
+        studies,
+        ledger,
+        checkpoints,
+        slots=ray.slots,
+        common=None if request.address == "local" else common_to(plan),
+        retry=retry,
+        listener=listen,
+        stop=stop,
+        still_owner=lock.check,
+    )
     engine = Engine(
-        plan.build(),
+        [study for study in studies if search is None or study.name not in search.studies],
         ledger=ledger,
         pool=pool,
         reuse=reuse_from(siblings(request), plan, warnings),
-        retry=lambda record: request.retry(record) or outgrown(record, plan.limits),
+        retry=retry,
         allow_code_change=request.allow_code_change,
         listener=listen,
         stop=stop,
@@ -473,6 +489,8 @@ def _run(
     )
     try:
         engine.replay()  # what is refused leaves the plan in force as it was
+        if search is not None:
+            search.replay()
         record = plan.record(environment.capture())
         old = last_plan(ledger)
         if old is None or {**old, "time": ""} != {**record, "time": ""}:
@@ -489,7 +507,14 @@ def _run(
         known = sum(study.n_done for study in engine.studies.values())
         listener("plan", {"plan": plan, "ledger": ledger, "known": known})
         listener("started", {})
+        if search is not None:
+            if not search.finished:
+                ray.wait(stop)
+                search.run()
+            engine.admit(study for study in search.studies.values() if not search.left(study))
         tally = engine.run()
+        if search is not None:
+            tally = asynchronous.total(search.tally, tally)
         log.write("end", **asdict(tally))
         state = "interrupted" if tally.interrupted else "ended"
     except BaseException as error:
@@ -497,6 +522,9 @@ def _run(
         lost = cluster_lost(error, request.folder) if isinstance(error, Exception) else None
         if lost is not None:
             raise lost from error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            way = f"every finished trial is kept; make room, then: bench resume {request.folder}"
+            raise OSError(error.errno, f"{error.strerror}; {way}") from error
         raise
     finally:
         live.end(state)
@@ -515,6 +543,11 @@ def common_to(plan: Plan) -> Callable[[], dict[str, str]]:
     specs = list(plan.specs.values())
     libraries = sorted({name for spec in specs for name in spec.libraries})
     return partial(computes_with, sorted({spec.target for spec in specs}), libraries)
+
+
+def again(request: Request, plan: Plan, record: Record) -> bool:
+    """Does a record deserve another run: asked for, or under limits that are larger now?"""
+    return request.retry(record) or outgrown(record, plan.limits)
 
 
 def outgrown(record: Record, limits: Limits) -> bool:

@@ -205,12 +205,21 @@ class Engine:
         if self._replayed:
             return
         self._replayed = True
+        self._replay(self.studies.values())
+
+    def admit(self, studies: Iterable[Study]) -> None:
+        """Take over studies whose search ended elsewhere (`Study.settle`), before `run`."""
+        for study in studies:
+            self.studies[study.name] = study
+            self._replay([study])
+
+    def _replay(self, studies: Iterable[Study]) -> None:
         changed: list[str] = []
         last: dict[tuple[str, str], int] = {}
         for key in self._slots:
             name, stage, index = Slot.parse(key)
             last[name, stage] = max(index, last.get((name, stage), -1))
-        for study in self.studies.values():
+        for study in studies:
             newest: list[float] = []  # up to each index: where the ledger's last word on it stands
             while (slot := study.next_slot()) is not None:
                 if slot.index > last.get((study.name, slot.stage), -1):

@@ -1,0 +1,466 @@
+"""Do ASHA and PBT through Ray Tune keep the promises of the engine, killed or not?"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from chaos import kill_all, wait_for
+from hypothesis import given
+from hypothesis import strategies as st
+from tabsweep.benchmark.frame import load_results
+from tabsweep.benchmark.status import status_of
+from tabsweep.sweeps.checkpoints import CheckpointFolder
+from tabsweep.sweeps.engine import SourceChanged, Stop
+from tabsweep.sweeps.halving import Halving
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.perturb import perturb
+from tabsweep.sweeps.pool import ClusterLost
+from tabsweep.sweeps.samplers import make_sampler
+from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.study import Study
+from tabsweep.sweeps.track import Track
+from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
+from tabsweep.sweeps.tune import Asynchronous
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+DRIVER = Path(__file__).parent / "helpers" / "tune_driver.py"
+SPACE = Space.parse(
+    {
+        "params": {
+            "rate": {"kind": "log-uniform", "low": 1e-4, "high": 1.0},
+            "share": {"kind": "uniform", "low": 0.0, "high": 1.0},
+            "depth": {"kind": "int", "low": 2, "high": 9},
+            "leaves": {"kind": "int", "low": 4, "high": 512, "log": True},
+            "penalty": {
+                "kind": "optional",
+                "value": 0.0,
+                "of": {"kind": "log-uniform", "low": 1e-3, "high": 10.0},
+            },
+            "booster": {"kind": "choice", "values": ["tree", "line"]},
+            "steps": {"kind": "fixed", "value": 9},
+        }
+    }
+)
+
+# ---------------------------------------------------------------------- what PBT changes
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_perturbed_configuration_stays_in_its_space_and_keeps_what_is_no_number(seed):
+    config = SPACE.sample(np.random.default_rng(seed))
+    found = perturb(SPACE, config, random.Random(seed))
+    assert found in SPACE
+    assert found["booster"] == config["booster"] and found["steps"] == config["steps"]
+    assert (found["penalty"] == 0.0) == (config["penalty"] == 0.0)
+
+
+def test_a_perturbation_moves_a_logarithmic_number_by_a_factor_and_a_flat_one_by_a_share():
+    config = {"rate": 0.01, "share": 0.5, "depth": 5}
+    found = [perturb(SPACE, config, random.Random(seed)) for seed in range(200)]
+    factors = Counter(round(other["rate"] / 0.01, 6) for other in found)
+    assert {0.8, 1.2} == {factor for factor, n in factors.items() if n > 1}
+    shares = Counter(round(other["share"], 6) for other in found)
+    assert {0.3, 0.7} == {share for share, n in shares.items() if n > 1}
+    assert all(other["depth"] != 5 for other in found if other["depth"] in (3, 4, 6, 7))
+
+
+def test_a_perturbation_never_changes_the_length_of_a_schedule():
+    space = Space.parse({"params": {"steps": {"kind": "int", "low": 10, "high": 1000}}})
+    for seed in range(20):
+        changed = perturb(space, {"steps": 100}, random.Random(seed))
+        kept = perturb(space, {"steps": 100}, random.Random(seed), law=lambda c: c["steps"])
+        assert changed != {"steps": 100} and kept == {"steps": 100}
+
+
+# ---------------------------------------------------------------------- what travels
+
+
+@given(state=st.none() | st.binary(), rate=st.floats(allow_nan=False, allow_infinity=False))
+def test_a_track_survives_being_written_down(state, rate):
+    track = Track(3, {"rate": rate, "list": [1, None]}, 9, 3, 6, [(3, 0.5), (6, None)], state=state)
+    found = Track.unpack(track.pack())
+    assert (found.config, found.step, found.state) == (track.config, 6, state)
+    assert [tuple(point) for point in found.curve] == track.curve
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"[]\n", b"{}\n", b'{"index": 1}\nx', b"\x80\x04."])
+def test_bytes_that_are_no_track_are_refused(data):
+    with pytest.raises(ValueError):
+        Track.unpack(data)
+
+
+def test_a_copied_track_says_where_it_comes_from_and_what_was_changed():
+    donor = Track(4, {"rate": 0.1, "depth": 3}, 9, 3, 6, costs={"fit_s": 9.0}, elapsed_s=9.0)
+    own = Track(1, {"rate": 0.5, "depth": 2}, 9, 3, 3, costs={"fit_s": 1.0}, elapsed_s=1.0)
+    copy = donor.copied_to(1, {"rate": 0.12, "depth": 3}, own)
+    assert copy.history == [{"step": 6, "from": 4, "changes": {"rate": [0.1, 0.12]}}]
+    assert (copy.index, copy.step, copy.costs, copy.elapsed_s) == (1, 6, {"fit_s": 1.0}, 1.0)
+    assert copy.descends_from(copy) and not own.descends_from(copy)
+    assert not donor.history
+
+
+# ---------------------------------------------------------------------- a toy study
+
+
+LENGTH = 15  # with boundaries at 5 and 10, and rungs at 5 and 15
+
+
+def toy_study(log: Path, n_trials: int, *, source: str = "a", timeout_s: float = 60.0) -> Study:
+    def make_trial(config: Any, seed: int, fidelity: Any = None) -> Trial:
+        identity = {"source": source, "log": str(log)}
+        return Trial("toy", 0, "toy", config, seed, identity, fidelity)
+
+    return Study(
+        name="toy/0/toy",
+        sampler=make_sampler("random", SPACE, seed=1),
+        n_trials=n_trials,
+        make_trial=make_trial,
+        loss_of=lambda result: result.val["loss"],
+        halving=Halving(eta=3, rungs=2),
+        length_of=lambda config: LENGTH,
+        limits=Limits(timeout_s=timeout_s, memory_mb=2000),
+    )
+
+
+def search_of(study: Study, how: str, ledger: Ledger, **more: Any) -> Asynchronous:
+    return Asynchronous(
+        [study],
+        how,
+        ledger=ledger,
+        checkpoints=CheckpointFolder(ledger.run / "checkpoints"),
+        run_trial=toy_trial,
+        load=lambda key: None,
+        slots=2,
+        **more,
+    )
+
+
+def toy_trial(trial: Trial, data: Any, checkpoints: Any) -> Result:
+    """Steps whose loss falls; `source` says what goes wrong in the second piece of the fit."""
+    fidelity = trial.fidelity or {}
+    number, log = fidelity["index"], trial.identity["log"]
+    step, state = checkpoints.get(trial.chain) or (0, b"")
+    assert len(state) == step
+
+    def write(word: str) -> None:
+        line = f"{word} {number} {fidelity['stop']} {step} {os.getpid()}\n"
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(descriptor, line.encode())
+        os.close(descriptor)
+
+    write("start")
+    print(f"number {number} at {step}")
+    if step == 5 and fidelity["stop"] > 5:
+        match trial.identity["source"], number:
+            case "faults", 1:
+                raise ZeroDivisionError("in its second piece")
+            case "faults", 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "faults", 3 if not Path(f"{log}.once").exists():
+                Path(f"{log}.once").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "faults", 4:
+                time.sleep(1000)
+            case "slow", 0 if not Path(f"{log}.go").exists():
+                time.sleep(1000)
+    while step < fidelity["stop"]:
+        step += 1
+        state += b"x"
+    checkpoints.put(trial.chain, step, state)
+    write("finish")
+    loss = math.nan if (trial.identity["source"], number) == ("faults", 5) else 1.0 / step
+    return Result(
+        status=DONE,
+        val={"loss": loss},
+        test={"loss": loss},
+        costs={"fit_s": 0.5, "predict_s": 0.25, "peak_ram_mb": 1.0},
+        predictions={"val": np.full(3, loss), "test": np.full(2, loss)},
+    )
+
+
+class Step(NamedTuple):
+    word: str
+    number: int
+    stop: int
+    step: int
+    pid: int
+
+
+def steps(log: Path) -> list[Step]:
+    if not log.exists():
+        return []
+    found = [line.split() for line in log.read_text().splitlines()]
+    return [Step(line[0], *map(int, line[1:])) for line in found]
+
+
+@pytest.fixture(scope="module")
+def a_ray():
+    import ray
+    from tabsweep.sweeps.cluster import start_ray
+
+    start_ray(slots=2)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    ray.shutdown()
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+def test_only_searches_without_a_history_and_with_rungs_may_be_asynchronous(tmp_path):
+    ledger = Ledger(tmp_path / "run", write=True)
+    study = toy_study(tmp_path / "log", 2)
+    with pytest.raises(ValueError, match="unknown asynchronous search 'hyperband'; known: asha"):
+        search_of(study, "hyperband", ledger)
+    study.sampler = make_sampler("tpe", SPACE, seed=0)
+    with pytest.raises(ValueError, match="a sampler that uses no history"):
+        search_of(study, "asha", ledger)
+
+
+def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[str, Any]]]:
+    """A ledger of two configurations that ended, written without Ray."""
+    ledger = Ledger(tmp_path / "run", write=True)
+    heard: list[tuple[str, Any]] = []
+    study = toy_study(tmp_path / "log", 2, source=source)
+    search = search_of(
+        study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
+    )
+    for index, step in ((0, 15), (1, 5)):
+        track = search.track(study, index)
+        track.step, track.curve = step, [(5, 1.0), (step, 1.0 / step)]
+        arrays = {"val": np.ones(2), "test": np.zeros(2)}
+        result = Result(status=DONE, val={"loss": 1.0 / step}, predictions=arrays)
+        search.write(study, track, result, "by hand")
+    return ledger, heard
+
+
+def test_a_search_that_ended_is_settled_from_its_rows_without_ray(tmp_path):
+    ledger, heard = rows_by_hand(tmp_path)
+    assert [details["slot"].stage for _, details in heard] == ["tune", "rung0"]
+    study = toy_study(tmp_path / "log", 2)
+    study.seeds = (0, 1)
+    search = search_of(study, "asha", ledger)
+    search.replay()
+    assert search.finished and study.tuned and not study.finished
+    assert (study.best(), study.best_loss(), study.n_slots) == (0, 1 / 15, 4)
+    slot = study.next_slot()
+    assert slot is not None and (slot.stage, slot.index) == ("eval", 0)
+    evaluated = study.open(slot)
+    assert evaluated.fidelity == {"length": 15, "stop": 15, "every": 5}  # a cell as any other
+    assert evaluated.id not in {record["id"] for record in ledger.records("result")}
+
+
+def test_rows_of_other_code_are_refused_or_run_again(tmp_path):
+    ledger, _ = rows_by_hand(tmp_path)
+    changed = toy_study(tmp_path / "log", 2, source="b")
+    with pytest.raises(SourceChanged, match="2 finished cells of this run were computed by other"):
+        search_of(changed, "asha", ledger).replay()
+    search = search_of(changed, "asha", ledger, allow_code_change=True)
+    search.replay()
+    assert search.left(changed) == [0, 1]
+
+
+def test_a_retry_that_ends_on_another_rung_leaves_no_old_failure(tmp_path):
+    ledger, _ = rows_by_hand(tmp_path)
+    study = toy_study(tmp_path / "log", 2)
+    search = search_of(study, "asha", ledger, retry=lambda record: record["index"] == 1)
+    search.replay()
+    assert search.left(study) == [1]
+    track = search.track(study, 1)
+    track.step = 15
+    search.write(study, track, Result(status=DONE, val={"loss": 0.1}), "by hand")
+    last = {(r["stage"], r["index"]): r["id"] for r in ledger.records() if r["kind"] != "lease"}
+    assert last["rung0", 1] == last["tune", 1]
+
+
+# ---------------------------------------------------------------------- faults
+
+
+def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_path, a_ray, capfd):
+    log = tmp_path / "log"
+    study = toy_study(log, 6, source="faults", timeout_s=2.0)
+    heard: list[tuple[str, Any]] = []
+    ledger = Ledger(tmp_path / "run", write=True)
+    search = search_of(
+        study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
+    )
+    tally = search.run()
+    assert capfd.readouterr().out == ""
+
+    found = steps(log)
+    struck = Counter(s.number for s in found if (s.word, s.step, s.stop) == ("start", 5, 10))
+    assert (struck[2], struck[3], struck[4]) == (3, 2, 1), "the faults did not strike"
+    rows = {record["index"]: record for record in ledger.records("result")}
+    assert {i: (row["status"], row["cause"], row["stage"]) for i, row in rows.items()} == {
+        0: (DONE, None, "tune"),
+        1: (FAILED, "error", "tune"),
+        2: (FAILED, "killed", "tune"),
+        3: (DONE, None, "tune"),
+        4: (FAILED, "timeout", "tune"),
+        5: (FAILED, "nonfinite", "rung0"),
+    }
+    assert rows[1]["message"] == "ZeroDivisionError: in its second piece"
+    assert rows[2]["message"] == "the worker process died 3 times under this trial"
+    assert (rows[2]["attempt"], rows[3]["attempt"]) == (4, 2)
+    begun = Counter(s.stop for s in found if (s.word, s.number, s.step) == ("finish", 3, s.stop))
+    assert begun[15] == 1 and 0 not in {s.step for s in found if s.number == 3 and s.stop > 5}
+    # the engine's own words, for the log and the bar
+    assert [d["cause"] for event, d in heard if event == "retry"] == ["killed"] * 3
+    assert Counter(event for event, _ in heard)["result"] == 6 and heard[-1][0] == "study"
+    done = next(d["result"] for event, d in heard if event == "result" and d["slot"].index == 0)
+    assert done.output == "number 0 at 10\n" and done.costs["fit_s"] == 1.5
+    assert done.info["curve"] == [(5, 1 / 5), (10, 1 / 10), (15, 1 / 15)]
+    assert (tally.ran, tally.done, tally.failed, tally.interrupted) == (6, 2, 4, False)
+    arrays = ledger.get_predictions(rows[0]["predictions"])
+    assert arrays["val"].tolist() == [1 / 15] * 3
+
+
+def test_a_stop_ends_a_population_within_seconds_and_leaves_it_to_be_resumed(tmp_path, a_ray):
+    log, stop = tmp_path / "log", Stop()
+    ledger = Ledger(tmp_path / "run", write=True)
+    search = search_of(toy_study(log, 3, source="slow"), "pbt", ledger, stop=stop)
+    stopped: list[float] = []
+
+    def end() -> None:
+        wait_for(lambda: any(s.number == 0 and s.stop == 10 for s in steps(log)), "a long step")
+        stopped.append(time.monotonic())
+        stop.soon = True
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    tally = search.run()
+    ending.join()
+    assert time.monotonic() - stopped[0] < 20.0  # of a step of 1000 s
+    assert tally.interrupted and 0 not in {record["index"] for record in ledger.records("result")}
+    before = steps(log)
+    assert ("finish", 0, 10) not in {line[:3] for line in before}
+
+    Path(f"{log}.go").touch()
+    study = toy_study(log, 3, source="slow")
+    tally = search_of(study, "pbt", ledger).run()
+    assert not tally.interrupted and study.finished
+    rows = list(ledger.records("result"))
+    assert sorted(row["index"] for row in rows) == [0, 1, 2]
+    assert {(row["stage"], row["fidelity"]["stop"]) for row in rows} == {("tune", 15)}
+    assert len({row["id"] for row in rows}) == 3
+    assert 0 not in {line.step for line in steps(log)[len(before) :] if line.stop > 5}
+    for row in rows:
+        for event in row["info"]["history"]:
+            assert set(event) == {"step", "from", "changes"} and event["from"] != row["index"]
+    assert not list((ledger.run / "checkpoints").glob("*.checkpoint"))
+
+
+@pytest.mark.nightly
+def test_workers_that_cannot_begin_are_the_clusters_trouble_and_no_trials(tmp_path, a_ray):
+    ledger = Ledger(tmp_path / "run", write=True)
+    study = toy_study(tmp_path / "log", 1)
+    here = os.getpid()
+
+    def common() -> dict[str, str]:
+        return {"numpy": "2.0" if os.getpid() == here else "1.0"}
+
+    with pytest.raises(ClusterLost, match="comes to an end.*numpy 1.0 instead of 2.0"):
+        search_of(study, "asha", ledger, common=common).run()
+    assert not list(ledger.records("result"))
+
+
+# ---------------------------------------------------------------------- the product, killed
+
+SUITE = """
+name = "reduced"
+title = "A reduced suite for asynchronous searches"
+datasets = ["wine"]
+
+[budgets.quick]
+models = ["xgboost"]
+folds = 1
+trials = {trials}
+seeds = 2
+sampler = "random"
+timeout_s = 120
+halving = {{eta = 3, rungs = {rungs}}}
+
+[budgets.quick.model.xgboost]
+fixed = {{n_estimators = 18}}
+"""
+
+
+@pytest.mark.parametrize(("how", "rungs", "trials"), [("asha", 3, 4), ("pbt", 2, 2)])
+def test_a_killed_search_on_boosting_rounds_goes_on_and_has_nothing_twice(
+    tmp_path, how, rungs, trials
+):
+    suite, log, run = tmp_path / "suite.toml", tmp_path / "log", tmp_path / "runs" / "run"
+    suite.write_text(SUITE.format(rungs=rungs, trials=trials))
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, DRIVER, log, "sweep", "--suite", suite, "--async", how]
+        command += ["--runs", run.parent, "--name", run.name, "--workers", 2, "--json"]
+        command += ["--tracking-uri", "none"]
+        return subprocess.Popen(
+            [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def lines() -> list[list[str]]:
+        return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+
+    def running() -> list[list[str]]:
+        """Pieces of fits that have started and not finished."""
+        found = lines()
+        return [line for line in found if line[0] == "start" and ["finish", *line[1:]] not in found]
+
+    def rows() -> list[dict[str, Any]]:
+        if not (run / "ledger" / "MANIFEST.json").exists():
+            return []
+        return [record for record in Ledger(run).records("result") if record["stage"] != "eval"]
+
+    driver, held = start(), Path(f"{log}.held")
+    wait_for(lambda: driver.poll() is not None or (rows() and held.exists()), "a row, and a trial")
+    kill_all(driver)
+    hit, before, known = running(), len(lines()), rows()
+    assert "18" in {stop for _, _, stop, _ in hit} and known, "the kill hit no trial"
+
+    driver = start()
+    out, err = driver.communicate(timeout=300)
+    assert driver.returncode == 0, err
+    assert json.loads(out)["done"] == trials + 2  # and nothing of Tune's beside it
+    found = rows()
+    assert sorted(row["index"] for row in found) == [*range(trials)]  # nothing lost, nothing twice
+    assert found[: len(known)] == known
+    after = lines()[before:]
+    finished = {str(row["index"]) for row in known}
+    assert {line[1] for line in hit} <= {line[1] for line in after}
+    assert not finished & {line[1] for line in after}  # no step of a trial that had ended
+    if how == "asha":  # a trial went on where it stood; PBT may go back, to another's state
+        length, every = 18, 2
+        for index in {line[1] for line in after} - {"-"}:
+            stood = [int(s) for word, i, s, _ in lines()[:before] if (word, i) == ("finish", index)]
+            again = min(int(s) for word, i, s, _ in after if i == index)
+            assert again >= max(stood, default=every) - every and again <= length
+
+    marks = {(row["fidelity"]["async"], row["fidelity"]["run"]) for row in found}
+    assert len(marks) == 1 and len({row["id"] for row in found}) == trials
+    evaluated = [record for record in Ledger(run).records("result") if record["stage"] == "eval"]
+    assert len(evaluated) == 2  # by the engine: cells like any other
+    assert {frozenset(row) for row in found} == {frozenset(row) for row in evaluated}
+    table = load_results(run)
+    assert Counter(table["stage"]) == Counter(row["stage"] for row in [*found, *evaluated])
+    assert table["selected"].sum() == 1 and table["val_accuracy"].notna().all()
+    status = status_of(run)
+    assert (status.planned, status.done, status.left) == (trials + 2, trials + 2, 0)
+    report = (run / "report" / "scores.md").read_text()
+    assert "xgboost" in report
