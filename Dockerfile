@@ -6,7 +6,9 @@
 #
 # Which torch is installed, pip decides from the index that it asks: TORCH_INDEX_URL adds one, such as
 # the address that PyTorch's installation page gives for CPU-only wheels, which are much smaller than
-# the ones with CUDA. Both satisfy the pin in requirements.lock.
+# the ones with CUDA, or for one version of CUDA. All satisfy the pin in requirements.lock; without
+# it, pip's own index gives wheels with CUDA, which run on CPUs too. DEVICE says what the container
+# asks NVIDIA's runtime for.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG DEVICE=cpu
 
@@ -34,7 +36,8 @@ ENV PATH=/opt/tabsweep/bin:${PATH} \
     GIT_PYTHON_REFRESH=quiet \
     MLFLOW_DISABLE_TELEMETRY=true \
     RAY_USAGE_STATS_ENABLED=0 \
-    TABSWEEP_CACHE=/cache
+    TABSWEEP_CACHE=/cache \
+    TABSWEEP_RUNS=/runs
 USER tabsweep
 WORKDIR /home/tabsweep
 

@@ -1,19 +1,25 @@
-"""Is this machine fit to run sweeps? One line a check: ok, a warning, or what to do."""
+"""Is this machine (or its cluster) fit to run sweeps? One line a check: ok, or what to do."""
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import sys
+import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 from .face import ENVIRONMENT, OK, Face
+from .tracking_store import is_loopback
 
 OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
+Step = Callable[[], tuple[str, str]]  # -> state, detail
 
 
 @dataclass(frozen=True)
@@ -25,40 +31,56 @@ class Check:
     detail: str
 
 
-def doctor_command(face: Face, runs: Path, mirror: str | None, cache: str | None) -> int:
+def doctor_command(
+    face: Face, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
+) -> int:
     """`bench doctor`."""
     checks = []
-    for check in run_checks(runs, mirror, cache):
+    for check in run_checks(runs, mirror, cache, address):
         checks.append(check)
         face.say(f"{check.state:8}{check.name}: {check.detail}")
     face.data([asdict(check) for check in checks])
     return ENVIRONMENT if any(check.state == PROBLEM for check in checks) else OK
 
 
-def run_checks(runs: Path, mirror: str | None, cache: str | None) -> Iterator[Check]:
-    """Every check in turn; one that raises is a problem with the exception as its detail."""
-    steps: list[tuple[str, Callable[[], tuple[str, str]]]] = [
+def run_checks(
+    runs: Path, mirror: str | None, cache: str | None, address: str = "local"
+) -> Iterator[Check]:
+    """Every check in turn; one that raises is a problem with the exception as its detail. An
+    address other than "local" is a cluster, which is checked instead of a Ray of our own."""
+    for name, step in steps_of(runs, mirror, cache, address):
+        try:
+            state, detail = step()
+        except Exception as error:
+            state, detail = PROBLEM, f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+        yield Check(name, state, detail)
+
+
+def steps_of(
+    runs: Path, mirror: str | None, cache: str | None, address: str
+) -> Iterator[tuple[str, Step]]:
+    yield from [
         ("python", _python),
         ("libraries", _libraries),
         ("lock file", _lock),
         ("cpu and memory", _machine),
         ("runs folder", lambda: _store(runs)),
+        ("run lock", lambda: _run_lock(runs)),
         ("disk", lambda: _disk(runs)),
         ("open files", _files),
         ("shared memory", _shm),
         ("clock", lambda: _clock(runs)),
         ("torch", _torch),
-        ("ray", _ray),
-        ("datasets", lambda: _datasets(mirror, cache)),
-        ("mlflow", _mlflow),
-        ("latex", _latex),
     ]
-    for name, step in steps:
-        try:
-            state, detail = step()
-        except Exception as error:
-            state, detail = PROBLEM, f"{type(error).__name__}: {error}"
-        yield Check(name, state, detail)
+    if address == "local":
+        yield "ray", _ray
+    else:
+        from .doctor_cluster import cluster_steps
+
+        yield from cluster_steps(address)
+    yield "datasets", lambda: _datasets(mirror, cache)
+    yield "mlflow", _mlflow
+    yield "latex", _latex
 
 
 def _python() -> tuple[str, str]:
@@ -124,6 +146,22 @@ def _store(runs: Path) -> tuple[str, str]:
     return OKAY, f"{folder}: write, fsync and rename take {took:.1f} ms"
 
 
+def _run_lock(runs: Path) -> tuple[str, str]:
+    """Two drivers on one run would write over each other: the second must find it taken."""
+    from ..sweeps.lock import RunLock, RunLocked
+
+    folder = Path(tempfile.mkdtemp(prefix=".doctor-", dir=_nearest(runs)))
+    try:
+        with RunLock(folder):
+            try:
+                RunLock(folder).acquire().release()
+            except RunLocked:
+                return OKAY, "a run that is worked on is refused to others"
+        return PROBLEM, f"two processes can take the same run in {folder.parent}: use another disk"
+    finally:
+        shutil.rmtree(folder)
+
+
 def _disk(runs: Path) -> tuple[str, str]:
     folder = _nearest(runs)
     free = shutil.disk_usage(folder).free / 2**30
@@ -165,7 +203,7 @@ def _torch() -> tuple[str, str]:
 
 
 def _ray() -> tuple[str, str]:
-    from ..sweeps.pool import start_ray
+    from ..sweeps.cluster import start_ray
 
     start = time.perf_counter()
     start_ray(slots=1)
@@ -202,13 +240,46 @@ def _mlflow() -> tuple[str, str]:
     parsed = urlparse(uri)
     if parsed.scheme not in ("http", "https"):
         return OKAY, f"{parsed.scheme} store"
-    import urllib.request
-
     where = f"{parsed.scheme}://{parsed.hostname}:{parsed.port or ''}"
     if parsed.hostname == "0.0.0.0":
         return PROBLEM, f"{where} is open to every network; bind it to 127.0.0.1 or use a password"
-    with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
-        return OKAY, f"{where} answers {answer.status}"
+    anonymous, own = _mlflow_answers(uri, None), _mlflow_answers(uri, _mlflow_identity(uri))
+    if own != 200:
+        hint = ": set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if own == 401 else ""
+        return PROBLEM, f"{where} answers {own}{hint}"
+    if anonymous in (401, 403):
+        return OKAY, f"{where} lets us in, and nobody without a name"
+    if not is_loopback(parsed.hostname or ""):
+        return PROBLEM, f"{where} lets anybody in: start it with --app-name basic-auth"
+    return OKAY, f"{where} answers; it asks for no name and is open to this machine alone"
+
+
+def _mlflow_identity(uri: str) -> str | None:
+    """The header by which MLflow's client says who it is, from where that client takes it."""
+    parsed = urlparse(uri)
+    name = parsed.username or os.environ.get("MLFLOW_TRACKING_USERNAME")
+    password = parsed.password or os.environ.get("MLFLOW_TRACKING_PASSWORD")
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
+    if name and password:
+        both = f"{unquote(name)}:{unquote(password)}" if parsed.username else f"{name}:{password}"
+        return f"Basic {base64.b64encode(both.encode()).decode()}"
+    return f"Bearer {token}" if token else None
+
+
+def _mlflow_answers(uri: str, identity: str | None) -> int:
+    """The status of asking for one experiment. Raises OSError where nobody answers."""
+    parsed = urlparse(uri)
+    port = f":{parsed.port}" if parsed.port else ""
+    base = f"{parsed.scheme}://{parsed.hostname}{port}{parsed.path.rstrip('/')}"
+    request = urllib.request.Request(
+        f"{base}/api/2.0/mlflow/experiments/search?max_results=1",
+        headers={"Authorization": identity} if identity else {},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def _latex() -> tuple[str, str]:

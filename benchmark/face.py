@@ -154,6 +154,9 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any, as_json: bool, quiet: bool, verbose: bool, no_color: bool, **kwargs: Any
     ) -> Any:
         color = not (no_color or os.environ.get("NO_COLOR"))
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a terminal that lacks a sign is no reason to end
+                stream.reconfigure(errors="replace")
         face = Face(json=as_json, quiet=quiet, verbose=verbose, color=color)
         with nothing_but_the_document() if as_json else nullcontext() as face._out:
             code = guarded(command, face, *args, **kwargs)
@@ -218,7 +221,7 @@ def nothing_but_the_document() -> Iterator[TextIO]:
 
 def lookup(error: BaseException) -> tuple[str, int] | None:
     """(id, exit code) of the nearest known class, or None for what should not happen."""
-    if "space left" in str(error):
+    if "space left" in str(error) or isinstance(error, MemoryError):
         return ERRORS["OSError"]
     for cls in type(error).__mro__:
         if cls.__name__ in ERRORS:

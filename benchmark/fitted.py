@@ -357,7 +357,9 @@ def fit_chosen(
 
 def place(run: Path, out: str | Path | None, dataset: str, model: str) -> Path:
     """Where to save; FitError before any fit where that cannot be."""
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-.") or "model"
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-.")[:60] or "model"
+    if slug != model:  # names that differ in odd signs alone have files of their own
+        slug += "-" + hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     file = f"{dataset}--{slug}{SUFFIX}"
     if out is None:
         return run / "fitted" / file

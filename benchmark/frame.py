@@ -243,6 +243,7 @@ def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
         notes.insert(0, budget.note)
     if suite.folds_mean:
         notes.append(suite.folds_mean)
+    notes.extend(promises_of(plans, rows))
     notes.extend(warnings_of(datasets))
     spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
     environment = first["environment"]
@@ -273,6 +274,26 @@ def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
         "code": environment["code"],
         "lock": environment["lock"],
     }
+
+
+LIMITED = ("timeout", "oom", "gpu_oom", "killed")
+
+
+def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
+    """Why another sweep of the same suite may give other tables, where it may."""
+    found = []
+    studies = [study for plan in plans for study in plan["studies"]]
+    for how in sorted({study["async"] for study in studies if study.get("async")}):
+        models = sorted({study["model"] for study in studies if study.get("async") == how})
+        found.append(
+            f"Bytes not promised: {', '.join(models)} searched by asynchronous {how.upper()}, which "
+            "decides by who comes first."
+        )
+    struck = sorted({row["study"] for row in rows if row["cause"] in LIMITED})
+    if struck:
+        shown = ", ".join(struck[:5]) + (f" and {len(struck) - 5} more" if struck[5:] else "")
+        found.append(f"Bytes not promised: a limit of time or memory struck in {shown}.")
+    return found
 
 
 def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> list[str]:

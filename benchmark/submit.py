@@ -217,30 +217,27 @@ def show_log(face: Face, client: Any, job: str) -> None:
     """Print what the job prints, until it ends or cannot be seen any more."""
 
     async def follow() -> None:
-        shown = 0
+        shown = seen = 0
+        lines = client.tail_job_logs(job)
         while True:
-            seen = 0  # each connection begins with the first line
             try:
-                async for text in client.tail_job_logs(job):
-                    new = text[max(0, shown - seen) :]
-                    seen += len(text)
-                    shown = max(shown, seen)
-                    if new and not face.quiet:
-                        click.echo(new, nl=False)
+                text = await anext(lines)
+            except StopAsyncIteration:
                 return
-            except (RuntimeError, OSError) + _http_errors():
+            except Exception:  # of several libraries; the job's status says what it means
                 status = status_of(client, job)
                 if status is None or status.is_terminal():
                     return
                 await asyncio.sleep(1.0)
+                lines, seen = client.tail_job_logs(job), 0  # begins with the first line again
+                continue
+            new = text[max(0, shown - seen) :]
+            seen += len(text)
+            shown = max(shown, seen)
+            if new and not face.quiet:
+                click.echo(new, nl=False)
 
     asyncio.run(follow())
-
-
-def _http_errors() -> tuple[type[Exception], ...]:
-    import aiohttp
-
-    return (aiohttp.ClientError,)
 
 
 def status_of(client: Any, job: str) -> Any:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..datasets.errors import one_line
+
 FOLDER = Path(__file__).parent / "suites"
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -122,8 +124,8 @@ def load(name_or_path: str) -> Suite:
         if path.stat().st_size > MAX_BYTES:
             raise SuiteError(f"{path} is larger than {MAX_BYTES // 1000} kB: it is no suite")
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SuiteError(f"cannot read the suite {path}: {error}") from None
+    except (OSError, ValueError) as error:  # no UTF-8, or a path that cannot be
+        raise SuiteError(one_line(f"cannot read the suite {path}: {error}", 500)) from None
     try:
         yaml = path.suffix in (".yaml", ".yml")
         data, lines = _read_yaml(text, path) if yaml else _read_toml(text, path)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 INSECURE = "TABSWEEP_ALLOW_INSECURE_TRACKING"
 PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
-PROBE_S = 3.0
+PROBE_S = 3.0  # for a connection
+ANSWER_S = 10.0  # for a word on it
 
 # What MLflow reads when it is asked to do something; restored afterwards.
 ENVIRONMENT = {
@@ -34,6 +35,7 @@ ENVIRONMENT = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",  # else a deleted file stays open in the pool
+    "PGCONNECT_TIMEOUT": "10",
 }
 
 
@@ -136,14 +138,25 @@ def scrub(text: object, uri: str) -> str:
 
 
 def probe(uri: str) -> None:
-    """Raise Unreachable where nobody listens, in seconds and without importing MLflow."""
+    """Raise Unreachable where nobody listens or nobody answers, in seconds and without MLflow."""
     scheme = scheme_of(uri)
     if scheme == "sqlite":
         return
     parts = urlsplit(uri)
     address = (parts.hostname or "", parts.port or PORTS[scheme])
+    # Whatever comes back will do; with TLS it is left to MLflow, which knows the certificates.
+    page = f"{parts.path.rstrip('/')}/health"
+    greetings = {
+        "http": f"GET {page} HTTP/1.0\r\nHost: {address[0]}\r\n\r\n".encode(),
+        "postgresql": b"\0\0\0\x08\x04\xd2\x16\x2f",  # do you speak TLS?
+    }
     try:
-        socket.create_connection(address, timeout=PROBE_S).close()
+        with socket.create_connection(address, timeout=PROBE_S) as link:
+            if scheme in greetings:
+                link.settimeout(ANSWER_S)
+                link.sendall(greetings[scheme])
+                if not link.recv(1):
+                    raise OSError("it hung up")
     except OSError as error:
         raise Unreachable(
             f"no answer from the tracking server {redact(uri)} ({scrub(error, uri)})"

@@ -56,6 +56,7 @@ class SyncReport:
     updated: int = 0
     replaced: int = 0
     deleted: int = 0
+    doubles: int = 0
     trials: int = 0
     seconds: float = 0.0
 
@@ -69,6 +70,8 @@ class SyncReport:
         )
         if self.replaced:
             text += f"; {self.replaced} replaced, because their trials were run again"
+        if self.doubles:
+            text += f"; {self.doubles} that a server had made twice were deleted"
         if self.deleted:
             text += f"; {self.deleted} were deleted in MLflow and stay so (restore them there)"
         return text
@@ -161,7 +164,10 @@ def _write(
     client: MlflowClient, projection: Projection, report: SyncReport, run: Path, uri: str
 ) -> None:
     report.experiment_id = experiment_id = _experiment(client, projection, run, uri)
-    have = _known_runs(client, experiment_id, projection.run_id)
+    have, doubles = _known_runs(client, experiment_id, projection.run_id)
+    for double in doubles:
+        _step_aside(client, double)
+        report.doubles += 1
     for want in projection.runs:
         known = have.get(want.key)
         if known is not None and known.info.lifecycle_stage == "deleted":
@@ -169,14 +175,11 @@ def _write(
             continue
         if known is not None and _outdated(known, want):
             # Steps and params cannot be taken back in MLflow: the older truth steps aside.
-            client.set_tag(known.info.run_id, "tabsweep.key", f"superseded {want.key}")
-            client.delete_run(known.info.run_id)
+            _step_aside(client, known)
             report.replaced += 1
             known = None
         if known is None:
-            known = client.create_run(
-                experiment_id, start_time=want.start_ms, tags=want.tags, run_name=want.study
-            )
+            known = _create(client, experiment_id, want, projection.run_id)
             report.created += 1
             report.trials += _fill(client, known, want)[1]
             continue
@@ -208,11 +211,40 @@ def _experiment(client: MlflowClient, projection: Projection, run: Path, uri: st
     return found.experiment_id
 
 
-def _known_runs(client: MlflowClient, experiment_id: str, run_id: str) -> dict[str, Run]:
-    """{key: run} of this run folder, those deleted in MLflow included."""
+def _create(client: MlflowClient, experiment_id: str, want: StudyRun, run_id: str) -> Run:
+    """A new run in the store. A call without an answer may have made one all the same, so MLflow's
+    own blind retries are off: it is looked for before a second try."""
+    from mlflow.exceptions import MlflowException
+
+    def create() -> Run:
+        with quiet_mlflow(retries=0):
+            return client.create_run(
+                experiment_id, start_time=want.start_ms, tags=want.tags, run_name=want.study
+            )
+
+    try:
+        return create()
+    except MlflowException:
+        made = _known_runs(client, experiment_id, run_id)[0].get(want.key)
+        if made is not None and made.info.lifecycle_stage != "deleted":
+            return made
+        return create()
+
+
+def _step_aside(client: MlflowClient, run: Run) -> None:
+    """Delete a run that another one stands for."""
+    key = run.data.tags["tabsweep.key"]
+    client.set_tag(run.info.run_id, "tabsweep.key", f"superseded {key}")
+    client.delete_run(run.info.run_id)
+
+
+def _known_runs(
+    client: MlflowClient, experiment_id: str, run_id: str
+) -> tuple[dict[str, Run], list[Run]]:
+    """({key: run} of this run folder, those deleted in MLflow included; second runs of a key)."""
     from mlflow.entities import ViewType
 
-    found: dict[str, Run] = {}
+    runs: list[Run] = []
     token = None
     while True:
         page = client.search_runs(
@@ -222,13 +254,21 @@ def _known_runs(client: MlflowClient, experiment_id: str, run_id: str) -> dict[s
             max_results=1000,
             page_token=token,
         )
-        for run in page:
-            key = run.data.tags.get("tabsweep.key", "")
-            if key not in found or found[key].info.lifecycle_stage == "deleted":
-                found[key] = run
+        runs += page
         token = page.token
         if not token:
-            return found
+            break
+    found: dict[str, Run] = {}
+    doubles = []
+    # What is active and knows most comes first.
+    runs.sort(key=lambda r: (r.info.lifecycle_stage == "deleted", -_mark(r)[0], r.info.run_id))
+    for run in runs:
+        key = run.data.tags.get("tabsweep.key", "")
+        if key not in found:
+            found[key] = run
+        elif run.info.lifecycle_stage != "deleted":
+            doubles.append(run)
+    return found, doubles
 
 
 def _mark(run: Run) -> tuple[int, str, str]:

@@ -205,7 +205,7 @@ MODELS: dict[str, ModelSpec] = {
 def load_class(target: str) -> type:
     """The class behind `package.module:Class`; ValueError says what is missing."""
     module_name, _, class_name = target.partition(":")
-    if not module_name or not class_name:
+    if not class_name or not all(part.isidentifier() for part in module_name.split(".")):
         raise ValueError(f"a model outside the registry is package.module:Class, got {target!r}")
     try:
         module = import_module(module_name)
@@ -267,7 +267,7 @@ def _external(target: str, name: str | None) -> ModelSpec:
     missing = [m for m in ("fit", "predict") if not callable(getattr(cls, m, None))]
     if missing:
         raise ValueError(f"model {target!r} has no method {' and no '.join(missing)}")
-    own = name or getattr(cls, "name", None) or target
+    own = name or _checked_name(getattr(cls, "name", None), target) or target
     if name is None and own in MODELS:
         raise ValueError(
             f"model {target!r} calls itself {own!r}, which is the name of {MODELS[own].target}; "
@@ -287,6 +287,22 @@ def _external(target: str, name: str | None) -> ModelSpec:
         resource=_resource(cls, target),
         gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),
     )
+
+
+def _checked_name(name: Any, target: str) -> str | None:
+    """What a class calls itself. Odd names are written harmlessly wherever they go; ValueError for
+    one that is no text, has control characters, or reads as a way to another folder."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise ValueError(f"model {target!r}: its `name` must be a text, not {name!r}")
+    way = ".." in name.replace("\\", "/").split("/") or name.startswith(("/", "~"))
+    if way or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        raise ValueError(
+            f"model {target!r} calls itself {name[:80]!r}: a name has no control characters and "
+            "is no path"
+        )
+    return name
 
 
 def _resource(cls: Any, target: str) -> str:

@@ -90,6 +90,7 @@ def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
         "planned trials of its study are recorded and a configuration was chosen; evaluations, "
         "where planned, must all be done.",
         *_absences(studies),
+        *_unchosen(studies),
     ]
     header = ("dataset", *(escape.label(m) for m in models))
     return Table("coverage-folds", title, header, (Panel(tuple(rows)),), tuple(notes))
@@ -102,6 +103,18 @@ def _absences(studies: pd.DataFrame) -> list[str]:
         f"Not supported on {context.join(sorted(set(rows['dataset'])))}: "
         f"{escape.visible(str(reason))}."
         for reason, rows in absent.groupby("cause", sort=True)
+    ]
+
+
+def _unchosen(studies: pd.DataFrame) -> list[str]:
+    """A note where nothing failed and yet nothing could be chosen."""
+    lost = studies[(studies["state"] == FAILED) & (studies["n_failed"] == 0)]
+    if lost.empty:
+        return []
+    return [
+        f"Without a score though no trial failed: {len(lost)} studies of "
+        f"{context.join(sorted(set(lost['dataset'])))}. The metric has no meaning on their "
+        "validation rows (all of one class, say), so no configuration could be chosen."
     ]
 
 

@@ -26,7 +26,11 @@ from .statistics import ranks
 from .tables import Cell, Panel, Section, Table, bare, decimals_for, fixed
 
 _WORDS = {
-    FAILED: ("fail", "fail: every trial of a fold's study failed, or its evaluation did"),
+    FAILED: (
+        "fail",
+        "fail: no trial of a fold's study has a validation score, or its evaluation failed "
+        "(coverage's table says why)",
+    ),
     OPEN: ("open", "open: planned trials are not recorded yet"),
     UNSUPPORTED: ("n/s", "n/s: the model does not support this dataset"),
     UNDEFINED: ("undef", "undef: the metric has no meaning on these test rows"),

@@ -115,7 +115,7 @@ def test_a_missing_file_a_folder_and_a_misspelt_target_are_clear(load, tmp_path:
 
 
 def test_a_file_larger_than_the_free_memory_is_refused_before_it_is_read(load, monkeypatch) -> None:
-    monkeypatch.setattr(infer.os, "sysconf", lambda name: 10)
+    monkeypatch.setattr(infer, "free_memory", lambda: 100)
     with pytest.raises(DataError, match="MB are free; use a sample"):
         load(HOUSES, "price")
 

@@ -27,10 +27,11 @@ from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.pool import RayPool, death_of, start_ray
+from tabsweep.sweeps.cluster import death_of, start_ray
+from tabsweep.sweeps.ray_pool import RayPool
 from tabsweep.sweeps.samplers import make_sampler
 from tabsweep.sweeps.space import Space
-from tabsweep.sweeps.study import Study
+from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -165,7 +166,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
         *(one_trial(name, log) for name in names),
         *(one_trial(name, log, timeout_s=TIMEOUT_S) for name in ("sleeper", "deadlock")),
         *(one_trial(f"good {i}", log) for i in range(12)),
-        one_trial("wide", log, threads=64),
+        one_trial("wide", log, needs=Needs(threads=64)),
         one_trial("nan prediction", log, data_key="wine", target="nan_model:NaN"),
         one_trial(
             "bad config",

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark import sweep
-from tabsweep.benchmark.frame import evidence_of, load_results
+from tabsweep.benchmark.frame import evidence_of, load_results, promises_of
 from tabsweep.benchmark.plan import Options
 from tabsweep.benchmark.runs import write_report
 from tabsweep.benchmark.status import status_of
@@ -250,3 +250,15 @@ def test_workers_on_a_cluster_give_the_same_bytes_as_one_process(done, tmp_path)
         assert tables(made.folder) == tables(done)
         begun = [r["info"].get("resumed_from") for r in Ledger(made.folder).records("result")]
         assert max(filter(None, begun)) == 9  # checkpoints travelled through the keeper
+
+
+# ---------------------------------------------------------------------- what is not promised
+
+
+def test_the_report_says_where_another_sweep_may_give_other_bytes():
+    plan = {"studies": [{"model": "xgboost", "async": "asha"}, {"model": "knn", "async": None}]}
+    rows = [{"study": "wine/0/svm", "cause": "timeout"}, {"study": "wine/0/knn", "cause": "error"}]
+    first, second = promises_of([plan], rows)
+    assert first.startswith("Bytes not promised: xgboost searched by asynchronous ASHA")
+    assert second == "Bytes not promised: a limit of time or memory struck in wine/0/svm."
+    assert promises_of([{"studies": plan["studies"][1:]}], rows[1:]) == []

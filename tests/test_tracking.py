@@ -12,7 +12,9 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,6 +105,24 @@ def records(n_trials: int = 4) -> list[dict[str, Any]]:
         result(study, i, cause="timeout" if study[2] == "svm" and i == 1 else None)
         for i in range(n_trials)
         for study in STUDIES
+    ]
+
+
+def evaluations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Three seeds of the configuration that these trials of the first study choose."""
+    config = min(rows, key=lambda row: row["val"]["rmse"])["config"]
+    return [
+        result(
+            STUDIES[0],
+            i,
+            salt=7,
+            stage="eval",
+            seed=i,
+            config=config,
+            val={},
+            test={"rmse": 0.25 + i},
+        )
+        for i in range(3)
     ]
 
 
@@ -400,10 +420,7 @@ def test_a_run_that_somebody_deleted_in_mlflow_stays_deleted(fresh: Any) -> None
 
 def test_evaluation_seeds_stand_as_steps_of_the_chosen_configuration(fresh: Any) -> None:
     rows = [result(STUDIES[0], i) for i in range(2)]
-    evals = [
-        result(STUDIES[0], i, salt=7, stage="eval", seed=i, val={}, test={"rmse": 0.25 + i})
-        for i in range(3)
-    ]
+    evals = evaluations(rows)
     run = fresh("a", rows + evals[:2], n_trials=2, seeds=3)
     tracking.sync(run)
     (item,) = shown(run).values()
@@ -417,6 +434,46 @@ def test_evaluation_seeds_stand_as_steps_of_the_chosen_configuration(fresh: Any)
         (1, 1.25),
         (2, 2.25),
     ]
+
+
+def test_only_what_the_plan_in_force_holds_is_projected(tmp_path: Path) -> None:
+    rows = [result(STUDIES[0], i) for i in range(12)]
+    scores = [row["val"]["rmse"] for row in rows]
+    first = next(n for n in range(2, 12) if min(scores[:n]) > min(scores))
+    stale = evaluations(rows[:first])
+    run = make_run(tmp_path / "a", [*rows[:first], *stale], n_trials=first, seeds=3)
+    (before,) = project(Ledger(run), live=False).runs
+    assert before.status == "FINISHED"
+    assert sum(point.key == "seed/test_rmse" for point in before.finals) == 3
+    add(run, [plan(12, seeds=3), *rows[first:]])
+    (now,) = project(Ledger(run), live=False).runs
+    assert now.status == "KILLED", "another configuration is chosen: nobody evaluated it yet"
+    assert not now.finals and len(now.trials) == 12
+    add(run, [plan(first, seeds=3, nonce=1)])
+    (again,) = project(Ledger(run), live=False).runs
+    assert len(again.trials) == first and again.finals == before.finals
+
+
+def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_when_its_record_says_so(
+    tmp_path: Path,
+) -> None:
+    halved = {**plan(3), "studies": [{**plan(3)["studies"][0], "rungs": [3, 1], "async": None}]}
+    low = [result(STUDIES[0], i, stage="rung0") for i in range(3)]
+    best = min(low, key=lambda row: row["val"]["rmse"])
+    full = result(STUDIES[0], best["index"], salt=1, config=best["config"])
+    ledger = Ledger(tmp_path, write=True)
+    ledger.append([halved, *low])
+    (run,) = project(ledger, live=True).runs
+    assert (run.status, len(run.trials), run.finals) == ("RUNNING", 3, [])
+    end = {"kind": "study", "study": "boston/0/knn", "n_trials": 3, "n_slots": 4}
+    ledger.append([full, {**end, "best": best["index"], "loss": 0.1, "time": "2026-01-01"}])
+    ledger.close()
+    (run,) = project(Ledger(tmp_path), live=True).runs
+    values = {point.key: point.value for point in run.finals}
+    assert run.status == "FINISHED" and run.tags["rungs"] == "3, 1"
+    assert values["val_rmse"] == full["val"]["rmse"] and values["n_trials"] == 3
+    assert values["total_fit_s"] == 2.0, "rungs cost, too"
+    assert run.tags["tabsweep.trial_id"] == full["id"]
 
 
 def test_no_call_holds_more_than_mlflow_takes() -> None:
@@ -517,6 +574,110 @@ def test_a_follower_of_a_dead_server_ends_with_one_warning_and_never_loads_mlflo
     for text in (command.decode(), warning, log):
         assert SECRET not in text
     assert syncer.stop() is None  # twice is once
+
+
+@pytest.fixture
+def silent() -> Any:
+    """A port where everybody is let in and nobody is answered; `heard` is what they said."""
+    heard: list[bytes] = []
+    held: list[socket.socket] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def listen(link: socket.socket) -> None:
+        with suppress(OSError):
+            heard.append(link.recv(1000))
+
+    def let_in() -> None:
+        with suppress(OSError):
+            while True:
+                link, _ = listener.accept()
+                held.append(link)
+                threading.Thread(target=listen, args=(link,), daemon=True).start()
+
+    threading.Thread(target=let_in, daemon=True).start()
+    yield SimpleNamespace(uri=f"127.0.0.1:{listener.getsockname()[1]}", heard=heard)
+    listener.close()
+    for link in held:
+        link.close()
+
+
+@pytest.mark.parametrize("scheme", ["http", "postgresql+psycopg2"])
+def test_a_silent_server_is_given_up_without_loading_mlflow(
+    tmp_path: Path, silent: Any, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking_store, "ANSWER_S", 0.5)
+    monkeypatch.setattr(tracking_sync, "open_store", None)  # nobody comes that far
+    run = make_run(tmp_path / "a", records())
+    with pytest.raises(tracking.Unreachable, match="timed out") as caught:
+        tracking.sync(run, uri=f"{scheme}://me:{SECRET}@{silent.uri}/path")
+    assert len(silent.heard) == 1 and silent.heard[0], "the server was never spoken to"
+    assert SECRET not in str(caught.value) and SECRET.encode() not in silent.heard[0]
+
+
+def test_a_silent_server_never_holds_the_end_of_a_sweep_beyond_the_time_given(
+    tmp_path: Path, silent: Any
+) -> None:
+    run = make_run(tmp_path / "a", records())
+    syncer = tracking.Syncer(run, uri=f"http://{silent.uri}", interval_s=0.1).start()
+    until = time.monotonic() + 120
+    while not silent.heard and time.monotonic() < until:
+        time.sleep(0.05)
+    assert silent.heard, "the follower never spoke to the server"
+    started = time.monotonic()
+    warning = syncer.stop(timeout=1.0)
+    assert time.monotonic() - started < 1.0 + 10.0  # a kill on a busy machine
+    assert warning is not None and "took longer than 1 s" in warning and "\n" not in warning
+    assert f"bench track sync {run} --tracking-uri http://{silent.uri}" in warning
+
+
+def test_a_run_whose_creation_was_never_answered_is_made_once(
+    fresh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    run = fresh("a", records())
+    real, calls = MlflowClient.create_run, []
+
+    def create_run(self: Any, *args: Any, **given: Any) -> Any:
+        calls.append(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
+        if len(calls) == 1:  # lost on the way there
+            raise MlflowException("injected")
+        made = real(self, *args, **given)
+        if len(calls) == 3:  # lost on the way back
+            raise MlflowException("injected")
+        return made
+
+    monkeypatch.setattr(MlflowClient, "create_run", create_run)
+    assert tracking.sync(run).created == 3
+    assert calls == ["0"] * 4  # MLflow itself tries none of them again
+    monkeypatch.undo()
+    assert len(shown(run)) == 3
+    again = tracking.sync(run)
+    assert (again.created, again.updated, again.doubles) == (0, 0, 0)
+
+
+def test_a_run_that_a_slow_server_made_after_all_is_deleted_by_the_next_pass(fresh: Any) -> None:
+    from mlflow.tracking import MlflowClient
+
+    run = fresh("a", records())
+    tracking.sync(run)
+    before = shown(run, history=True)
+    with tracking_store.quiet_mlflow():
+        client = MlflowClient(tracking_store.default_uri(run))
+        experiment = client.get_experiment_by_name("tiny-quick").experiment_id
+        key = next(key for key in before if key.endswith("svm"))
+        tags = {**before[key]["tags"]}
+        made = client.create_run(experiment, tags=tags, run_name="boston/0/svm")
+        keys = [r.data.tags["tabsweep.key"] for r in client.search_runs([experiment])]
+    assert keys.count(key) == 2, "the fault was not injected"
+    report = tracking.sync(run)
+    assert (report.doubles, report.created, report.updated) == (1, 0, 0)
+    assert "made twice" in str(report)
+    assert shown(run, history=True) == before
+    with tracking_store.quiet_mlflow():
+        assert client.get_run(made.info.run_id).info.lifecycle_stage == "deleted"
+    assert tracking.sync(run).doubles == 0
 
 
 def test_a_follower_shows_the_sweep_and_says_nothing_when_all_is_well(fresh: Any) -> None:
@@ -692,3 +853,80 @@ def test_a_server_that_was_down_for_a_while_ends_up_with_every_run_once(
     assert own.keys() == served.keys()
     for key, item in own.items():
         assert item == served[key]
+
+
+@pytest.mark.nightly
+def test_a_database_that_freezes_or_dies_in_mid_sync_costs_one_warning_and_no_run(
+    fresh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psutil
+    from mlflow.tracking import MlflowClient
+    from mlflow_server import MLflowServer
+    from postgres import Postgres, missing
+
+    if reason := missing():
+        pytest.skip(reason)
+    run = fresh("a", records())
+    real_create, real_batch = MlflowClient.create_run, MlflowClient.log_batch
+    struck: list[str] = []
+    with Postgres() as database, MLflowServer(database.uri()) as server:
+        assert database._process is not None
+        master = psutil.Process(database._process.pid)
+
+        def all_of_it() -> list[psutil.Process]:
+            return [master, *master.children(recursive=True)]
+
+        def freeze(self: Any, *args: Any, **given: Any) -> Any:
+            for process in all_of_it():
+                process.suspend()
+            struck.append("frozen")
+            return real_create(self, *args, **given)
+
+        def die(self: Any, *args: Any, **given: Any) -> Any:
+            made = real_batch(self, *args, **given)
+            database.stop(signal.SIGQUIT)
+            struck.append("dead")
+            return made
+
+        def fails() -> str:
+            began = time.monotonic()
+            with pytest.raises(tracking.TrackingError) as caught:
+                tracking.sync(run, uri=server.uri, retries=0)
+            assert time.monotonic() - began < 4 * tracking_store.ANSWER_S
+            assert "\n" not in str(caught.value) and database.password not in str(caught.value)
+            return str(caught.value)
+
+        monkeypatch.setattr(MlflowClient, "create_run", freeze)
+        fails()
+        monkeypatch.undo()
+        for process in all_of_it():
+            process.resume()  # and what was asked of it is done, with nobody waiting for it
+        monkeypatch.setattr(MlflowClient, "log_batch", die)
+        fails()
+        monkeypatch.undo()
+        assert struck[0] == "frozen" and struck[-1] == "dead"
+        fails()  # it is still down
+        database.start()
+        for _ in range(5):  # the server's own connections are dead, and it learns that one by one
+            with suppress(tracking.TrackingError):
+                tracking.sync(run, uri=server.uri)
+                break
+        again = tracking.sync(run, uri=server.uri)
+        assert (again.created, again.updated, again.doubles) == (0, 0, 0)
+        keys = database.query(
+            "SELECT value, count(*) FROM tags JOIN runs USING (run_uuid) "
+            "WHERE key = 'tabsweep.key' AND lifecycle_stage = 'active' GROUP BY value"
+        )
+        assert sorted(line.split("|")[1] for line in keys.splitlines()) == ["1", "1", "1"]
+        points = int(database.query("SELECT count(*) FROM metrics"))
+    tracking.sync(run)
+    assert points == len(rows_in(run)["metrics"]) - other_metrics(run)
+
+
+def other_metrics(run: Path) -> int:
+    """Points in the run's own store that belong to the runs of the store it was copied from."""
+    with sqlite3.connect(run / "mlflow.db") as database:
+        return database.execute(
+            "select count(*) from metrics where run_uuid not in "
+            "(select run_uuid from tags where key = 'run' and value = 'a')"
+        ).fetchone()[0]
