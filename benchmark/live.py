@@ -78,7 +78,7 @@ class Live:
         temporary = self.path.with_name(f".live.json.{os.getpid()}.tmp")
         with suppress(OSError):  # not worth a sweep
             try:
-                temporary.write_text(json.dumps(found, default=str))
+                temporary.write_text(json.dumps(found, default=str), encoding="utf-8")
                 os.replace(temporary, self.path)
             finally:
                 temporary.unlink(missing_ok=True)

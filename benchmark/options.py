@@ -53,6 +53,20 @@ def check_address_form(address: str) -> None:
         raise SweepError(f"{named} {address[:120]!r} must be local, auto, or HOST:PORT")
 
 
+def as_utf8(word: str) -> str:
+    """A word of the command line as whoever typed it meant it: tables are UTF-8, and a locale that
+    is not leaves the word's bytes undecoded (LC_ALL=C on a server, say).
+
+    >>> as_utf8("gr\\udcc3\\udcb6\\udcc3\\udc9fe"), as_utf8("größe")
+    ('größe', 'größe')
+    """
+    try:
+        word.encode()
+        return word
+    except UnicodeEncodeError:
+        return os.fsencode(word).decode("utf-8", "replace")
+
+
 def csv_name(path: Path) -> str:
     """What a table of one's own is called.
 

@@ -18,7 +18,7 @@ from . import suite as suites
 from . import sweep
 from .face import FAILED as EXIT_FAILED
 from .face import INTERRUPTED, OK, Face, by_reason, count, duration
-from .options import SweepError, check_name, check_run, csv_name
+from .options import SweepError, as_utf8, check_name, check_run, csv_name
 from .plan import Options
 from .progress import Progress
 from .status import last_plan, plan_in, planned_slots, status_of
@@ -111,18 +111,19 @@ def csv_suite(
 
     if target is None:
         raise SweepError("--csv needs --target COLUMN, the column to predict")
+    target, name = as_utf8(target), as_utf8(path.name)
     table = table_from_csv(path, target, task=task)
     slug = csv_name(path)
     usual = suites.load("uci-small")
     made = suites.Suite(
         name=f"csv-{slug}",
-        title=f"{path.name}: {target}",
+        title=f"{name}: {target}",
         datasets=[slug],
         protocol={slug: "kfold"},
         metric=usual.metric,
         budgets={
-            name: budget.model_copy(update={"note": f"{name} budget of uci-small on {path.name}."})
-            for name, budget in usual.budgets.items()
+            key: budget.model_copy(update={"note": f"{key} budget of uci-small on {name}."})
+            for key, budget in usual.budgets.items()
         },
     )
     facts = {"path": str(path.resolve()), "sha256": file_sha256(path), "target": target}
@@ -388,9 +389,10 @@ def closing_words(face: Face, request: Request, outcome: sweep.Outcome, files: l
     if not (face.quiet or face.json):
         show_tables(face, request, len(outcome.plan.data))
     causes = ", ".join(f"{n} {cause}" for cause, n in found.failed.items())
+    known = max(0, found.done + failed + found.unsupported - tally.ran)
     face.say(
         f"{found.done} of {found.planned} trials done, {failed} failed"
-        f"{f' ({causes})' if causes else ''}; {tally.ran} run now, {tally.reused} known before; "
+        f"{f' ({causes})' if causes else ''}; {tally.ran} run now, {known} known before; "
         f"{duration(outcome.wall_s)}"
     )
     for origin, n in origins.items():

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# A sweep on the nodes that SLURM gives: a Ray head on the first one, Ray workers on the others.
+#
+#   sbatch --nodes=4 --cpus-per-task=32 --gpus-per-node=2 --time=8:00:00 \
+#       deploy/slurm.sh --suite uci-small --budget standard --runs "$HOME/runs"
+#
+# The options are those of `bench sweep`. Every node must have the same tabsweep; it is found on the
+# PATH of the shell that calls sbatch. A job that runs out of time stops softly and puts itself into
+# the queue again; one that was cancelled or preempted stops softly; the same command, by hand or by
+# SLURM's requeueing, goes on where the run was.
+#
+# Only this job may use its Ray: a token is made for it, unless RAY_AUTH_TOKEN is set or
+# RAY_AUTH_TOKEN_PATH names a file with one, which nobody else may read. There is no dashboard.
+#
+#   TABSWEEP_HEAD_ADDRESS  the head's address, where its name leads to the wrong network
+#   TABSWEEP_GRACE_S       seconds that running trials may take to end after a signal (20)
+#
+#SBATCH --job-name=tabsweep
+#SBATCH --ntasks-per-node=1
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@120
+set -euo pipefail
+umask 077
+
+fail() {
+    echo "slurm.sh: $1" >&2
+    exit 2
+}
+
+[[ -n ${SLURM_JOB_ID:-} && -n ${SLURM_JOB_NODELIST:-} ]] || fail "run it with sbatch: it needs SLURM's nodes"
+for program in bench ray python srun scontrol; do
+    command -v "$program" > /dev/null || fail "no $program on the PATH: activate tabsweep's environment before sbatch"
+done
+for option in "$@"; do
+    [[ $option != --address* ]] || fail "--address is the job's own affair"
+done
+
+# ---------------------------------------------------------------------- who may join
+
+export RAY_AUTH_MODE=token
+if [[ -n ${RAY_AUTH_TOKEN_PATH:-} ]]; then
+    [[ -r $RAY_AUTH_TOKEN_PATH ]] || fail "cannot read $RAY_AUTH_TOKEN_PATH"
+    mode=$(stat --dereference --format=%a "$RAY_AUTH_TOKEN_PATH")
+    [[ $mode == [46]00 ]] || fail "others may read $RAY_AUTH_TOKEN_PATH (mode $mode): chmod 600 it"
+elif [[ -z ${RAY_AUTH_TOKEN:-} ]]; then
+    RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+    export RAY_AUTH_TOKEN # srun hands it to the other nodes; it is on no command line
+fi
+
+# ---------------------------------------------------------------------- one node
+
+# `node HEAD-OR-ADDRESS OPTIONS...` is Ray on this node, with what SLURM gave here, until it is
+# ended; what Ray left in its folder goes with it. Runs on every node, so it stands alone.
+node() {
+    local cpus=${SLURM_CPUS_ON_NODE:-1} gpus=${SLURM_GPUS_ON_NODE:-0} options=()
+    local mb=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * cpus))}
+    ((mb == 0)) || options+=(
+        "--memory=$((mb * 75 / 100 * 1048576))" "--object-store-memory=$((mb * 15 / 100 * 1048576))"
+    )
+    export OMP_NUM_THREADS=1 RAY_worker_niceness=0 RAY_TMPDIR=$2
+    ray start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" --disable-usage-stats \
+        --dashboard-agent-listen-port=0 "${options[@]}" "${@:3}" &
+    local ray=$!
+    trap 'kill -TERM $ray 2> /dev/null || true' TERM INT
+    local code=0
+    wait $ray || code=$?
+    wait $ray 2> /dev/null || true # the first one ends when a signal comes
+    rm -rf "$2"
+    return $code
+}
+
+# ---------------------------------------------------------------------- all of them
+
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+# Short, for the names of Ray's sockets are limited; another one after each requeueing.
+folder=/tmp/ray-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+read -r port client_port address < <(python -c '
+import socket, ray
+taken = [socket.create_server(("", 0)) for _ in range(2)]
+print(*(s.getsockname()[1] for s in taken), ray.util.get_node_ip_address())')
+address=${TABSWEEP_HEAD_ADDRESS:-$address}
+
+started=()
+sweep=
+signalled=
+timer=
+requeue=
+stop() { # the sweep ends in order: running trials may end, then no longer
+    signalled=1
+    [[ -n $sweep ]] || exit 130
+    kill -TERM "$sweep" 2> /dev/null || return 0
+    (
+        sleep "${TABSWEEP_GRACE_S:-20}"
+        kill -INT "$sweep" 2> /dev/null || true
+    ) &
+    timer=$!
+}
+end() {
+    local code=$?
+    trap '' TERM USR1
+    [[ -z $timer ]] || kill "$timer" 2> /dev/null || true
+    ((${#started[@]} == 0)) || kill -TERM "${started[@]}" 2> /dev/null || true
+    local waited=0
+    while ((waited++ < 150)) && ((${#started[@]})) && kill -0 "${started[@]}" 2> /dev/null; do
+        sleep 0.2
+    done
+    ((${#started[@]} == 0)) || kill -KILL "${started[@]}" 2> /dev/null || true
+    rm -rf "$folder"
+    if [[ -n $requeue ]]; then
+        echo "tabsweep: out of time; into the queue again"
+        scontrol requeue "$SLURM_JOB_ID"
+    fi
+    exit $code
+}
+trap end EXIT
+trap stop TERM
+trap 'requeue=1; stop' USR1
+
+echo "tabsweep: head ${nodes[0]} ($address:$port), ${#nodes[@]} nodes"
+node --head "$folder" "--port=$port" "--node-ip-address=$address" \
+    "--ray-client-server-port=$client_port" --include-dashboard=false &
+started+=($!)
+waited=0
+until ray health-check --address "$address:$port" > /dev/null 2>&1; do
+    ((waited++ < 60)) && kill -0 "${started[0]}" 2> /dev/null || fail "Ray's head did not come up"
+    sleep 1
+done
+for name in "${nodes[@]:1}"; do # a step for each: the loss of one node is not the loss of all
+    srun --nodes=1 --ntasks=1 --nodelist="$name" --export=ALL bash -c \
+        "$(declare -f node); umask 077; node --address=$address:$port $folder" &
+    started+=($!)
+done
+
+bench sweep --address "$address:$port" "$@" &
+sweep=$!
+while :; do # a signal ends `wait`, not the sweep
+    code=0 signalled=
+    wait "$sweep" || code=$?
+    [[ -n $signalled ]] || break
+done
+((code == 130 || code == 143)) || requeue= # it had ended all the same
+exit "$code"

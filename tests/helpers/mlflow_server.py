@@ -1,0 +1,90 @@
+"""How do tests start an MLflow server of their own? As a process group on a loopback port."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from postgres import free_port
+
+
+class MLflowServer:
+    """`mlflow server` on a database that is there already; its schema is made before it starts."""
+
+    def __init__(self, store: str, *, workers: int = 1, port: int | None = None) -> None:
+        self.store, self.workers, self.port = store, workers, port or free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="tabsweep-mlflow-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._environment = {
+            **os.environ,
+            "MLFLOW_BACKEND_STORE_URI": store,
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> MLflowServer:
+        mlflow = [sys.executable, "-m", "mlflow"]
+        upgrade = [*mlflow, "db", "upgrade", self.store]
+        subprocess.run(upgrade, env=self._environment, check=True, capture_output=True)
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(*mlflow, "server", "--host", "127.0.0.1", "--port", str(self.port)),
+                    *("--workers", str(self.workers), "--allowed-hosts", "127.0.0.1:*"),
+                    *("--artifacts-destination", str(self.folder / "artifacts")),
+                ],
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until = time.monotonic() + 180
+        while not self.ready():
+            assert self._process.poll() is None and time.monotonic() < until, self.log()
+            time.sleep(0.2)
+        return self
+
+    def ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=2) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the server and its workers so far."""
+        assert self._process is not None
+        master = psutil.Process(self._process.pid)
+        spent = [p.cpu_times() for p in (master, *master.children(recursive=True))]
+        return sum(times.user + times.system for times in spent)
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        """End the server with its workers."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            self._process.wait(timeout=60)
+            self._process = None
+
+    def __enter__(self) -> MLflowServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,534 @@
+"""Does a sweep that is submitted from outside run as if it were started there? And the doctor?"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import compose
+import pytest
+from calls import bench
+from postgres import free_port
+from tabsweep.benchmark import cli, doctor, doctor_cluster, submit
+from tabsweep.benchmark.face import Face
+from tabsweep.benchmark.options import SweepError, check_address_form
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.lock import RunLocked
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+NOBODY = "http://127.0.0.1:1"  # where nobody listens
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(compose.FOREIGN)]:
+        if name != "TABSWEEP_CACHE":
+            monkeypatch.delenv(name)
+
+
+# ---------------------------------------------------------------------- before anything is sent
+
+
+@pytest.mark.parametrize("command", ["sweep", "resume", "retry", "doctor"])
+def test_rays_client_is_refused_and_submit_is_named(command: str) -> None:
+    run = {"sweep": ["--suite", "smoke"], "doctor": []}.get(command, ["runs/none"])
+    found = bench(command, *run, "--address", "ray://head:10001")
+    assert found.code == 2 and "bench submit --address http://HEAD:8265" in found.err
+
+
+def test_submit_refuses_rays_client_too() -> None:
+    found = bench("submit", "--address", "ray://head:10001", "--suite", "smoke")
+    assert found.code == 2 and "http(s)://HOST:8265" in found.err and "ray://" in found.err
+
+
+@pytest.mark.parametrize("address", ["local", "auto", "head:6379", "10.0.0.1:6379", "[::1]:6379"])
+def test_an_address_on_the_cluster_is_accepted(address: str) -> None:
+    check_address_form(address)
+
+
+@pytest.mark.parametrize("address", ["", "head", "head:", ":1", "head:99999", "http://head:8265"])
+def test_any_other_address_is_refused_at_once(address: str) -> None:
+    with pytest.raises(SweepError):
+        check_address_form(address)
+
+
+def test_rays_client_is_refused_where_the_environment_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    with pytest.raises(SweepError, match="RAY_ADDRESS"):
+        check_address_form("auto")
+    check_address_form("local")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--suit", "smoke"], "No such option '--suit'"),
+        (["--suite", "smok"], "unknown suite"),
+        (["--suite", "smoke", "--folds", "none"], "--folds"),
+        (["--suite", "smoke", "--model", "forrest"], "unknown model"),
+        (["--suite", "smoke", "--dataset", "irish"], "irish"),
+        (["--suite", "smoke", "--address", "auto"], "leave out its own --address"),
+        (["--suite", "smoke", "--runs", "runs"], "must be an absolute path"),
+        (["--suite", "mine.toml"], "--working-dir"),
+        (["--csv", "houses.csv", "--target", "price"], "--working-dir"),
+        (["--csv", "/data/houses.csv", "--target", "price"], "give the run a --name"),
+        (["--suite", "smoke", "--tracking-uri", "https://me:pw@host"], "MLFLOW_TRACKING_PASSWORD"),
+        ([], "what to sweep"),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
+)
+def test_options_that_cannot_work_end_it_before_the_cluster_is_asked(
+    words: list[str], complaint: str
+) -> None:
+    found = bench("submit", "--address", NOBODY, "--", *words)
+    assert found.code == 2 and complaint in found.err, found
+    assert "pw@host" not in found.err
+
+
+def test_the_secrets_of_an_address_are_not_shown() -> None:
+    found = bench("submit", "--address", "http://me:hidden@head:8265", "--suite", "smoke")
+    assert found.code == 2 and "hidden" not in found.err
+
+
+def test_a_cluster_that_does_not_answer_is_exit_3() -> None:
+    found = bench("submit", "--address", NOBODY, "--suite", "smoke")
+    assert found.code == 3 and NOBODY in found.err and "Traceback" not in found.err
+
+
+def test_files_are_looked_for_in_the_folder_that_is_shipped(tmp_path: Path) -> None:
+    call = ("submit", "--address", NOBODY, "--working-dir", tmp_path, "--suite", "mine.toml")
+    found = bench(*call)
+    assert found.code == 2 and "is not in the folder" in found.err
+    (tmp_path / "mine.toml").write_text('name = "mine"\nfolds = 3\n')
+    assert "BENCH-E001" in bench(*call).err  # it is read, and what is wrong with it is said
+    shutil.copy(compose.ROOT / "benchmark" / "suites" / "smoke.toml", tmp_path / "mine.toml")
+    assert bench(*call).code == 3
+
+
+def parsed(*words: str) -> click.Context:
+    return cli.sweep.make_context("bench sweep", list(words))
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--suite", "smoke"], "smoke-quick"),
+        (["--suite", "smoke", "--budget", "standard"], "smoke-standard"),
+        (["--suite", "smoke", "--name", "mine"], "mine"),
+        (["--csv", "My houses.csv", "--target", "price"], "csv-my-houses-quick"),
+        (["--csv", "/data/h.csv", "--target", "price", "--name", "h"], "h"),
+    ],
+)
+def test_a_submitted_run_has_the_name_that_the_sweep_gives_it(
+    words: list[str], name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "My houses.csv").write_text("a,price\n1,2\n")
+    assert submit.check_sweep(parsed(*words), tmp_path) == name
+
+
+def test_the_job_is_the_sweep_with_its_options_and_runs_that_outlive_it(tmp_path: Path) -> None:
+    words = ["--csv", "My $(houses).csv", "--target", "price"]
+    line = submit.entrypoint(words, "h", parsed(*words))
+    shell = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for more, runs in (({}, f"{tmp_path}/runs"), ({"TABSWEEP_RUNS": "/big disk"}, "/big disk")):
+        shown = subprocess.run(
+            ["sh", "-c", f"bench() {{ printf '%s\\n' \"$@\"; }}; {line}"],
+            env={**shell, **more},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        assert shown[:3] == ["sweep", "--address", "auto"]
+        assert shown[3:] == [*words, "--name", "h", "--runs", runs]
+    own = ["--suite", "smoke", "--runs", "/r", "--name", "n"]
+    assert submit.entrypoint(own, "n", parsed(*own)).endswith("--suite smoke --runs /r --name n")
+
+
+class Jobs:
+    """Stands for the client of a cluster's jobs."""
+
+    def __init__(self, *jobs: tuple[str, str, bool]) -> None:
+        self._jobs = jobs
+
+    def list_jobs(self) -> list[Any]:
+        return [
+            SimpleNamespace(
+                submission_id=id,
+                metadata={"tabsweep_run": run} if run else None,
+                status=SimpleNamespace(is_terminal=lambda over=over: over),
+            )
+            for id, run, over in self._jobs
+        ]
+
+
+def test_the_jobs_of_a_run_are_counted_and_only_one_may_work() -> None:
+    others = [("raysubmit_x", "", False), ("tabsweep-b-7", "b", False)]
+    assert submit.next_id(Jobs(*others), "a-1", NOBODY) == "tabsweep-a-1-1"
+    ended = [(f"tabsweep-a-1-{k}", "a-1", True) for k in (1, 12, 2)]
+    assert submit.next_id(Jobs(*others, *ended), "a-1", NOBODY) == "tabsweep-a-1-13"
+    with pytest.raises(RunLocked, match="tabsweep-b-7.*--name"):
+        submit.next_id(Jobs(*others), "b", NOBODY)
+
+
+def test_the_log_is_shown_once_though_the_connection_breaks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every connection begins with the first line."""
+    connections = [["one\n", "tw", None], [None], ["one\ntwo\nth", "ree\n", None], ["one\ntwo\n"]]
+    connections[-1].append("three\nfour\n")
+    left = list(connections)
+
+    class Client:
+        async def tail_job_logs(self, job: str) -> Any:
+            for text in left.pop(0):
+                if text is None:
+                    raise RuntimeError("WebSocket connection closed unexpectedly")
+                yield text
+
+        def get_job_status(self, job: str) -> Any:
+            return SimpleNamespace(is_terminal=lambda: False)
+
+    monkeypatch.setattr(submit.asyncio, "sleep", lambda s, sleep=submit.asyncio.sleep: sleep(0))
+    submit.show_log(Face(), Client(), "job")
+    assert capsys.readouterr().out == "one\ntwo\nthree\nfour\n"
+    assert not left
+
+
+def test_a_head_that_stays_silent_is_given_up_with_the_way_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Client:
+        def get_job_status(self, job: str) -> Any:
+            raise RuntimeError("Request failed with status code 502")
+
+    monkeypatch.setattr(submit, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(submit.time, "sleep", lambda s: None)
+    with pytest.raises(ConnectionError, match="may go on.*the same command"):
+        submit.wait_for_end(Client(), "job")
+
+
+@pytest.mark.parametrize(
+    ("status", "driver", "code"),
+    [
+        ("SUCCEEDED", 0, 0),
+        ("FAILED", 1, 1),
+        ("FAILED", 130, 130),
+        ("FAILED", -9, 137),
+        ("FAILED", 127, 3),
+        ("FAILED", None, 3),
+        ("STOPPED", None, 130),
+    ],
+)
+def test_a_job_ends_with_the_exit_code_of_its_sweep(
+    status: str, driver: int | None, code: int
+) -> None:
+    info = SimpleNamespace(
+        status=SimpleNamespace(value=status), driver_exit_code=driver, message="gone"
+    )
+    assert submit.code_of(Face(quiet=True), info) == code
+
+
+# ---------------------------------------------------------------------- on a cluster
+
+MODEL = """
+import pathlib, time
+from tabsweep.models.constant import Constant
+
+HERE = pathlib.Path({folder!r})
+
+class Held(Constant):
+    def _fit(self, x, y, val):
+        with open(HERE / "log", "a") as log:
+            log.write("start\\n")
+        while not (HERE / "go").exists():
+            time.sleep(0.05)
+        super()._fit(x, y, val)
+
+class Broken(Held):
+    def _fit(self, x, y, val):
+        super()._fit(x, y, val)
+        raise RuntimeError("broken on purpose")
+"""
+SUITE = """
+name = "held"
+title = "one table"
+datasets = ["iris"]
+[budgets.quick]
+note = "for tests."
+models = ["ownmodel:Held", "ownmodel:Broken"]
+folds = 3
+trials = 1
+sampler = "random"
+timeout_s = 300
+"""
+
+
+class Head:
+    """A Ray head as docker-compose.yml starts it, and how somebody outside speaks to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.runs = folder, folder / "runs"
+        self.ports = {name: free_port() for name in ("gcs", "dashboard", "agent", "client")}
+        self.service = compose.ray_service("ray-head", home=folder, ports=self.ports)
+        for name in list(self.service.environment):
+            if name.startswith(("TABSWEEP_", "MLFLOW_")):
+                del self.service.environment[name]
+        self.service.environment["TABSWEEP_RUNS"] = str(self.runs)
+        self.url = f"http://127.0.0.1:{self.ports['dashboard']}"
+        self.outside = compose.ray_service("job", home=folder, ports=self.ports).environment
+
+    def bench(self, *words: object, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [Path(sys.executable).parent / "bench", *map(str, words)],
+            env={**self.outside, **more},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def jobs(self, path: str = "", method: str = "GET") -> Any:
+        """Ray's own interface, without any of our code."""
+        request = urllib.request.Request(f"{self.url}/api/jobs/{path}", method=method)
+        request.add_header("Authorization", f"Bearer {self.outside['RAY_AUTH_TOKEN']}")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    folder = Path(tempfile.mkdtemp(prefix="ts-"))  # short: the names of sockets are limited
+    found = Head(folder)
+    assert not found.service.healthy()
+    try:
+        with found.service.start(folder / "head.log") as running:
+            running.wait_until_healthy()
+            yield found
+        assert not found.service.healthy()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(condition: Any, what: str, timeout_s: float = 120) -> None:
+    until = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < until, f"waited {timeout_s} s for {what}"
+        time.sleep(0.2)
+
+
+def test_a_submitted_sweep_survives_its_viewer_stops_softly_and_goes_on_when_submitted_again(
+    head: Head,
+) -> None:
+    own = head.folder / "own"
+    own.mkdir()
+    (own / "ownmodel.py").write_text(MODEL.format(folder=str(head.folder)))
+    (own / "held.toml").write_text(SUITE)
+    log, go = head.folder / "log", head.folder / "go"
+    words = ("submit", "--address", head.url, "--working-dir", own)
+    words = (*words, "--suite", "held.toml", "--tracking-uri", "none")
+
+    viewer = head.bench(*words)
+    wait_for(lambda: log.exists() or viewer.poll() is not None, "the first trial to begin")
+    assert viewer.poll() is None, viewer.communicate()
+    second = head.bench(*words)  # at the same time: while one works, nobody else may
+    viewer.send_signal(signal.SIGINT)
+    out, err = viewer.communicate(timeout=60)
+    assert viewer.returncode == 130, err
+    assert "run held-quick is job tabsweep-held-quick-1" in out and "6 trials planned" in out
+    assert "the job goes on" in err and "ray job stop tabsweep-held-quick-1" in err
+    out, err = second.communicate(timeout=60)
+    assert second.returncode == 3 and "tabsweep-held-quick-1" in err and "--name" in err
+    assert head.jobs("tabsweep-held-quick-1")["status"] == "RUNNING"
+
+    # Asked to stop, the sweep waits for the trial that runs. Ray alone would abort it after 3 s.
+    assert head.jobs("tabsweep-held-quick-1/stop", "POST")["stopped"] is True
+    time.sleep(4)
+    assert head.jobs("tabsweep-held-quick-1")["status"] == "RUNNING"
+    go.touch()
+    wait_for(
+        lambda: head.jobs("tabsweep-held-quick-1")["status"] == "STOPPED", "the job to have stopped"
+    )
+    printed = head.jobs("tabsweep-held-quick-1/logs")["logs"]
+    assert "bench resume" in printed and "SIGTERM received" not in printed
+    before = [record["id"] for record in Ledger(head.runs / "held-quick").records("result")]
+    assert 0 < len(before) < 6 and log.read_text().split() == ["start"] * len(before)
+
+    again = head.bench(*words, "--json")
+    out, err = again.communicate(timeout=120)
+    said = json.loads(out)
+    assert (said["job"], said["status"]) == ("tabsweep-held-quick-2", "FAILED"), err
+    assert again.returncode == said["exit_code"] == 1  # some trials failed, as they should
+    assert f"3 of 6 trials done, 3 failed (3 error); {6 - len(before)} run now" in err, err
+    after = Counter(record["id"] for record in Ledger(head.runs / "held-quick").records("result"))
+    assert len(after) == 6 and set(after.values()) == {1}
+    assert log.read_text().split() == ["start"] * 6
+    assert (head.runs / "held-quick" / "report" / "scores.md").exists()
+
+
+@pytest.mark.nightly
+def test_without_the_token_nothing_can_be_submitted(head: Head) -> None:
+    words = ("submit", "--address", head.url, "--suite", "smoke")
+    strangers = [head.bench(*words, RAY_AUTH_MODE="disabled", RAY_AUTH_TOKEN="")]
+    strangers += [head.bench(*words, RAY_AUTH_TOKEN="another" * 6)]
+    for stranger in strangers:
+        _, err = stranger.communicate(timeout=60)
+        assert stranger.returncode == 3 and "asks for a token" in err and "Traceback" not in err
+
+
+def test_the_doctor_examines_a_cluster(head: Head) -> None:
+    address = f"127.0.0.1:{head.ports['gcs']}"
+    call = ("doctor", "--address", address, "--runs", head.runs, "--json")
+    patient = head.bench(*call)
+    out, err = patient.communicate(timeout=120)
+    checks = {check["name"]: check for check in json.loads(out)}
+    assert patient.returncode == 0, checks
+    assert "1 node" in checks["cluster"]["detail"] and "1 CPU" in checks["cluster"]["detail"]
+    for name in ("same everywhere", "clocks of the nodes", "dashboard", "run lock"):
+        assert checks[name]["state"] == "ok", checks[name]
+    assert "asks for a token" in checks["dashboard"]["detail"]
+
+
+@pytest.mark.nightly
+def test_the_doctor_cannot_examine_a_cluster_without_its_token(head: Head) -> None:
+    address = f"127.0.0.1:{head.ports['gcs']}"
+    stranger = head.bench("doctor", "--address", address, "--json", RAY_AUTH_TOKEN="another" * 6)
+    out, err = stranger.communicate(timeout=120)
+    checks = {check["name"]: check for check in json.loads(out)}
+    assert stranger.returncode == 3 and checks["cluster"]["state"] == "problem", checks
+    assert "same everywhere" not in checks
+
+
+# ---------------------------------------------------------------------- what the doctor thinks
+
+
+@contextmanager
+def server(answers: Any) -> Iterator[str]:
+    """host:port of a server; `answers(headers)` gives the status of every request."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(answers(self.headers))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{found.server_port}"
+        found.shutdown()
+
+
+def test_a_dashboard_without_a_token_is_a_problem_unless_only_this_machine_reaches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with server(lambda headers: 200) as where:
+        assert doctor_cluster.judge_dashboard(where)[0] == doctor.OKAY
+        monkeypatch.setattr(doctor_cluster, "is_loopback", lambda host: False)  # another's machine
+        state, detail = doctor_cluster.judge_dashboard(where)
+        assert state == doctor.PROBLEM and "RAY_AUTH_MODE=token" in detail
+    with server(lambda headers: 401) as where:
+        assert doctor_cluster.judge_dashboard(where)[0] == doctor.OKAY
+
+
+@pytest.mark.parametrize(
+    ("anonymous", "own", "far", "state"),
+    [
+        (401, 200, True, doctor.OKAY),
+        (200, 200, True, doctor.PROBLEM),
+        (200, 200, False, doctor.OKAY),
+        (401, 401, True, doctor.PROBLEM),
+        (500, 500, False, doctor.PROBLEM),
+    ],
+)
+def test_an_mlflow_server_must_let_us_in_and_others_not(
+    monkeypatch: pytest.MonkeyPatch, anonymous: int, own: int, far: bool, state: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "p:w")
+    monkeypatch.setattr(doctor, "is_loopback", lambda host: not far)
+    mine = "Basic bWU6cDp3"
+    with server(lambda h: own if h["Authorization"] == mine else anonymous) as where:
+        monkeypatch.setenv("TABSWEEP_TRACKING_URI", f"http://{where}")
+        found = doctor._mlflow()
+        assert found[0] == state and "p:w" not in found[1]
+        if far:
+            return
+        monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
+        monkeypatch.setenv("TABSWEEP_TRACKING_URI", f"http://me:p%3Aw@{where}")
+        assert doctor._mlflow()[0] == state and "p%3Aw" not in doctor._mlflow()[1]
+
+
+def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> doctor_cluster.Cluster:
+    """A cluster whose nodes have answered; each is what differs from a healthy one."""
+    found = doctor_cluster.Cluster("auto")
+    for name, odd in others.items():
+        found.nodes[name] = doctor_cluster.Node(name, name, 1, 0, 1000.0)
+        usual = {"versions": own, "disk_gb": 50.0, "shm_mb": 2000.0}
+        found._facts[name] = {**usual, **odd}
+    found.ask = lambda question, of: found._facts  # type: ignore[method-assign]
+    return found
+
+
+def test_a_node_with_other_versions_or_code_is_named() -> None:
+    own = doctor_cluster.versions()
+    assert cluster_of(own, a={}).same()[0] == doctor.OKAY
+    odd = {**own, "ray": "2.0.0", "tabsweep's source": "0123"}
+    state, detail = cluster_of(own, a={}, b={"versions": odd}).same()
+    assert state == doctor.PROBLEM and "b: ray 2.0.0 instead of" in detail
+    assert "tabsweep's source 0123 instead of" in detail and "a:" not in detail.split("b:")[0]
+
+
+def test_a_node_that_gives_no_answer_is_a_problem() -> None:
+    found = cluster_of(doctor_cluster.versions(), a={})
+    found.nodes["b"] = doctor_cluster.Node("b", "far", 1, 0, 1000.0)
+    found._silent["b"] = "No module named 'tabsweep'"
+    state, detail = found.same()
+    assert state == doctor.PROBLEM and "far: no answer (No module named 'tabsweep')" in detail
+
+
+def test_a_clock_that_is_off_by_more_than_the_question_took_is_a_warning() -> None:
+    found = cluster_of({}, a={}, b={})
+    skew = {"a": 0.0, "b": 10.0}
+    found.ask = lambda question, of: {id: time.time() + skew[id] for id in of}  # type: ignore
+    state, detail = found.clocks()
+    assert state == doctor.WARNING and "b +10.00 s" in detail
+    skew["b"] = 0.5
+    assert found.clocks()[0] == doctor.OKAY
+
+
+def test_a_node_that_is_short_of_disk_or_shared_memory_is_named() -> None:
+    state, detail = cluster_of({}, a={}, b={"disk_gb": 0.5}, c={"shm_mb": 64.0}).room()
+    assert state == doctor.WARNING and "b: 0.5 GB" in detail and "64 MB" in detail
+    assert "a:" not in detail
+
+
+def test_a_folder_where_two_could_take_the_same_run_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert doctor._run_lock(tmp_path / "runs")[0] == doctor.OKAY
+    from tabsweep.sweeps import lock
+
+    monkeypatch.setattr(lock, "_lock", lambda file: None)  # a file system that only pretends
+    assert doctor._run_lock(tmp_path / "runs")[0] == doctor.PROBLEM
+    assert not list(tmp_path.iterdir())
