@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import slot_places
 from ..sweeps.ledger import Ledger, LedgerError
+from ..sweeps.records import slot_places
 from ..sweeps.study import Slot
 from ..sweeps.trial import DONE
 from .plan import Plan

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import utc_now
+from ..sweeps.records import utc_now
 from ..sweeps.trial import DONE, FAILED, Trial
 
 ROOM = 64 * 2**20  # bytes in one file

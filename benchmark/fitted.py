@@ -35,8 +35,8 @@ from ..models.base import Estimator
 from ..models.persist import save_model
 from ..models.schema import Schema
 from ..reports.metrics import METRICS
-from ..sweeps.engine import latest_results
 from ..sweeps.ledger import Ledger, Record
+from ..sweeps.records import latest_results
 from ..sweeps.trial import DONE, Trial
 from .frame import planned_rows
 from .plan import choose_folds

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..sweeps.engine import latest_results
 from ..sweeps.halving import Halving, stages
 from ..sweeps.ledger import Ledger, Record
+from ..sweeps.records import latest_results
 from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE, canonical
 from .status import plan_in, planned_slots, slots_of, study_name
@@ -26,8 +26,7 @@ def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
     """One plain row for every slot that has ended, in the order of (study, stage, index)."""
     results = latest_results(ledger)
     slots: dict[tuple[str, str, int], tuple[str, int]] = {}
-    for at in ledger.positions("result", "slot"):
-        head = ledger.head(at)
+    for at, head in ledger.heads("result", "slot"):
         slots[head.study, head.stage, head.index] = (head.id, at)
     rows = []
     for (study, stage, index), (id, at) in sorted(slots.items()):
@@ -286,8 +285,8 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
     for how in sorted({study["async"] for study in studies if study.get("async")}):
         models = sorted({study["model"] for study in studies if study.get("async") == how})
         found.append(
-            f"Bytes not promised: {', '.join(models)} searched by asynchronous {how.upper()}, which "
-            "decides by who comes first."
+            f"Bytes not promised: {', '.join(models)} searched by asynchronous {how.upper()}, "
+            "which decides by who comes first."
         )
     struck = sorted({row["study"] for row in rows if row["cause"] in LIMITED})
     if struck:

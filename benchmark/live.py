@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import utc_now
+from ..sweeps.records import utc_now
 
 EVERY_S = 2.0
 MOST_BYTES = 4 * 2**20  # of a heartbeat that is read; it may be somebody else's file

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..sweeps.engine import Stop, latest_results
+from ..sweeps.engine import Stop
 from ..sweeps.ledger import Ledger, LedgerError, Record
+from ..sweeps.records import latest_results
 from ..sweeps.trial import CAUSES, FAILED
 from . import suite as suites
 from . import sweep

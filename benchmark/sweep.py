@@ -19,11 +19,12 @@ from ..datasets.table import Table
 from ..models import registry
 from ..sweeps.checkpoints import CheckpointFolder
 from ..sweeps.cluster import nodes, start_ray, take_back_sigterm
-from ..sweeps.engine import Engine, Listener, Reused, Stop, Tally, slot_places, utc_now
+from ..sweeps.engine import Engine, Listener, Reused, Stop, Tally
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.lock import RunLock
 from ..sweeps.pool import ClusterLost, InProcess, Pool, RunTrial
 from ..sweeps.ray_pool import RayPool
+from ..sweeps.records import slot_places, utc_now
 from ..sweeps.trial import DONE, Limits, Result, Trial
 from . import asynchronous, environment
 from .agreement import computes_with

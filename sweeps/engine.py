@@ -12,11 +12,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from .ledger import Ledger, Record
 from .pool import Job, Outcome, Pool
+from .records import latest_results, link_record, result_of, result_record, slot_places, utc_now
 from .study import Needs, Slot, Study
 from .trial import DONE, FAILED, MAX_ATTEMPTS, Result, Trial, failure
 
@@ -74,70 +74,6 @@ class Tally:
     unsupported: int = 0
     fit_s: float = 0.0
     interrupted: bool = False
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def result_record(
-    slot: Slot, trial: Trial, result: Result, *, predictions: Mapping[str, Any], **more: Any
-) -> Record:
-    """The ledger's row for a trial: everything that a report needs, predictions by reference."""
-    return {
-        "kind": "result",
-        "id": trial.id,
-        "study": slot.study,
-        "stage": slot.stage,
-        "index": slot.index,
-        "dataset": trial.dataset,
-        "fold": trial.fold,
-        "model": trial.model,
-        "config": dict(trial.config),
-        "seed": trial.seed,
-        "fidelity": trial.fidelity,
-        "status": result.status,
-        "cause": result.cause,
-        "message": result.message,
-        "val": dict(result.val),
-        "test": dict(result.test),
-        "costs": dict(result.costs),
-        "info": dict(result.info),
-        "log": result.log,
-        "predictions": dict(predictions),
-        "time": utc_now(),
-        **more,
-    }
-
-
-def result_of(record: Mapping[str, Any]) -> Result:
-    """What a record says about its trial, predictions left on disk."""
-    return Result(
-        status=record["status"],
-        cause=record["cause"],
-        message=record["message"],
-        val=record["val"],
-        test=record["test"],
-        costs=record["costs"],
-        info=record["info"],
-    )
-
-
-def latest_results(ledger: Ledger) -> dict[str, int]:
-    """{trial id: position of its last result}; a retry's record replaces the failure before it."""
-    return {ledger.at(position)["id"]: position for position in ledger.positions("result")}
-
-
-def slot_places(ledger: Ledger) -> dict[str, tuple[str, int]]:
-    """{slot key: (trial id, position of its record)} of slots that ended, the last counting."""
-    found: dict[str, tuple[str, int]] = {}
-    for kind in ("result", "slot"):
-        for position in ledger.positions(kind):
-            record = ledger.at(position)
-            key = Slot(record["study"], record["stage"], record["index"]).key
-            if key not in found or found[key][1] < position:
-                found[key] = (record["id"], position)
-    return found
 
 
 class Engine:
@@ -241,7 +177,7 @@ class Engine:
                 elif place and place[0] == trial.id:
                     at = max(place[1], self._results[trial.id])
                 else:  # this slot's cell has run, for another slot
-                    self.ledger.append([_link(slot, trial)], sync=False)
+                    self.ledger.append([link_record(slot, trial)], sync=False)
                     at = len(self.ledger) - 1
                 if lowest:
                     newest.append(max(at, newest[-1] if newest else -1))
@@ -352,7 +288,7 @@ class Engine:
         """Answer a slot from what is known, or send its trial off; False: no worker is free."""
         if trial.id in self._results:
             if self._slots.get(slot.key, ("", 0))[0] != trial.id:
-                self.ledger.append([_link(slot, trial)])
+                self.ledger.append([link_record(slot, trial)])
             self._close(study, slot, trial, self._result(trial.id), reused=True)
             return True
         if trial.id in self._flight:
@@ -471,7 +407,7 @@ class Engine:
                     worker=outcome.worker,
                 )
             )
-            records.extend(_link(slot, trial) for slot in slots[1:])
+            records.extend(link_record(slot, trial) for slot in slots[1:])
             ended.append((outcome, result, slots))
         if wrote_predictions:
             self.ledger.sync_predictions()
@@ -561,20 +497,3 @@ class Engine:
         assert self._pool is not None
         threads = [self.studies[name].needs.threads for name in self._on_gpus]
         self._pool.keep_for_gpus(max(threads, default=0))
-
-
-def _link(slot: Slot, trial: Trial) -> Record:
-    """A slot that points at a trial which another slot's record holds."""
-    return {
-        "kind": "slot",
-        "id": trial.id,
-        "study": slot.study,
-        "stage": slot.stage,
-        "index": slot.index,
-        "config": dict(trial.config),
-        "seed": trial.seed,
-        "dataset": trial.dataset,
-        "fold": trial.fold,
-        "model": trial.model,
-        "time": utc_now(),
-    }

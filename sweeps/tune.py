@@ -33,18 +33,10 @@ from functools import cached_property, partial
 from typing import Any
 
 from .checkpoints import CheckpointFolder
-from .engine import (
-    Listener,
-    SourceChanged,
-    Stop,
-    Tally,
-    _link,
-    result_of,
-    result_record,
-    utc_now,
-)
+from .engine import Listener, SourceChanged, Stop, Tally
 from .ledger import Ledger, Record, write_atomically
 from .pool import ClusterLost, RunTrial
+from .records import link_record, result_of, result_record, utc_now
 from .study import Config, Slot, Study
 from .track import Curve, Track
 from .trial import DONE, FAILED, Result, Trial
@@ -277,7 +269,9 @@ class Asynchronous:
         )
         # A retry may end on another rung: the place of the row before it points at this one.
         stale = self._stale.pop((study.name, track.index), set()) - {slot.stage}
-        links = [_link(Slot(study.name, stage, track.index), trial) for stage in sorted(stale)]
+        links = [
+            link_record(Slot(study.name, stage, track.index), trial) for stage in sorted(stale)
+        ]
         self.ledger.append([record, *links])
         loss = study.loss_of(result) if result.status == DONE else None
         self.ended[study.name][track.index] = Ended(slot.stage, track.config, loss, track.curve)

@@ -13,7 +13,8 @@ from ray import tune
 
 from .capture import tail_of
 from .cluster import death_of
-from .engine import BEAT_S, utc_now
+from .engine import BEAT_S
+from .records import utc_now
 from .study import TUNE, Study
 from .trial import MAX_ATTEMPTS, Result, failure
 from .tune_trial import PAYLOAD

@@ -20,9 +20,10 @@ from tabsweep.benchmark import sweep
 from tabsweep.benchmark.frame import load_results, rows_of
 from tabsweep.benchmark.plan import Options
 from tabsweep.benchmark.status import status_of
-from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop, slot_places
+from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop
 from tabsweep.sweeps.ledger import Ledger
 from tabsweep.sweeps.pool import InProcess, Job, News, Outcome
+from tabsweep.sweeps.records import slot_places
 from tabsweep.sweeps.samplers import make_sampler
 from tabsweep.sweeps.space import Space
 from tabsweep.sweeps.study import Needs, Study
@@ -282,6 +283,7 @@ def test_equal_cells_of_several_studies_run_once_and_are_linked(tmp_path):
 # ---------------------------------------------------------------------- kills
 
 
+@pytest.mark.fault(1)
 def test_a_run_resumed_after_any_of_its_records_ends_as_the_uninterrupted_one(tmp_path):
     whole = run(tmp_path / "whole", studies())
     for n, cut in enumerate(prefixes(tmp_path / "whole", tmp_path / "cut", step=2)):
@@ -294,6 +296,7 @@ def test_a_run_resumed_after_any_of_its_records_ends_as_the_uninterrupted_one(tm
     assert run(tmp_path / "whole", studies(), pool) == whole and not pool.log
 
 
+@pytest.mark.fault(6)
 def test_a_record_lost_to_damage_runs_again_and_breaks_no_report(tmp_path):
     twins = [make_study(f"twin{i}", sampler="random", data="same", n_trials=2) for i in range(2)]
     whole = run(tmp_path, twins)
@@ -314,6 +317,7 @@ class Crash(BaseException):
     """Stands for the end of the process."""
 
 
+@pytest.mark.fault(1, 2)
 def test_attempts_are_counted_across_restarts_of_the_driver(tmp_path):
     def die_twice(job: Job, nth: int) -> Outcome:
         if nth == 3:
@@ -344,6 +348,7 @@ def dying(*deaths: str) -> Script:
     return script
 
 
+@pytest.mark.fault(2, 3, 31)
 @pytest.mark.parametrize(
     ("deaths", "runs", "cause"),
     [
@@ -379,6 +384,21 @@ def test_a_death_is_forgiven_as_often_as_its_rule_says(tmp_path, deaths, runs, c
     assert bool(record["message"]) == bool(cause)
 
 
+@pytest.mark.fault(31)
+def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself(tmp_path):
+    asked = []
+
+    def once(job: Job, nth: int) -> Outcome | None:
+        asked.append(job.needs.gpu_mb)
+        return Outcome(job, failure("gpu_oom", "no memory")) if nth == 1 else None
+
+    study = make_study(n_trials=2, needs=Needs(gpu_mb=500.0))
+    found = run(tmp_path, [study], ScriptedPool(script=once, slots=1))
+    assert [status for _, _, status, *_ in found.values()] == [DONE, DONE]
+    assert asked == [500.0, math.inf] * 2  # the next trial shares again
+
+
+@pytest.mark.fault(2)
 def test_a_neighbour_is_not_hurt_by_a_trial_that_keeps_dying(tmp_path):
     def script(job: Job, nth: int) -> Outcome | None:
         return Outcome(job, None, death="killed") if job.trial.dataset == "bad" else None
@@ -388,6 +408,7 @@ def test_a_neighbour_is_not_hurt_by_a_trial_that_keeps_dying(tmp_path):
     assert causes == {("bad", "killed"), ("goo", None)} and len(found) == 10
 
 
+@pytest.mark.fault(9)
 def test_a_failure_stands_in_the_history_as_failed_and_is_never_chosen(tmp_path):
     def script(job: Job, nth: int) -> Outcome | None:
         cause = {1: "error", 2: "unsupported"}.get(job.trial.config["k"])
@@ -451,6 +472,7 @@ def test_an_extended_study_runs_what_is_new_and_ends_as_if_begun_so(tmp_path):
         assert run(cut, [make_study(n_trials=9, seeds=(0, 1))]) == direct
 
 
+@pytest.mark.fault(20)
 def test_other_code_is_refused_with_a_count_and_changes_nothing(tmp_path):
     run(tmp_path, studies())
     finished = len(ended(tmp_path))
@@ -466,6 +488,7 @@ def test_other_code_is_refused_with_a_count_and_changes_nothing(tmp_path):
     run(tmp_path, studies())  # the old code still finds everything as it was
 
 
+@pytest.mark.fault(20)
 def test_allowed_other_code_ends_as_a_fresh_run_would_wherever_it_is_killed(tmp_path):
     fresh = run(tmp_path / "fresh", studies(source="v2"))
     old = run(tmp_path / "old", studies())
@@ -547,6 +570,7 @@ def test_a_stop_is_obeyed_and_a_resume_ends_as_the_uninterrupted_run(tmp_path, w
     assert run(tmp_path / "run", studies()) == whole
 
 
+@pytest.mark.fault(30)
 def test_a_stop_does_not_wait_beyond_its_grace_for_what_never_ends(tmp_path):
     stop = Stop(soon=False)
 
@@ -595,6 +619,7 @@ class OutOfMemoryError(RuntimeError):
     """Named as torch names it."""
 
 
+@pytest.mark.fault(27, 31)
 @pytest.mark.parametrize(
     ("error", "cause", "message"),
     [
@@ -605,6 +630,8 @@ class OutOfMemoryError(RuntimeError):
         (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
         (OSError(12, "Cannot allocate memory"), "oom", None),
         (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
+        (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
+        (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
         (RuntimeError("x" * 10**6), "error", None),
     ],
     ids=lambda value: str(value)[:20],
@@ -617,6 +644,7 @@ def test_whatever_a_trial_raises_becomes_a_failure_with_a_cause(error, cause, me
         assert "Traceback" in result.log or len(result.log) == 4000
 
 
+@pytest.mark.fault(9)
 @pytest.mark.parametrize(
     ("result", "cause"),
     [
