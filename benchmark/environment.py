@@ -39,7 +39,7 @@ def version(name: str) -> str:
 @cache
 def cpu_model() -> str:
     try:
-        with open("/proc/cpuinfo") as file:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
                 if line.startswith("model name"):
                     return line.partition(":")[2].strip()
@@ -56,7 +56,9 @@ def code_version() -> str:
     """The commit of a checkout ("-dirty" where files differ from it), or the version installed."""
     try:
         run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-        found = subprocess.run(run, capture_output=True, text=True, timeout=10, check=True)
+        found = subprocess.run(
+            run, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True
+        )
         return found.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return version("tabsweep")

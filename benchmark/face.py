@@ -221,7 +221,8 @@ def nothing_but_the_document() -> Iterator[TextIO]:
 
 def lookup(error: BaseException) -> tuple[str, int] | None:
     """(id, exit code) of the nearest known class, or None for what should not happen."""
-    if "space left" in str(error) or isinstance(error, MemoryError):
+    out = ("space left", "can't start new thread")
+    if any(words in str(error) for words in out) or isinstance(error, MemoryError):
         return ERRORS["OSError"]
     for cls in type(error).__mro__:
         if cls.__name__ in ERRORS:

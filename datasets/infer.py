@@ -23,6 +23,7 @@ MAX_CLASSES_GUESSED = 20
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
 DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
 LEADING_ZERO = re.compile(r"0\d+")
+NO_MEMORY = re.compile("out of memory|can't start new thread")  # as pandas and Python put it
 BYTES_PER_BYTE = 15  # memory that reading takes for each byte of the file: 9 to 20 were measured
 
 
@@ -287,7 +288,9 @@ def table_from_csv(
     check_size(path)
     try:
         cells, lines, delimiter = read_cells(path)
-    except MemoryError:
+    except (MemoryError, RuntimeError, pd.errors.ParserError) as error:
+        if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
+            raise
         raise DataError(
             f"{path.name}: the memory ran out while reading; use a sample of the rows"
         ) from None

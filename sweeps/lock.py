@@ -54,7 +54,7 @@ class RunLock:
     def acquire(self) -> RunLock:
         """Raises RunLocked where another driver holds the folder."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(self.path, "a+")
+        file = open(self.path, "a+", encoding="utf-8")
         try:
             _lock(file)
         except BlockingIOError:
@@ -231,7 +231,7 @@ def owner_of(run: Path) -> dict[str, Any] | None:
     path = Path(run) / "owner.lock"
     if not path.exists():
         return None
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -77,6 +78,7 @@ class Pool(Protocol):
 
 
 # What libraries say, in one error class or another, when the system gives them no memory.
+NO_GPU_MEMORY = re.compile("cudaErrorMemoryAllocation|cuda.{0,60}out of memory", re.I)
 NO_MEMORY = ("bad_alloc", "bad allocation", "cannot allocate memory", "can't allocate memory")
 
 
@@ -94,8 +96,10 @@ def guarded(
 
         text = str(error).strip().splitlines()
         message = f"{type(error).__name__}: {text[0][:500] if text else '(no message)'}"
-        cause = "gpu_oom" if type(error).__name__ == "OutOfMemoryError" else "error"
-        if any(words in message.lower() for words in NO_MEMORY):
+        cause = "error"
+        if type(error).__name__ == "OutOfMemoryError" or NO_GPU_MEMORY.search(str(error)):
+            cause = "gpu_oom"
+        elif any(words in message.lower() for words in NO_MEMORY):
             cause = "oom"
         return failure(cause, message, log=traceback.format_exc()[-4000:])
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -64,6 +65,7 @@ def refused(id: str, *args: object, code: int = 2) -> str:
 # ---------------------------------------------------------------------- names and options
 
 
+@pytest.mark.fault(15, 21)
 @pytest.mark.parametrize(
     ("id", "args", "says"),
     [
@@ -101,6 +103,7 @@ def test_what_does_not_exist_or_fit_is_refused_with_the_way_out(id, args, says, 
     assert not started, "Ray was started for a call that cannot run"
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize(
     "args", [("--folds", 0), ("--trials", -1), ("--workers", -1), ("--seed", "x"), ("--timeout", 0)]
 )
@@ -163,6 +166,7 @@ def rows(n: int = 30, *, target: str = "", twin: str = "") -> str:
 HEADER = "size,kind,price\n"
 
 
+@pytest.mark.fault(14, 22, 26)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -194,6 +198,7 @@ def test_a_classification_that_is_told_to_be_a_regression_is_refused():
     assert "'low' on line 2 is no number" in refused("BENCH-E007", *call, "--task", "regression")
 
 
+@pytest.mark.fault(9)
 def test_classes_that_are_absent_from_folds_are_handled_and_said():
     """One row of a class cannot be in all parts: the trials run, what is undefined has no value."""
     rare = {7: "rare", 9: "two", 30: "two"}
@@ -225,6 +230,7 @@ def broken_mirror(data: bytes) -> Path:
 YACHT = ("--suite", "npt-small", "--dataset", "yacht", "--model", "knn", "--folds", 1, *FAST)
 
 
+@pytest.mark.fault(10)
 def test_a_file_with_a_wrong_checksum_starts_no_sweep_and_both_hashes_are_named():
     mirror = broken_mirror(b"1 2 3 4 5 6 7\n" * 308)
     (file,) = catalog.card("yacht").files
@@ -239,6 +245,7 @@ def test_a_file_with_a_wrong_checksum_starts_no_sweep_and_both_hashes_are_named(
         assert answers["yacht"].startswith("WRONG: ") and not answers["iris"].startswith("WRONG")
 
 
+@pytest.mark.fault(10)
 def test_a_cached_file_survives_a_mirror_that_lies(tmp_path):
     mirror = broken_mirror(b"1 2 3 4 5 6 7\n" * 308)
     kept = tmp_path / "cache" / "concrete" / "0000000000000000-other"
@@ -248,10 +255,21 @@ def test_a_cached_file_survives_a_mirror_that_lies(tmp_path):
     assert files(tmp_path / "cache") == {"concrete/0000000000000000-other": b"somebody's"}
 
 
+class Mirror(NamedTuple):
+    """A mirror on this machine whose file cannot be had: its address, and who asked for the file
+    after which waits."""
+
+    address: str
+    asked: list[str]
+    waits: list[float]
+
+
 @pytest.fixture
-def truncating_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a mirror that breaks off in the middle of each file."""
-    clock = SimpleNamespace(monotonic=download.time.monotonic, sleep=lambda seconds: None)
+def bad_mirror(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
+    """It answers as the parameter says: breaks off, an HTTP error, or a web page elsewhere."""
+    asked: list[str] = []
+    waits: list[float] = []
+    clock = SimpleNamespace(monotonic=download.time.monotonic, sleep=waits.append)
     monkeypatch.setattr(download, "time", clock)
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -262,8 +280,22 @@ def truncating_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         def do_GET(self) -> None:
             whole = self.path.endswith("MANIFEST.csv")
             body = manifest if whole else b"1 2 3\n" * 10
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body) if whole else file.bytes))
+            code, length = 200, len(body) if whole else file.bytes
+            if not whole:
+                asked.append(self.path)
+            if not whole and request.param != "breaks off":
+                body = b"<html>sign in</html>"
+                length = len(body)
+                if self.path != "/page":
+                    code = int(request.param)
+            self.send_response(code)
+            if code == 429:
+                self.send_header("Retry-After", "2")
+            if code == 302:
+                self.send_header("Location", "/page")
+            if self.path == "/page":
+                self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(length))
             self.end_headers()
             self.wfile.write(body)
 
@@ -272,24 +304,34 @@ def truncating_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
+    yield Mirror(f"http://127.0.0.1:{server.server_port}", asked, waits)
     server.shutdown()
     server.server_close()
 
 
-def test_a_download_that_breaks_off_leaves_the_dataset_out_with_the_reason(
-    truncating_server, tmp_path
+@pytest.mark.fault(11)
+@pytest.mark.parametrize("bad_mirror", ["breaks off", "500", "429", "302", "404"], indirect=True)
+def test_a_download_that_fails_leaves_the_dataset_out_with_the_reason(
+    request, bad_mirror, tmp_path
 ):
-    line = refused("BENCH-E012", "sweep", *YACHT, "--mirror", truncating_server, code=3)
+    how = request.node.callspec.params["bad_mirror"]
+    line = refused("BENCH-E012", "sweep", *YACHT, "--mirror", bad_mirror.address, code=3)
     assert "yacht: " in line and "127.0.0.1" in line
-    assert not files(tmp_path / "cache")
-    found = bench("data", "fetch", "yacht", "--mirror", truncating_server)
+    assert not files(tmp_path / "cache"), "part of a file was kept"
+    if how in ("breaks off", "500", "429"):  # may pass: asked again, five times in all at least
+        assert len(bad_mirror.asked) >= 5 and len(bad_mirror.waits) >= 4
+    if how == "429":
+        assert all(wait >= 2 for wait in bad_mirror.waits), "Retry-After was not honoured"
+    if how == "302":
+        assert "/page" in bad_mirror.asked, "the redirection was not followed: nothing is shown"
+    found = bench("data", "fetch", "yacht", "--mirror", bad_mirror.address)
     assert found.code == 3 and "not available" in found.out
 
 
 # ---------------------------------------------------------------------- runs in use or in ruins
 
 
+@pytest.mark.fault(7)
 def test_a_second_driver_is_refused_and_told_who_the_first_is():
     assert bench("sweep", *SMALL, "--trials", 1, "--name", "shared").code == 0
     with RunLock(Path("runs/shared")):
@@ -301,6 +343,7 @@ def test_a_second_driver_is_refused_and_told_who_the_first_is():
     assert bench("resume", "runs/shared", "--workers", 0, "--tracking-uri", "none").code == 0
 
 
+@pytest.mark.fault(6)
 @pytest.mark.parametrize(
     ("ruin", "id", "code"),
     [
@@ -318,6 +361,7 @@ def test_a_ruined_ledger_is_reported_and_not_touched(ruin, id, code):
         refused(f"BENCH-{id}", command, "runs/old", code=code)
 
 
+@pytest.mark.fault(28)
 def test_a_path_in_a_ledger_from_someone_else_is_not_followed():
     assert bench("sweep", *SMALL, "--trials", 1, "--name", "old").code == 0
     manifest = Path("runs/old/ledger/MANIFEST.json")
@@ -398,6 +442,7 @@ def own_models(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
+@pytest.mark.fault(23)
 def test_a_model_with_the_name_of_another_is_refused(own_models):
     line = refused("BENCH-E004", "sweep", *OWN, "--model", f"{own_models}:Twin")
     assert "calls itself 'knn'" in line
@@ -411,6 +456,7 @@ def test_a_model_with_a_faulty_space_is_refused(own_models):
     assert "'alpha'" in line and "did you mean 'uniform'?" in line
 
 
+@pytest.mark.fault(3, 9, 27)
 def test_models_that_fail_leave_a_report_and_exit_code_1(own_models):
     names = ("Nan", "Silent", "Lines", "Greedy")
     picks = [word for name in names for word in ("--model", f"{own_models}:{name}")]
@@ -451,6 +497,7 @@ sampler = "random"
 """
 
 
+@pytest.mark.fault(25)
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -476,6 +523,7 @@ def test_an_edit_that_makes_results_incomparable_is_refused_by_name(old, new, sa
     assert bench(*call).code == 0
 
 
+@pytest.mark.fault(25)
 def test_every_difference_is_named_at_once():
     suite = Path("mine.toml")
     suite.write_text(SUITE)

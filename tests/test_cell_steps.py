@@ -180,6 +180,7 @@ def test_checkpoints_in_a_folder_serve_a_later_process(tmp_path):
 # -- faults ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(5)
 def test_a_store_out_of_reach_costs_a_note_and_nothing_else(every_boundary):
     store = Unreachable()
     result = run_trial(trial(), data(), store)

@@ -30,6 +30,7 @@ def test_what_is_framed_is_parsed(step, state):
     assert parse(frame(step, state)) == (step, state)
 
 
+@pytest.mark.fault(6, 19)
 @given(data=st.data(), state=st.binary(max_size=40))
 def test_no_changed_or_cut_file_is_a_checkpoint(data, state):
     whole = frame(12, state)
@@ -60,6 +61,7 @@ def test_a_dropped_key_leaves_no_file(store):
     assert store.get(KEY) is None and list(store.path.iterdir()) == []
 
 
+@pytest.mark.fault(6)
 @pytest.mark.parametrize("size", [0, 5, 60, -1])
 def test_a_torn_file_counts_as_none_and_is_removed(store, size):
     store.put(KEY, 4, b"four")
@@ -71,6 +73,7 @@ def test_a_torn_file_counts_as_none_and_is_removed(store, size):
     assert store.get(KEY) == (8, b"eight")
 
 
+@pytest.mark.fault(5)
 def test_a_write_that_fails_leaves_the_last_checkpoint(store, monkeypatch):
     store.put(KEY, 4, b"four")
     failed = []

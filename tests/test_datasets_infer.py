@@ -41,6 +41,7 @@ def test_numbers_are_numeric_and_texts_are_categories(load) -> None:
     assert table.warnings == ()
 
 
+@pytest.mark.fault(14)
 @pytest.mark.parametrize(
     "change",
     [
@@ -70,6 +71,7 @@ def test_marks_of_missing_values_are_missing_in_both_kinds(mark: str, load) -> N
     assert list(texts.cat.categories) == ["a", "b"]
 
 
+@pytest.mark.fault(14, 22)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -114,12 +116,14 @@ def test_a_missing_file_a_folder_and_a_misspelt_target_are_clear(load, tmp_path:
         load(HOUSES, "price", task="regresion")
 
 
+@pytest.mark.fault(24)
 def test_a_file_larger_than_the_free_memory_is_refused_before_it_is_read(load, monkeypatch) -> None:
     monkeypatch.setattr(infer, "free_memory", lambda: 100)
     with pytest.raises(DataError, match="MB are free; use a sample"):
         load(HOUSES, "price")
 
 
+@pytest.mark.fault(26)
 @pytest.mark.parametrize("same", [["a", "b", "c"], ["2", "7", "5"], ["u", "v", "w"]])
 def test_a_feature_that_is_the_target_by_any_names_is_refused(same: list[str], load) -> None:
     labels = ["a", "b", "c"]
@@ -128,6 +132,7 @@ def test_a_feature_that_is_the_target_by_any_names_is_refused(same: list[str], l
         load(text)
 
 
+@pytest.mark.fault(26)
 def test_a_numeric_feature_that_is_the_target_is_refused_and_a_near_one_is_not(load) -> None:
     values = [k * 1.25 for k in range(30)]
     with pytest.raises(DataError, match="column 'x' is the target 'y' itself"):
@@ -135,6 +140,7 @@ def test_a_numeric_feature_that_is_the_target_is_refused_and_a_near_one_is_not(l
     assert load(column([values[0] + 1, *values[1:]], values)).n_features == 2  # type: ignore[list-item]
 
 
+@pytest.mark.fault(14)
 def test_doubtful_columns_are_kept_with_a_warning(load) -> None:
     empty = load(column([""] * 20))
     assert empty.frame["x"].isna().all() and empty.kinds["x"] == "numeric"
@@ -205,6 +211,7 @@ def test_any_changed_byte_target_or_task_is_another_dataset(load) -> None:
     assert load(HOUSES, "price").sha256 in hashes
 
 
+@pytest.mark.fault(13)
 def test_hostile_names_stay_texts_and_the_tables_name_is_a_slug(tmp_path: Path) -> None:
     path = tmp_path / "=HYPERLINK(1) <script>.csv"
     path.write_text('"=cmd|x",<script>,y\n' + "1,a,0.5\n2,b,1.5\n" * 5)

@@ -102,6 +102,7 @@ def test_a_download_is_kept_and_not_asked_for_again(server: Server, tmp_path: Pa
     assert left_behind(tmp_path) == [f"{SHA[:16]}-data.txt"]
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize(
     "failure",
     [
@@ -125,6 +126,7 @@ def test_what_may_pass_is_tried_again_with_growing_waits(
         assert 0.5 <= wait / (0.25 * 2**k) <= 1.5
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize("failure", [(500, {}, b""), (200, {"Content-Length": "6000"}, b"1.0")])
 def test_what_does_not_pass_is_given_up_and_leaves_nothing(
     failure: tuple, server: Server, waits: list[float], tmp_path: Path
@@ -137,6 +139,7 @@ def test_what_does_not_pass_is_given_up_and_leaves_nothing(
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.fault(11)
 def test_retry_after_is_honoured(server: Server, waits: list[float], tmp_path: Path) -> None:
     server.files["/data.txt"] = DATA
     server.script = [(429, {"Retry-After": "3"}, b""), (503, {"Retry-After": "2"}, b"")]
@@ -162,6 +165,7 @@ def test_retry_after_may_be_a_number_or_a_date() -> None:
     assert download.retry_after_s(None, now) is None
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "text/plain"])
 def test_a_redirect_to_a_web_page_is_not_taken_for_data(
     kind: str, server: Server, tmp_path: Path
@@ -190,6 +194,7 @@ def test_a_missing_file_is_asked_for_once(server: Server, tmp_path: Path) -> Non
     assert len(server.requests) == 1
 
 
+@pytest.mark.fault(10)
 def test_other_bytes_are_refused_with_both_hashes_and_the_old_file_stays(
     server: Server, tmp_path: Path
 ) -> None:
@@ -213,6 +218,7 @@ def test_a_file_that_grew_is_not_read_to_its_end(server: Server, tmp_path: Path)
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.fault(10)
 def test_a_spoiled_cached_file_is_fetched_again_and_never_used(
     server: Server, tmp_path: Path
 ) -> None:
@@ -365,6 +371,7 @@ def test_the_mirror_of_the_environment_is_used(
     assert paths["data"].is_relative_to(tmp_path / "c")
 
 
+@pytest.mark.fault(10)
 def test_a_changed_byte_in_a_mirror_is_refused(offline, tmp_path: Path) -> None:
     root = make_mirror(tmp_path / "m", DATA)
     (root / "toy" / "data.txt").write_bytes(DATA[:-2] + b"9\n")

@@ -31,6 +31,7 @@ sampler = "random"
 """
 
 
+@pytest.mark.fault(1, 2)
 @pytest.mark.xdist_group("ray")
 def test_tables_do_not_depend_on_workers_nor_on_what_was_killed(tmp_path):
     suite = tmp_path / "suite.toml"

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,9 +26,9 @@ import pytest
 from tabsweep.benchmark.worker import run_trial
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.protocols import make_folds
+from tabsweep.sweeps.cluster import death_of, start_ray
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.cluster import death_of, start_ray
 from tabsweep.sweeps.ray_pool import RayPool
 from tabsweep.sweeps.samplers import make_sampler
 from tabsweep.sweeps.space import Space
@@ -38,6 +39,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 
 LIMIT_MB = 200.0
 TIMEOUT_S = 2.0
+HANGING = ("sleeper", "deadlock", "forked lock")
 NAN_MODEL = """
 import numpy as np
 
@@ -71,6 +73,27 @@ def bad_trial(trial: Trial, data: Any) -> Result:
         write("child", child.pid)
         write("child", orphan.stdout.strip())
 
+    def forks(*, hang: bool) -> None:
+        """A child by fork, though other threads run here; with `hang` one of them holds a lock,
+        which in the child nobody will ever open."""
+        lock, held = threading.Lock(), threading.Event()
+
+        def hold() -> None:
+            with lock:
+                held.set()
+                time.sleep(1000 if hang else 0.5)
+
+        threading.Thread(target=hold, daemon=True).start()
+        held.wait()
+        write("threads", threading.active_count())
+        pid = os.fork()
+        if not pid:
+            if hang:
+                lock.acquire()
+            os._exit(int(np.ones((50, 50)).dot(np.ones(50)).sum() != 2500))
+        write("child", pid)
+        assert os.waitpid(pid, 0)[1] == 0
+
     def hog(allocate: Any) -> None:
         kept = []
         for mb in range(20, 10_000, 20):
@@ -96,6 +119,10 @@ def bad_trial(trial: Trial, data: Any) -> Result:
             time.sleep(1000)
         case "deadlock":
             ctypes.PyDLL(None).sleep(1000)  # in C, with the interpreter's lock held
+        case "forks":
+            forks(hang=False)
+        case "forked lock":
+            forks(hang=True)
         case "suicide":
             children()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -161,10 +188,10 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
     (folder / "nan_model.py").write_text(NAN_MODEL)
     table = load_dataset("wine")
     fold = make_folds(table, "kfold", seed=0)[0]
-    names = ["bytes hog", "numpy hog", "shared hog", "suicide", "no message", "exit"]
+    names = ["bytes hog", "numpy hog", "shared hog", "suicide", "no message", "exit", "forks"]
     studies = [
         *(one_trial(name, log) for name in names),
-        *(one_trial(name, log, timeout_s=TIMEOUT_S) for name in ("sleeper", "deadlock")),
+        *(one_trial(name, log, timeout_s=TIMEOUT_S) for name in HANGING),
         *(one_trial(f"good {i}", log) for i in range(12)),
         one_trial("wide", log, needs=Needs(threads=64)),
         one_trial("nan prediction", log, data_key="wine", target="nan_model:NaN"),
@@ -232,6 +259,7 @@ def wait_until(condition: Any, *, timeout_s: float = 20.0) -> bool:
 # ---------------------------------------------------------------------- memory
 
 
+@pytest.mark.fault(3)
 @pytest.mark.parametrize("name", ["bytes hog", "numpy hog", "shared hog"])
 def test_a_trial_that_takes_memory_without_bound_ends_as_oom_after_one_retry(outcome, name):
     reached: dict[str, int] = {}
@@ -249,7 +277,8 @@ def test_a_trial_that_takes_memory_without_bound_ends_as_oom_after_one_retry(out
 # ---------------------------------------------------------------------- time
 
 
-@pytest.mark.parametrize("name", ["sleeper", "deadlock"])
+@pytest.mark.fault(4)
+@pytest.mark.parametrize("name", HANGING)
 def test_a_trial_that_never_ends_is_killed_at_its_time_out_and_not_tried_again(outcome, name):
     assert outcome.runs(name) == 1 and not outcome.words(name, "finish")
     record = outcome.one(name)
@@ -260,6 +289,7 @@ def test_a_trial_that_never_ends_is_killed_at_its_time_out_and_not_tried_again(o
     assert outcome.deaths[name, "killed"] == 0
 
 
+@pytest.mark.fault(2, 4)
 @pytest.mark.parametrize("name", ["sleeper", "suicide"])
 def test_the_processes_that_a_killed_trial_started_end_with_it(outcome, name):
     pids = [int(pid) for _, _, pid in outcome.words(name, "child")]
@@ -267,9 +297,24 @@ def test_the_processes_that_a_killed_trial_started_end_with_it(outcome, name):
     assert wait_until(lambda: all(map(gone, pids)))
 
 
+# ---------------------------------------------------------------------- forks
+
+
+@pytest.mark.fault(32)
+def test_a_trial_that_forks_beside_running_threads_ends_well_or_by_its_time_out(outcome):
+    for name in ("forks", "forked lock"):
+        ((_, _, threads),) = outcome.words(name, "threads")
+        assert int(threads) >= 3  # its own, and the one that watches its memory
+        ((_, _, child),) = outcome.words(name, "child")
+        assert wait_until(lambda child=child: gone(int(child))), "the child outlived its trial"
+    assert (outcome.one("forks")["status"], outcome.runs("forks")) == (DONE, 1)
+    assert outcome.one("forked lock")["cause"] == "timeout"
+
+
 # ---------------------------------------------------------------------- death
 
 
+@pytest.mark.fault(2)
 def test_a_trial_that_kills_its_worker_ends_as_killed_after_three_attempts(outcome):
     name = "suicide"
     starts = outcome.words(name, "start")
@@ -283,6 +328,7 @@ def test_a_trial_that_kills_its_worker_ends_as_killed_after_three_attempts(outco
 # ---------------------------------------------------------------------- errors
 
 
+@pytest.mark.fault(9, 27)
 @pytest.mark.parametrize(
     ("name", "cause", "message"),
     [
@@ -303,6 +349,7 @@ def test_a_trial_that_fails_by_itself_runs_once_and_says_why(outcome, name, caus
 # ---------------------------------------------------------------------- the others
 
 
+@pytest.mark.fault(2, 3, 4)
 def test_good_trials_beside_the_bad_ones_finish_once_each(outcome):
     for i in range(12):
         record = outcome.one(f"good {i}")
@@ -319,8 +366,8 @@ def test_every_trial_has_one_terminal_state_and_no_worker_is_left_busy(outcome):
     assert {name: len(records) for name, records in outcome.records.items()} == dict.fromkeys(
         outcome.records, 1
     )
-    assert len(outcome.records) == 23 and not outcome.tally.interrupted
-    assert (outcome.tally.done, outcome.tally.failed) == (13, 10)
+    assert len(outcome.records) == 25 and not outcome.tally.interrupted
+    assert (outcome.tally.done, outcome.tally.failed) == (14, 11)
     assert outcome.workers_left == 0
 
 

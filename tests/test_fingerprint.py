@@ -163,6 +163,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
 # ---------------------------------------------------------------------- what changes an id
 
 
+@pytest.mark.fault(20)
 @pytest.mark.parametrize(
     "file",
     ["models/knn.py", "models/preprocessing.py", "models/base.py", "benchmark/cell.py"],
@@ -225,6 +226,7 @@ def test_a_data_byte_and_a_split_are_part_of_the_id(copy, tmp_path):
     assert not set(before) & set(copy.ids(csv=str(path)))
 
 
+@pytest.mark.fault(20)
 def test_a_library_version_is_part_of_the_id(copy, tmp_path):
     """Another version's metadata stands first on the path, as after an upgrade."""
     before = copy.ids()
@@ -244,6 +246,7 @@ def test_a_library_version_is_part_of_the_id(copy, tmp_path):
 # ---------------------------------------------------------------------- what does not
 
 
+@pytest.mark.fault(20)
 def test_comments_docstrings_and_layout_change_no_id(copy):
     before = copy.ids()
     assert copy.with_line("tabsweep/models/knn.py", "# a comment") == before

@@ -238,6 +238,7 @@ def archive_of(names, compression=zipfile.ZIP_STORED):
     return out.getvalue()
 
 
+@pytest.mark.fault(19)
 def test_a_pickle_is_refused_alone_and_inside_an_archive(tmp_path, canary):
     bomb = pickle.dumps(Canary(canary))
     path = tmp_path / "m"
@@ -254,6 +255,7 @@ def test_a_pickle_is_refused_alone_and_inside_an_archive(tmp_path, canary):
             load_model(path)
 
 
+@pytest.mark.fault(12, 19)
 def test_paths_doubles_strangers_and_bombs_are_refused_before_unpacking(tmp_path):
     path = tmp_path / "m"
     for names, why in (
@@ -335,6 +337,7 @@ def hostile_states(canary):
     ]
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize("case", range(27))
 def test_forged_contents_are_refused_and_run_nothing(case, tmp_path, canary):
     cases = hostile_states(canary)
@@ -566,6 +569,7 @@ def test_an_output_that_would_replace_the_input_or_has_no_folder_is_refused(hous
         predict_file(houses[0], source, tmp_path / "no" / "out.csv")
 
 
+@pytest.mark.fault(13)
 def test_classes_that_look_like_formulas_are_inert_and_numbers_stay_numbers(tmp_path):
     frame = pd.DataFrame({"a": [0.0, 1.0, 2.0] * 10})
     target = np.array([0, 1, 2] * 10)

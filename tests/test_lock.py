@@ -79,6 +79,7 @@ def jumping(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return shown
 
 
+@pytest.mark.fault(7, 29)
 def test_without_locks_a_second_driver_is_refused_by_the_owners_name(no_locks, owner, tmp_path):
     said: list[str] = []
     began = time.monotonic()
@@ -105,6 +106,7 @@ def test_a_lease_ends_with_its_owner_and_leaves_nothing(no_locks, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["owner.lock"]
 
 
+@pytest.mark.fault(7, 29)
 @pytest.mark.parametrize("no_locks", ["ENOLCK"], indirect=True)
 def test_a_dead_owners_lease_is_taken_over_once_its_counter_stood_still(no_locks, owner, tmp_path):
     owner.send_signal(signal.SIGKILL)
@@ -117,6 +119,7 @@ def test_a_dead_owners_lease_is_taken_over_once_its_counter_stood_still(no_locks
         assert owner_of(tmp_path)["pid"] == os.getpid()
 
 
+@pytest.mark.fault(29)
 @pytest.mark.parametrize("no_locks", ["ENOLCK"], indirect=True)
 def test_an_owner_that_stood_still_and_wakes_up_writes_nothing_more(no_locks, owner, tmp_path):
     owner.send_signal(signal.SIGSTOP)
@@ -132,6 +135,7 @@ def test_an_owner_that_stood_still_and_wakes_up_writes_nothing_more(no_locks, ow
         assert owner_of(tmp_path)["pid"] == os.getpid()
 
 
+@pytest.mark.fault(8)
 @pytest.mark.parametrize("no_locks", ["ENOLCK"], indirect=True)
 def test_a_wall_clock_that_jumps_neither_frees_a_live_lease_nor_keeps_a_dead_one(
     no_locks, owner, tmp_path, monkeypatch
@@ -148,6 +152,7 @@ def test_a_wall_clock_that_jumps_neither_frees_a_live_lease_nor_keeps_a_dead_one
     assert min(shown) < 1.8e9 - 3000 and max(shown) > 1.8e9 + 80_000
 
 
+@pytest.mark.fault(29)
 @pytest.mark.parametrize("no_locks", ["ENOLCK"], indirect=True)
 def test_of_many_that_want_a_dead_owners_folder_one_gets_it(no_locks, owner, tmp_path):
     owner.send_signal(signal.SIGKILL)

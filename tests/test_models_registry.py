@@ -255,12 +255,14 @@ def test_an_installed_package_adds_a_model_by_entry_point(external, monkeypatch)
     assert list(spaces("mine", "binary")) == ["default"]
 
 
+@pytest.mark.fault(23)
 def test_an_installed_model_may_not_take_a_registered_name(external, monkeypatch):
     pretend_installed(monkeypatch, knn=f"{external}:Mine")
     with pytest.raises(ValueError, match="'knn'.*has the name of tabsweep.models.knn:KNN"):
         registry.names()
 
 
+@pytest.mark.fault(23)
 def test_two_installed_models_may_not_share_a_name(external, monkeypatch):
     points = [
         metadata.EntryPoint("mine", f"{external}:{cls}", registry.GROUP)

@@ -229,6 +229,7 @@ sys.stdout.buffer.write(fit(start=(6, state)).tobytes())
 # -- what is refused ------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize("name", STEPPED)
 def test_no_state_is_or_needs_a_pickle(name, monkeypatch):
     def refuse(*args, **kwargs):
@@ -290,6 +291,7 @@ def test_a_state_of_another_fit_is_refused_by_what_differs(boosted):
     assert issubclass(BadState, ValueError)
 
 
+@pytest.mark.fault(19)
 def test_a_state_that_names_a_class_from_elsewhere_is_refused():
     fit = Fits("gradient-boosting", "regression")
     fit()

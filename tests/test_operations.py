@@ -165,6 +165,7 @@ def test_records_that_are_counted_twice_change_nothing():
         assert count_of(*records, *records[start:]) == count_of(*records)
 
 
+@pytest.mark.fault(8)
 def test_neither_a_night_s_pause_nor_a_jump_of_the_clock_makes_the_pace():
     steady = [f"2030-01-01T{second // 3600:02d}:{second // 60 % 60:02d}:00Z" for second in
               range(0, 3600, 60)]  # fmt: skip
@@ -509,6 +510,7 @@ def test_a_log_is_bounded(tmp_path, monkeypatch):
     assert lines_of(tmp_path, "--last", 1)[0]["index"] == 99
 
 
+@pytest.mark.fault(5)
 def test_a_full_disk_costs_log_lines_and_one_warning_and_tears_none(tmp_path, monkeypatch):
     warnings: list[str] = []
     log = EventLog(make_run(tmp_path, plan()), warn=warnings.append)
@@ -719,6 +721,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.fault(8)
 @pytest.mark.parametrize(
     "workers", [0, pytest.param(1, marks=[pytest.mark.nightly, pytest.mark.xdist_group("ray")])]
 )

@@ -25,6 +25,7 @@ def study_of(*rows, planned=None, meta=META):
     return studies(Evidence.of(frame(*rows), planned, meta)).iloc[0]
 
 
+@pytest.mark.fault(16)
 @pytest.mark.parametrize(
     "rows, law",
     [
@@ -95,12 +96,14 @@ def test_evaluations_replace_the_selected_trial_and_are_averaged():
     assert row["test_accuracy"] == pytest.approx(0.8) and row["n_seeds"] == 2
 
 
+@pytest.mark.fault(16)
 def test_a_failed_evaluation_leaves_no_score():
     lost = trial(stage="eval", seed=2, index=2, status="failed", cause="oom", test_accuracy=None)
     row = study_of(trial(), trial(stage="eval", seed=1), lost)
     assert row["state"] == "failed" and row["cause"] == "oom" and np.isnan(row["test_accuracy"])
 
 
+@pytest.mark.fault(16)
 def test_a_study_with_open_trials_has_no_score_yet():
     plan = frame({"dataset": "d", "task": "binary", "fold": 0, "model": "m", "n_trials": 3})
     row = study_of(trial(), trial(index=1, selected=False), planned=plan)
@@ -137,6 +140,7 @@ def test_overlapping_test_parts_give_a_standard_deviation():
     assert cells_of(*rows, overlapping=["d"]).loc["m", "spread"] == pytest.approx(0.2)
 
 
+@pytest.mark.fault(9)
 def test_a_fold_on_which_the_metric_has_no_meaning_leaves_for_all():
     rows = [
         trial(model=m, fold=f, test_accuracy=None if f == 1 else v)

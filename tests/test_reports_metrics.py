@@ -66,6 +66,7 @@ def test_sure_and_wrong_costs_what_scikit_learn_says():
     assert score_all("binary", y, proba, 2)["log_loss"] == pytest.approx(want, rel=1e-12)
 
 
+@pytest.mark.fault(9)
 def test_a_constant_prediction_ranks_at_one_half():
     y = np.array([0, 1, 1, 0, 1])
     assert score_all("binary", y, np.full((5, 2), 0.5), 2)["roc_auc"] == 0.5
@@ -83,6 +84,7 @@ def test_the_area_ignores_any_monotone_rescaling_and_turns_with_the_score():
     assert cubed == area and turned == pytest.approx(1 - area)
 
 
+@pytest.mark.fault(9)
 def test_metrics_without_meaning_are_none_and_the_others_stay():
     one_class = score_all("binary", np.ones(4, int), np.full((4, 2), 0.5), 2)
     assert one_class["roc_auc"] is None and one_class["accuracy"] == 0.0
@@ -98,6 +100,7 @@ def test_an_overflowing_error_is_none_and_not_infinity():
     assert scores["mse"] is None and scores["rmse"] is None and scores["mae"] == 1e200
 
 
+@pytest.mark.fault(9)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_prediction_that_is_not_finite_is_refused(bad):
     with pytest.raises(NonFinitePrediction, match="1 of 2 rows"):

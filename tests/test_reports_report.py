@@ -149,6 +149,7 @@ def test_the_direction_of_the_metric_decides_who_is_better(tmp_path):
     assert "**.800**" in markdown and "**80.00**" in markdown and "**0.700**" in markdown
 
 
+@pytest.mark.fault(16)
 def test_identical_models_have_p_one_and_half_the_wins(tmp_path):
     written = texts(
         evidence_of(rows_of(mixed(), ["a", "b", "c"], score=lambda d, j: 0.5)), tmp_path
@@ -160,6 +161,7 @@ def test_identical_models_have_p_one_and_half_the_wins(tmp_path):
     assert {r["p_holm"] for r in tests if r["test"] == "wilcoxon"} == {"1"}
 
 
+@pytest.mark.fault(16)
 def test_a_failed_cell_is_no_score_and_a_dataset_without_it_is_not_ranked(tmp_path):
     frame = rows_of({f"d{i}": "binary" for i in range(6)}, ["a", "b"])
     lost = (frame["dataset"] == "d3") & (frame["model"] == "b") & (frame["fold"] == 1)
@@ -178,6 +180,7 @@ def test_a_failed_cell_is_no_score_and_a_dataset_without_it_is_not_ranked(tmp_pa
     assert "**1/2**" in written["coverage.md"].decode()
 
 
+@pytest.mark.fault(16)
 def test_a_model_with_little_coverage_does_not_cost_the_others_their_datasets(tmp_path):
     frame = rows_of({f"d{i}": "binary" for i in range(10)}, ["a", "b", "picky"])
     frame = frame[(frame["model"] != "picky") | frame["dataset"].isin(["d0", "d1"])]
@@ -259,6 +262,7 @@ def hostile_evidence():
     )
 
 
+@pytest.mark.fault(13)
 def test_hostile_names_stay_inert_in_latex_markdown_and_csv(tmp_path):
     written = texts(hostile_evidence(), tmp_path)
     for name, data in written.items():
@@ -295,6 +299,7 @@ def test_names_that_differ_only_at_the_end_stay_apart():
     assert len(escape.label("n" * 300)) <= escape.LABEL_LIMIT
 
 
+@pytest.mark.fault(13)
 def test_a_number_is_never_taken_for_a_formula():
     frame = pd.DataFrame(
         {"text": ["-x", " =1", "＝1", "-0.5"], "value": [-0.12, np.nan, 1e-7, 3.0]}
@@ -322,6 +327,7 @@ def compiled(evidence, folder):
     return done.stdout
 
 
+@pytest.mark.fault(13)
 @needs_latex
 def test_the_latex_of_hostile_names_compiles(tmp_path):
     compiled(hostile_evidence(), tmp_path)
@@ -408,6 +414,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize("case", list(DEGENERATE))
 def test_too_little_to_say_is_said_with_its_reason(case, tmp_path):
     frame, plan, reason = DEGENERATE[case]
@@ -420,6 +427,7 @@ def test_too_little_to_say_is_said_with_its_reason(case, tmp_path):
     assert reason in said
 
 
+@pytest.mark.fault(17)
 def test_two_seeds_are_averaged_and_shown(tmp_path):
     chosen = rows_of({"d": "binary"}, ["a", "b"], n_folds=1)
     evals = [

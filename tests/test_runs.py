@@ -100,6 +100,7 @@ def test_a_grown_run_equals_one_that_was_large_from_the_start():
             assert parts[0].read_bytes() == parts[1].read_bytes(), table
 
 
+@pytest.mark.fault(25)
 def test_an_edited_suite_file_extends_the_run(work):
     text = (
         'name = "mine"\ntitle = "Mine"\ndatasets = ["iris"]\n[budgets.quick]\n'
@@ -211,6 +212,7 @@ def test_several_runs_make_one_table_in_a_folder_of_their_own():
     assert Path("runs/a/report/scores.md").read_bytes() == before
 
 
+@pytest.mark.fault(16)
 def test_runs_that_hold_the_same_cells_or_disagree_make_no_table():
     sweeps("--model", "knn", "--trials", 1, "--name", "a")
     sweeps("--model", "knn", "--trials", 1, "--name", "b")
@@ -365,6 +367,7 @@ def test_resume_says_how_much_is_done_failed_and_left(own):
 # ---------------------------------------------------------------------- models of one's own
 
 
+@pytest.mark.fault(20)
 def test_models_from_a_file_in_the_working_directory_take_part(own):
     picks = ("--model", f"{own}:Plain", "--model", f"{own}:Tuned", "--model", "knn")
     found = bench(*SMALL, *picks, "--folds", 1, "--trials", 3, "--name", "own")
@@ -534,6 +537,7 @@ def wait_for(condition, what: str, timeout_s: float = 120) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.fault(30)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_an_interrupted_sweep_keeps_what_ended_says_how_to_go_on_and_does(own, number):
     call = (*SMALL, "--model", f"{own}:Slow", "--folds", 1, "--trials", 6, "--name", "cut")

@@ -177,6 +177,7 @@ def test_the_suites_that_the_next_tests_spoil_are_fine(tmp_path):
         assert suites.load(str(tmp_path / f"good.{kind}")).name == "good"
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -210,6 +211,7 @@ def test_a_fault_in_a_toml_file_is_named_by_line_and_key(tmp_path, old, new, say
     assert says in fault(tmp_path, GOOD.replace(old, new))
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -228,6 +230,7 @@ def test_a_fault_in_a_yaml_file_is_named_by_line_and_key(tmp_path, old, new, say
     assert says in fault(tmp_path, GOOD_YAML.replace(old, new), "yaml")
 
 
+@pytest.mark.fault(15)
 def test_yaml_runs_no_code(tmp_path):
     canary = tmp_path / "canary"
     text = f'{GOOD_YAML}\nnote: !!python/object/apply:os.system ["touch {canary}"]\n'
@@ -235,6 +238,7 @@ def test_yaml_runs_no_code(tmp_path):
     assert not canary.exists()
 
 
+@pytest.mark.fault(15)
 def test_aliases_that_multiply_are_refused_before_they_are_written_out(tmp_path):
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     for i in range(1, 12):  # 9 ** 12 values

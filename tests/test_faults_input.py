@@ -1,0 +1,382 @@
+"""Is hostile input inert: names, tables, suite files, and files that somebody else prepared?"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import os
+import pickle
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calls import Ran, bench
+from tabsweep.benchmark import sweep
+from tabsweep.benchmark.fitted import place
+from tabsweep.benchmark.frame import load_results
+from tabsweep.benchmark.status import last_plan, status_of
+from tabsweep.sweeps.checkpoints import CheckpointFolder
+from tabsweep.sweeps.ledger import Ledger, encode
+
+ROOT = Path(__file__).parents[1]
+FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
+IRIS = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, "--trials", 1)
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def refused(found: Ran, id: str, code: int = 2) -> str:
+    """The one line with which a call was refused before anything was written."""
+    assert (found.code, found.out) == (code, "") and "Traceback" not in found.err, found
+    line = found.err.splitlines()[-1]
+    assert line.startswith(f"error BENCH-{id}: ") and line.isprintable(), found.err
+    assert not Path("runs").exists(), "something was started"
+    return line
+
+
+# ---------------------------------------------------------------------- names
+
+MODEL = """
+import numpy as np
+
+
+class Mean:
+    def fit(self, X, y):
+        self.classes_, n = np.unique(y, return_counts=True)
+        self.p_ = n / n.sum()
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(self.p_, (len(X), 1))
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+"""
+ODD = [
+    '=HYPERLINK("http://evil.example","x")',
+    "</script><script>alert(1)</script>",
+    r"\input{/etc/passwd}",
+    "a|b",
+    "a b",
+    "$x_",
+    "left\u202eright",
+    "n" * 300,
+    "a#tune#1",
+]
+BAD = ["a\0b", "../../x", "x/../../y", r"..\x", "/etc/x", "~/x", "two\nlines", 5]
+
+
+@pytest.fixture
+def named(work: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[object], str]:
+    """Makes a model with a name of its own in the working directory; how to ask for it."""
+    module = f"named_{random.Random(str(work)).randrange(10**9)}"
+    names = [*ODD, *BAD]
+    classes = (f"class M{i}(Mean):\n    name = {name!r}\n\n\n" for i, name in enumerate(names))
+    (work / f"{module}.py").write_text(MODEL + "".join(classes))
+    monkeypatch.syspath_prepend(str(work))
+    return lambda name: f"{module}:M{names.index(name)}"
+
+
+@pytest.mark.fault(13)
+def test_odd_names_go_through_a_whole_sweep_and_come_out_inert(named, work):
+    picks = [word for name in ODD for word in ("--model", named(name))]
+    found = bench("sweep", *IRIS, *picks, *FAST, "--name", "odd")
+    assert found.code == 0, found
+    assert set(load_results("runs/odd")["model"]) == set(ODD), "the names did not get there"
+    report = work / "runs" / "odd" / "report"
+    for path in report.iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert not set(text) & {"\0", "\u202e"}, path
+        if path.suffix == ".tex":
+            assert not re.search(r"\\input\b", text) and not re.search(r"(?<!\\)\$x", text)
+        if path.suffix == ".md":
+            assert "<script" not in text and "http://" not in text
+        if path.suffix == ".csv":
+            with open(path, newline="", encoding="utf-8") as stream:
+                cells = [cell for row in csv.reader(stream) for cell in row]
+            assert not any(cell[:1] in ("=", "+", "@") for cell in cells)
+            assert path.stem != "scores" or any(cell.startswith("'=HYP") for cell in cells)
+    assert {path.suffix for path in report.iterdir()} == {".tex", ".md", ".csv"}
+    for path in (work / "runs").rglob("*"):  # no name of a model is the name of a file
+        assert re.fullmatch(r"[A-Za-z0-9._-]{1,100}", path.name), path
+    if latex := shutil.which("pdflatex"):
+        inputs = "".join(f"\\input{{{path.stem}}}\n" for path in sorted(report.glob("*.tex")))
+        page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + inputs
+        (report / "page.tex").write_text(page + "\\end{document}\n")
+        command = [latex, "-interaction=nonstopmode", "-halt-on-error", "page"]
+        done = subprocess.run(command, cwd=report, capture_output=True, errors="replace")
+        assert done.returncode == 0, done.stdout[-2000:]
+
+
+@pytest.mark.fault(13)
+@pytest.mark.parametrize("name", BAD, ids=repr)
+def test_a_model_whose_name_has_control_characters_or_is_a_path_is_refused(named, name):
+    line = refused(bench("sweep", *IRIS, "--model", named(name), *FAST), "E004")
+    assert "calls itself" in line or "must be a text" in line
+
+
+@pytest.mark.fault(13)
+@pytest.mark.parametrize(
+    ("args", "id"),
+    [
+        (("--suite", "smoke", "--model", "../../x:Y"), "E004"),
+        (("--suite", "smoke", "--model", "..:Y"), "E004"),
+        (("--suite", "smoke", "--model", "a\0b:Y"), "E004"),
+        (("--suite", "smoke", "--dataset", "../../x"), "E003"),
+        (("--suite", "smoke", "--dataset", "a\0b"), "E003"),
+        (("--suite", "../../x"), "E001"),
+        (("--suite", "../../etc\0/x.toml"), "E001"),
+        (("--suite", "smoke", "--name", "a\0b"), "E005"),
+    ],
+    ids=repr,
+)
+def test_a_name_on_the_command_line_is_never_a_way_out(args, id):
+    refused(bench("sweep", *args, *FAST), id)
+
+
+@pytest.mark.fault(13)
+@pytest.mark.parametrize("header", ["a\0b", "left\u202eright", "n" * 300])
+def test_a_column_that_cannot_be_shown_is_refused(header):
+    Path("t.csv").write_text(f"{header},y\n" + "1.5,2\n2.5,3\n" * 20)
+    refused(bench("sweep", "--csv", "t.csv", "--target", "y", *FAST), "E007")
+
+
+@pytest.mark.fault(13)
+def test_names_that_look_alike_as_files_are_files_of_their_own():
+    files = {place(Path("run"), None, "iris", name).name for name in ODD if "/" not in name}
+    assert len(files) == len([name for name in ODD if "/" not in name])
+    for name in (*ODD, "../../x", "a\0b"):
+        path = place(Path("run"), None, "iris", name)
+        assert path.parent == Path("run/fitted") and len(path.name) < 120
+        assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+@pytest.mark.fault(14)
+def test_odd_but_usable_columns_are_handled_said_and_cost_no_row():
+    """A byte-order mark, an empty column, mixed types, gaps, and a category that only one row has:
+    in the fold where that row is for testing, training never saw it."""
+    n = 60
+    lines = [
+        f"{'' if i % 7 == 0 else i * 7 % 11 + 0.5},{'once' if i == 3 else 'ab'[i % 2]},,"
+        f"{'unknown' if i == 5 else i % 9},{i * 5 % 13 + 0.25}\n"
+        for i in range(n)
+    ]
+    Path("t.csv").write_text("\ufeffsize,kind,nothing,mixed,price\n" + "".join(lines))
+    call = ("--csv", "t.csv", "--target", "price", "--folds", 10, "--trials", 1)
+    found = bench("sweep", *call, "--model", "knn", "--model", "decision-tree", *FAST)
+    assert found.code == 0, found
+    assert "column 'nothing' has no value in any row; kept as missing numbers" in found.err
+    assert "column 'mixed' mixes 59 numbers and 1 texts ('unknown')" in found.err
+    ledger = Ledger(Path("runs/csv-t-quick"))
+    plan = last_plan(ledger)
+    assert plan is not None and plan["datasets"]["t"]["n_rows"] == n
+    assert plan["datasets"]["t"]["n_features"] == 4
+    tested: dict[str, int] = {}
+    for record in ledger.records("result"):
+        parts = ledger.get_predictions(record["predictions"])
+        assert all(np.isfinite(values).all() for values in parts.values())
+        tested[record["model"]] = tested.get(record["model"], 0) + len(parts["test"])
+    assert tested == {"knn": n, "decision-tree": n}, "rows are missing from the tests"
+
+
+# ---------------------------------------------------------------------- suite files
+
+SUITE = """name: mine
+title: A suite
+datasets: [iris]
+budgets:
+  quick:
+    models: [knn]
+    folds: 1
+    trials: 2
+"""
+BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
+)
+
+
+@pytest.mark.fault(15)
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("folds:", "fold:", ":7: budgets.quick.fold: unknown key; did you mean 'folds'?"),
+        ("folds: 1", "folds: one", ":7: budgets.quick.folds: must be a whole number, not 'one'"),
+        ("trials: 2", "trials: 0", ":8: budgets.quick.trials: must be at least 1, not 0"),
+        ("trials: 2", "trials: -1", ":8: budgets.quick.trials: must be at least 1, not -1"),
+        ("[knn]", "[knn, knn]", ":6: budgets.quick.models: 'knn' is there 2 times"),
+        ("[knn]", "[kn]", "did you mean 'knn'?"),
+        ("A suite", '!!python/object/apply:os.mkdir ["canary"]', ":2: could not determine"),
+        ("A suite\n", "A suite\n" + BOMB, "more than 20000 values with its aliases written out"),
+    ],
+    ids=["key", "type", "zero", "negative", "twice", "model", "object", "aliases"],
+)
+def test_a_wrong_suite_file_starts_nothing_and_the_key_is_named(old, new, says, monkeypatch):
+    started: list[object] = []
+    monkeypatch.setattr(sweep, "start_ray", lambda **options: started.append(options))
+    assert SUITE.count(old) == 1
+    Path("mine.yaml").write_text(SUITE.replace(old, new))
+    call = ("sweep", "--suite", "mine.yaml", "--tracking-uri", "none", "--runs", "runs")
+    line = refused(bench(*call), "E004" if "kn]" == new[1:] else "E001")
+    assert says in line
+    assert not started and not Path("canary").exists()
+    assert sorted(os.listdir()) == ["mine.yaml"]
+
+
+# ---------------------------------------------------------------------- files of somebody else
+
+
+class Canary:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.fixture
+def bomb(work: Path) -> bytes:
+    """A pickle that makes the folder "canary"; it has been shown to work."""
+    canary = work / "canary"
+    data = pickle.dumps(Canary(canary))
+    pickle.loads(data)
+    assert canary.is_dir()
+    canary.rmdir()
+    return data
+
+
+def as_checkpoints(run: Path, bomb: bytes) -> None:
+    folder = run / "checkpoints"
+    folder.mkdir(exist_ok=True)
+    ids = [record["id"] for record in Ledger(run).records("result")]
+    for key in ids:
+        (folder / f"{key}.checkpoint").write_bytes(bomb)
+        assert CheckpointFolder(folder).get(key) is None
+        (folder / f"{key}.checkpoint").write_bytes(bomb)
+
+
+def as_tail(run: Path, bomb: bytes) -> None:
+    (tail,) = (run / "ledger").glob("tail-*.jsonl")
+    tail.write_bytes(tail.read_bytes() + bomb + b"\n")
+
+
+def as_segment(run: Path, bomb: bytes) -> None:
+    ledger = Ledger(run, write=True)
+    ledger.seal()
+    ledger.close()
+    (run / "ledger" / "segment-000001.parquet").write_bytes(bomb)
+
+
+def as_manifest(run: Path, bomb: bytes) -> None:
+    (run / "ledger" / "MANIFEST.json").write_bytes(bomb)
+
+
+def as_predictions(run: Path, bomb: bytes) -> None:
+    (run / "predictions" / "000000.bin").write_bytes(bomb)
+
+
+def as_objects(run: Path, bomb: bytes) -> None:
+    """Records that call their predictions an array of objects, with the checksum of a pickle."""
+    import hashlib
+
+    as_predictions(run, bomb)
+    (tail,) = (run / "ledger").glob("tail-*.jsonl")
+    records = [*Ledger(run).records()]
+    sha256 = hashlib.sha256(bomb).hexdigest()
+    for record in records:
+        for where in record.get("predictions", {}).values():
+            where |= {"dtype": "|O", "offset": 0, "shape": [1], "sha256": sha256}
+    tail.write_bytes(b"".join(map(encode, records)))
+
+
+@pytest.mark.fault(19, 28)
+@pytest.mark.parametrize(
+    "place_it", [as_checkpoints, as_tail, as_segment, as_manifest, as_predictions, as_objects]
+)
+def test_no_command_runs_what_somebody_put_into_a_run(place_it, bomb):
+    assert bench("sweep", *IRIS, "--model", "lightgbm", *FAST, "--name", "theirs").code == 0
+    run = Path("runs/theirs")
+    place_it(run, bomb)
+    assert any(bomb in path.read_bytes() for path in run.rglob("*") if path.is_file())
+    common = ("--workers", 0, "--tracking-uri", "none")
+    calls = [
+        ("status", run),
+        ("report", run),
+        ("logs", run),
+        ("fit", run, "--model", "lightgbm", "--dataset", "iris"),
+        ("resume", run, *common),
+        ("sweep", *IRIS, "--model", "lightgbm", *FAST, "--name", "mine"),  # it may be copied from
+        ("clean", run, "--all", "--yes"),
+    ]
+    codes = {}
+    for call in calls:
+        found = bench(*call)
+        assert "Traceback" not in found.err and "BENCH-E000" not in found.err, (call, found)
+        assert not Path("canary").exists(), f"{call[0]} ran what was put there"
+        codes[call[0]] = found.code
+    assert codes["sweep"] == 0 and status_of(Path("runs/mine")).done == 1
+    if place_it is as_manifest:
+        assert {codes["status"], codes["report"], codes["resume"]} == {3}
+
+
+@pytest.mark.fault(19)
+def test_a_pickle_in_place_of_a_model_is_refused_with_the_reason(bomb):
+    Path("m.tabsweep").write_bytes(bomb)
+    Path("t.csv").write_text("a,b\n1,2\n")
+    found = bench("predict", "m.tabsweep", "t.csv", "--out", "out.csv")
+    assert found.code == 2 and "error BENCH-E018" in found.err and "pickle" in found.err
+    assert not Path("canary").exists() and not Path("out.csv").exists()
+
+
+# What could run code from a file, and where that is right nevertheless.
+LOADERS = re.compile(
+    r"(pickle|joblib|marshal|dill|shelve|torch)\.(load|loads|open)$|read_pickle$|"
+    r"^(yaml\.(load|full_load|unsafe_load)|eval|exec)$"
+)
+ALLOWED = {
+    # An exception that Ray Tune in this very process wrote a moment before.
+    ("sweeps/tune_book.py", "ray.cloudpickle.load"),
+}
+
+
+@pytest.mark.fault(19)
+def test_no_module_of_the_product_unpickles_anything_from_a_file():
+    calls: dict[tuple[str, str], ast.Call] = {}
+    for folder in ("benchmark", "datasets", "models", "reports", "sweeps"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call):
+                    calls[str(path.relative_to(ROOT)), ast.unparse(node.func)] = node
+                    words = {keyword.arg for keyword in node.keywords}
+                    assert not words & {"allow_pickle", "trusted"}, ast.unparse(node)
+    assert len(calls) > 1000, "the modules were not found"
+    found = {
+        key
+        for key, node in calls.items()
+        if LOADERS.search(key[1])
+        and not (
+            key[1] == "torch.load"
+            and any(
+                k.arg == "weights_only" and ast.unparse(k.value) == "True" for k in node.keywords
+            )
+        )
+    }
+    assert found <= ALLOWED, f"these could run what a file says: {found - ALLOWED}"

@@ -1,0 +1,417 @@
+"""Does a sweep that a fault strikes end in one line and an exit code, and does its run go on later?
+
+Everything goes through the command line, in this process; a model writes each of its fits into a
+log, which shows what ran when, and how often.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import random
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import Ran, bench
+from tabsweep.benchmark import plan
+from tabsweep.benchmark.frame import load_results
+from tabsweep.benchmark.status import status_of
+from tabsweep.datasets import table
+from tabsweep.sweeps import ledger
+from tabsweep.sweeps.ledger import Ledger
+
+MODELS = '''
+import os
+
+import numpy as np
+
+
+class Mean:
+    """Answers as often as it saw; leaves a line of every fit."""
+
+    name = "mean"
+
+    def __init__(self, weight=1.0):
+        self.weight = weight
+
+    @staticmethod
+    def spaces():
+        weight = {"kind": "uniform", "low": 0.5, "high": 2.0}
+        return {"default": {"params": {"weight": weight}}}
+
+    def fit(self, X, y):
+        with open(os.environ["FITS"], "a") as log:
+            log.write(f"{self.weight!r}\\n")
+        self.rows_ = len(X)
+        self.classes_, n = np.unique(y, return_counts=True)
+        self.p_ = (n / n.sum()) ** self.weight
+        return self
+
+    def predict(self, X):
+        return self.classes_[self.p_.argmax()] * np.ones(len(X))
+
+    def predict_proba(self, X):
+        return np.tile(self.p_ / self.p_.sum(), (len(X), 1))
+
+
+class Numbers:
+    """The worst that a model may answer: constant, NaN or infinite, as its configuration says."""
+
+    name = "numbers"
+    tasks = ("regression",)
+
+    def __init__(self, answer="constant"):
+        self.answer = answer
+
+    @staticmethod
+    def spaces():
+        answers = ["constant", "nan", "inf", "-inf"]
+        return {"default": {"params": {"answer": {"kind": "choice", "values": answers}}}}
+
+    def fit(self, X, y):
+        self.mean_ = float(np.mean(y))
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_ if self.answer == "constant" else float(self.answer))
+
+
+class CudaMemory(Mean):
+    """Once it had too little memory of the GPU: the exception is called as torch calls it."""
+
+    name = "cuda"
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        if os.path.exists(os.environ["FITS"] + ".small"):
+            kind = type("OutOfMemoryError", (RuntimeError,), {})
+            raise kind("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return self
+'''
+FAST = ("--workers", 0, "--tracking-uri", "none")
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("FITS", str(tmp_path / "fits.log"))
+    return folder
+
+
+@pytest.fixture
+def own(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with models, in the working directory."""
+    name = f"own_{random.Random(str(work)).randrange(10**9)}"
+    (work / f"{name}.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(str(work))
+    return name
+
+
+def fits() -> list[str]:
+    path = Path(os.environ["FITS"])
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def sweep(own: str, name: str, *more: object, runs: object = "runs", trials: int = 3) -> Ran:
+    picks = ("--suite", "smoke", "--dataset", "iris", "--model", f"{own}:Mean", "--folds", 1)
+    return bench("sweep", *picks, "--trials", trials, "--runs", runs, "--name", name, *FAST, *more)
+
+
+def resume(run: object, *more: object) -> Ran:
+    return bench("resume", run, *FAST, *more)
+
+
+def the_error(found: Ran, id: str, code: int) -> str:
+    """The one line of an error, after its id."""
+    assert found.code == code, found
+    lines = [line for line in found.err.splitlines() if line.startswith("error ")]
+    assert len(lines) == 1 and "Traceback" not in found.err, found.err
+    assert lines[0].startswith(f"error BENCH-{id}: "), lines
+    return lines[0].removeprefix(f"error BENCH-{id}: ")
+
+
+# ---------------------------------------------------------------------- a full disk
+
+
+class Meter:
+    """A file on a disk that has room for `room` more bytes."""
+
+    def __init__(self, file: Any, disk: InjectedDisk) -> None:
+        self.file, self.disk = file, disk
+
+    def write(self, data: bytes) -> int:
+        if len(data) > self.disk.room:
+            self.file.write(data[: self.disk.room])
+            self.file.flush()
+            self.disk.room = 0
+            self.disk.refused += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.disk.room -= len(data)
+        return self.file.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+class InjectedDisk:
+    """Files of one kind meet a full disk: those whose names begin with `prefix`."""
+
+    def __init__(self, folder: Path, prefix: str, room: int, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.room, self.refused = folder, room, 0
+        real = ledger._open_to_append
+
+        def opened(path: Path) -> Any:
+            file = real(path)
+            return Meter(file, self) if path.name.startswith(prefix) else file
+
+        patch.setattr(ledger, "_open_to_append", opened)
+
+    def is_full(self) -> bool:
+        return self.refused > 0
+
+    def make_room(self) -> None:
+        self.room = 10**9
+
+
+class RealDisk:
+    """A small file system of its own, nearly filled by a file that can be removed."""
+
+    def __init__(self, folder: Path, room: int) -> None:
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+        if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("needs the right to mount a file system; the injected faults stand in")
+        self.folder = folder
+        (folder / "ballast").write_bytes(bytes(2**20 - room))
+
+    def is_full(self) -> bool:
+        found = os.statvfs(self.folder)
+        return found.f_bavail * found.f_bsize < 16 * 1024
+
+    def make_room(self) -> None:
+        (self.folder / "ballast").unlink()
+
+
+@pytest.fixture
+def disk(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RealDisk | InjectedDisk]:
+    folder = tmp_path / "disk"
+    if request.param != "real":
+        prefix, room = {"records": ("tail-", 15_000), "predictions": ("00", 5_000)}[request.param]
+        yield InjectedDisk(folder, prefix, room, monkeypatch)
+        return
+    made = RealDisk(folder, room=128 * 1024)
+    yield made
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.fault(5)
+@pytest.mark.parametrize("disk", ["real", "records", "predictions"], indirect=True)
+def test_on_a_full_disk_a_sweep_stops_at_once_and_goes_on_when_there_is_room(disk, own):
+    n = 60 if isinstance(disk, RealDisk) else 12
+    run = disk.folder / "full"
+    line = the_error(sweep(own, "full", runs=disk.folder, trials=n), "E016", 3)
+    assert disk.is_full(), "the disk was never full: the test tests nothing"
+    assert "No space left on device" in line and f"bench resume {run}" in line
+    before = fits()
+    kept = status_of(run)
+    assert 0 < kept.done < n and not kept.failed
+    assert len(before) in (kept.done, kept.done + 1), "it went on without a place for results"
+    # Still full: refused again, and nothing that was kept is lost.
+    assert resume(run).code == 3 and status_of(run).done == kept.done
+    assert len(fits()) <= len(before) + 1
+    disk.make_room()
+    found = resume(run)
+    assert found.code == 0 and "quarantine" not in found.err, found
+    assert status_of(run).done == n
+    assert Counter(fits()).most_common(1)[0][1] <= 3, "only what had no place runs again"
+    assert sum(n > 1 for n in Counter(fits()).values()) <= 1
+    ids = [record["id"] for record in Ledger(run).records("result")]
+    assert len(set(ids)) == len(ids) == n
+    assert sweep(own, "whole", trials=n).code == 0
+    tables = [folder / "report" / "scores.csv" for folder in (run, Path("runs/whole"))]
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+
+
+# ---------------------------------------------------------------------- damaged files
+
+
+def tail_of(run: Path) -> Path:
+    (path,) = (run / "ledger").glob("tail-*.jsonl")
+    return path
+
+
+@pytest.mark.fault(6)
+def test_a_result_torn_by_a_crash_runs_again_and_its_bytes_are_kept_apart(own):
+    assert sweep(own, "torn").code == 0
+    tail, run = tail_of(Path("runs/torn")), Path("runs/torn")
+    lines = tail.read_bytes().splitlines(keepends=True)
+    last = max(i for i, line in enumerate(lines) if b'"kind":"result"' in line)
+    torn = lines[last][: len(lines[last]) // 2]
+    tail.write_bytes(b"".join(lines[:last]) + torn)
+    assert status_of(run).done == 2, "the fault did not reach the ledger"
+    found = resume(run)
+    assert found.code == 0 and status_of(run).done == 3
+    assert f"warning: {len(torn)} bytes of {tail.name} failed their checksum" in found.err
+    assert [path.read_bytes() for path in (run / "quarantine").iterdir()] == [torn]
+    assert sorted(Counter(fits()).values()) == [1, 1, 2]
+
+
+@pytest.mark.fault(6)
+def test_a_ledger_without_a_byte_is_begun_anew_by_the_same_call(own):
+    assert sweep(own, "empty").code == 0
+    tail_of(Path("runs/empty")).write_bytes(b"")
+    the_error(resume("runs/empty"), "E011", 3)  # there is no plan to go on with
+    assert sweep(own, "empty").code == 0
+    assert status_of(Path("runs/empty")).done == 3 and set(Counter(fits()).values()) == {2}
+
+
+@pytest.mark.fault(6)
+def test_predictions_without_a_byte_are_used_by_nobody(own):
+    assert sweep(own, "one").code == 0
+    store = Path("runs/one/predictions/000000.bin")
+    assert store.stat().st_size > 0
+    store.write_bytes(b"")
+    assert sweep(own, "two").code == 0  # would copy the trials, could it vouch for them
+    assert set(Counter(fits()).values()) == {2}
+    assert set(load_results("runs/two")["origin"]) == {""}
+    assert bench("report", "runs/one").code == 0  # scores stand in the records
+
+
+# ---------------------------------------------------------------------- senseless numbers
+
+
+@pytest.mark.fault(9)
+def test_neither_nan_nor_infinity_is_a_score_however_good_it_would_look(own):
+    rows = "".join(f"{i * 7 % 11}.5,{i * 5 % 13}.25\n" for i in range(60))
+    Path("t.csv").write_text(f"size,price\n{rows}")
+    call = ("--csv", "t.csv", "--target", "price", "--model", f"{own}:Numbers", "--folds", 2)
+    found = bench("sweep", *call, "--trials", 4, "--sampler", "grid", "--runs", "runs", *FAST)
+    assert found.code == 1
+    results = load_results("runs/csv-t-quick")
+    wrong = results[~results["config"].str.contains("constant")]
+    assert len(wrong) == 6 and set(wrong["cause"]) == {"nonfinite"}
+    assert not wrong.filter(regex="^(val|test)_").notna().any(axis=None)
+    assert not wrong["selected"].any()
+    right = results[results["config"].str.contains("constant")]
+    assert right["selected"].all() and right["test_rmse"].notna().all()
+    assert right["test_r2"].le(0).all(), "a constant explains nothing"
+    report = "".join(path.read_text() for path in Path("runs/csv-t-quick/report").glob("*.*"))
+    assert not re.search(r"(?<![a-z])(nan|inf)(?![a-z])", report.replace("nonfinite", ""))
+
+
+@pytest.mark.fault(9)
+def test_a_metric_without_meaning_has_no_value_and_the_tables_say_why():
+    rows = "".join(f"{i * 7 % 11}.5,{'rare' if i == 5 else 'usual'}\n" for i in range(60))
+    Path("t.csv").write_text(f"size,kind\n{rows}")
+    call = ("--csv", "t.csv", "--target", "kind", "--model", "constant", "--model", "knn")
+    found = bench("sweep", *call, "--folds", 3, "--trials", 1, "--runs", "runs", *FAST)
+    assert found.code == 0, found
+    results = load_results("runs/csv-t-quick")
+    one_class = {"val": results["val_roc_auc"].isna(), "test": results["test_roc_auc"].isna()}
+    assert all(undefined.any() for undefined in one_class.values()), "every fold had both classes"
+    assert set(results["status"]) == {"done"} and results["test_accuracy"].notna().all()
+    assert not results["selected"][one_class["val"]].any(), "chosen without a score"
+    report = Path("runs/csv-t-quick/report")
+    assert "Folds on which the metric has no meaning" in (report / "scores.md").read_text()
+    said = (report / "coverage.md").read_text()
+    n = int(one_class["val"].sum())
+    assert f"Without a score though no trial failed: {n} studies of t. The metric has no" in said
+
+
+# ---------------------------------------------------------------------- something else at resume
+
+
+def another_seed_scheme(patch: pytest.MonkeyPatch) -> None:
+    real = plan.Trial
+    patch.setattr(plan, "Trial", lambda **facts: real(**{**facts, "seed": facts["seed"] + 1}))
+
+
+def another_lock_file(patch: pytest.MonkeyPatch) -> None:
+    real = plan.source_print
+
+    def changed(*args: Any, **more: Any) -> Any:
+        found = real(*args, **more)
+        return {**found, "libraries": {**found["libraries"], "numpy": "0.0.1"}}
+
+    patch.setattr(plan, "source_print", changed)
+
+
+def another_meaning_of_the_data(patch: pytest.MonkeyPatch) -> None:
+    real = table.Table.__post_init__
+
+    def init(self: table.Table) -> None:
+        real(self)
+        object.__setattr__(self, "sha256", self.sha256[::-1])
+
+    patch.setattr(table.Table, "__post_init__", init)
+
+
+@pytest.mark.fault(20)
+@pytest.mark.parametrize(
+    "change", [another_seed_scheme, another_lock_file, another_meaning_of_the_data]
+)
+def test_a_run_is_not_resumed_over_trials_whose_ids_changed(own, monkeypatch, change):
+    args = {"name": "r", "trials": 3}
+    assert sweep(own, **args).code == 0
+    ids = set(load_results("runs/r")["id"])
+    with monkeypatch.context() as patch:
+        change(patch)
+        for found in (resume("runs/r"), sweep(own, **args)):
+            line = the_error(found, "E006", 2)
+            assert line.startswith("3 finished cells of this run were computed by other")
+            assert "--allow-code-change" in line
+        assert len(fits()) == 3 and set(load_results("runs/r")["id"]) == ids
+        assert resume("runs/r", "--allow-code-change").code == 0
+        assert len(fits()) == 6
+        assert not set(load_results("runs/r")["id"]) & ids, "the change touched no id"
+    the_error(resume("runs/r"), "E006", 2)  # back again: the newest cells are the others now
+
+
+@pytest.mark.fault(20)
+def test_another_kind_of_device_is_refused_by_name(own):
+    assert sweep(own, "r").code == 0
+    line = the_error(sweep(own, "r", "--device", "cuda"), "E005", 2)
+    assert "device of sweep was 'cpu', is 'cuda'" in line
+    assert len(fits()) == 3
+
+
+@pytest.mark.fault(20)
+def test_what_touches_no_id_lets_a_run_go_on(own):
+    assert sweep(own, "r", trials=2).code == 0
+    module = Path(f"{own}.py")
+    module.write_text(module.read_text().replace("import os\n", "import os  # a comment\n", 1))
+    Path("runs").rename("moved")
+    found = sweep(own, "r", "--timeout", 999, "--memory-mb", 999, runs="moved", trials=4)
+    assert found.code == 0, found
+    assert status_of(Path("moved/r")).done == 4 and set(Counter(fits()).values()) == {1}
+
+
+# ---------------------------------------------------------------------- memory of a GPU
+
+
+@pytest.mark.fault(31)
+def test_too_little_memory_of_a_gpu_is_tried_once_more_and_has_a_cause_of_its_own(own):
+    assert importlib.import_module("torch").OutOfMemoryError.__name__ == "OutOfMemoryError"
+    small = Path(os.environ["FITS"] + ".small")
+    small.touch()
+    call = ("--suite", "smoke", "--dataset", "iris", "--model", f"{own}:CudaMemory", "--folds", 1)
+    found = bench("sweep", *call, "--trials", 1, "--runs", "runs", "--name", "gpu", *FAST)
+    assert found.code == 1 and len(fits()) == 2
+    (record,) = Ledger(Path("runs/gpu")).records("result")
+    assert (record["status"], record["cause"], record["attempt"]) == ("failed", "gpu_oom", 2)
+    assert record["message"].startswith("OutOfMemoryError: CUDA out of memory")
+    assert "gpu_oom" in Path("runs/gpu/report/coverage.csv").read_text()
+    small.unlink()
+    assert bench("retry", "runs/gpu", "--cause", "gpu_oom", *FAST).code == 0
+    assert len(fits()) == 3 and status_of(Path("runs/gpu")).done == 1
