@@ -16,8 +16,9 @@ for name in ("TABSWEEP_TRACKING_URI", "MLFLOW_TRACKING_URI"):
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """Bytes do not name a test: an archive holds its time of day, and workers would differ."""
-    return argname if isinstance(val, bytes) else None
+    """What looks different in every process names no test: an archive holds its time of day, a set
+    has no order, and two test processes must agree on the names."""
+    return argname if isinstance(val, bytes | set | frozenset) else None
 
 
 @pytest.fixture(scope="session")

@@ -607,7 +607,7 @@ def cleaned(run: Path, *args: object, code: int = 0) -> set[str]:
         (["--checkpoints"], {"checkpoints/ab12", "tune/iris/state"}),
         (["--logs", "--quarantine"], {"logs/events.jsonl", "quarantine/tail.1"}),
     ],
-    ids=str,
+    ids=["default", "report", "tracking", "checkpoints", "logs"],
 )
 def test_clean_removes_what_is_named_or_left_over(args, gone, tmp_path):
     run = full_run(tmp_path / "r")

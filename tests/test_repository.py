@@ -462,3 +462,18 @@ def test_a_made_environment_is_not_made_again(tmp_path: Path) -> None:
     stamp.write_bytes(parts[0] + b"# another pyproject.toml\n" + parts[1])
     done = subprocess.run(run, env=environment, capture_output=True, text=True)
     assert done.returncode == 3 and "needs Python 3.11" in done.stderr
+
+
+def test_every_process_gives_the_tests_the_same_names() -> None:
+    names = []
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        names.append([line for line in done.stdout.splitlines() if "::" in line])
+    assert len(names[0]) > 2000 and names[0] == names[1]
