@@ -109,7 +109,11 @@ class Engine:
             record = ledger.at(at)
             if at > self._results.get(record["id"], -1):  # a terminal state closes the count
                 self._deaths[record["id"]][record["cause"]] += 1
-        self._retried = {id for id, at in self._results.items() if retry(ledger.at(at))}
+        self._retried = {
+            id
+            for id, at in self._results.items()
+            if ledger.head(at).status == FAILED and retry(ledger.at(at))
+        }
         for id in self._retried:
             del self._results[id]
         self._slots = slot_places(ledger)
@@ -166,7 +170,8 @@ class Engine:
                     learnt = slot.index - study.lag
                     if learnt >= 0 and newest[learnt] > place[1]:
                         place = None  # suggested before a retried or changed cell ended: ask again
-                config = self.ledger.at(place[1])["config"] if place else None
+                record = self.ledger.at(place[1]) if place else None
+                config = record["config"] if record else None
                 trial = study.open(slot, config)
                 if place and place[0] != trial.id and place[0] not in self._retried:
                     if config == dict(trial.config):  # an evaluation may have another by now
@@ -182,7 +187,10 @@ class Engine:
                 if lowest:
                     newest.append(max(at, newest[-1] if newest else -1))
                 if trial.id in self._results:
-                    study.close(slot, self._result(trial.id))
+                    known = self._results[trial.id]
+                    if record is None or place is None or place[1] != known:
+                        record = self.ledger.at(known)
+                    study.close(slot, result_of(record))
         if changed and not self._allow_code_change:
             raise SourceChanged(changed, self._slots)
 

@@ -306,6 +306,12 @@ class Ledger:
         """What it is about, at a tenth of the price."""
         return Head(*[column[position] for column in self._heads])
 
+    def heads(self, *kinds: str) -> Iterator[tuple[int, Head]]:
+        """Position and head of the records of some kinds (all, if none is named), in order."""
+        for position, parts in enumerate(zip(*self._heads, strict=True)):
+            if not kinds or parts[0] in kinds:
+                yield position, Head(*parts)
+
     def __len__(self) -> int:
         return len(self._texts)
 

@@ -77,13 +77,12 @@ def result_of(record: Mapping[str, Any]) -> Result:
 
 def latest_results(ledger: Ledger) -> dict[str, int]:
     """{trial id: position of its last result}; a retry's record replaces the failure before it."""
-    return {ledger.head(at).id: at for at in ledger.positions("result")}
+    return {head.id: at for at, head in ledger.heads("result")}
 
 
 def slot_places(ledger: Ledger) -> dict[str, tuple[str, int]]:
     """{slot key: (trial id, position of its record)} of slots that ended, the last counting."""
     found: dict[str, tuple[str, int]] = {}
-    for at in ledger.positions("result", "slot"):
-        head = ledger.head(at)
+    for at, head in ledger.heads("result", "slot"):
         found[Slot(head.study, head.stage, head.index).key] = (head.id, at)
     return found

@@ -87,6 +87,7 @@ def test_a_folder_without_a_ledger_is_refused_by_readers_and_left_alone(tmp_path
 # ---------------------------------------------------------------------- damage
 
 
+@pytest.mark.fault(6)
 def test_no_bit_flip_in_the_tail_is_ever_read_as_a_record(tmp_path):
     expected = filled(tmp_path, 3)
     path = tail_of(tmp_path)
@@ -109,6 +110,7 @@ def test_no_bit_flip_in_the_tail_is_ever_read_as_a_record(tmp_path):
             assert decode(bytes(damaged)) is None
 
 
+@pytest.mark.fault(6)
 def test_a_torn_last_line_is_quarantined_and_the_others_are_kept(tmp_path):
     expected = filled(tmp_path / "whole", 3)
     whole = tail_of(tmp_path / "whole").read_bytes()
@@ -185,6 +187,7 @@ class Full:
         return getattr(self.file, name)
 
 
+@pytest.mark.fault(5)
 def test_a_disk_that_fills_up_anywhere_in_an_append_leaves_whole_records_only(tmp_path):
     length = len(encode(row(2)) + encode(row(3)))
     for room in range(0, length, 7):
@@ -201,6 +204,7 @@ def test_a_disk_that_fills_up_anywhere_in_an_append_leaves_whole_records_only(tm
         assert list(Ledger(run).records()) == [row(0), row(1), row(4)]
 
 
+@pytest.mark.fault(5)
 def test_a_sync_that_fails_takes_the_records_back(tmp_path, monkeypatch):
     filled(tmp_path, 1)
     ledger = Ledger(tmp_path, write=True)
@@ -239,6 +243,7 @@ ledger.close()
 """
 
 
+@pytest.mark.fault(5)
 def test_a_write_that_the_kernel_cuts_short_is_taken_back(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, check=True
@@ -262,6 +267,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.fault(5)
 def test_on_a_full_disk_nothing_is_torn_and_work_goes_on_after_space(small_disk):
     run = small_disk / "run"
     (small_disk / "other").write_bytes(bytes(16_000))
@@ -333,6 +339,8 @@ def test_the_head_of_a_record_is_what_the_record_says_sealed_or_not(tmp_path, mo
     assert [again.head(at) for at in again.positions()] == heads
     assert list(again.records()) == expected
     assert [*again.positions("death", "slot")] == [1, 2] and [*again.positions("x")] == []
+    assert [*again.heads()] == [*enumerate(heads)]
+    assert [*again.heads("death", "slot")] == [(1, heads[1]), (2, heads[2])]
 
 
 def test_segments_sealed_before_heads_had_columns_still_open(tmp_path, monkeypatch):
@@ -419,6 +427,7 @@ def crash_at(patch, step: str, at: int, *, before: bool, kind: type[BaseExceptio
     return crashed
 
 
+@pytest.mark.fault(6)
 def test_of_a_damaged_segment_the_intact_records_are_kept_with_a_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "SEAL_AT", 40)
     monkeypatch.setattr(store, "ROW_GROUP", 10)
@@ -579,6 +588,7 @@ def test_a_lost_manifest_does_not_let_sealed_records_be_overwritten(tmp_path, mo
 # ---------------------------------------------------------------------- somebody else's ledger
 
 
+@pytest.mark.fault(28)
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "..", "", "a/b", None, 3])
 def test_a_file_name_that_is_a_path_is_refused_wherever_it_stands(tmp_path, name):
     filled(tmp_path, 1)
@@ -595,6 +605,7 @@ def test_a_file_name_that_is_a_path_is_refused_wherever_it_stands(tmp_path, name
             Ledger(tmp_path)
 
 
+@pytest.mark.fault(28)
 @pytest.mark.parametrize(
     "change",
     [
@@ -654,6 +665,7 @@ def test_predictions_come_back_bit_for_bit_across_files(tmp_path, monkeypatch):
             assert found[part].dtype == array.dtype and np.array_equal(found[part], array)
 
 
+@pytest.mark.fault(19, 28)
 def test_objects_are_never_stored_as_predictions(tmp_path):
     ledger = Ledger(tmp_path, write=True)
     with pytest.raises(LedgerError, match="predictions are numbers"):
@@ -661,6 +673,7 @@ def test_objects_are_never_stored_as_predictions(tmp_path):
     ledger.close()
 
 
+@pytest.mark.fault(6)
 def test_damaged_or_missing_predictions_fail_their_checksum(tmp_path):
     ledger = Ledger(tmp_path, write=True)
     where = ledger.put_predictions({"val": np.arange(5.0)})
@@ -689,6 +702,7 @@ with RunLock(sys.argv[1]):
 """
 
 
+@pytest.mark.fault(7)
 def test_a_second_driver_is_refused_by_the_owners_name_and_let_in_when_the_owner_dies(tmp_path):
     run = tmp_path / "run"
     owner = subprocess.Popen(
@@ -715,6 +729,7 @@ def test_a_second_driver_is_refused_by_the_owners_name_and_let_in_when_the_owner
         owner.wait()
 
 
+@pytest.mark.fault(7)
 def test_a_stale_or_senseless_text_in_the_lock_file_locks_nobody_out(tmp_path):
     for text in ('{"pid": 1, "host": "elsewhere", "since": 0}', "", "garbage", "[]"):
         (tmp_path / "owner.lock").write_text(text)

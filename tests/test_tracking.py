@@ -549,6 +549,7 @@ def closed_port() -> int:
         return listener.getsockname()[1]
 
 
+@pytest.mark.fault(18)
 def test_a_server_that_is_down_is_one_error_without_credentials(
     tmp_path: Path, closed_port: int
 ) -> None:
@@ -559,6 +560,7 @@ def test_a_server_that_is_down_is_one_error_without_credentials(
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.fault(18)
 def test_a_follower_of_a_dead_server_ends_with_one_warning_and_never_loads_mlflow(
     tmp_path: Path, closed_port: int
 ) -> None:
@@ -601,6 +603,7 @@ def silent() -> Any:
         link.close()
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize("scheme", ["http", "postgresql+psycopg2"])
 def test_a_silent_server_is_given_up_without_loading_mlflow(
     tmp_path: Path, silent: Any, scheme: str, monkeypatch: pytest.MonkeyPatch
@@ -614,6 +617,7 @@ def test_a_silent_server_is_given_up_without_loading_mlflow(
     assert SECRET not in str(caught.value) and SECRET.encode() not in silent.heard[0]
 
 
+@pytest.mark.fault(18)
 def test_a_silent_server_never_holds_the_end_of_a_sweep_beyond_the_time_given(
     tmp_path: Path, silent: Any
 ) -> None:
@@ -804,6 +808,7 @@ def test_the_driver_can_start_a_follower_without_loading_mlflow_or_pandas() -> N
     assert found.stdout.strip() == "[]"
 
 
+@pytest.mark.fault(18)
 @pytest.mark.nightly
 def test_a_server_that_was_down_for_a_while_ends_up_with_every_run_once(
     fresh: Any, closed_port: int
@@ -855,6 +860,7 @@ def test_a_server_that_was_down_for_a_while_ends_up_with_every_run_once(
         assert item == served[key]
 
 
+@pytest.mark.fault(18)
 @pytest.mark.nightly
 def test_a_database_that_freezes_or_dies_in_mid_sync_costs_one_warning_and_no_run(
     fresh: Any, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,312 @@
+"""What does a large sweep cost the driver? 50,000 trials that compute nothing, over 200 studies.
+
+    python benchmark/perf/scale.py [--quick] [--slots 2] [--null]
+
+Real plan, search spaces, engine, Ray workers, ledger, status and report; only the fit is missing: a
+trial returns made-up scores and 32 predictions, so that its record has a usual size. `--null` runs
+without Ray, the trials answered in the driver itself: what is left is the driver's own work.
+CPU is that of the driver's process; the machine may be busy, so compare CPU rather than walls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow.parquet  # noqa: F401  (the command line has it through pandas: no growth of a sweep)
+from tabsweep.benchmark import environment, sweep
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark.eventlog import EventLog
+from tabsweep.benchmark.plan import Options, Plan
+from tabsweep.sweeps.cluster import start_ray
+from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.pool import Job, Outcome, Pool
+from tabsweep.sweeps.ray_pool import RayPool
+from tabsweep.sweeps.records import utc_now
+from tabsweep.sweeps.study import Needs
+from tabsweep.sweeps.trial import DONE, Result, Trial
+
+DATASETS = ["breast-cancer-wdbc", "diabetes", "iris", "wine"]
+MODELS = ["hist-gradient-boosting", "lightgbm", "random-forest", "svm", "xgboost"]
+METRICS = {
+    "regression": ("rmse", "mae", "mse", "r2"),
+    "classification": ("accuracy", "balanced_accuracy", "log_loss", "roc_auc"),
+}
+MARKS = (1_000, 5_000, 10_000, 20_000, 30_000, 40_000, 50_000)
+
+
+def no_op(trial: Trial, data: Any) -> Result:
+    """Scores and predictions out of the trial's id."""
+    value = int(trial.id[:8], 16) / 2**32
+    kind = "regression" if trial.dataset == "diabetes" else "classification"
+    scores = {name: value + number for number, name in enumerate(METRICS[kind])}
+    return Result(
+        status=DONE,
+        val=scores,
+        test=scores,
+        costs={"fit_s": value / 1e3, "predict_s": value / 1e4, "cpu_s": 0.0, "peak_ram_mb": 300.0},
+        info={"n_iter": 300, "best_iteration": 263},
+        predictions={"val": np.full(16, value), "test": np.full(16, value)},
+    )
+
+
+def plan_of(datasets: list[str], folds: int, n_trials: int, sampler: str, folder: Path) -> Plan:
+    """A real plan of five models."""
+    made = suites.parse(
+        {
+            "name": "scale",
+            "title": "trials that compute nothing",
+            "datasets": datasets,
+            "metric": {"binary": "accuracy", "multiclass": "accuracy"},
+            "budgets": {
+                "quick": {
+                    "models": MODELS,
+                    "folds": folds,
+                    "trials": n_trials,
+                    "sampler": sampler,
+                }
+            },
+        },
+        "scale",
+    )
+    return sweep.prepare(sweep.Request(made, Options(), runs=folder, name="scale"), None)
+
+
+class Null:
+    """A pool that costs nothing: `depth` trials at a time, answered in the driver."""
+
+    def __init__(self, depth: int) -> None:
+        self._queue: deque[Job] = deque()
+        self._depth = depth
+
+    def room(self, needs: Needs) -> bool:
+        return len(self._queue) < self._depth
+
+    def submit(self, job: Job) -> None:
+        self._queue.append(job)
+
+    def poll(self, timeout_s: float) -> list[Outcome]:
+        found = [Outcome(job, no_op(job.trial, None), worker="null") for job in self._queue]
+        self._queue.clear()
+        return found
+
+    def running(self) -> int:
+        return len(self._queue)
+
+    def workers(self) -> list[dict[str, Any]]:
+        return []
+
+    def news(self) -> list[Any]:
+        return []
+
+    def forget(self, data_key: str) -> None: ...
+
+    def keep_for_gpus(self, threads: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def cpu_s(who: int = resource.RUSAGE_SELF) -> float:
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+@dataclass
+class Course:
+    """How a sweep went: what had been used at each mark (number of trials)."""
+
+    at: list[tuple[int, float, float]] = field(default_factory=list)  # trials, CPU s, wall s
+    growth_mb: float = 0.0
+    n: int = 0
+
+    def show(self) -> None:
+        for (n0, cpu0, wall0), (n1, cpu1, wall1) in zip(self.at, self.at[1:], strict=False):
+            k = n1 - n0
+            print(
+                f"  trials {n0:6} to {n1:6}: {1000 * (cpu1 - cpu0) / k:6.2f} ms CPU a trial, "
+                f"{k / (wall1 - wall0):6.0f} trials/s"
+            )
+
+    def between(self, low: int, high: int) -> float:
+        """CPU seconds a trial from one mark to another."""
+        cpu = {n: used for n, used, _ in self.at}
+        return (cpu[high] - cpu[low]) / (high - low)
+
+    @property
+    def per_s(self) -> float:
+        return (self.at[-1][0] - self.at[0][0]) / (self.at[-1][2] - self.at[0][2])
+
+    @property
+    def cpu_ms(self) -> float:
+        return 1000 * (self.at[-1][1] - self.at[0][1]) / (self.at[-1][0] - self.at[0][0])
+
+
+def run(plan: Plan, folder: Path, pool: Callable[[], Pool], marks: tuple[int, ...]) -> Course:
+    """Run a plan into a fresh folder."""
+    course = Course()
+    process = psutil.Process()
+    ledger = Ledger(folder, write=True)
+    ledger.append([{**plan.record(environment.capture()), "time": utc_now()}])
+    log = EventLog(folder)
+    gc.collect()
+    rss = process.memory_info().rss
+    studies = plan.build()
+    course.at.append((0, cpu_s(), time.perf_counter()))
+
+    def listen(event: str, details: Any) -> None:
+        log.listen(event, details)
+        if event in ("result", "reused"):
+            course.n += 1
+            if course.n in marks:
+                course.at.append((course.n, cpu_s(), time.perf_counter()))
+
+    tally = Engine(studies, ledger=ledger, pool=pool, listener=listen).run()
+    if course.at[-1][0] != course.n:
+        course.at.append((course.n, cpu_s(), time.perf_counter()))
+    course.growth_mb = (process.memory_info().rss - rss) / 2**20
+    assert tally.done == course.n == sum(study.n_trials for study in plan.studies), tally
+    ledger.close()
+    log.close()
+    return course
+
+
+def resume(folder: Path, plan: Plan) -> tuple[float, float, int]:
+    """(wall seconds, CPU seconds, cells left to run) from opening the ledger to the first decision
+    of what runs next."""
+    studies = plan.build()
+    start, cpu = time.perf_counter(), cpu_s()
+    ledger = Ledger(folder, write=True)
+    engine = Engine(studies, ledger=ledger, pool=lambda: Null(1))
+    engine.replay()
+    left = sum(not study.finished for study in engine.studies.values())
+    took = time.perf_counter() - start, cpu_s() - cpu
+    ledger.close()
+    return *took, left
+
+
+def resumed(folder: Path, options: argparse.Namespace) -> tuple[float, ...]:
+    """`resume` in a fresh process."""
+    size = ["--folds", str(options.folds), "--trials", str(options.trials)]
+    words = [sys.executable, __file__, "--resume", str(folder), *size]
+    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return tuple(map(float, said.splitlines()[-1].split()))
+
+
+def command(*arguments: str) -> tuple[float, float]:
+    """(wall seconds, CPU seconds) of a `bench` command, the start of Python included."""
+    start, cpu = time.perf_counter(), cpu_s(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-c", "import sys; from tabsweep.benchmark.cli import main; main()"]
+        + list(arguments),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return time.perf_counter() - start, cpu_s(resource.RUSAGE_CHILDREN) - cpu
+
+
+def verdict(name: str, value: float, target: float) -> bool:
+    met = value <= target
+    print(f"{'met ' if met else 'MISS'}  {name}: {value:.2f} (target <= {target:g})")
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--folds", type=int, default=10, help="20 studies each")
+    parser.add_argument("--trials", type=int, default=250, help="of each study")
+    parser.add_argument("--tpe-trials", type=int, default=1000, help="of each of 10 studies")
+    parser.add_argument("--null", action="store_true", help="no Ray: the driver's own work")
+    parser.add_argument("--quick", action="store_true", help="a tenth of it, a rehearsal")
+    parser.add_argument("--keep", type=Path, help="leave the run in this folder")
+    parser.add_argument("--resume", type=Path, help="time the resume of what --keep left")
+    options = parser.parse_args()
+    if options.quick:
+        options.trials, options.tpe_trials = options.trials // 10, options.tpe_trials // 10
+    if options.resume:
+        plan = plan_of(DATASETS, options.folds, options.trials, "random", options.resume)
+        print(*resume(options.resume / "scale", plan))
+        return 0
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="tabsweep-perf-"))
+    try:
+        return measure(options, folder)
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(options: argparse.Namespace, folder: Path) -> int:
+    plan = plan_of(DATASETS, options.folds, options.trials, "random", folder)
+    n = sum(study.n_trials for study in plan.studies)
+
+    def load() -> str:
+        return f"load {os.getloadavg()[0]:.1f}"
+
+    def pool() -> Pool:
+        if options.null:
+            return Null(2 * options.slots)
+        made = RayPool(no_op, lambda key: None, slots=options.slots)
+        made.warm(options.slots)
+        return made
+
+    if not options.null:
+        start_ray(slots=options.slots)
+    kind = "in the driver" if options.null else f"on {options.slots} Ray workers"
+    print(f"{n} trials of {len(plan.studies)} studies {kind}, random sampler, {load()}")
+    course = run(plan, folder / "scale", pool, MARKS)
+    course.show()
+    print(f"  all: {course.per_s:.0f} trials/s, {course.cpu_ms:.2f} ms CPU a trial, {load()}")
+    files = [path for path in (folder / "scale").rglob("*") if path.is_file()]
+    sizes = {
+        part: sum(path.stat().st_size for path in files if part in path.parts) / 2**20
+        for part in ("ledger", "predictions", "logs")
+    }
+    text = ", ".join(f"{part} {size:.1f} MB" for part, size in sizes.items())
+    print(f"  {len(files)} files: {text}; memory of the driver grew by {course.growth_mb:.0f} MB")
+
+    if options.tpe_trials:
+        searches = plan_of(DATASETS[:2], 1, options.tpe_trials, "tpe", folder)
+        each = [study.n_trials for study in searches.studies]
+        print(
+            f"{sum(each)} trials of {len(each)} studies {kind}, TPE, {max(each)} a study, {load()}"
+        )
+        marks = tuple(round(sum(each) * part) for part in (0.1, 0.25, 0.5, 0.75))
+        tpe = run(searches, folder / "tpe", pool, marks)
+        tpe.show()
+        print(f"  all: {tpe.per_s:.0f} trials/s, {tpe.cpu_ms:.2f} ms CPU a trial, {load()}")
+
+    where = str(folder / "scale")
+    wall, cpu, left = min(resumed(folder, options) for _ in range(3))
+    print(
+        f"resume to the first decision, best of three processes: {wall:.2f} s wall, "
+        f"{cpu:.2f} s CPU, {left:.0f} studies left, {load()}"
+    )
+    for words in (["status", where], ["report", where]):
+        took, used = command(*words)
+        print(f"bench {words[0]}: {took:.2f} s wall, {used:.2f} s CPU, start of Python included")
+
+    good = [verdict("resume to the first decision, s", wall, 5.0)]
+    good.append(verdict("memory growth of the driver, MB", course.growth_mb, 300.0))
+    if course.n >= 50_000:  # a trend, not the machine's moods: what is far apart is compared
+        ratio = course.between(30_000, 50_000) / course.between(1_000, 20_000)
+        good.append(verdict("CPU a trial, 30k to 50k over 1k to 20k", ratio, 1.2))
+    return 0 if all(good) and not left else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
