@@ -1,0 +1,223 @@
+"""How do tests watch and kill a sweep in a process of its own, and see that nothing was lost?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+from hosts import Host
+from tabsweep.benchmark.status import status_of
+from tabsweep.sweeps.ledger import Ledger
+
+DRIVER = Path(__file__).parents[1] / "driver.py"
+TABLES = [f"{table}.{kind}" for table in ("scores", "ranks", "tests") for kind in ("tex", "csv")]
+
+
+class Line(NamedTuple):
+    """Of the execution log: a trial has started or finished in a process of a host."""
+
+    word: str
+    trial: str
+    pid: int
+    host: str
+    time: float
+
+
+class Sweep:
+    """One run in a folder of its own, started and killed at will; `options` are those of `bench
+    sweep`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *options: object,
+        host: Host | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.run = folder / "runs" / "reduced"
+        self.host = host
+        self.driver: subprocess.Popen[bytes] | None = None
+        self._options = [*map(str, options)]
+        self._env = {**os.environ, **(env or {})}
+        self._log = folder / "execution.log"
+        self._output = folder / "output.txt"
+        folder.mkdir()
+        self._log.touch()
+
+    # ------------------------------------------------------------------ running
+
+    def start(
+        self, *more: object, pause_s: float = 0.0, host: Host | None = None
+    ) -> subprocess.Popen[bytes]:
+        """The first time and every other, with more options; on another host if one is given."""
+        where = host or self.host
+        command = [sys.executable, str(DRIVER), str(self._log), str(pause_s), "sweep"]
+        command += ["--runs", str(self.run.parent), "--name", self.run.name]
+        command += [*self._options, *map(str, more)]
+        with open(self._output, "ab") as output:
+            self.driver = subprocess.Popen(
+                where.command(*command) if where else command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._env,
+            )
+        return self.driver
+
+    def end(self, timeout_s: float = 300) -> None:
+        """Wait until the driver has ended by itself, well."""
+        assert self.driver is not None
+        try:
+            self.driver.wait(timeout_s)
+        finally:
+            code = self.driver.poll()
+            self.off()
+        assert code == 0, self.output()
+
+    def off(self) -> None:
+        """SIGKILL for the driver, if there is one."""
+        if self.driver is not None and self.driver.poll() is None:
+            kill_all(self.driver)
+        self.driver = None
+
+    def finish(self, *more: object, pause_s: float = 0.0, host: Host | None = None) -> None:
+        self.start(*more, pause_s=pause_s, host=host)
+        self.end()
+
+    def wait(self, condition: Callable[[], Any], what: str, timeout_s: float = 180) -> Any:
+        """What `condition` says once it holds, while the driver lives."""
+
+        def look() -> Any:
+            found = condition()
+            assert found or self.driver is None or self.driver.poll() is None, self.output()
+            return found
+
+        try:
+            return wait_for(look, what, timeout_s=timeout_s)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{self.output()}") from None
+
+    # ------------------------------------------------------------------ what is known of it
+
+    def output(self) -> str:
+        return self._output.read_text(errors="replace")[-6000:]
+
+    def lines(self) -> list[Line]:
+        found = [line.split() for line in self._log.read_text().splitlines()]
+        return [
+            Line(word, trial, int(pid), host, float(at)) for word, trial, pid, host, at in found
+        ]
+
+    def running(self, since: int = 0) -> list[Line]:
+        """Starts without a finish in the log's lines from `since` on."""
+        open_: dict[tuple[str, int, str], Line] = {}
+        for line in self.lines()[since:]:
+            if line.word == "start":
+                open_[line.trial, line.pid, line.host] = line
+            else:
+                open_.pop((line.trial, line.pid, line.host), None)
+        return [*open_.values()]
+
+    def results(self) -> list[dict[str, Any]]:
+        if not (self.run / "ledger" / "MANIFEST.json").exists():
+            return []
+        return list(Ledger(self.run).records("result"))
+
+    def finished(self) -> set[str]:
+        """Trials whose results are in the ledger."""
+        return {record["id"] for record in self.results()}
+
+    def events(self, *names: str) -> list[dict[str, Any]]:
+        path = self.run / "logs" / "events.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [event for event in map(json.loads, lines) if event["event"] in names]
+
+    def tables(self) -> dict[str, bytes]:
+        return {name: (self.run / "report" / name).read_bytes() for name in TABLES}
+
+    # ------------------------------------------------------------------ laws
+
+    def check_nothing_lost(self, planned: int | None = None) -> None:
+        """Every planned trial has a score."""
+        status = status_of(self.run)
+        assert status.planned == (planned or status.planned) and status.planned > 0
+        assert (status.done, status.left) == (status.planned, 0), status
+
+    def check_nothing_twice(self, *, cut_off: tuple[str, ...] = ()) -> None:
+        """A trial has one row, and did not start again once it had it. (A host that was cut off
+        could not know.)"""
+        results = self.results()
+        counts = Counter(record["id"] for record in results)
+        assert set(counts.values()) == {1}, counts.most_common(3)
+        written = {record["id"]: seconds(record["time"]) for record in results}
+        again = [
+            line
+            for line in self.lines()
+            if line.word == "start" and line.host not in cut_off and line.time > written[line.trial]
+        ]
+        assert not again, again
+
+    def check_ran_once(self) -> None:
+        """Where nothing was killed every distinct trial starts exactly once."""
+        starts = Counter(line.trial for line in self.lines() if line.word == "start")
+        assert set(starts.values()) == {1}
+        assert set(starts) == self.finished()
+
+
+def seconds(time: str) -> float:
+    """A record's time, as the log has it."""
+    return datetime.fromisoformat(time).timestamp()
+
+
+def wait_for(condition: Callable[[], Any], what: str, *, timeout_s: float = 180) -> Any:
+    """What `condition` says once it holds. Raises TimeoutError."""
+    end = time.monotonic() + timeout_s
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {timeout_s:g} s for {what}")
+        time.sleep(0.05)
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def kill_all(process: subprocess.Popen[Any], number: int = signal.SIGKILL) -> None:
+    """A signal for a process and every one below it (of a local driver: Ray's own and the workers);
+    returns when they are gone."""
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for member in family:
+        try:
+            member.send_signal(number)
+        except psutil.NoSuchProcess:
+            pass
+    process.wait()
+    wait_for(lambda: not any(alive(p.pid) for p in family), "the killed processes to be gone")
+
+
+def kill_worker(sweep: Sweep, since: int, spared: set[str]) -> Line:
+    """SIGKILL for one worker of this machine in the middle of a trial. A trial that was hit before
+    is spared: the third time it would be a failure."""
+
+    def strike() -> Line | None:
+        for line in sweep.running(since):
+            if alive(line.pid) and line.trial not in spared:
+                os.kill(line.pid, signal.SIGKILL)
+                return line
+        return None
+
+    return sweep.wait(strike, "a running trial")

@@ -1,0 +1,274 @@
+"""Does a sweep over several hosts give the tables of one machine, whichever of them fails?
+
+A Ray head without CPUs for trials and two worker hosts with one CPU each; PostgreSQL and MLflow on
+a fourth. Each host is a set of Linux namespaces with an address of its own (see helpers/hosts.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hosts
+import postgres
+import pytest
+from chaos import Line, Sweep, kill_all
+from cluster import Cluster, Tracking
+from hosts import Host
+from tabsweep.benchmark.frame import load_results
+from tabsweep.benchmark.projection import project
+from tabsweep.sweeps.ledger import Ledger
+
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing()),
+]
+
+# uci-small, reduced to tables that come with scikit-learn
+DATASETS = ("breast-cancer-wdbc", "diabetes", "wine")
+MODELS = ("knn", "lightgbm", "linear")
+REDUCED = ["--suite", "uci-small", "--folds", 2, "--trials", 4]
+for name in DATASETS:
+    REDUCED += ["--dataset", name]
+for name in MODELS:
+    REDUCED += ["--model", name]
+N_STUDIES = len(DATASETS) * 2 * len(MODELS)
+N_TRIALS = 4 * N_STUDIES
+PAUSE_S = 0.3  # before every trial
+COUNT = itertools.count(1)
+
+needs_postgres = pytest.mark.skipif(bool(postgres.missing()), reason=str(postgres.missing()))
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="hosts-", dir="/tmp"))  # a short path, for Ray's sockets
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[Cluster]:
+    made = Cluster(folder)
+    yield made
+    made.off()
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path, cluster: Cluster) -> Sweep:
+    """The same sweep on this machine alone, while the cluster comes up."""
+    sweep = Sweep(folder / "alone", *REDUCED, "--tracking-uri", "none")
+    sweep.finish()
+    sweep.check_nothing_lost(N_TRIALS)
+    sweep.check_ran_once()
+    return sweep
+
+
+@pytest.fixture(scope="module")
+def tracking(cluster: Cluster, folder: Path) -> Iterator[Tracking]:
+    made = Tracking(cluster.network.add("tracking"), folder)
+    try:
+        made.prepare()
+        made.start()
+        yield made
+    finally:
+        made.off()
+
+
+@pytest.fixture
+def sweep(cluster: Cluster, folder: Path, request: pytest.FixtureRequest) -> Iterator[Sweep]:
+    """A sweep whose driver runs on the head."""
+    used = "tracking" in request.fixturenames
+    tracking = request.getfixturevalue("tracking") if used else None
+    env = {**cluster.env, **(tracking.env if tracking else {})}
+    uri = tracking.uri if tracking else "none"
+    options = [*REDUCED, "--address", cluster.address, "--tracking-uri", uri]
+    made = Sweep(folder / f"sweep-{next(COUNT)}", *options, host=cluster.head, env=env)
+    yield made
+    made.off()
+
+
+def check_same(sweep: Sweep, alone: Sweep, *, cut_off: tuple[str, ...] = ()) -> None:
+    """Nothing lost, nothing twice, and the tables of one machine."""
+    sweep.check_nothing_lost(N_TRIALS)
+    sweep.check_nothing_twice(cut_off=cut_off)
+    assert sorted(load_results(sweep.run)["id"]) == sorted(load_results(alone.run)["id"])
+    assert sweep.tables() == alone.tables()
+
+
+def check_tracked(sweep: Sweep, tracking: Tracking) -> None:
+    """Exactly one MLflow run per study, with every point of it. (What a study said of itself before
+    it was extended stays beside what it says now.)"""
+    wanted = project(Ledger(sweep.run), live=False)
+    assert len(wanted.runs) == N_STUDIES
+    found = tracking.runs(wanted.run_id)
+    assert sorted(key for key, _ in found) == sorted(run.key for run in wanted.runs)
+    shown = dict(found)
+    for run in wanted.runs:
+        trials = {point for point in shown[run.key] if point.key.startswith("trial/")}
+        assert trials == set(sum(run.trials, [])), run.key
+        assert {*run.finals} <= shown[run.key], run.key
+
+
+def on(sweep: Sweep, host: Host) -> Callable[[], list[Line]]:
+    """The trials that run on a host now."""
+    return lambda: [line for line in sweep.running() if line.host == host.name]
+
+
+def lost(sweep: Sweep) -> list[str]:
+    """Hosts that the driver saw go."""
+    return [event["host"] for event in sweep.events("lost node")]
+
+
+def underway(sweep: Sweep, n: int = 8) -> None:
+    sweep.wait(lambda: len(sweep.finished()) >= n, f"{n} finished trials")
+
+
+def ran_on(sweep: Sweep) -> set[str]:
+    return {line.host for line in sweep.lines() if line.word == "finish"}
+
+
+# ---------------------------------------------------------------------- all is well
+
+
+def test_two_worker_hosts_give_the_tables_of_one_machine(cluster, sweep, alone):
+    one, two = cluster.have(2)
+    sweep.finish()
+    assert ran_on(sweep) == {one.name, two.name}
+    assert not lost(sweep) and not sweep.events("lost worker")
+    sweep.check_ran_once()
+    check_same(sweep, alone)
+
+
+# ---------------------------------------------------------------------- hosts come and go
+
+
+def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
+    cluster, sweep, alone
+):
+    one, two = cluster.have(2)
+    sweep.start(pause_s=PAUSE_S)
+    underway(sweep)
+    sweep.wait(on(sweep, two), "a trial on the host that will be cut off")
+    cluster.network.plug(two, False)
+    hit = sweep.wait(on(sweep, two), "a trial that runs on the host though it is cut off")[0]
+    assert cluster.up(two)  # the host itself is well
+    sweep.wait(lambda: two.name in lost(sweep), "the driver to see that the host is gone")
+    before = len(sweep.finished())
+    sweep.wait(lambda: len(sweep.finished()) > before, "the sweep to go on")
+    cluster.network.plug(two, True)  # it must not matter that it comes back
+    sweep.end()
+    cluster.part(two)
+    starts = [line.host for line in sweep.lines() if line[:2] == ("start", hit.trial)]
+    assert sorted(starts) == sorted([two.name, one.name])
+    check_same(sweep, alone, cut_off=(two.name,))
+
+
+@pytest.mark.nightly
+def test_a_raylet_that_is_killed_takes_its_host_out_of_the_sweep_and_no_trial_with_it(
+    cluster, sweep, alone
+):
+    one, two = cluster.have(2)
+    sweep.start(pause_s=PAUSE_S)
+    underway(sweep)
+    raylet = cluster.raylet(two)
+    sweep.wait(on(sweep, two), "a trial on the host whose raylet will be killed")
+    two.kill(raylet)
+    sweep.wait(lambda: not cluster.up(two), "the end of Ray on the host")
+    assert on(sweep, two)(), "no trial was running on the host when its raylet was killed"
+    sweep.wait(lambda: two.name in lost(sweep), "the driver to see that the node is gone")
+    since = len(sweep.lines())
+    cluster.rejoin(two)  # the host is well: it comes back as another node
+    sweep.wait(
+        lambda: {line.host for line in sweep.lines()[since:]} == {one.name, two.name},
+        "trials on the host that came back",
+    )
+    sweep.end()
+    check_same(sweep, alone)
+    assert not sweep.events("retry")  # the loss of a node is no attempt
+
+
+@pytest.mark.nightly
+def test_a_worker_host_that_joins_late_takes_its_share(cluster, sweep, alone):
+    (one,) = cluster.have(1)
+    sweep.start(pause_s=2 * PAUSE_S)
+    underway(sweep)
+    assert ran_on(sweep) == {one.name}
+    two = cluster.join()
+    sweep.wait(lambda: two.name in ran_on(sweep), "a trial on the host that joined")
+    sweep.end()
+    late = [line for line in sweep.lines() if line.word == "finish" and line.host == two.name]
+    assert len(late) > N_TRIALS / 10
+    sweep.check_ran_once()
+    check_same(sweep, alone)
+
+
+# ---------------------------------------------------------------------- the driver
+
+
+@pytest.mark.fault(1)
+@pytest.mark.nightly
+def test_a_driver_that_is_killed_on_the_head_is_taken_up_by_one_on_another_host(
+    cluster, sweep, alone
+):
+    one, two = cluster.have(2)
+    driver = sweep.start(pause_s=PAUSE_S)
+    underway(sweep, N_TRIALS // 4)
+    sweep.wait(sweep.running, "a running trial")
+    kill_all(driver)
+    durable = sweep.finished()
+    assert 0 < len(durable) < N_TRIALS
+    mark = len(sweep.lines())
+    sweep.finish(pause_s=PAUSE_S, host=one)
+    again = {line.trial for line in sweep.lines()[mark:] if line.word == "start"}
+    assert not again & durable and len(again) == N_TRIALS - len(durable)
+    assert sweep.running(), "the kill of the driver ended no trial"
+    assert ran_on(sweep) == {one.name, two.name}
+    check_same(sweep, alone)
+
+
+# ---------------------------------------------------------------------- tracking
+
+
+def behind(sweep: Sweep) -> bool:
+    """Has the process that feeds MLflow met an error?"""
+    return "MLflow is behind" in sweep.output()
+
+
+@needs_postgres
+@pytest.mark.nightly
+def test_a_sweep_is_shown_in_mlflow_on_postgresql_once_a_study(cluster, sweep, alone, tracking):
+    cluster.have(2)
+    sweep.finish()
+    assert not behind(sweep)
+    check_same(sweep, alone)
+    check_tracked(sweep, tracking)
+
+
+@needs_postgres
+@pytest.mark.nightly
+@pytest.mark.parametrize("what", ["MLflow", "PostgreSQL"])
+def test_tracking_that_stops_and_comes_back_loses_nothing_and_doubles_nothing(
+    cluster, sweep, alone, tracking, what
+):
+    cluster.have(2)
+    sweep.finish("--trials", 2)  # half of the trials are shown before
+    check_tracked(sweep, tracking)
+    sweep.start(pause_s=2 * PAUSE_S)
+    underway(sweep, N_TRIALS // 2 + 6)
+    (tracking.stop if what == "MLflow" else tracking.database.stop)()
+    before = len(sweep.finished())
+    assert before < N_TRIALS - 8, "the sweep had nearly ended before the fault"
+    assert not (tracking.answers() if what == "MLflow" else tracking.database.ready())
+    sweep.wait(lambda: len(sweep.finished()) >= before + 8, "the sweep to go on without")
+    (tracking.start if what == "MLflow" else tracking.database.start)()
+    sweep.end()
+    check_same(sweep, alone)
+    first = tracking.sync(sweep.run, on=cluster.head)
+    check_tracked(sweep, tracking)
+    assert first["trials"] or not behind(sweep)
+    assert tracking.sync(sweep.run, on=cluster.head)["trials"] == 0
+    check_tracked(sweep, tracking)
