@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shlex
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext
@@ -237,7 +238,11 @@ def show_log(face: Face, client: Any, job: str) -> None:
             if new and not face.quiet:
                 click.echo(new, nl=False)
 
-    asyncio.run(follow())
+    # Beside the main thread: a Ctrl-C there must not wait for a server to say goodbye.
+    viewer = threading.Thread(target=lambda: asyncio.run(follow()), daemon=True)
+    viewer.start()
+    while viewer.is_alive():
+        viewer.join(0.2)
 
 
 def status_of(client: Any, job: str) -> Any:

@@ -114,14 +114,15 @@ class RayPool:
         return math.inf if self._slots is None else self._slots - used
 
     def _shape(self, needs: Needs) -> Shape | None:
-        """The shape of a job's actor, no larger than the largest node; None: no node will do."""
-        found = [node for node in self._usable() if node.gpus or not needs.gpu_mb]
+        """The shape of a job's actor, no larger than the best node; None: no node will do."""
+        found = [n for n in self._usable() if n.cpus and (n.gpus or not needs.gpu_mb)]
         if not found:
             return None
-        most = max(node.cpus for node in found)
-        threads = min(needs.threads, most if self._slots is None else min(most, self._slots))
-        memory = 2 ** math.ceil(math.log2(max(FEWEST_MB, needs.memory_mb)))
-        memory = min(memory, max(node.memory_mb for node in found))
+        threads = needs.threads if self._slots is None else min(needs.threads, self._slots)
+        memory = 2.0 ** math.ceil(math.log2(max(FEWEST_MB, needs.memory_mb)))
+        # What no node has is cut down to what the best one has.
+        best = max(found, key=lambda n: (min(n.cpus, threads), min(n.memory_mb, memory)))
+        threads, memory = min(threads, best.cpus), min(memory, best.memory_mb)
         gpus = 0.0
         if needs.gpu_mb:
             smallest = min((self._gpu_mb.get(node.id, 0.0) for node in found), default=0.0)

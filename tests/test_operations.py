@@ -711,11 +711,11 @@ from datetime import UTC, datetime
 real, jumps = time.time, itertools.cycle([0.0, -3600.0, 86400.0, -3600.0])
 time.time = lambda: real() + next(jumps)
 time.time_ns = lambda: int(1e9 * time.time())
-from tabsweep.sweeps import engine
+from tabsweep.sweeps import records
 def utc_now():
     now = datetime.fromtimestamp(time.time(), UTC)
     return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-engine.utc_now = utc_now
+records.utc_now = utc_now  # before anybody else imports it
 from tabsweep.benchmark.cli import main
 main(sys.argv[1:])
 """
