@@ -39,6 +39,21 @@ def nodes() -> dict[str, Node]:
     return found
 
 
+def raylet_here() -> int | None:
+    """The process of Ray's own daemon on this machine, without which the driver cannot go on; None
+    where it cannot be found."""
+    import psutil
+    import ray
+
+    here = ray.get_runtime_context().get_node_id()
+    socket_name = next(n["RayletSocketName"] for n in ray.nodes() if n["NodeID"] == here)
+    for process in psutil.process_iter(["name", "cmdline"]):
+        words = process.info["cmdline"] or []
+        if process.info["name"] == "raylet" and any(socket_name in word for word in words):
+            return process.pid
+    return None
+
+
 def on_node(node: str) -> Any:
     """Ray's way of saying: there, or not at all."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .capture import tail_of
-from .cluster import Node, death_of, nodes, on_node
+from .cluster import Node, death_of, nodes, on_node, raylet_here
 from .pool import ClusterLost, Job, News, Outcome, RunTrial
 from .study import Needs
 from .trial import failure
@@ -23,6 +23,15 @@ LOOK_S = 1.0  # between two looks at which nodes there are
 FEWEST_MB = 1024.0  # memory that a worker is placed with, at least
 MOST_ON_A_GPU = 8
 FRUITLESS = 3  # workers in a row that ended while starting: their node is left out
+
+
+def running(pid: int) -> bool:
+    """Is there such a process, and not merely what is left of it?"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -97,9 +106,11 @@ class RayPool:
         self._fruitless: Counter[str] = Counter()
         self._gpu_mb: dict[str, float] = {}
         self._reserve = 0
+        self._lost = False
         self._count = 0
         self._prefix = os.urandom(4).hex()
         self._here = ray.get_runtime_context().get_node_id()
+        self._raylet = raylet_here()
         self._nodes = nodes()
         self._looked = time.monotonic()
 
@@ -292,7 +303,8 @@ class RayPool:
 
     def poll(self, timeout_s: float) -> list[Outcome]:
         """Everything that has ended, waiting at most `timeout_s` for the first. Raises ClusterLost
-        where no node may be used."""
+        where no node may be used, or Ray on this machine is gone."""
+        self._check_raylet()
         outcomes: list[Outcome] = []
         if self._refs:
             refs = list(self._refs)
@@ -309,6 +321,13 @@ class RayPool:
         if time.monotonic() - self._looked > LOOK_S:
             outcomes.extend(self._look())
         return outcomes
+
+    def _check_raylet(self) -> None:
+        """Ray ends a driver whose raylet is gone some seconds later, without a word: be faster.
+        What died with it is no trial's doing, so this comes before any burial."""
+        if self._raylet is not None and not running(self._raylet):
+            self._lost = True
+            raise ClusterLost("Ray on this machine has died")
 
     def _look(self) -> list[Outcome]:
         """Which nodes are there now? What ran on one that is gone is lost."""
@@ -375,6 +394,7 @@ class RayPool:
         return outcomes
 
     def _collect(self, ref: Any) -> list[Outcome]:
+        self._check_raylet()
         from ray.exceptions import (
             ActorUnschedulableError,
             ObjectLostError,
@@ -500,10 +520,11 @@ class RayPool:
         self._data.pop(data_key, None)
 
     def close(self) -> None:
-        for actor in self._actors:
-            self._ray.kill(actor.handle)
-        if self._keeper is not None:
-            self._ray.kill(self._keeper)
+        if not self._lost:  # else there is nobody to ask
+            for actor in self._actors:
+                self._ray.kill(actor.handle)
+            if self._keeper is not None:
+                self._ray.kill(self._keeper)
         self._actors.clear()
         self._refs.clear()
         self._data.clear()

@@ -96,14 +96,14 @@ class Machine:
         os.kill(target.pid, signal.SIGKILL)
 
     def ray(self, target: Line) -> None:
-        """Every process but the driver, which cannot go on and ends by itself."""
+        """Every process but the driver, which cannot go on, says so and ends."""
         self.spared.update(line.trial for line in self.running())
         driver, self.sweep.driver = self.sweep.driver, None
         assert driver is not None
         for process in psutil.Process(driver.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        assert driver.wait(120) != 0, self.sweep.output()
+        assert driver.wait(120) == 3, self.sweep.output()
 
     def off(self) -> None:
         self.sweep.off()

@@ -1,0 +1,37 @@
+"""What does a driver do whose own Ray dies under it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+from chaos import Sweep, alive, wait_for
+from tabsweep.sweeps.ledger import Ledger
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear"]
+OPTIONS += ["--folds", 2, "--trials", 4, "--workers", 2, "--tracking-uri", "none"]
+
+
+@pytest.mark.fault(35)
+def test_a_driver_whose_ray_dies_says_how_to_go_on_and_blames_no_trial(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path / "sweep", *OPTIONS)
+    driver = sweep.start(pause_s=2.0)
+    try:
+        line = sweep.wait(sweep.running, "a running trial")[0]
+        family = psutil.Process(driver.pid).children(recursive=True)
+        (raylet,) = [process for process in family if process.name() == "raylet"]
+        raylet.kill()
+        assert driver.wait(60) == 3, sweep.output()
+    finally:
+        sweep.off()
+    assert not alive(line.pid) and line in sweep.running()  # a trial was hit
+    assert "error BENCH-E021: Ray on this machine has died" in sweep.output()
+    assert f"go on with: bench resume {sweep.run}" in sweep.output()
+    wait_for(lambda: not any(alive(process.pid) for process in family), "the end of all of Ray")
+    assert not list(Ledger(sweep.run).records("death"))  # it was nobody's attempt
+    sweep.finish()
+    sweep.check_nothing_lost(2 * 2 * 4)
+    sweep.check_nothing_twice()
