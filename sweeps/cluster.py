@@ -102,6 +102,8 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
     # A trial's own processes end with its worker; Ray's default, but not in every version.
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # What a worker refused is handled, also where nobody asks for the answer any more.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import logging
 

@@ -354,11 +354,12 @@ class RayPool:
         outcomes: list[Outcome] = []
         for ref in self._ray.wait(refs, num_returns=len(refs), timeout=0)[0]:
             actor = starting[ref]
+            if actor not in self._actors:  # its node was refused a moment ago
+                continue
             try:
                 found = self._ray.get(ref)
             except RayError as error:
-                if actor in self._actors:
-                    outcomes.extend(self._stillborn(actor, error))
+                outcomes.extend(self._stillborn(actor, error))
                 continue
             actor.starting, actor.pid = None, found["pid"]
             actor.head_since = time.monotonic()
@@ -497,6 +498,8 @@ class RayPool:
         now = time.monotonic()
         outcomes: list[Outcome] = []
         for actor in list(self._actors):
+            if actor not in self._actors:  # its node was refused a moment ago
+                continue
             if actor.starting is not None:
                 if now - actor.head_since > START_TIMEOUT_S:
                     late = TimeoutError(f"not up after {START_TIMEOUT_S:g} s")

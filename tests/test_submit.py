@@ -304,6 +304,8 @@ class Head:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # as from a terminal; whoever runs the tests may have made their children deaf to it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def jobs(self, path: str = "", method: str = "GET") -> Any:
