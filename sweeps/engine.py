@@ -16,7 +16,15 @@ from typing import Any
 
 from .ledger import Ledger, Record
 from .pool import Job, Outcome, Pool
-from .records import latest_results, link_record, result_of, result_record, slot_places, utc_now
+from .records import (
+    latest_results,
+    link_record,
+    result_of,
+    result_record,
+    slot_places,
+    study_record,
+    utc_now,
+)
 from .study import Needs, Slot, Study
 from .trial import DONE, FAILED, MAX_ATTEMPTS, Result, Trial, failure
 
@@ -480,16 +488,7 @@ class Engine:
             {"study": study, "slot": slot, "trial": trial, "result": result, **about},
         )
         if study.finished:
-            ended = {
-                "kind": "study",
-                "study": study.name,
-                "best": study.best(),
-                "loss": study.best_loss(),
-                "n_trials": study.n_trials,
-                "n_slots": study.n_slots,
-                "time": utc_now(),
-            }
-            self.ledger.append([ended], sync=False)
+            self.ledger.append([study_record(study)], sync=False)
             self._listener("study", {"study": study})
             self._on_gpus.discard(study.name)
             self._unfinished[study.data_key] -= 1

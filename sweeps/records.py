@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .ledger import Ledger, Record
-from .study import Slot
+from .study import Slot, Study
 from .trial import Result, Trial
 
 
@@ -58,6 +58,19 @@ def link_record(slot: Slot, trial: Trial) -> Record:
         "dataset": trial.dataset,
         "fold": trial.fold,
         "model": trial.model,
+        "time": utc_now(),
+    }
+
+
+def study_record(study: Study) -> Record:
+    """A study has ended, with this choice."""
+    return {
+        "kind": "study",
+        "study": study.name,
+        "best": study.best(),
+        "loss": study.best_loss(),
+        "n_trials": study.n_trials,
+        "n_slots": study.n_slots,
         "time": utc_now(),
     }
 

@@ -36,7 +36,7 @@ from .checkpoints import CheckpointFolder
 from .engine import Listener, SourceChanged, Stop, Tally
 from .ledger import Ledger, Record, write_atomically
 from .pool import ClusterLost, RunTrial
-from .records import link_record, result_of, result_record, utc_now
+from .records import link_record, result_of, result_record, study_record
 from .study import Config, Slot, Study
 from .track import Curve, Track
 from .trial import DONE, FAILED, Result, Trial
@@ -222,16 +222,7 @@ class Asynchronous:
                 continue
             self._settle(study)
             if study.finished:  # else an engine says so, after its evaluation
-                ended = {
-                    "kind": "study",
-                    "study": study.name,
-                    "best": study.best(),
-                    "loss": study.best_loss(),
-                    "n_trials": study.n_trials,
-                    "n_slots": study.n_slots,
-                    "time": utc_now(),
-                }
-                self.ledger.append([ended])
+                self.ledger.append([study_record(study)])
                 self.listener("study", {"study": study})
 
     # ------------------------------------------------------------------ what is written
