@@ -220,10 +220,9 @@ def reuse_from(
         for folder in folders:
             try:
                 ledger = Ledger(folder)
-                for at in ledger.positions("result"):
-                    record = ledger.at(at)
-                    if record["status"] == DONE:
-                        found.setdefault(record["id"], (ledger, at))
+                for at, head in ledger.heads("result"):
+                    if head.status == DONE:
+                        found.setdefault(head.id, (ledger, at))
             except Exception as error:
                 warnings.append(f"{folder} is not used as a cache: {error}")
         return found
