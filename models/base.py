@@ -142,6 +142,7 @@ class Estimator(BaseEstimator):
     """
 
     rules: ClassVar[Mapping[str, Rule]] = {}
+    transient: ClassVar[tuple[str, ...]] = ()  # fitted attributes that are not saved
     policy: ClassVar[Policy] = Policy()
     uses_pools: ClassVar[bool] = False  # BLAS or OpenMP pools that take no argument of their own
     resource: ClassVar[str] = ""  # the hyperparameter that counts steps, where `fit_to` exists
@@ -262,11 +263,15 @@ class Estimator(BaseEstimator):
         """The training rows as numbers; sets all that `fit` learns but the model itself."""
         frame = as_frame(X)
         target = self._encode_target(y, len(frame))
-        self.preprocessor_ = Preprocessor(self._policy(), seed=self.seed)
-        x = self.preprocessor_.fit_transform(frame)
+        self.preprocessor_ = Preprocessor(self._policy(), seed=self.seed).fit(self._seen(frame))
+        x = self.preprocessor_.transform(frame)
         self.n_features_in_ = frame.shape[1]
         self.constant_ = self._constant_answer(x, target)
         return x, target
+
+    def _seen(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows that the preprocessing learns from."""
+        return frame
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         """Class codes or (scaled) values; sets `classes_` or the target's mean and scale."""

@@ -49,7 +49,7 @@ from .schema import Schema
 from .trusted import NotPlain
 
 FORMAT, VERSION = "tabsweep-model", 1
-OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs")
+OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs", "device")
 N_CHECKED = 200  # training rows whose predictions a saved model must repeat
 
 
@@ -207,7 +207,8 @@ def _state_file(estimator: Any, common: Mapping[str, Any]) -> bytes:
         raise NotPlain(f"a class that is not tabsweep's ({type(estimator).__qualname__})")
     params = estimator.get_params(deep=False)
     writer = Writer()
-    state = {k: writer.write(v) for k, v in sorted(vars(estimator).items()) if k not in params}
+    left = {*params, *estimator.transient}
+    state = {k: writer.write(v) for k, v in sorted(vars(estimator).items()) if k not in left}
     return _file(common, state, writer, how="state")
 
 

@@ -187,7 +187,8 @@ class Preprocessor:
     """Carries a `Policy` out: `fit` on the training rows, `transform` on any rows.
 
     After `fit`: `n_out_` columns come out; `categorical_` marks those that hold category codes
-    (policy `native` or `ordinal`), `cardinalities_` counts their levels.
+    (policy `native` or `ordinal`), `cardinalities_` counts their levels, the last of which is the
+    missing value where `missing_levels_` says so.
     """
 
     def __init__(self, policy: Policy, *, seed: int = 0) -> None:
@@ -213,6 +214,7 @@ class Preprocessor:
         width = len(self._numbers) + len(self._gaps)
         sizes = [c.n for c in self._categories]
         self.cardinalities_ = sizes
+        self.missing_levels_ = [c.has_missing for c in self._categories]
         one_hot = policy.categorical == "one-hot"
         self.n_out_ = width + (sum(sizes) if one_hot else len(sizes))
         self.categorical_ = np.zeros(self.n_out_, dtype=bool)

@@ -21,7 +21,7 @@ from .preprocessing import Policy
 GROUP = "tabsweep.models"
 SPACES = Path(__file__).with_name("spaces")
 SKLEARN = ("scikit-learn", "numpy", "pandas", "scipy")
-FAMILIES = ("baseline", "classical", "gbdt", "external")
+FAMILIES = ("baseline", "classical", "gbdt", "row attention", "external")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,13 @@ _TREE = Policy("none", "one-hot", "native", "none")
 _ONE_HOT = Policy("none", "one-hot", "native", "standard")
 _IMPUTED = Policy("none", "one-hot", "impute", "standard")
 _NATIVE = Policy("none", "native", "native", "standard")
+_CELLS = Policy("standard", "native", "native", "standard")
 _GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
+_NETWORK: dict[str, Any] = {
+    "resource": "steps",
+    "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
+    "memory_bytes_per_cell": 20_000.0,
+}
 
 MODELS: dict[str, ModelSpec] = {
     spec.name: spec
@@ -170,6 +176,16 @@ MODELS: dict[str, ModelSpec] = {
             "scikit-learn's multi-layer perceptron",
             "Rumelhart et al. 1986, doi:10.1038/323533a0",
             _SCALED,
+        ),
+        _own(
+            "npt",
+            "npt.estimator:NPT",
+            "attention between datapoints and between attributes",
+            "Kossen et al. 2021, arXiv:2106.02584",
+            _CELLS,
+            family="row attention",
+            **_NETWORK,
+            gpu_mb=4000.0,
         ),
         _own(
             "random-forest",
@@ -368,7 +384,7 @@ def defaults(name: str) -> dict[str, Any]:
     return {
         n: list(p.default) if isinstance(p.default, tuple) else p.default
         for n, p in inspect.signature(cls).parameters.items()
-        if n not in ("task", "seed", "threads") and p.default is not p.empty
+        if n not in ("task", "seed", "threads", "device") and p.default is not p.empty
     }
 
 

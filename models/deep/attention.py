@@ -1,0 +1,185 @@
+"""How do many rows attend to many rows without a table of all pairs? Block by block.
+
+softmax(scale Q K^T) V with dropout on the weights (Vaswani et al. 2017, sec. 3.2.1), in blocks of
+queries. The backward pass computes the weights of a block anew, so memory grows with the rows and
+not with their square; below `KEEP` weights they are kept instead. On a GPU the library's fused
+kernels do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .drops import Seed, drop_, keep_bits
+
+BLOCK = 2**20  # weights of one block
+KEEP = 2**22  # weights in all that may be kept for the backward pass
+FUSED_WIDTH = 256  # widest head of the fused GPU kernels
+SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`
+SMALL_SUM = 1e-20  # a row whose weights sum to less has lost its digits
+
+
+def attention_weights(q: Tensor, k: Tensor, scale: float) -> Tensor:
+    """(B, H, Tq, Tk): the weights themselves, for figures; as large as the pairs are many."""
+    return torch.softmax(torch.matmul(q * scale, k.transpose(-1, -2)), dim=-1)
+
+
+def _forbid_(logits: Tensor, forbidden: Tensor) -> None:
+    """Sets the logit of query i and key forbidden[i] (-1: none) to minus infinity."""
+    rows = torch.nonzero(forbidden >= 0)[:, 0]
+    logits[:, :, rows, forbidden[rows]] = -torch.inf
+
+
+def _blocks(b: int, h: int, tq: int, tk: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of the batch and of the queries, at most `BLOCK` weights each (but one row)."""
+    rows = max(1, BLOCK // max(h * tk, 1))
+    if rows < tq:
+        for i in range(b):
+            yield from ((slice(i, i + 1), slice(at, at + rows)) for at in range(0, tq, rows))
+    else:
+        items = max(1, BLOCK // max(h * tq * tk, 1))
+        yield from ((slice(at, at + items), slice(0, tq)) for at in range(0, b, items))
+
+
+def _weights(
+    q: Tensor, k_t: Tensor, forbidden: Tensor | None, rows: slice
+) -> tuple[Tensor, Tensor | None]:
+    """Weights (b, h, t, Tk), and what to multiply each row with so that it sums to one, None where
+    it does. q is scaled; k_t (b, h, D, Tk).
+
+    Over few keys torch's softmax takes most of its time per row; there all weights of a batch item
+    and head share one shift, and the sums are left to the smaller output. Where that shift leaves
+    nothing of a row, the usual softmax is taken.
+    """
+    logits = torch.matmul(q, k_t)
+    if forbidden is not None:
+        _forbid_(logits, forbidden[rows])
+    if logits.shape[-1] >= SHORT:
+        return torch.softmax(logits, dim=-1), None
+    flat = logits.flatten(2)
+    shift = flat.amax(dim=-1, keepdim=True)
+    weights = (flat - shift if forbidden is not None else flat.sub_(shift)).exp_().view_as(logits)
+    sums = torch.matmul(weights, weights.new_ones(weights.shape[-1], 1))
+    if not sums.numel() or float(sums.min()) > SMALL_SUM:
+        return weights, sums.reciprocal_()
+    logits = torch.matmul(q, k_t)
+    if forbidden is not None:
+        _forbid_(logits, forbidden[rows])
+    return torch.softmax(logits, dim=-1), None
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scale: float,
+        p: float,
+        seed: Seed | None,
+        forbidden: Tensor | None,
+    ) -> Tensor:
+        (b, h, tq, _), tk = q.shape, k.shape[2]
+        keep = b * h * tq * tk <= KEEP and any(ctx.needs_input_grad)
+        q = q * scale
+        if b > 1:
+            k, v = k.contiguous(), v.contiguous()
+        out = q.new_empty((b, tq, h, v.shape[3])).transpose(1, 2)
+        kept = []
+        for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
+            weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
+            dropped = weights
+            if p:
+                bits = keep_bits(weights.shape, p, (*seed, n), weights.element_size())  # type: ignore[misc]
+                dropped = drop_(weights.clone() if keep else weights, bits)
+            if keep:
+                kept += [weights, dropped, weights.new_empty(0) if norm is None else norm]
+            found = torch.matmul(dropped, v[i])
+            out[i, :, j] = found if norm is None else found.mul_(norm)
+        if p:
+            out *= 1.0 / (1.0 - p)
+        ctx.save_for_backward(q, k, v, out, *([] if forbidden is None else [forbidden]), *kept)
+        ctx.facts = scale, p, seed, forbidden is not None, keep
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        scale, p, seed, has_forbidden, keep = ctx.facts
+        q, k, v, out, *rest = ctx.saved_tensors
+        forbidden = rest.pop(0) if has_forbidden else None
+        (b, h, tq, _), tk = q.shape, k.shape[2]
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        # sum over keys of weight x its gradient = output x its gradient, dropout or not
+        delta = (grads[0] * out).sum(dim=-1, keepdim=True)
+        grad = grads[0] * (1.0 / (1.0 - p))
+        for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
+            bits = None
+            if keep:
+                weights, dropped, norm = rest[3 * n : 3 * n + 3]
+                norm = norm if norm.numel() else None
+            else:
+                weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
+                dropped = weights
+                if p:
+                    bits = keep_bits(weights.shape, p, (*seed, n), weights.element_size())
+                    dropped = drop_(weights.clone(), bits)
+            g, less = grad[i, :, j], delta[i, :, j]
+            if norm is not None:
+                g, less = g * norm, less * norm
+            dv[i] += torch.matmul(dropped.transpose(-1, -2), g)
+            d_logits = torch.matmul(g, _turned(v[i]))
+            if not p:
+                d_logits.sub_(less).mul_(weights)
+            else:
+                d_logits.mul_(dropped).sub_(weights * less)
+            dq[i, :, j] = torch.matmul(d_logits, k[i])
+            dk[i] += torch.matmul(d_logits.transpose(-1, -2), q[i, :, j])
+        dq *= scale
+        return dq, dk, dv, None, None, None, None
+
+
+def _turned(k: Tensor) -> Tensor:  # (b, h, T, D) -> (b, h, D, T)
+    """Keys as the right side of a product; many small ones are faster when written out."""
+    turned = k.transpose(-1, -2)
+    return turned.contiguous() if k.shape[0] > 1 else turned
+
+
+def attend(
+    q: Tensor,  # (B, H, Tq, D)
+    k: Tensor,  # (B, H, Tk, D)
+    v: Tensor,  # (B, H, Tk, D)
+    *,
+    scale: float,
+    p: float = 0.0,
+    seed: Seed | None = None,
+    forbidden: Tensor | None = None,
+) -> Tensor:  # (B, H, Tq, D)
+    """dropout(softmax(scale q k^T)) v, by blocks.
+
+    p: dropout on the weights, where there is a seed. forbidden: (Tq,) the one key that a query must
+    not see, -1 for none. A query with no key left gets NaN.
+    """
+    p = p if seed is not None else 0.0
+    if q.is_cuda and q.shape[-1] <= FUSED_WIDTH:
+        mask = None
+        if forbidden is not None:
+            mask = forbidden[:, None] != torch.arange(k.shape[2], device=k.device)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, scale=scale)
+    return _Attention.apply(q, k, v, scale, p, seed, forbidden)
+
+
+def split_heads(x: Tensor, n_heads: int) -> Tensor:  # (B, T, W) -> (B, H, T, W / H)
+    """Head m is the contiguous slice m of the width."""
+    return x.view(*x.shape[:-1], n_heads, x.shape[-1] // n_heads).transpose(-3, -2)
+
+
+def join_heads(x: Tensor) -> Tensor:  # (B, H, T, D) -> (B, T, H D)
+    """The inverse of `split_heads`."""
+    return x.transpose(-3, -2).flatten(-2)

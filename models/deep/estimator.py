@@ -1,0 +1,176 @@
+"""What do all network estimators share? Device, precision, seeds, pieces of a fit, plain weights.
+
+A subclass writes `_task` (network and losses on encoded rows), `_recipe`, `_network`, `_kept` and
+the two answers; the fitted model is `model_`, a dictionary of arrays.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..base import COUNT, Number, OneOf
+from ..steps import Save, Start, Stepwise, _states, boundaries
+from .training import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
+
+STEPS = Number(1, 10_000_000, whole=True)
+Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; y (N,)
+
+
+class DeepEstimator(Stepwise):
+    """Base of the networks: `steps` of the optimiser, the best weights by validation loss kept.
+
+    steps: of the schedule. eval_every: steps between two validation losses. patience: losses
+    without a better one that end the fit, 0 for none. device: `cpu` or `cuda`. precision: `fp32`,
+    `bf16` (autocast) or `auto` (bf16 on a GPU that has it). compile: torch.compile.
+
+    After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (K, 2) steps and
+    validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds a step, not saved).
+    """
+
+    resource = "steps"
+    transient: ClassVar[tuple[str, ...]] = ("step_s_", "_loaded")
+    common_rules: ClassVar[dict[str, Any]] = {
+        "steps": STEPS,
+        "eval_every": COUNT,
+        "patience": Number(0, 10_000_000, whole=True),
+        "device": OneOf(("cpu", "cuda")),
+        "precision": OneOf(PRECISIONS),
+        "compile": OneOf((True, False)),
+    }
+
+    # -- what a subclass writes -------------------------------------------------------------------
+
+    def _task(self, train: Rows, val: Rows | None) -> Task:
+        """Network and losses; its weights are drawn under the fit's seed."""
+        raise NotImplementedError
+
+    def _recipe(self) -> Recipe:
+        """How it is trained."""
+        raise NotImplementedError
+
+    def _network(self) -> Any:
+        """The network of this configuration and data, with any weights."""
+        raise NotImplementedError
+
+    def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
+        """Arrays beside the weights that prediction needs (the rows that it attends to)."""
+        return {}
+
+    # -- the public face --------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        *,
+        score: Callable[..., float] | None = None,
+        report: Callable[[int, float], Any] | None = None,
+    ) -> DeepEstimator:
+        """Fits on (X, y); (X_val, y_val) choose the weights to keep.
+
+        report: called with (step, validation loss) at every evaluation; True ends the fit.
+        """
+        self._report = report
+        try:
+            super().fit(X, y, X_val, y_val, score=score)
+        finally:
+            del self._report
+        return self
+
+    def fit_to(
+        self,
+        X: Any,
+        y: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        *,
+        stop: int,
+        every: int,
+        start: Start | None = None,
+        save: Save | None = None,
+    ) -> DeepEstimator:
+        """Fits `stop` steps of the schedule, going on from `start` and saving as `Stepwise` says;
+        the validation rows choose the weights here as in `fit`."""
+        self.check()
+        self._check_steps(stop, every)
+        x, target = self._prepare(X, y)
+        states = _states()
+        width = x.shape[1]
+        self.resumed_from_ = 0
+        if self.constant_ is not None:
+            if save is not None:
+                save(stop, states.seal(states.dump(None), self._facts(stop, width)))
+            return self
+        with self._limits(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            val = self._validation(X_val, y_val)
+            training = self._training((x, target), val)
+            if start is not None and 0 < start[0] <= stop:
+                if start[0] == stop or start[0] % every == 0:
+                    self.resumed_from_ = start[0]
+                    members = states.unseal(start[1], self._facts(start[0], width))
+                    training.go_on_from(states.load(members, threads=self.threads, width=width))
+            for until in boundaries(self.resumed_from_, stop, every):
+                training.run(until)
+                if save is not None:
+                    members = states.dump(training.state())
+                    save(until, states.seal(members, self._facts(until, width)))
+            if training.step and not training.curve:
+                training.evaluate()
+            self._finish(training, (x, target), val)
+        return self
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _training(self, train: Rows, val: Rows | None) -> Training:
+        torch_device(self.device)
+        with seeded(self.seed):
+            task = self._task(train, val)
+        return Training(task, self._recipe(), seed=self.seed, device=self.device)
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: Rows | None) -> None:
+        training = self._training((x, y), val)
+        training.run(self.steps, getattr(self, "_report", None))
+        self._finish(training, (x, y), val)
+
+    def _finish(self, training: Training, train: Rows, val: Rows | None) -> None:
+        weights = training.outcome()
+        self.model_ = {"weights": weights, **self._kept(train, val)}
+        self.curve_ = np.array(training.curve, dtype=np.float64).reshape(-1, 2)
+        self.n_iter_, self.best_iteration_ = training.step, training.best_step
+        self.step_s_ = training.step_s
+        self._loaded = None
+
+    def _early_stopping(self) -> bool:
+        return True  # the validation rows choose the weights
+
+    @contextmanager
+    def _limits(self) -> Any:
+        with computing(self.threads):
+            yield
+
+    @contextmanager
+    def _ready(self) -> Any:
+        """The fitted network in evaluation mode on its device."""
+        import torch
+
+        if getattr(self, "_loaded", None) is None:
+            with seeded(0):
+                module = self._network()
+            weights = {n: torch.from_numpy(a) for n, a in self.model_["weights"].items()}
+            module.load_state_dict(weights)
+            self._loaded = module.to(torch_device(self.device)).eval()
+        with torch.no_grad(), autocast(self.precision, torch_device(self.device)):
+            yield self._loaded
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_loaded", None)
+        return state

@@ -1,0 +1,265 @@
+"""How is any network trained? Step by step, so that it can stop at one and go on elsewhere.
+
+A model brings a `Task`: its network, the loss of step s, the validation score. Everything random in
+step s depends on the fit's seed and s alone; so weights, optimiser and best weights are the whole
+state, and a fit that goes on from one equals the uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .optimisers import Average, Lookahead, as_arrays, clip_norm, clip_values
+
+Report = Callable[[int, float], Any]  # step, score (lower is better); True ends the fit
+PRECISIONS = ("auto", "fp32", "bf16")
+
+
+class Task(Protocol):
+    """What a model brings to its training."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The network."""
+
+    def optimiser(self) -> torch.optim.Optimizer:
+        """The optimiser of the network's weights, made once."""
+
+    def loss(self, step: int) -> Tensor:
+        """The training loss of step `step` + 1; draws from (seed, step) alone."""
+
+    def score(self) -> float | None:
+        """The validation loss of the network as it is (evaluation mode), None without such rows."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained.
+
+    rate: the learning rate after s steps. eval_every: steps between two validation scores, the last
+    step is always scored. patience: scores without a better one that end the fit, 0 for never; the
+    weights with the best score are kept either way. clip_value, clip_norm: limits of gradients,
+    element by element or of all at once. lookahead: (alpha, k). average: share of the exponential
+    average, whose weights are then scored and kept. precision: `bf16` runs the network under
+    autocast, `auto` does so on a GPU that has it. compile: by torch.compile.
+    """
+
+    steps: int
+    rate: Callable[[int], float]
+    eval_every: int = 1
+    patience: int = 0
+    clip_value: float | None = None
+    clip_norm: float | None = None
+    lookahead: tuple[float, int] | None = None
+    average: float | None = None
+    precision: str = "auto"
+    compile: bool = False
+
+
+@contextmanager
+def computing(threads: int) -> Iterator[None]:
+    """torch with so many threads, and without denormal numbers, which cost a hundred times more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
+
+
+def torch_device(name: str) -> torch.device:
+    """The device; RuntimeError where this machine has no such GPU."""
+    if name != "cpu" and not torch.cuda.is_available():
+        raise RuntimeError(f"device {name!r}: torch sees no GPU on this machine; use device='cpu'")
+    return torch.device(name)
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
+    """The context in which a network computes."""
+    if precision == "auto":
+        on = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    else:
+        on = precision == "bf16"
+    return torch.autocast(device.type, dtype=torch.bfloat16) if on else nullcontext()
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """torch's own CPU generator from a seed, and afterwards as it was: for initial weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def seed_of(*parts: int) -> int:
+    """One number from some, for torch's generators."""
+    return int(np.random.SeedSequence(parts).generate_state(1)[0])
+
+
+class Training:
+    """A network on its way. `step` counts completed steps; `curve` holds (step, score) pairs."""
+
+    def __init__(self, task: Task, recipe: Recipe, *, seed: int, device: str = "cpu") -> None:
+        self.task, self.recipe, self.seed = task, recipe, seed
+        self.device = torch_device(device)
+        self.step = 0
+        self.curve: list[tuple[int, float]] = []
+        self.best_step, self.best_score = 0, math.inf
+        self.best: dict[str, Tensor] | None = None
+        self.stopped = False
+        self.step_s = 0.0  # seconds of a training step, on average over those run here
+        if recipe.compile:
+            task.module.compile()
+        self.optimiser = task.optimiser()
+        params = list(task.module.parameters())
+        self.params = params
+        self.lookahead = Lookahead(params, *recipe.lookahead) if recipe.lookahead else None
+        self.average = Average(params, recipe.average) if recipe.average else None
+
+    # -- going on -------------------------------------------------------------------------------
+
+    def run(self, until: int, report: Report | None = None) -> None:
+        """Trains to `until` steps of the schedule, or to where patience or `report` ends it."""
+        recipe, ran, seconds = self.recipe, 0, 0.0
+        while self.step < until and not self.stopped:
+            began = time.perf_counter()
+            self._one_step()
+            self._wait()
+            seconds += time.perf_counter() - began
+            ran += 1
+            if self.step % recipe.eval_every == 0 or self.step == recipe.steps:
+                self.evaluate(report)
+        self.step_s = seconds / ran if ran else 0.0
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda" and self.step % self.recipe.eval_every == 0:
+            torch.cuda.synchronize()
+
+    def _one_step(self) -> None:
+        recipe, s = self.recipe, self.step
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.rate(s) * group.get("scale", 1.0)
+        self.task.module.train()
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed_of(self.seed, s))
+        with autocast(recipe.precision, self.device):
+            loss = self.task.loss(s)
+        loss.backward()
+        if recipe.clip_value is not None:
+            clip_values(self.params, recipe.clip_value)
+        if recipe.clip_norm is not None:
+            clip_norm(self.params, recipe.clip_norm)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.step = s + 1
+        for copy in (self.lookahead, self.average):
+            if copy is not None:
+                copy.after(self.step)
+
+    def evaluate(self, report: Report | None = None) -> None:
+        """Scores the network as it is; the best weights so far are kept."""
+        with self.final_weights():
+            score = self.task.score()
+            if score is None:
+                return
+            self.curve.append((self.step, score))
+            if score < self.best_score:
+                self.best_step, self.best_score = self.step, score
+                self.best = {
+                    n: t.detach().clone() for n, t in self.task.module.state_dict().items()
+                }
+        since = sum(1 for step, _ in self.curve if step > self.best_step)
+        if self.recipe.patience and since >= self.recipe.patience:
+            self.stopped = True
+        if math.isnan(score):  # no later step finds back
+            self.stopped = True
+        if report is not None and report(self.step, score):
+            self.stopped = True
+
+    @contextmanager
+    def final_weights(self) -> Iterator[nn.Module]:
+        """The network in evaluation mode, with its averaged weights where there are such."""
+        module = self.task.module
+        module.eval()
+        if self.average is not None:
+            self.average.swap()
+        try:
+            with torch.no_grad(), autocast(self.recipe.precision, self.device):
+                yield module
+        finally:
+            if self.average is not None:
+                self.average.swap()
+
+    def outcome(self) -> dict[str, np.ndarray]:
+        """The weights to keep: those of the best score, else the last ones."""
+        if self.best is not None:
+            return as_arrays(self.best)
+        self.best_step = self.step
+        with self.final_weights() as module:
+            return as_arrays(module.state_dict())
+
+    # -- stopping and going on elsewhere ----------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that a later step depends on, as numbers and arrays."""
+        entries = {}
+        for i, p in enumerate(self.params):
+            entry = self.optimiser.state.get(p, {})
+            entries[str(i)] = {k: _array(v) for k, v in entry.items()}
+        slow = [w.slow for w in (self.lookahead, self.average) if w is not None and w.slow]
+        return {
+            "step": self.step,
+            "weights": as_arrays(self.task.module.state_dict()),
+            "optimiser": entries,
+            "slow": [[_array(t) for t in tensors] for tensors in slow],
+            "best": None if self.best is None else as_arrays(self.best),
+            "best_step": self.best_step,
+            "best_score": self.best_score,
+            "curve": [list(point) for point in self.curve],
+            "stopped": self.stopped,
+        }
+
+    def go_on_from(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` gave, here or in another process."""
+        self.step = state["step"]
+        self.task.module.load_state_dict(self._tensors(state["weights"]))
+        for i, p in enumerate(self.params):
+            entry = state["optimiser"][str(i)]
+            if entry:
+                self.optimiser.state[p] = {
+                    k: v if isinstance(v, int) else self._tensor(v, p) for k, v in entry.items()
+                }
+        copies: list[Lookahead | Average] = []
+        if self.lookahead is not None and self.step >= self.lookahead.k:
+            copies.append(self.lookahead)
+        if self.average is not None:
+            copies.append(self.average)
+        for copy, tensors in zip(copies, state["slow"], strict=True):
+            copy.slow = [self._tensor(t, p) for t, p in zip(tensors, self.params, strict=True)]
+        self.best = None if state["best"] is None else self._tensors(state["best"])
+        self.best_step, self.best_score = state["best_step"], state["best_score"]
+        self.curve = [(int(s), float(v)) for s, v in state["curve"]]
+        self.stopped = state["stopped"]
+
+    def _tensors(self, arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
+        return {n: torch.from_numpy(np.array(a)).to(self.device) for n, a in arrays.items()}
+
+    def _tensor(self, array: np.ndarray, p: Tensor) -> Tensor:
+        """An array beside a parameter: on its device if it has its shape, else (counters) not."""
+        found = torch.from_numpy(np.array(array))
+        return found.to(p.device) if found.shape == p.shape and found.dim() else found
+
+
+def _array(value: Any) -> Any:
+    return value.detach().cpu().numpy().copy() if isinstance(value, Tensor) else value

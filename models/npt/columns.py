@@ -1,0 +1,104 @@
+"""What does NPT see of a table? One row of cells per datapoint, features and targets alike.
+
+A cell holds a standardised value or a category, and a mask channel (NPT, sec. 2.2): 1 where the
+cell is hidden or missing, and then nothing of its value is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table.
+
+    sizes: value channels of each column, 1 for a numeric one, else the number of categories.
+    categorical: which columns hold categories. targets: positions of the columns to predict.
+    """
+
+    sizes: tuple[int, ...]
+    categorical: tuple[bool, ...]
+    targets: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.categorical) or not self.sizes:
+            raise ValueError(
+                f"sizes and categorical must have one entry a column, got {len(self.sizes)} and "
+                f"{len(self.categorical)}"
+            )
+        if any(s != 1 for s, c in zip(self.sizes, self.categorical, strict=True) if not c):
+            raise ValueError("a numeric column has one value channel")
+        if not all(0 <= t < len(self.sizes) for t in self.targets):
+            raise ValueError(f"targets must be columns 0..{len(self.sizes) - 1}: {self.targets}")
+
+    @property
+    def n(self) -> int:
+        """The number of columns, d."""
+        return len(self.sizes)
+
+    @cached_property
+    def numeric_at(self) -> list[int]:
+        """Positions of the numeric columns, in order."""
+        return [j for j, c in enumerate(self.categorical) if not c]
+
+    @cached_property
+    def categories_at(self) -> list[int]:
+        """Positions of the categorical columns, in order."""
+        return [j for j, c in enumerate(self.categorical) if c]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether both kinds occur."""
+        return bool(self.numeric_at) and bool(self.categories_at)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows of cells. values: (N, number of numeric columns). codes: (N, number of categorical
+    columns), 0..size-1. hidden: (N, d) bool, the mask channel. Where `hidden`, values and codes are
+    not looked at."""
+
+    values: Tensor
+    codes: Tensor
+    hidden: Tensor
+
+    def __len__(self) -> int:
+        return len(self.hidden)
+
+    def __getitem__(self, rows: Tensor | slice) -> Cells:
+        return Cells(self.values[rows], self.codes[rows], self.hidden[rows])
+
+    def to(self, device: torch.device | str) -> Cells:
+        """The same cells on a device."""
+        return Cells(self.values.to(device), self.codes.to(device), self.hidden.to(device))
+
+
+def join(parts: Sequence[Cells]) -> Cells:
+    """Rows below rows."""
+    return Cells(
+        torch.cat([p.values for p in parts]),
+        torch.cat([p.codes for p in parts]),
+        torch.cat([p.hidden for p in parts]),
+    )
+
+
+def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32) -> Cells:
+    """Rows (N, d) of values and codes, NaN (or a code out of range) where missing, as cells."""
+    numeric, categories = x[:, columns.numeric_at], x[:, columns.categories_at]
+    sizes = np.array([columns.sizes[j] for j in columns.categories_at], dtype=np.float64)
+    hidden = np.zeros(x.shape, dtype=bool)
+    hidden[:, columns.numeric_at] = np.isnan(numeric)
+    bad = np.isnan(categories) | (categories < 0) | (categories >= sizes)
+    hidden[:, columns.categories_at] = bad
+    return Cells(
+        torch.from_numpy(np.nan_to_num(numeric)).to(dtype),
+        torch.from_numpy(np.where(bad, 0, categories).astype(np.int64)),
+        torch.from_numpy(hidden),
+    )

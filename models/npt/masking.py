@@ -1,0 +1,96 @@
+"""Which cells are hidden in a training step, and what is lost on them? (NPT, secs. 2.5, 2.6, C.4)
+
+Some feature cells and some targets are selected; nine in ten of them are hidden, one in ten gets a
+random value. Losses are taken on selected cells alone, hidden or random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .columns import Cells, Columns
+from .network import Decoded
+
+RANDOM_SHARE = 0.1  # of the selected cells get a random value (NPT, C.4.3)
+
+
+def generator(device: torch.device | str, seed: int) -> torch.Generator:
+    """A generator of this device from a seed."""
+    return torch.Generator(device).manual_seed(seed)
+
+
+def select(candidates: Tensor, p: float, g: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(hidden, randomised), both (N, d) bool and disjoint: each candidate is selected with
+    probability p; p = 1 hides all of them and randomises none.
+
+    DIFF(Kossen 2021, C.4.3): exactly a tenth (rounded) of the selected is randomised; the authors'
+    code takes one cell more.
+    """
+    nothing = torch.zeros_like(candidates)
+    if p >= 1:
+        return candidates, nothing
+    if p <= 0:
+        return nothing, nothing
+    draws = torch.rand(candidates.shape, generator=g, device=candidates.device)
+    chosen = candidates & (draws < p)
+    at = torch.nonzero(chosen.flatten())[:, 0]
+    order = torch.randperm(len(at), generator=g, device=at.device)
+    randomised = nothing.flatten().clone()
+    randomised[at[order[: round(RANDOM_SHARE * len(at))]]] = True
+    randomised = randomised.view_as(chosen)
+    return chosen & ~randomised, randomised
+
+
+def hide(
+    cells: Cells, columns: Columns, hidden: Tensor, randomised: Tensor, g: torch.Generator
+) -> Cells:
+    """The cells with some hidden, and some showing noise: N(0, 1), or any category alike."""
+    values, codes = cells.values, cells.codes
+    if columns.numeric_at:
+        at = randomised[:, columns.numeric_at]
+        noise = torch.randn(values.shape, generator=g, device=values.device, dtype=values.dtype)
+        values = torch.where(at, noise, values)
+    if columns.categories_at:
+        at = randomised[:, columns.categories_at]
+        sizes = torch.tensor([columns.sizes[j] for j in columns.categories_at], device=codes.device)
+        draws = torch.rand(codes.shape, generator=g, device=codes.device)
+        codes = torch.where(at, (draws * sizes).long().clamp(max=sizes - 1), codes)
+    return Cells(values, codes, (cells.hidden | hidden) & ~randomised)
+
+
+def without(cells: Cells, hidden: Tensor) -> Cells:
+    """The cells with these hidden."""
+    return replace(cells, hidden=cells.hidden | hidden)
+
+
+def loss_on(
+    decoded: Decoded, truth: Cells, columns: Columns, chosen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(sum of losses, number of cells) over the chosen cells, (N, d) bool: cross-entropy for
+    categories, squared error of standardised values for numbers (NPT, sec. C.4.1).
+
+    Divide the one by the other for NPT's loss: all cells weigh alike.
+    """
+    total = truth.values.new_zeros(())
+    count = chosen.new_zeros((), dtype=torch.long)
+    if decoded.numeric:
+        at = [columns.numeric_at.index(j) for j in decoded.numeric]
+        picked = chosen[:, decoded.numeric]
+        errors = decoded.values.to(truth.values.dtype) - truth.values[:, at]
+        total = total + torch.where(picked, errors.square(), 0.0).sum()
+        count = count + picked.sum()
+    for group, logits in zip(decoded.groups, decoded.logits, strict=True):
+        at = [columns.categories_at.index(j) for j in group]
+        picked = chosen[:, group]
+        losses = F.cross_entropy(
+            logits.flatten(0, 1).to(truth.values.dtype),
+            truth.codes[:, at].flatten(),
+            reduction="none",
+        ).view_as(picked)
+        total = total + torch.where(picked, losses, 0.0).sum()
+        count = count + picked.sum()
+    return total, count

@@ -1,0 +1,325 @@
+"""What does a Non-Parametric Transformer compute? (Kossen et al. 2021, sec. 2)
+
+Every cell of the table becomes a vector; layers attend in turn between datapoints (ABD: a row is
+one token) and between the attributes of each row (ABA: a cell is one token); then every column is
+decoded. The order and place of the layer norms follow the authors' code, see `Block`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..deep.attention import attend, attention_weights, join_heads, split_heads
+from ..deep.drops import Seed, dropout
+from ..deep.feed_forward import feed_forward
+from .columns import Cells, Columns
+
+LN_EPS = 1e-12
+NORMS = ("query", "all")
+
+
+def _linear_init(weight: Tensor, bias: Tensor, fan_in: int) -> None:
+    """torch's default for a linear layer."""
+    bound = fan_in**-0.5
+    nn.init.uniform_(weight, -bound, bound)
+    nn.init.uniform_(bias, -bound, bound)
+
+
+class Embedding(nn.Module):
+    """Cells to vectors, all columns at once (NPT, sec. 2.2): (N, d) cells -> (N, d, E).
+
+    Column j has a linear map of its own from its value channels and the mask channel. Its input is
+    a one-hot vector or (value, mask), so the map is a row of `weight` or a sum of two. `weight`
+    holds the maps of all columns below each other (`segments`: rows of each), the last row of each
+    being that of the mask channel.
+    """
+
+    def __init__(self, columns: Columns, width: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.segments = [size + 1 for size in columns.sizes]
+        starts = torch.tensor([0, *self.segments]).cumsum(0)
+        self.weight = nn.Parameter(torch.empty(int(starts[-1]), width))
+        self.bias = nn.Parameter(torch.empty(columns.n, width))
+        for j, size in enumerate(columns.sizes):
+            _linear_init(self.weight[starts[j] : starts[j + 1]].data, self.bias[j].data, size + 1)
+        self.index = nn.Parameter(torch.randn(columns.n, width))
+        self.kind = nn.Parameter(torch.randn(2, width)) if columns.mixed else None
+        numeric, categories = columns.numeric_at, columns.categories_at
+        self.numeric_at: Tensor
+        self.categories_at: Tensor
+        self.numeric_rows: Tensor
+        self.first_rows: Tensor
+        self.mask_rows: Tensor
+        self.kinds: Tensor
+        self.register_buffer("numeric_at", torch.tensor(numeric, dtype=torch.long), False)
+        self.register_buffer("categories_at", torch.tensor(categories, dtype=torch.long), False)
+        self.register_buffer("numeric_rows", starts[numeric], False)
+        self.register_buffer("first_rows", starts[categories], False)
+        self.register_buffer("mask_rows", starts[[j + 1 for j in categories]] - 1, False)
+        self.register_buffer("kinds", torch.tensor(columns.categorical, dtype=torch.long), False)
+
+    def forward(self, cells: Cells) -> Tensor:
+        added = self.bias + self.index
+        if self.kind is not None:
+            added = added + self.kind[self.kinds]
+        parts = []
+        if len(self.numeric_at):
+            hidden = cells.hidden[:, self.numeric_at]
+            seen = cells.values.masked_fill(hidden, 0.0)[..., None]
+            flags = hidden.to(seen.dtype)[..., None]
+            rows = self.numeric_rows
+            parts.append(seen * self.weight[rows] + flags * self.weight[rows + 1])
+        if len(self.categories_at):
+            hidden = cells.hidden[:, self.categories_at]
+            rows = torch.where(hidden, self.mask_rows, self.first_rows + cells.codes)
+            parts.append(F.embedding(rows, self.weight))
+        if len(parts) == 1:
+            return parts[0] + added
+        out = torch.cat(parts, dim=1)
+        order = torch.argsort(torch.cat([self.numeric_at, self.categories_at]))
+        return out[:, order] + added
+
+
+class Block(nn.Module):
+    """Multi-head self-attention with a residual branch and a feed-forward (NPT, eqs. 4 and 5).
+
+    (B, T, W) -> (B, T, W). R = O(heads) + Linear(X); out = R + FF(LN(R)); the softmax is divided by
+    sqrt(W), the whole width.
+
+    DIFF(Kossen 2021, eq. 4): `norm="query"`, as in the authors' code, normalises the input of the
+    queries alone; keys, values and the residual branch read X. `"all"` is the printed equation:
+    queries, keys and values read LN(X).
+    """
+
+    def __init__(self, width: int, n_heads: int, p_weights: float, p: float, norm: str) -> None:
+        super().__init__()
+        if width % n_heads:
+            raise ValueError(f"n_heads must divide the width {width}, got {n_heads}")
+        if norm not in NORMS:
+            raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
+        self.n_heads, self.p_weights, self.p, self.norm = n_heads, p_weights, p, norm
+        self.scale = width**-0.5
+        self.norm_in = nn.LayerNorm(width, eps=LN_EPS)
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.mix = nn.Linear(width, width)
+        self.residual = nn.Linear(width, width)
+        self.norm_ff = nn.LayerNorm(width, eps=LN_EPS)
+        self.widen = nn.Linear(width, 4 * width)
+        self.narrow = nn.Linear(4 * width, width)
+
+    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # each (B, H, T, W / H)
+        """Queries, keys and values."""
+        normed = self.norm_in(x)
+        source = x if self.norm == "query" else normed
+        q, k, v = self.query(normed), self.key(source), self.value(source)
+        return (
+            split_heads(q, self.n_heads),
+            split_heads(k, self.n_heads),
+            split_heads(v, self.n_heads),
+        )
+
+    def after(self, x: Tensor, attended: Tensor, seed: Seed | None) -> Tensor:
+        """What follows the attention: mix, residual branch, feed-forward."""
+        at = None if seed is None else (*seed, 1)
+        mixed = dropout(self.mix(join_heads(attended)), self.p, at)
+        r = mixed + self.residual(x)
+        ff = feed_forward(
+            self.norm_ff(r),
+            self.widen.weight,
+            self.widen.bias,
+            self.narrow.weight,
+            self.narrow.bias,
+            p=self.p,
+            seed=None if seed is None else (*seed, 2),
+        )
+        return r + dropout(ff, self.p, None if seed is None else (*seed, 3))
+
+    def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
+        q, k, v = self.heads(x)
+        at = None if seed is None else (*seed, 0)
+        return self.after(x, attend(q, k, v, scale=self.scale, p=self.p_weights, seed=at), seed)
+
+    def weights(self, x: Tensor) -> Tensor:  # (B, H, T, T)
+        """The attention weights, for figures."""
+        q, k, _ = self.heads(x)
+        return attention_weights(q, k, self.scale)
+
+    def asking(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Rows (1, T, W) that attend to stored rows (1, H, N, W / H) and each to itself alone."""
+        q, k, v = self.heads(x)
+        own = (q * k).sum(dim=-1, keepdim=True)
+        logits = torch.cat([torch.matmul(q, keys.transpose(-1, -2)), own], dim=-1) * self.scale
+        weights = torch.softmax(logits, dim=-1)
+        attended = torch.matmul(weights[..., :-1], values) + weights[..., -1:] * v
+        return self.after(x, attended, None)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Outputs for some columns. values: (N, numeric ones), standardised. logits: one (N, K, C)
+    tensor for each group of categorical columns of like size, -inf beyond a column's categories."""
+
+    numeric: list[int]
+    values: Tensor
+    groups: list[list[int]]
+    logits: list[Tensor]
+
+    def of(self, column: int) -> Tensor:
+        """(N,) standardised values, or (N, C) logits, of one column."""
+        if column in self.numeric:
+            return self.values[:, self.numeric.index(column)]
+        for at, logits in zip(self.groups, self.logits, strict=True):
+            if column in at:
+                return logits[:, at.index(column)]
+        raise KeyError(column)
+
+
+class Decoder(nn.Module):
+    """Vectors to columns: (N, d, E) -> values and logits; column j has a linear map of its own.
+
+    Categorical columns are decoded in groups whose sizes round up to the same power of two.
+    """
+
+    def __init__(self, columns: Columns, width: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.segments = list(columns.sizes)
+        self.starts = [0, *torch.tensor(columns.sizes).cumsum(0).tolist()]
+        self.weight = nn.Parameter(torch.empty(self.starts[-1], width))
+        self.bias = nn.Parameter(torch.empty(self.starts[-1]))
+        _linear_init(self.weight.data, self.bias.data, width)
+
+    def _groups(self, columns: Sequence[int]) -> list[list[int]]:
+        groups: dict[int, list[int]] = {}
+        for j in columns:
+            if self.columns.categorical[j]:
+                groups.setdefault((self.columns.sizes[j] - 1).bit_length(), []).append(j)
+        return list(groups.values())
+
+    def forward(self, state: Tensor, columns: Sequence[int]) -> Decoded:
+        numeric = [j for j in columns if not self.columns.categorical[j]]
+        rows = [self.starts[j] for j in numeric]
+        values = (state[:, numeric] * self.weight[rows]).sum(dim=-1) + self.bias[rows]
+        groups = self._groups(columns)
+        return Decoded(numeric, values, groups, [self._logits(state, g) for g in groups])
+
+    def _logits(self, state: Tensor, group: list[int]) -> Tensor:  # (N, K, C)
+        sizes = torch.tensor([self.columns.sizes[j] for j in group])
+        offsets = torch.arange(int(sizes.max()))
+        there = offsets < sizes[:, None]  # (K, C)
+        starts = torch.tensor([self.starts[j] for j in group])
+        rows = torch.where(there, starts[:, None] + offsets, 0).to(state.device)
+        weight, bias = self.weight[rows], self.bias[rows]  # (K, C, E), (K, C)
+        x = state[:, group].transpose(0, 1)  # (K, N, E)
+        logits = torch.baddbmm(bias[:, None].to(x.dtype), x, weight.transpose(1, 2).to(x.dtype))
+        return logits.transpose(0, 1).masked_fill(~there.to(state.device), -torch.inf)
+
+
+Context = list[tuple[Tensor, Tensor]]  # keys and values (1, H, N, W / H) of each ABD layer
+
+
+class Network(nn.Module):
+    """The network: cells (N, d) -> a vector a cell (N, d, E); `decode` reads columns from these.
+
+    columns: of the table. width: E, of a cell. n_layers: blocks, ABD and ABA in turn, ABD first;
+    with `aba=False` every second one is left out (NPT, sec. B.5). n_heads divides E.
+    p_weights, p: dropout on attention weights and elsewhere. norm: see `Block`.
+
+    A seed names the dropout of one pass; without one there is none.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        *,
+        width: int = 64,
+        n_layers: int = 8,
+        n_heads: int = 8,
+        p_weights: float = 0.1,
+        p: float = 0.1,
+        norm: str = "query",
+        aba: bool = True,
+    ) -> None:
+        super().__init__()
+        self.columns, self.width, self.p = columns, width, p
+        self.embedding = Embedding(columns, width)
+        whole = columns.n * width
+        kinds = ["abd" if i % 2 == 0 else "aba" for i in range(n_layers)]
+        self.kinds = [kind for kind in kinds if aba or kind == "abd"]
+        self.blocks = nn.ModuleList(
+            Block(whole if kind == "abd" else width, n_heads, p_weights, p, norm)
+            for kind in self.kinds
+        )
+        self.decoder = Decoder(columns, width)
+
+    def segments(self) -> dict[Tensor, Sequence[int]]:
+        """Stored parameters that hold several tensors: rows of each (for LAMB)."""
+        ones = [1] * self.columns.n
+        return {
+            self.embedding.weight: self.embedding.segments,
+            self.embedding.bias: ones,
+            self.decoder.weight: self.decoder.segments,
+            self.decoder.bias: self.decoder.segments,
+        }
+
+    def forward(self, cells: Cells, seed: Seed | None = None) -> Tensor:  # (N, d, E)
+        x = dropout(self.embedding(cells), self.p, None if seed is None else (*seed, 0))
+        for i, (kind, block) in enumerate(zip(self.kinds, self.blocks, strict=True)):
+            at = None if seed is None else (*seed, i + 1)
+            x = self._abd(block, x, at) if kind == "abd" else block(x, at)
+        return dropout(x, self.p, None if seed is None else (*seed, len(self.kinds) + 1))
+
+    def _abd(self, block: nn.Module, x: Tensor, seed: Seed | None) -> Tensor:
+        return block(x.reshape(1, len(x), -1), seed).view_as(x)
+
+    def decode(self, state: Tensor, columns: Sequence[int] | None = None) -> Decoded:
+        """Values and logits of some columns (all by default), from (N, d, E)."""
+        return self.decoder(state, range(self.columns.n) if columns is None else columns)
+
+    # -- prediction of rows that do not see each other ---------------------------------------------
+
+    def context(self, cells: Cells) -> Context:
+        """What other rows attend to: keys and values of these rows in every ABD layer."""
+        x, found = self.embedding(cells), []
+        for kind, block in zip(self.kinds, self.blocks, strict=True):
+            if kind == "abd":
+                flat = x.reshape(1, len(x), -1)
+                q, k, v = block.heads(flat)  # type: ignore[operator]
+                found.append((k, v))
+                x = block.after(flat, attend(q, k, v, scale=block.scale), None).view_as(x)  # type: ignore[operator, arg-type]
+            else:
+                x = block(x)
+        return found
+
+    def ask(self, cells: Cells, context: Context) -> Tensor:  # (N, d, E)
+        """Rows that attend to the context and each to itself, never to each other."""
+        x, layers = self.embedding(cells), iter(context)
+        for kind, block in zip(self.kinds, self.blocks, strict=True):
+            if kind == "abd":
+                flat = x.reshape(1, len(x), -1)
+                x = block.asking(flat, *next(layers)).view_as(x)  # type: ignore[operator]
+            else:
+                x = block(x)
+        return x
+
+    def maps(self, cells: Cells) -> list[Tensor]:
+        """Attention weights of every layer: (H, N, N) between datapoints, (N, H, d, d) between the
+        attributes of each row."""
+        x, found = self.embedding(cells), []
+        for kind, block in zip(self.kinds, self.blocks, strict=True):
+            if kind == "abd":
+                flat = x.reshape(1, len(x), -1)
+                found.append(block.weights(flat)[0])  # type: ignore[operator]
+                x = block(flat).view_as(x)
+            else:
+                found.append(block.weights(x))  # type: ignore[operator]
+                x = block(x)
+        return found

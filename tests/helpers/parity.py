@@ -1,0 +1,80 @@
+"""Where do the official modules' numbers come from? The folder that TABSWEEP_PARITY names."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+VARIABLE = "TABSWEEP_PARITY"
+TOLERANCE = 1e-9
+
+
+@cache
+def _loaded(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+class Case:
+    """One file: arrays by name (a copy), `meta`, and groups of arrays by prefix."""
+
+    def __init__(self, path: Path) -> None:
+        self.arrays = _loaded(path)
+        self.meta: dict[str, Any] = json.loads(str(self.arrays["meta"]))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name].copy()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.arrays
+
+    def tensor(self, name: str) -> torch.Tensor:
+        return torch.from_numpy(self[name])
+
+    def under(self, prefix: str) -> dict[str, np.ndarray]:
+        """{rest of the name: array} of all names below `prefix`."""
+        return {
+            name.removeprefix(prefix): value.copy()
+            for name, value in self.arrays.items()
+            if name.startswith(prefix)
+        }
+
+
+def folder() -> Path:
+    """The folder with the official numbers; skips the test where there is none."""
+    found = os.environ.get(VARIABLE)
+    if not found:
+        pytest.skip(f"{VARIABLE} names no folder with the official modules' numbers")
+    path = Path(found)
+    if not path.is_absolute():
+        path = Path(__file__).resolve().parents[2] / path
+    if not path.is_dir():
+        pytest.fail(f"{VARIABLE}={found}: there is no such folder")
+    return path
+
+
+def case(name: str) -> Case:
+    """One file of the folder."""
+    return Case(folder() / f"{name}.npz")
+
+
+def difference(ours: Any, theirs: Any) -> float:
+    """max|a - b| / max(1, max|b|)."""
+    a = ours.detach().numpy() if isinstance(ours, torch.Tensor) else np.asarray(ours)
+    b = theirs.detach().numpy() if isinstance(theirs, torch.Tensor) else np.asarray(theirs)
+    assert a.shape == b.shape, f"shapes {a.shape} and {b.shape}"
+    if not b.size:
+        return 0.0
+    return float(np.abs(a - b).max() / max(1.0, np.abs(b).max()))
+
+
+def assert_same(ours: Any, theirs: Any, tolerance: float = TOLERANCE) -> None:
+    """Equal to the tolerance that the numbers are promised to."""
+    assert difference(ours, theirs) <= tolerance

@@ -1,0 +1,197 @@
+"""Does our NPT compute what the authors' code computes? Their weights in, their numbers out.
+
+Files and names: the folder that TABSWEEP_PARITY names; two small cases of our own stand in
+tests/parity. Everything is float64, the tolerance 1e-9.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from npt_cases import cells_from, columns_of, network
+from parity import assert_same, case
+from tabsweep.models.deep import attention, feed_forward, optimisers
+from tabsweep.models.deep.optimisers import Lamb, Lookahead, clip_values
+from tabsweep.models.deep.schedules import rate, tradeoff
+from tabsweep.models.npt.masking import loss_on, without
+
+FORWARD = [
+    "npt_forward_mixed_e16_h4_L2",
+    "npt_forward_mixed_e16_h8_L4",
+    "npt_forward_mixed_e32_h8_L2",
+    "npt_forward_numeric_e16_h4_L4",
+]
+LOSSES = ["npt_loss_regression", "npt_loss_classification_visible_targets"]
+SIZES = {"whole": {}, "blocks": {"BLOCK": 24, "KEEP": 0}}  # one block, or many that forget
+
+
+@pytest.fixture(params=SIZES)
+def sizes(request, monkeypatch):
+    for name, value in SIZES[request.param].items():
+        monkeypatch.setattr(attention, name, value)
+    if SIZES[request.param]:
+        monkeypatch.setattr(feed_forward, "BLOCK", 300)
+    return request.param
+
+
+def decoded_columns(decoded, columns):
+    """{column: (n, H_j)}, as the official outputs are shaped."""
+    return {
+        j: decoded.of(j)[:, : columns.sizes[j]]
+        if columns.categorical[j]
+        else decoded.of(j)[:, None]
+        for j in range(columns.n)
+    }
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_every_intermediate_and_output_is_the_official_one(name, sizes):
+    given = case(name)
+    module, columns = network(given), columns_of(given.meta)
+    assert sum(p.numel() for p in module.parameters()) == given.meta["parameters"]
+    cells = cells_from(given.under("in/"), columns)
+    x = module.embedding(cells)
+    assert_same(x, given["act/embedding"])
+    for i, (kind, block) in enumerate(zip(module.kinds, module.blocks, strict=True)):
+        x = module._abd(block, x, None) if kind == "abd" else block(x)
+        assert_same(x, given[f"act/block{i}"])
+    assert torch.equal(module(cells), x)
+    for j, values in decoded_columns(module.decode(x), columns).items():
+        assert_same(values, given[f"out/{j}"])
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_attention_maps_are_the_official_ones(name):
+    given = case(name)
+    module, columns = network(given), columns_of(given.meta)
+    maps = module.maps(cells_from(given.under("in/"), columns))
+    assert_same(maps[0], given["att/block0"])
+    n, h, d, _ = maps[1].shape
+    assert_same(maps[1].transpose(0, 1).reshape(h * n, d, d), given["att/block1"])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_gradients_are_the_official_ones(name, sizes):
+    given = case(name)
+    module, columns = network(given), columns_of(given.meta)
+    truth = cells_from(given.under("true/"), columns)
+    lam = given.meta["lambda"]
+    for mode in given.meta["modes"]:
+        cells = cells_from(given.under(f"{mode}/in/"), columns)
+        decoded = module.decode(module(cells))
+        for j, values in decoded_columns(decoded, columns).items():
+            assert_same(values, given[f"{mode}/out/{j}"])
+        losses = {}
+        for kind in ("target", "feature"):
+            chosen = given.tensor(f"{mode}/{kind}_loss_cells").bool()
+            total, count = loss_on(decoded, truth, columns, chosen)
+            assert int(count) == int(given[f"{mode}/{kind}_count"])
+            losses[kind] = total / count if int(count) else total
+            assert_same(losses[kind], given[f"{mode}/{kind}_loss"])
+        total = (1 - lam) * losses["target"] + lam * losses["feature"]
+        assert_same(total, given[f"{mode}/total_loss"])
+        if mode == "train":
+            total.backward()
+    names = {p: n for n, p in module.named_parameters()}
+    grads = {names[p]: p.grad for p in module.parameters()}
+    square = sum(float((g**2).sum()) for n, g in grads.items() if not n.endswith("key.bias"))
+    assert_same(np.sqrt(square), given["grad_norm_all"])
+    assert given.meta["gradients"]
+    for clamped in (False, True):
+        if clamped:
+            clip_values(module.parameters(), given.meta["clamp"])
+        found = official_names(grads, columns)
+        for official in given.meta["gradients"]:
+            kind = "grad_clamped" if clamped else "grad"
+            assert_same(found(official), given[f"{kind}/{official}"])
+
+
+def official_names(grads, columns):
+    """A function from the official name of a parameter to our gradient in its shape."""
+    from npt_cases import LAYERS
+
+    def find(name):
+        head, *rest = name.split(".")
+        if head in ("in_embedding", "out_embedding"):
+            j, kind = int(rest[0]), rest[1]
+            side = "embedding" if head == "in_embedding" else "decoder"
+            sizes = [s + (head == "in_embedding") for s in columns.sizes]
+            if kind == "bias" and side == "embedding":
+                return grads["embedding.bias"][j]
+            part = grads[f"{side}.{kind}"][sum(sizes[:j]) : sum(sizes[: j + 1])]
+            return part.t() if side == "embedding" else part
+        if head == "enc":
+            layer = LAYERS[".".join(rest[2:-1])]
+            return grads[f"blocks.{(int(rest[0]) - 1) // 2}.{layer}.{rest[-1]}"]
+        return grads[{"feature_index_embedding": "embedding.index"}.get(head, "embedding.kind")]
+
+    return find
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_validation_and_test_rows_see_follows_from_the_masks(name):
+    given = case(name)
+    columns = columns_of(given.meta)
+    truth = cells_from(given.under("true/"), columns)
+    visible = {"val": ["train"], "test": ["train", "val"]} if "visible" in name else {}
+    for mode in ("val", "test"):
+        hidden = torch.zeros_like(truth.hidden)
+        for part in ("train", "val", "test"):
+            if part not in visible.get(mode, []):
+                hidden |= given.tensor(f"target_cells/{part}").bool()
+        made, theirs = without(truth, hidden), cells_from(given.under(f"{mode}/in/"), columns)
+        assert torch.equal(made.hidden, theirs.hidden)
+        at = ~theirs.hidden[:, columns.numeric_at]
+        assert torch.equal(made.values[at], theirs.values[at])
+
+
+# -- optimisation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["together", "by block", "by segment"])
+@pytest.mark.parametrize("run", ["a", "b"])
+def test_lamb_and_lookahead_take_the_official_steps(run, path, monkeypatch):
+    given = case("npt_optim_lamb_lookahead")
+    meta, settings = given.meta, given.meta["runs"][run]
+    params = {x: given.tensor(f"start/{x}").requires_grad_() for x in meta["tensors"]}
+    if path == "by block":
+        monkeypatch.setattr(optimisers, "LARGE", 0)
+        monkeypatch.setattr(optimisers, "BLOCK", 7)
+    segments = {p: [len(p)] for p in params.values()} if path == "by segment" else None
+    lamb = Lamb(
+        params.values(), betas=tuple(meta["betas"]), eps=meta["eps"],
+        weight_decay=settings["weight_decay"], segments=segments,
+    )  # fmt: skip
+    ahead = Lookahead(params.values(), settings["lookahead_alpha"], settings["lookahead_k"])
+    for t in range(meta["steps"]):
+        for x, p in params.items():
+            p.grad = torch.from_numpy(given[f"gradient/{x}"][t].copy())
+        lamb.param_groups[0]["lr"] = float(given[f"run_{run}/lr"][t])
+        lamb.step()
+        ahead.after(t + 1)
+        for x, p in params.items():
+            assert_same(p, given[f"run_{run}/weight/{x}"][t])
+            for key in ("exp_avg", "exp_avg_sq"):
+                assert_same(lamb.state[p][key], given[f"run_{run}/{key}/{x}"][t])
+
+
+def test_schedules_are_the_official_curves():
+    given = case("npt_optim_schedules")
+    names = {"flat_and_anneal": "flat-cosine", "cosine_cyclic": "cosine-cyclic"}
+    for curve, facts in given.meta["curves"].items():
+        kind, name, _ = curve.split("/")
+        steps = facts["total_steps"]
+        if kind == "lr":
+            ours_name = names.get(name, "polynomial")
+            made = [
+                rate(ours_name, s, steps, facts["lr"], facts["proportion"])
+                for s in range(steps + 1)
+            ]
+        else:
+            ours_name = name.removesuffix("_decline")
+            made = [
+                tradeoff(ours_name, s, steps, facts["start"], facts["annealing_proportion"])
+                for s in range(steps + 1)
+            ]
+        assert_same(np.array(made), given[curve], 1e-12)
