@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from small_tables import TINY
 from tabsweep.benchmark.fitted import FitError, fit_chosen, predict_file, read_run
 from tabsweep.benchmark.frame import load_results
 from tabsweep.benchmark.plan import Options
@@ -70,7 +71,7 @@ LATER = pd.DataFrame(
 
 def make(name, task, **config):
     known = registry.defaults(name)
-    small = {k: v for k, v in SMALL.items() if k in known} | config
+    small = {k: v for k, v in SMALL.items() if k in known} | TINY.get(name, {}) | config
     return registry.make_model(name, task=task, seed=3, **small).fit(X, Y[task], X, Y[task])
 
 

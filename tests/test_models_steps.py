@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_tables import answers, table
+from small_tables import TINY, answers, table
 from tabsweep.models import registry
 from tabsweep.models.base import InvalidConfig
 from tabsweep.models.container import MEMBERS, pack, to_json, unpack
@@ -26,15 +26,23 @@ from tabsweep.models.steps import BadState, Stepwise, boundaries, seed_at
 HERE = Path(__file__).parent
 STOP, EVERY, LENGTH = 9, 3, 12
 STEPPED = [name for name, spec in MODELS.items() if spec.resource]
-# Nothing is drawn with the default configuration, everything that can be is with the other.
+NETWORKS = [name for name in STEPPED if name in TINY]
+# Trees draw nothing with the default configuration, and all that can be drawn with the other; a
+# network draws with both, and from batches with the other.
 DRAWING = {
     "catboost": {"categorical": "one-hot", "bagging_temperature": 1.0},
     "gradient-boosting": {"subsample": 0.6},
     "hist-gradient-boosting": {"max_features": 0.5},
+    "hopular": {"batch_size": 20, "average": 1.0},
     "lightgbm": {"subsample": 0.6, "subsample_freq": 1, "colsample_bytree": 0.6},
+    "npt": {"batch_size": 40, "p_target": 0.5},
     "xgboost": {"subsample": 0.6, "colsample_bytree": 0.6, "colsample_bylevel": 0.8},
 }
-LEARNS = {"lightgbm": {"min_child_samples": 3}, "hist-gradient-boosting": {"min_samples_leaf": 3}}
+LEARNS = {
+    "lightgbm": {"min_child_samples": 3},
+    "hist-gradient-boosting": {"min_samples_leaf": 3},
+    **{name: {k: v for k, v in TINY[name].items() if k != "steps"} for name in NETWORKS},
+}
 CASES = [
     (name, task, config)
     for name in STEPPED
@@ -57,6 +65,12 @@ def model(name: str, task: str, **config) -> Stepwise:
     """An unfitted model whose schedule has LENGTH steps."""
     resource = MODELS[name].resource
     return make_model(name, task=task, **{resource: LENGTH, **LEARNS.get(name, {}), **config})
+
+
+def plainly(fit: Fits) -> Stepwise:
+    """The same configuration by `fit`, to the end of its schedule."""
+    whole = {} if fit.name in NETWORKS else {"early_stopping_rounds": 0}
+    return model(fit.name, fit.task, **whole, **fit.config).fit(fit.frame, fit.y)
 
 
 class Fits:
@@ -106,7 +120,7 @@ def test_saving_and_the_number_of_steps_are_all_that_fit_to_adds(name, task, con
     assert fit.fitted.n_iter_ == fit.fitted.best_iteration_ == STOP
     assert fit(save=None).tobytes() == whole.tobytes()
     # one piece as long as the schedule is `fit` without early stopping
-    plain = model(name, task, early_stopping_rounds=0, **config).fit(fit.frame, fit.y)
+    plain = plainly(fit)
     if name == "xgboost" and config:
         return  # seeds every round, see its docstring
     piece = fit(LENGTH, every=LENGTH)
@@ -119,7 +133,7 @@ def test_pieces_without_draws_give_what_one_fit_gives(name, task):
     fit = Fits(name, task, **{"catboost": {"random_strength": 0.0}}.get(name, {}))
     if name == "catboost":
         fit.config |= {"categorical": "one-hot", "bagging_temperature": 0.0}
-    plain = model(name, task, early_stopping_rounds=0, **fit.config).fit(fit.frame, fit.y)
+    plain = plainly(fit)
     pieces, whole = fit(LENGTH), answers(plain, fit.frame)
     assert len(fit.states) == LENGTH / EVERY
     if name == "catboost":  # its sums are rounded in another order
@@ -131,7 +145,8 @@ def test_pieces_without_draws_give_what_one_fit_gives(name, task):
 @pytest.mark.parametrize("name", STEPPED)
 def test_no_piece_repeats_the_draws_of_the_one_before(name):
     # steps this small leave the gradient as it was: equal draws would give equal trees
-    fit = Fits(name, "regression", learning_rate=1e-3, **DRAWING[name])
+    rate = "lr" if name in NETWORKS else "learning_rate"
+    fit = Fits(name, "regression", **{rate: 1e-3}, **DRAWING[name])
     at = [fit(stop, every=1) for stop in (1, 2, 3)]
     first, second = at[1] - at[0], at[2] - at[1]
     assert np.ptp(first) > 0 and np.abs(second - first).max() > 0.05 * np.abs(first).max()
@@ -327,14 +342,14 @@ def test_a_bad_configuration_is_refused_before_anything_is_fitted():
 # -- the registry ---------------------------------------------------------------------------------
 
 
-def test_boosting_models_count_their_rounds_and_the_others_nothing():
-    assert {name: MODELS[name].resource for name in MODELS if MODELS[name].resource} == {
-        name: "n_estimators" for name, spec in MODELS.items() if spec.family == "gbdt"
-    }
+def test_boosting_models_count_their_rounds_networks_their_steps_and_the_others_nothing():
+    counts = {"gbdt": "n_estimators", "row attention": "steps"}
+    assert set(NETWORKS) == {n for n, spec in MODELS.items() if spec.resource == "steps"}
     for name, spec in MODELS.items():
         cls = registry.load_class(spec.target)
         assert cls.resource == spec.resource and hasattr(cls, "fit_to") == bool(spec.resource)
-        assert spec.gpu_mb == 0.0
+        assert spec.resource == counts.get(spec.family, "")
+        assert (spec.gpu_mb > 0.0) == (name in NETWORKS)
         if spec.resource:
             assert isinstance(registry.defaults(name)[spec.resource], int)
 

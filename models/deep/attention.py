@@ -9,17 +9,20 @@ kernels do the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .drops import Seed, drop_, keep_bits
+from .drops import Seed, drop_, dropped_at
+from .precision import in_one_format
 
 BLOCK = 2**20  # weights of one block
 KEEP = 2**22  # weights in all that may be kept for the backward pass
 FUSED_WIDTH = 256  # widest head of the fused GPU kernels
+MASKED = 2**24  # pairs of a mask that such a kernel is given at once
 SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`
 SMALL_SUM = 1e-20  # a row whose weights sum to less has lost its digits
 
@@ -87,19 +90,21 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         (b, h, tq, _), tk = q.shape, k.shape[2]
         keep = b * h * tq * tk <= KEEP and any(ctx.needs_input_grad)
-        q = q * scale
-        if b > 1:
-            k, v = k.contiguous(), v.contiguous()
-        out = q.new_empty((b, tq, h, v.shape[3])).transpose(1, 2)
+        many = b > 1  # many small products: their factors are written out, one behind the other
+        q = torch.mul(q, scale, out=q.new_empty(q.shape)) if many else q * scale
+        k, v = (k.contiguous(), v.contiguous()) if many else (k, v)
+        out = _rows_first(b, h, tq, v)
         kept = []
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
             weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
             dropped = weights
             if p:
-                bits = keep_bits(weights.shape, p, (*seed, n), weights.element_size())  # type: ignore[misc]
-                dropped = drop_(weights.clone() if keep else weights, bits)
+                at = dropped_at(weights.numel(), p, (*seed, n))  # type: ignore[misc]
+                dropped = drop_(weights.clone() if keep else weights, at)
+                if keep:
+                    kept.append(at)
             if keep:
-                kept += [weights, dropped, weights.new_empty(0) if norm is None else norm]
+                kept += [weights, weights.new_empty(0) if norm is None else norm]
             found = torch.matmul(dropped, v[i])
             out[i, :, j] = found if norm is None else found.mul_(norm)
         if p:
@@ -115,34 +120,44 @@ class _Attention(torch.autograd.Function):
         q, k, v, out, *rest = ctx.saved_tensors
         forbidden = rest.pop(0) if has_forbidden else None
         (b, h, tq, _), tk = q.shape, k.shape[2]
-        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        dq, dk, dv = _rows_first(b, h, tq, q), _rows_first(b, h, tk, k), _rows_first(b, h, tk, v)
         # sum over keys of weight x its gradient = output x its gradient, dropout or not
         delta = (grads[0] * out).sum(dim=-1, keepdim=True)
-        grad = grads[0] * (1.0 / (1.0 - p))
+        grad = grads[0] * (1.0 / (1.0 - p)) if p else grads[0]
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
-            bits = None
             if keep:
-                weights, dropped, norm = rest[3 * n : 3 * n + 3]
+                at = rest.pop(0) if p else None
+                weights, norm = rest.pop(0), rest.pop(0)
                 norm = norm if norm.numel() else None
             else:
                 weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
-                dropped = weights
-                if p:
-                    bits = keep_bits(weights.shape, p, (*seed, n), weights.element_size())
-                    dropped = drop_(weights.clone(), bits)
+                at = dropped_at(weights.numel(), p, (*seed, n)) if p else None
+            dropped = weights if at is None else drop_(weights.clone(), at)
             g, less = grad[i, :, j], delta[i, :, j]
             if norm is not None:
-                g, less = g * norm, less * norm
-            dv[i] += torch.matmul(dropped.transpose(-1, -2), g)
+                g, less = torch.mul(g, norm, out=g.new_empty(g.shape)), less * norm
+            _put(dv, i, j, torch.matmul(dropped.transpose(-1, -2), g))
             d_logits = torch.matmul(g, _turned(v[i]))
-            if not p:
-                d_logits.sub_(less).mul_(weights)
-            else:
-                d_logits.mul_(dropped).sub_(weights * less)
+            if at is not None:
+                drop_(d_logits, at)
+            d_logits.sub_(less).mul_(weights)
             dq[i, :, j] = torch.matmul(d_logits, k[i])
-            dk[i] += torch.matmul(d_logits.transpose(-1, -2), q[i, :, j])
+            _put(dk, i, j, torch.matmul(d_logits.transpose(-1, -2), q[i, :, j]))
         dq *= scale
         return dq, dk, dv, None, None, None, None
+
+
+def _rows_first(b: int, h: int, t: int, like: Tensor) -> Tensor:  # (b, h, t, D)
+    """An empty tensor whose memory runs by row and then by head, as linear layers want it."""
+    return like.new_empty((b, t, h, like.shape[3])).transpose(1, 2)
+
+
+def _put(total: Tensor, i: slice, j: slice, part: Tensor) -> None:
+    """Adds what a block of queries j gives to all keys; the first of batch items i sets it."""
+    if j.start == 0:
+        total[i] = part
+    else:
+        total[i] += part
 
 
 def _turned(k: Tensor) -> Tensor:  # (b, h, T, D) -> (b, h, D, T)
@@ -168,11 +183,15 @@ def attend(
     """
     p = p if seed is not None else 0.0
     if q.is_cuda and q.shape[-1] <= FUSED_WIDTH:
-        mask = None
-        if forbidden is not None:
-            mask = forbidden[:, None] != torch.arange(k.shape[2], device=k.device)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, scale=scale)
-    return _Attention.apply(q, k, v, scale, p, seed, forbidden)
+        fused = partial(F.scaled_dot_product_attention, dropout_p=p, scale=scale)
+        if forbidden is None:
+            return fused(q, k, v)
+        keys = torch.arange(k.shape[2], device=k.device)
+        rows = max(1, MASKED // len(keys))
+        at = (slice(i, i + rows) for i in range(0, q.shape[2], rows))
+        parts = [fused(q[:, :, j], k, v, attn_mask=forbidden[j, None] != keys) for j in at]
+        return torch.cat(parts, dim=2)
+    return in_one_format(_Attention, (q, k, v), scale, p, seed, forbidden)
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:  # (B, T, W) -> (B, H, T, W / H)

@@ -1,12 +1,13 @@
-"""How is dropout drawn so that it can be drawn again? From a seed, cheaply, place by place.
+"""How is dropout drawn so that it can be drawn again? As the positions of what is dropped.
 
-torch's own dropout costs about 20 ns an element and CPU thread; the bits here cost 2, and a
-backward pass draws them again instead of keeping them. On a GPU the library's own is used.
+The gaps between dropped elements are geometric, so drawing them takes time by the dropped elements
+alone: about 2 ns an element at p = 0.1 on a CPU, where torch's own dropout takes 20. A seed names
+the draw, so that a backward pass may keep the positions or draw them anew. On a GPU the library's
+own dropout is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,37 +15,41 @@ import torch
 from torch import Tensor
 
 Seed = tuple[int, ...]  # what names a draw: the fit's seed, its step, the place in the network
-_AS_INT = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def keep_bits(shape: Sequence[int], p: float, seed: Seed, itemsize: int) -> Tensor:
-    """Integers of `itemsize` bytes: all bits set with probability 1 - p (to 2^-31), else 0."""
-    n = int(np.prod(shape))
-    words = np.random.SFC64(list(seed)).random_raw((n + 1) // 2)
-    bits = torch.from_numpy(np.atleast_1d(words).view(np.int32)[:n])
-    # uniform on [-2^31, -1]; what stays negative after adding p 2^31 is kept
-    bits.bitwise_or_(-(2**31)).add_(round(p * 2**31)).bitwise_right_shift_(31)
-    return bits.view(*shape).to(_AS_INT[itemsize])
+def dropped_at(n: int, p: float, seed: Seed) -> Tensor:
+    """Increasing positions among n elements, each of which is dropped with probability p alone."""
+    rng = np.random.Generator(np.random.SFC64(list(seed)))
+    found, last = [], -1
+    while last < n:
+        due = (n - last) * p
+        gaps = rng.standard_exponential(int(due + 6 * due**0.5 + 16), dtype=np.float32)
+        gaps *= np.float32(-1 / np.log1p(-p))  # floors of exponentials are geometric
+        at = np.cumsum(gaps.astype(np.int64) + 1)
+        at += last
+        last = int(at[-1])
+        found.append(at)
+    at = found[0] if len(found) == 1 else np.concatenate(found)
+    return torch.from_numpy(at[: np.searchsorted(at, n)])
 
 
-def drop_(x: Tensor, bits: Tensor) -> Tensor:
-    """Zeroes what `bits` do not keep, in place and without scaling; x is contiguous."""
-    x.view(bits.dtype).bitwise_and_(bits)
+def drop_(x: Tensor, at: Tensor) -> Tensor:
+    """Zeroes these positions of a contiguous tensor, in place and without scaling the others."""
+    x.view(-1).index_fill_(0, at.to(x.device), 0.0)
     return x
 
 
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, seed: Seed) -> Tensor:
-        ctx.p, ctx.seed = p, seed
-        out = x * (1.0 / (1.0 - p))
-        return drop_(out, keep_bits(out.shape, p, seed, out.element_size()))
+        at = dropped_at(x.numel(), p, seed)
+        ctx.scale = 1.0 / (1.0 - p)
+        ctx.save_for_backward(at)
+        return drop_((x * ctx.scale).contiguous(), at)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        out = grads[0].contiguous() * (1.0 / (1.0 - ctx.p))
-        bits = keep_bits(out.shape, ctx.p, ctx.seed, out.element_size())
-        return drop_(out, bits), None, None
+        return drop_((grads[0] * ctx.scale).contiguous(), ctx.saved_tensors[0]), None, None
 
 
 def dropout(x: Tensor, p: float, seed: Seed | None) -> Tensor:
@@ -53,4 +58,4 @@ def dropout(x: Tensor, p: float, seed: Seed | None) -> Tensor:
         return x
     if x.is_cuda:
         return torch.nn.functional.dropout(x, p)
-    return _Dropout.apply(x.contiguous(), p, seed)
+    return _Dropout.apply(x, p, seed)

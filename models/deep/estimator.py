@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import COUNT, Number, OneOf
-from ..steps import Save, Start, Stepwise, _states, boundaries
+from ..steps import BadState, Save, Start, Stepwise, _states, boundaries
 from .training import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
 
 STEPS = Number(1, 10_000_000, whole=True)
@@ -26,7 +26,7 @@ class DeepEstimator(Stepwise):
 
     steps: of the schedule. eval_every: steps between two validation losses. patience: losses
     without a better one that end the fit, 0 for none. device: `cpu` or `cuda`. precision: `fp32`,
-    `bf16` (autocast) or `auto` (bf16 on a GPU that has it). compile: torch.compile.
+    `bf16` (autocast) or `auto` (bf16 on a GPU that has it). compile: torch.compile on a GPU.
 
     After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (K, 2) steps and
     validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds a step, not saved).
@@ -116,7 +116,11 @@ class DeepEstimator(Stepwise):
                 if start[0] == stop or start[0] % every == 0:
                     self.resumed_from_ = start[0]
                     members = states.unseal(start[1], self._facts(start[0], width))
-                    training.go_on_from(states.load(members, threads=self.threads, width=width))
+                    state = states.load(members, threads=self.threads, width=width)
+                    try:
+                        training.go_on_from(state)
+                    except ValueError as error:
+                        raise BadState(f"the state is of another network: {error}") from None
             for until in boundaries(self.resumed_from_, stop, every):
                 training.run(until)
                 if save is not None:
@@ -171,6 +175,5 @@ class DeepEstimator(Stepwise):
             yield self._loaded
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_loaded", None)
-        return state
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if not (k in self.transient and k[0] == "_")}

@@ -12,13 +12,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .drops import Seed, drop_, keep_bits
+from .drops import Seed, drop_, dropped_at
+from .precision import in_one_format
 
 BLOCK = 2**18  # hidden values of one block
+ROWS = 256  # and so many rows at least: each block adds to the weights' gradients once
 
 
 def _blocks(n: int, hidden: int) -> list[slice]:
-    rows = max(1, BLOCK // hidden)
+    rows = max(ROWS, BLOCK // hidden)
     return [slice(at, min(at + rows, n)) for at in range(0, n, rows)]
 
 
@@ -35,44 +37,42 @@ class _FeedForward(torch.autograd.Function):
         seed: Seed | None,
     ) -> Tensor:
         keep = any(ctx.needs_input_grad)
-        before = x.new_empty((len(x), len(w1))) if keep else None
+        before = x.new_empty((len(x) if keep else 0, len(w1)))
         out = x.new_empty((len(x), len(w2)))
-        scale = 1.0 / (1.0 - p)
+        scale, drops = 1.0 / (1.0 - p), []
         for n, rows in enumerate(_blocks(len(x), len(w1))):
-            u = torch.addmm(b1, x[rows], w1.t())
-            if before is not None:
-                before[rows] = u
-            g = F.gelu(u)
+            u = before[rows] if keep else x.new_empty((len(x[rows]), len(w1)))
+            g = F.gelu(torch.addmm(b1, x[rows], w1.t(), out=u))
             if p:
-                drop_(g, keep_bits(g.shape, p, (*seed, n), g.element_size()))  # type: ignore[misc]
+                drops.append(dropped_at(g.numel(), p, (*seed, n)))  # type: ignore[misc]
+                drop_(g, drops[-1])
             torch.addmm(b2, g, w2.t(), alpha=scale, out=out[rows])
-        if before is not None:
-            ctx.save_for_backward(x, w1, w2, before)
-            ctx.facts = p, seed
+        if keep:
+            ctx.save_for_backward(x, w1, w2, before, *drops)
+            ctx.scale = scale
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        x, w1, w2, before = ctx.saved_tensors
-        p, seed = ctx.facts
-        grad, scale = grads[0].contiguous(), 1.0 / (1.0 - p)
+        x, w1, w2, before, *drops = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        scaled = grad * ctx.scale if drops else grad
         dx = torch.empty_like(x)
         d1, d2, db1 = torch.zeros_like(w1), torch.zeros_like(w2), w1.new_zeros(len(w1))
+        ones = x.new_ones(len(x))
         for n, rows in enumerate(_blocks(len(x), len(w1))):
-            u, dy = before[rows], grad[rows]
-            g, dg = F.gelu(u), torch.matmul(dy, w2)
-            if p:
-                bits = keep_bits(g.shape, p, (*seed, n), g.element_size())
-                drop_(g, bits)
-                drop_(dg, bits)
-                dg *= scale
-            d2.addmm_(dy.t(), g, alpha=scale)
+            u, dy = before[rows], scaled[rows]
+            g, dg = F.gelu(u), torch.mm(dy, w2)
+            if drops:
+                drop_(g, drops[n])
+                drop_(dg, drops[n])
+            d2.addmm_(dy.t(), g)
             du = torch.ops.aten.gelu_backward(dg, u)
             d1.addmm_(du.t(), x[rows])
-            db1 += du.sum(dim=0)
+            db1.addmv_(du.t(), ones[rows])
             torch.mm(du, w1, out=dx[rows])
-        return dx, d1, db1, d2, grad.sum(dim=0), None, None
+        return dx, d1, db1, d2, torch.mv(grad.t(), ones), None, None
 
 
 def feed_forward(
@@ -89,5 +89,6 @@ def feed_forward(
     p = p if seed is not None else 0.0
     if x.is_cuda:
         return F.linear(F.dropout(F.gelu(F.linear(x, w1, b1)), p), w2, b2)
-    out = _FeedForward.apply(x.reshape(-1, x.shape[-1]), w1, b1, w2, b2, p, seed)
+    rows = x.reshape(-1, x.shape[-1])
+    out = in_one_format(_FeedForward, (rows, w1, b1, w2, b2), p, seed)
     return out.view(*x.shape[:-1], len(w2))

@@ -47,7 +47,7 @@ class Lamb(torch.optim.Optimizer):
         super().__init__(params, defaults)
         self.debias = debias
         self._segments = {
-            id(p): torch.repeat_interleave(torch.tensor(list(sizes)))
+            id(p): (len(sizes), torch.repeat_interleave(torch.tensor(list(sizes))).to(p.device))
             for p, sizes in (segments or {}).items()
         }
 
@@ -105,8 +105,7 @@ class Lamb(torch.optim.Optimizer):
 
     def _by_segment(self, p: Tensor, group: Any) -> None:
         """Rows of one stored parameter, in groups that are tensors of their own."""
-        which = self._segments[id(p)].to(p.device)
-        n = int(which[-1]) + 1
+        n, which = self._segments[id(p)]
         state = self.state[p]
         r = self._direction_(p, p.grad, state["exp_avg"], state["exp_avg_sq"], group)  # type: ignore[arg-type]
 

@@ -36,8 +36,12 @@ def rate(schedule: str, s: int, steps: int, peak: float, share: float = 0.5) -> 
     if schedule == "cosine-cyclic":
         if s < warm:
             return FLOOR + s * (peak - FLOOR) / warm
+        if not warm:
+            raise ValueError(
+                "schedule cosine-cyclic needs a share over 0: its cycles are its multiples"
+            )
         c, period = s - warm, 2 * warm
-        i = math.floor(math.log2(1 + c / period)) if period else 0
+        i = math.floor(math.log2(1 + c / period))
         t = c - (2**i - 1) * period
         wave = FLOOR + 0.5 * (peak - FLOOR) * (1 + math.cos(math.pi * t / (2**i * period)))
         return wave / 2**i

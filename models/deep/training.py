@@ -50,7 +50,8 @@ class Recipe:
     weights with the best score are kept either way. clip_value, clip_norm: limits of gradients,
     element by element or of all at once. lookahead: (alpha, k). average: share of the exponential
     average, whose weights are then scored and kept. precision: `bf16` runs the network under
-    autocast, `auto` does so on a GPU that has it. compile: by torch.compile.
+    autocast, `auto` does so on a GPU that has it. compile: by torch.compile, on a GPU alone (on a
+    CPU the blocks are written by hand; to compile them took minutes and gave other numbers).
     """
 
     steps: int
@@ -119,7 +120,7 @@ class Training:
         self.best: dict[str, Tensor] | None = None
         self.stopped = False
         self.step_s = 0.0  # seconds of a training step, on average over those run here
-        if recipe.compile:
+        if recipe.compile and self.device.type == "cuda":
             task.module.compile()
         self.optimiser = task.optimiser()
         params = list(task.module.parameters())
@@ -134,19 +135,21 @@ class Training:
         recipe, ran, seconds = self.recipe, 0, 0.0
         while self.step < until and not self.stopped:
             began = time.perf_counter()
-            self._one_step()
+            loss = self._one_step()
             self._wait()
             seconds += time.perf_counter() - began
             ran += 1
             if self.step % recipe.eval_every == 0 or self.step == recipe.steps:
                 self.evaluate(report)
+                if math.isnan(float(loss)):  # no later step finds back
+                    self.stopped = True
         self.step_s = seconds / ran if ran else 0.0
 
     def _wait(self) -> None:
         if self.device.type == "cuda" and self.step % self.recipe.eval_every == 0:
             torch.cuda.synchronize()
 
-    def _one_step(self) -> None:
+    def _one_step(self) -> Tensor:
         recipe, s = self.recipe, self.step
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate(s) * group.get("scale", 1.0)
@@ -166,6 +169,7 @@ class Training:
         for copy in (self.lookahead, self.average):
             if copy is not None:
                 copy.after(self.step)
+        return loss.detach()
 
     def evaluate(self, report: Report | None = None) -> None:
         """Scores the network as it is; the best weights so far are kept."""
@@ -231,11 +235,20 @@ class Training:
         }
 
     def go_on_from(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` gave, here or in another process."""
+        """Takes over what `state` gave, here or in another process; ValueError for what is none."""
+        try:
+            self._take_over(state)
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+            text = str(error).partition("\n")[0]
+            raise ValueError(f"{type(error).__name__}: {text}") from None
+
+    def _take_over(self, state: dict[str, Any]) -> None:
         self.step = state["step"]
         self.task.module.load_state_dict(self._tensors(state["weights"]))
         for i, p in enumerate(self.params):
             entry = state["optimiser"][str(i)]
+            if any(np.shape(v) not in ((), p.shape) for v in entry.values()):
+                raise ValueError(f"a moment of parameter {i} has another shape than {p.shape}")
             if entry:
                 self.optimiser.state[p] = {
                     k: v if isinstance(v, int) else self._tensor(v, p) for k, v in entry.items()
@@ -247,7 +260,13 @@ class Training:
             copies.append(self.average)
         for copy, tensors in zip(copies, state["slow"], strict=True):
             copy.slow = [self._tensor(t, p) for t, p in zip(tensors, self.params, strict=True)]
+            if any(t.shape != p.shape for t, p in zip(copy.slow, self.params, strict=True)):
+                raise ValueError("slow weights have other shapes than the network's")
         self.best = None if state["best"] is None else self._tensors(state["best"])
+        if self.best is not None:
+            shapes = {n: t.shape for n, t in self.task.module.state_dict().items()}
+            if {n: t.shape for n, t in self.best.items()} != shapes:
+                raise ValueError("its best weights are not the network's")
         self.best_step, self.best_score = state["best_step"], state["best_score"]
         self.curve = [(int(s), float(v)) for s, v in state["curve"]]
         self.stopped = state["stopped"]

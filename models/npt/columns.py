@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+FARTHEST = 1e6  # standard deviations; beyond them a layer norm in float32 would overflow
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -90,7 +92,9 @@ def join(parts: Sequence[Cells]) -> Cells:
 
 
 def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32) -> Cells:
-    """Rows (N, d) of values and codes, NaN (or a code out of range) where missing, as cells."""
+    """Rows (N, d) of values and codes, NaN (or a code out of range) where missing, as cells.
+
+    DIFF(Kossen 2021): values are clipped to a million standard deviations."""
     numeric, categories = x[:, columns.numeric_at], x[:, columns.categories_at]
     sizes = np.array([columns.sizes[j] for j in columns.categories_at], dtype=np.float64)
     hidden = np.zeros(x.shape, dtype=bool)
@@ -98,7 +102,7 @@ def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32
     bad = np.isnan(categories) | (categories < 0) | (categories >= sizes)
     hidden[:, columns.categories_at] = bad
     return Cells(
-        torch.from_numpy(np.nan_to_num(numeric)).to(dtype),
+        torch.from_numpy(np.clip(np.nan_to_num(numeric), -FARTHEST, FARTHEST)).to(dtype),
         torch.from_numpy(np.where(bad, 0, categories).astype(np.int64)),
         torch.from_numpy(hidden),
     )

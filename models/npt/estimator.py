@@ -22,7 +22,7 @@ from ..deep.estimator import DeepEstimator, Rows
 from ..deep.optimisers import Lamb
 from ..deep.schedules import SCHEDULES, rate, tradeoff
 from ..deep.training import Recipe, seed_of, torch_device
-from ..preprocessing import Policy, as_frame
+from ..preprocessing import Policy, as_frame, numbers
 from .batches import Batches, deal, strata_of
 from .columns import Cells, Columns, cells_of, join
 from .masking import generator, hide, loss_on, select, without
@@ -55,13 +55,17 @@ class NPTTask:
     def optimiser(self) -> Lamb:
         return Lamb(self.module.parameters(), segments=self.module.segments())
 
+    def rows(self, step: int) -> tuple[Cells, Tensor]:
+        """The rows of a step, nothing masked, and the part of each."""
+        if self.batches.n_batches == 1:
+            return self.cells, self.parts
+        rows = torch.from_numpy(self.batches.at(step)).to(self.parts.device)
+        return self.cells[rows], self.parts[rows]
+
     def draw(self, step: int) -> tuple[Cells, Cells, Tensor, Tensor]:
         """(what is shown, the truth, cells of the feature loss, cells of the target loss)."""
         model = self.model
-        cells, parts = self.cells, self.parts
-        if self.batches.n_batches > 1:
-            rows = torch.from_numpy(self.batches.at(step)).to(parts.device)
-            cells, parts = cells[rows], parts[rows]
+        cells, parts = self.rows(step)
         g = generator(parts.device, seed_of(model.seed, step, 1))
         there = ~cells.hidden
         train = (parts == TRAIN)[:, None]
@@ -287,8 +291,8 @@ class NPT(DeepEstimator):
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         labels = np.asarray(y)
         self.n_targets_ = labels.shape[1] if labels.ndim == 2 else 1
-        if labels.ndim != 2:
-            return super()._encode_target(y, n_rows)
+        if self.n_targets_ == 1:
+            return super()._encode_target(labels[:, 0] if labels.ndim == 2 else y, n_rows)
         encoded: list[np.ndarray] = []
         facts: list[Any] = []
         for column in labels.T:
@@ -423,20 +427,31 @@ class NPT(DeepEstimator):
 
     def _decoded(self, x: np.ndarray, every: bool = False) -> Decoded:
         """Outputs of the fitted network for encoded rows."""
-        kept = self.model_
+        own = self._own(x)
+        groups = [(False, np.flatnonzero(own)), ("x_val" in self.model_, np.flatnonzero(~own))]
+        found, order = [], []
         with self._ready() as module:
-            asked = self.cells(x)
-            own = "x_val" in kept and np.array_equal(
-                kept["x_val"], x.astype(np.float32), equal_nan=True
-            )
-            labelled = "x_val" in kept and not own
             columns = range(module.columns.n) if every else module.columns.targets
-            if not self.transductive:
-                contexts = self.__dict__.setdefault("_contexts", {})
-                if labelled not in contexts:
-                    contexts[labelled] = self._context(module, self._table(labelled))
-                return self._alone(module, contexts[labelled], asked, columns)
+            for labelled, rows in groups:
+                if len(rows):
+                    asked = self.cells(x[rows])
+                    found.append((self._answers(module, asked, labelled, columns), len(rows)))
+                    order.append(rows)
+            back = torch.from_numpy(np.argsort(np.concatenate(order)))
+            return _rows(_below(found), back.to(torch_device(self.device)))
+
+    def _own(self, x: np.ndarray) -> np.ndarray:  # (N,) bool
+        """Which rows to predict are validation rows, and must not see their own labels."""
+        seen = {row.tobytes() for row in self.model_.get("x_val", x[:0]) + np.float32(0)}
+        return np.array([row.tobytes() in seen for row in x.astype(np.float32) + np.float32(0)])
+
+    def _answers(self, module: Network, asked: Cells, labelled: bool, columns: Any) -> Decoded:
+        if self.transductive:
             return self._together(module, [self._table(labelled)], asked, columns)
+        contexts = self.__dict__.setdefault("_contexts", {})
+        if labelled not in contexts:
+            contexts[labelled] = self._context(module, self._table(labelled))
+        return self._alone(module, contexts[labelled], asked, columns)
 
     def _table(self, labelled: bool) -> Cells:
         """The rows that a prediction sees, as it sees them; `labelled`: validation rows too."""
@@ -477,7 +492,8 @@ class NPT(DeepEstimator):
     def impute(self, X: Any) -> pd.DataFrame:
         """X with its gaps filled by what the network expects there, seen from the training rows.
 
-        Numeric gaps get the expected value, categorical ones the likeliest category of training.
+        Numeric gaps get the expected value (the column is float64 then), categorical ones the
+        likeliest category of training.
         A column without a value in training has nothing to be filled with and keeps its gaps.
         """
         x, _ = self._numbers(X)
@@ -491,27 +507,29 @@ class NPT(DeepEstimator):
         n_numeric = len(made.numeric_names_)
         with self._limits():
             decoded = self._decoded(asked, every=True)
+        asked_device = decoded.values.device
         for j, name in enumerate([*made.numeric_names_, *made.category_names_]):
-            at = out.columns.get_loc(name)
-            empty = np.flatnonzero(gaps[rows, at])
+            empty = np.flatnonzero(gaps[rows, out.columns.get_loc(name)])
             if not len(empty):
                 continue
-            found = (
-                decoded.of(j)[torch.from_numpy(empty).to(decoded.values.device)]
-                .float()
-                .cpu()
-                .numpy()
-            )
+            at = torch.from_numpy(empty).to(asked_device)
+            found = decoded.of(j)[at].float().cpu().numpy()
+            column = out[name]
             if j < n_numeric:
                 if made._empty[j]:
                     continue
-                filled: Any = found.astype(np.float64) * made._scale[j] + made._centre[j]
+                filled = numbers(column).copy()
+                filled[rows[empty]] = found.astype(np.float64) * made._scale[j] + made._centre[j]
             else:
                 levels = made._categories[j - n_numeric].index
                 if not len(levels):
                     continue
-                filled = levels.to_numpy()[found.argmax(axis=1)]
-            out.iloc[rows[empty], at] = filled
+                filled = column.astype(object).to_numpy(copy=True)
+                filled[rows[empty]] = levels.to_numpy()[found.argmax(axis=1)]
+                if isinstance(column.dtype, pd.CategoricalDtype):
+                    kinds = column.cat.categories.union(levels, sort=False)
+                    filled = pd.Categorical(filled, kinds, ordered=column.cat.ordered)
+            out[name] = filled
         return out
 
 

@@ -78,7 +78,8 @@ def loss_on(
     total = truth.values.new_zeros(())
     count = chosen.new_zeros((), dtype=torch.long)
     if decoded.numeric:
-        at = [columns.numeric_at.index(j) for j in decoded.numeric]
+        place = {j: i for i, j in enumerate(columns.numeric_at)}
+        at = [place[j] for j in decoded.numeric]
         picked = chosen[:, decoded.numeric]
         errors = decoded.values.to(truth.values.dtype) - truth.values[:, at]
         total = total + torch.where(picked, errors.square(), 0.0).sum()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
@@ -43,8 +44,8 @@ class Embedding(nn.Module):
         super().__init__()
         self.columns = columns
         self.segments = [size + 1 for size in columns.sizes]
-        starts = torch.tensor([0, *self.segments]).cumsum(0)
-        self.weight = nn.Parameter(torch.empty(int(starts[-1]), width))
+        starts = [0, *accumulate(self.segments)]
+        self.weight = nn.Parameter(torch.empty(starts[-1], width))
         self.bias = nn.Parameter(torch.empty(columns.n, width))
         for j, size in enumerate(columns.sizes):
             _linear_init(self.weight[starts[j] : starts[j + 1]].data, self.bias[j].data, size + 1)
@@ -59,9 +60,11 @@ class Embedding(nn.Module):
         self.kinds: Tensor
         self.register_buffer("numeric_at", torch.tensor(numeric, dtype=torch.long), False)
         self.register_buffer("categories_at", torch.tensor(categories, dtype=torch.long), False)
-        self.register_buffer("numeric_rows", starts[numeric], False)
-        self.register_buffer("first_rows", starts[categories], False)
-        self.register_buffer("mask_rows", starts[[j + 1 for j in categories]] - 1, False)
+        firsts = torch.tensor(starts[:-1], dtype=torch.long)
+        masks = torch.tensor(starts[1:], dtype=torch.long) - 1
+        self.register_buffer("numeric_rows", firsts[numeric], False)
+        self.register_buffer("first_rows", firsts[categories], False)
+        self.register_buffer("mask_rows", masks[categories], False)
         self.register_buffer("kinds", torch.tensor(columns.categorical, dtype=torch.long), False)
 
     def forward(self, cells: Cells) -> Tensor:
@@ -192,9 +195,10 @@ class Decoder(nn.Module):
         super().__init__()
         self.columns = columns
         self.segments = list(columns.sizes)
-        self.starts = [0, *torch.tensor(columns.sizes).cumsum(0).tolist()]
+        self.starts = [0, *accumulate(columns.sizes)]
         self.weight = nn.Parameter(torch.empty(self.starts[-1], width))
         self.bias = nn.Parameter(torch.empty(self.starts[-1]))
+        self._known: dict[tuple[int | str, ...], tuple[Tensor, Tensor]] = {}
         _linear_init(self.weight.data, self.bias.data, width)
 
     def _groups(self, columns: Sequence[int]) -> list[list[int]]:
@@ -212,15 +216,23 @@ class Decoder(nn.Module):
         return Decoded(numeric, values, groups, [self._logits(state, g) for g in groups])
 
     def _logits(self, state: Tensor, group: list[int]) -> Tensor:  # (N, K, C)
-        sizes = torch.tensor([self.columns.sizes[j] for j in group])
-        offsets = torch.arange(int(sizes.max()))
-        there = offsets < sizes[:, None]  # (K, C)
-        starts = torch.tensor([self.starts[j] for j in group])
-        rows = torch.where(there, starts[:, None] + offsets, 0).to(state.device)
+        rows, there = self._places(group, state.device)
         weight, bias = self.weight[rows], self.bias[rows]  # (K, C, E), (K, C)
         x = state[:, group].transpose(0, 1)  # (K, N, E)
         logits = torch.baddbmm(bias[:, None].to(x.dtype), x, weight.transpose(1, 2).to(x.dtype))
-        return logits.transpose(0, 1).masked_fill(~there.to(state.device), -torch.inf)
+        return logits.transpose(0, 1).masked_fill(~there, -torch.inf)
+
+    def _places(self, group: list[int], device: torch.device) -> tuple[Tensor, Tensor]:
+        """(K, C) rows of `weight` of each column and category, and whether there is such a one."""
+        key: tuple[int | str, ...] = (*group, str(device))
+        if key not in self._known:
+            sizes = torch.tensor([self.columns.sizes[j] for j in group])
+            offsets = torch.arange(int(sizes.max()))
+            there = offsets < sizes[:, None]
+            starts = torch.tensor([self.starts[j] for j in group])
+            rows = torch.where(there, starts[:, None] + offsets, 0)
+            self._known[key] = rows.to(device), there.to(device)
+        return self._known[key]
 
 
 Context = list[tuple[Tensor, Tensor]]  # keys and values (1, H, N, W / H) of each ABD layer

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+
+TINY: dict[str, dict[str, Any]] = {
+    "hopular": {
+        "steps": 40, "width": 8, "n_blocks": 1, "n_nets": 2,
+        "lr": 0.05, "average": 0.3, "gamma": 0.3, "eval_every": 10,
+    },
+    "npt": {
+        "steps": 30, "width": 8, "n_layers": 2, "n_heads": 1,
+        "lr": 0.03, "tradeoff": 0.5, "eval_every": 10,
+    },
+}  # fmt: skip
+"""Configurations of networks small enough for a matrix of all models, and large enough to learn."""
 
 
 def table(task: str, n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:

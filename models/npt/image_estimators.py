@@ -1,0 +1,331 @@
+"""How are NPT's two networks for pictures fitted and asked? (Kossen et al. 2021, sec. B.8)
+
+X: (N, channels x side x side) values of square pictures, channel by channel and row by row; they
+are standardised by the mean and deviation of each channel over the training pictures.
+
+DIFF(Kossen 2021, sec. B.8, code): validation pictures are never augmented; in the authors' code
+they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..base import COUNT, RATE, Number, OneOf
+from ..deep.estimator import DeepEstimator, Rows
+from ..deep.optimisers import Lamb
+from ..deep.schedules import SCHEDULES
+from ..deep.training import Recipe, seed_of, torch_device
+from ..preprocessing import Policy
+from .batches import Batches
+from .columns import Cells
+from .estimator import DROPOUT, NPT, PROBABILITY, TRAIN, NPTTask, _probabilities, _rate
+from .images import PatchNetwork, PictureNetwork, augmented, side_of
+from .network import NORMS
+
+AS_IT_IS = Policy("none", "native", "native", "standard")
+TOGETHER = 256  # pictures that are asked at once
+
+
+class Pictures:
+    """What both estimators do with rows of pixels; mixed into a `DeepEstimator` with the parameters
+    n_channels, augment and padding."""
+
+    n_channels: int
+    augment: bool
+    padding: int
+    mean_: np.ndarray
+    scale_: np.ndarray
+
+    def _prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        x, target = super()._prepare(X, y)  # type: ignore[misc]
+        side_of(x.shape[1], self.n_channels)
+        if self.augment and np.isnan(x).any():
+            raise ValueError("pictures with missing pixels cannot be augmented; use augment=False")
+        planes = x.reshape(len(x), self.n_channels, -1)
+        self.mean_ = np.nan_to_num(np.nanmean(planes, axis=(0, 2)))
+        scale = np.nan_to_num(np.nanstd(planes, axis=(0, 2)))
+        self.scale_ = np.where(scale > 0, scale, 1.0)
+        return x, target
+
+    def _standard(self, x: np.ndarray) -> np.ndarray:  # (N, P) -> (N, P)
+        planes = x.reshape(len(x), self.n_channels, -1).astype(np.float64)
+        return ((planes - self.mean_[:, None]) / self.scale_[:, None]).reshape(x.shape)
+
+    def _varied(self, x: Tensor, seed: int) -> Tensor:  # (N, K, S, S) standardised
+        """The pictures as a training step sees them; black comes in at the sides."""
+        fill = torch.from_numpy(-self.mean_ / self.scale_).to(x.device)
+        return augmented(x, self.padding, fill, seed) if self.augment else x
+
+
+# -- patches --------------------------------------------------------------------------------------
+
+
+class PatchTask(NPTTask):
+    """As for tables, the training pictures of a step varied."""
+
+    def rows(self, step: int) -> tuple[Cells, Tensor]:
+        cells, parts = super().rows(step)
+        model: Any = self.model
+        if not model.augment:
+            return cells, parts
+        side = side_of(cells.values.shape[1], model.n_channels)
+        planes = cells.values.reshape(len(cells), model.n_channels, side, side)
+        varied = model._varied(planes, seed_of(model.seed, step, 4))
+        train = (parts == TRAIN)[:, None]
+        return replace(cells, values=torch.where(train, varied.flatten(1), cells.values)), parts
+
+
+class NPTPatches(Pictures, NPT):
+    """NPT with linear patches (sec. B.8, (2)): classes of square pictures, and their pixels.
+
+    n_channels: planes of a picture. n_patches: squares that it is cut into, 49 for MNIST and 64 for
+    CIFAR-10 in the paper. augment: random crops after `padding` black pixels, and mirror images, of
+    training pictures. options: all parameters of `NPT`, which mean what they mean there; p_feature
+    is the share of masked pixel values.
+    """
+
+    policy = AS_IT_IS
+    rules = {
+        **NPT.rules,
+        "n_channels": COUNT,
+        "n_patches": COUNT,
+        "augment": OneOf((True, False)),
+        "padding": Number(0, 1000, whole=True),
+    }
+
+    def __init__(
+        self,
+        *,
+        n_channels: int = 1,
+        n_patches: int = 49,
+        augment: bool = False,
+        padding: int = 4,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.n_channels = n_channels
+        self.n_patches = n_patches
+        self.augment = augment
+        self.padding = padding
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        own = ["n_channels", "n_patches", "augment", "padding"]
+        return sorted([*NPT._get_param_names(), *own])
+
+    def cells(self, x: np.ndarray, y: np.ndarray | None = None) -> Cells:
+        """As for tables, the pixels standardised."""
+        return super().cells(self._standard(x), y)
+
+    def _network(self) -> PatchNetwork:
+        return PatchNetwork(
+            self.columns(),
+            n_channels=self.n_channels,
+            n_patches=self.n_patches,
+            width=self.width,
+            n_layers=self.n_layers,
+            n_heads=self.n_heads,
+            p_weights=self.dropout_weights,
+            p=self.dropout,
+            norm=self.norm,
+            aba=self.aba,
+        )
+
+    def _task(self, train: Rows, val: Rows | None) -> NPTTask:
+        made = super()._task(train, val)
+        return PatchTask(made.module, made.cells, made.parts.cpu().numpy(), made.val, self)
+
+
+# -- ResNet-18 and attention between datapoints ---------------------------------------------------
+
+
+class PictureTask:
+    """Cross-entropy on the pictures of a batch, which attend to each other."""
+
+    def __init__(
+        self, module: PictureNetwork, train: tuple[Tensor, Tensor], val: Any, model: NPTResNet
+    ) -> None:
+        self.module, self.val, self.model = module, val, model
+        self.x, self.y = train
+        self.batches = Batches(np.zeros(len(self.y), np.int64), model.batch_size, model.seed)
+        self.around = torch.from_numpy(model.context_rows(len(self.y))).to(self.x.device)
+
+    def optimiser(self) -> Lamb:
+        return Lamb(self.module.parameters())
+
+    def loss(self, step: int) -> Tensor:
+        seed = self.model.seed
+        rows = torch.from_numpy(self.batches.at(step)).to(self.x.device)
+        x = self.model._varied(self.x[rows], seed_of(seed, step, 4))
+        return F.cross_entropy(self.module(x, (seed, step)).float(), self.y[rows])
+
+    def score(self) -> float | None:
+        """Mean cross-entropy on the validation pictures, as they would be predicted."""
+        if self.val is None:
+            return None
+        x, y = self.val
+        logits = self.model.logits(self.module, self.x[self.around], x)
+        return float(F.cross_entropy(logits.float(), y))
+
+
+class NPTResNet(Pictures, DeepEstimator):
+    """ResNet-18 and 4 ABD blocks (sec. B.8, (1)), inductive: a picture sees `context` training
+    pictures, whatever else is asked. Labels are never an input.
+
+    n_channels, augment, padding: as for `NPTPatches`. base: width of the ResNet's first stage, 64
+    as published. width: of a picture's code. n_blocks: ABD blocks, 0 for the ResNet alone. n_heads,
+    dropout, dropout_weights, norm, lr, schedule, schedule_share, lookahead, clip: as for `NPT`.
+    batch_size: pictures of a step, 0 for all. A missing pixel is black.
+
+    DIFF(Kossen 2021, sec. B.8): optimiser and rates are not stated there; these are NPT-Base's. At
+    prediction the paper puts 480 pictures in a batch; here 480 training pictures are the context of
+    every picture asked, and those asked do not see each other.
+    """
+
+    policy = AS_IT_IS
+    rules = {
+        **DeepEstimator.common_rules,
+        "n_channels": COUNT,
+        "augment": OneOf((True, False)),
+        "padding": Number(0, 1000, whole=True),
+        "base": COUNT,
+        "width": COUNT,
+        "n_blocks": Number(0, 1000, whole=True),
+        "n_heads": COUNT,
+        "norm": OneOf(NORMS),
+        "dropout": DROPOUT,
+        "dropout_weights": DROPOUT,
+        "lr": RATE,
+        "schedule": OneOf(SCHEDULES),
+        "schedule_share": PROBABILITY,
+        "lookahead": OneOf((True, False)),
+        "clip": Number(0.0, low_open=True, words=(None,)),
+        "batch_size": Number(0, 10_000_000, whole=True),
+        "context": COUNT,
+    }
+
+    def __init__(
+        self,
+        *,
+        task: str = "multiclass",
+        seed: int = 0,
+        threads: int = 1,
+        device: str = "cpu",
+        precision: str = "auto",
+        compile: bool = False,
+        steps: int = 35_200,
+        eval_every: int = 352,
+        patience: int = 0,
+        n_channels: int = 3,
+        augment: bool = False,
+        padding: int = 4,
+        base: int = 64,
+        width: int = 128,
+        n_blocks: int = 4,
+        n_heads: int = 8,
+        norm: str = "query",
+        dropout: float = 0.1,
+        dropout_weights: float = 0.1,
+        lr: float = 1e-3,
+        schedule: str = "flat-cosine",
+        schedule_share: float = 0.5,
+        lookahead: bool = True,
+        clip: float | None = 1.0,
+        batch_size: int = 128,
+        context: int = 480,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.steps = steps
+        self.eval_every = eval_every
+        self.patience = patience
+        self.n_channels = n_channels
+        self.augment = augment
+        self.padding = padding
+        self.base = base
+        self.width = width
+        self.n_blocks = n_blocks
+        self.n_heads = n_heads
+        self.norm = norm
+        self.dropout = dropout
+        self.dropout_weights = dropout_weights
+        self.lr = lr
+        self.schedule = schedule
+        self.schedule_share = schedule_share
+        self.lookahead = lookahead
+        self.clip = clip
+        self.batch_size = batch_size
+        self.context = context
+
+    def _network(self) -> PictureNetwork:
+        return PictureNetwork(
+            len(self.classes_),
+            n_channels=self.n_channels,
+            base=self.base,
+            width=self.width,
+            n_blocks=self.n_blocks,
+            n_heads=self.n_heads,
+            p_weights=self.dropout_weights,
+            p=self.dropout,
+            norm=self.norm,
+        )
+
+    def _images(self, x: np.ndarray) -> Tensor:  # (N, P) -> (N, K, S, S)
+        side = side_of(x.shape[1], self.n_channels)
+        found = self._standard(np.nan_to_num(x)).reshape(len(x), self.n_channels, side, side)
+        return torch.from_numpy(found.astype(np.float32)).to(torch_device(self.device))
+
+    def _rows(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        return self._images(rows[0]), torch.from_numpy(rows[1]).to(torch_device(self.device))
+
+    def _task(self, train: Rows, val: Rows | None) -> PictureTask:
+        module = self._network().to(torch_device(self.device))
+        return PictureTask(
+            module, self._rows(train), None if val is None else self._rows(val), self
+        )
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            steps=self.steps,
+            rate=partial(_rate, self.schedule, self.steps, self.lr, self.schedule_share),
+            eval_every=self.eval_every,
+            patience=self.patience,
+            clip_value=self.clip,
+            lookahead=(0.5, 6) if self.lookahead else None,
+            precision=self.precision,
+            compile=self.compile,
+        )
+
+    def context_rows(self, n: int) -> np.ndarray:
+        """Which of n training pictures those asked see."""
+        rng = np.random.default_rng([self.seed, 2])
+        return np.sort(rng.choice(n, min(n, self.context), replace=False))
+
+    def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
+        """The pictures that predictions see."""
+        return {"x": train[0][self.context_rows(len(train[0]))].astype(np.float32)}
+
+    def logits(self, module: PictureNetwork, around: Tensor, asked: Tensor) -> Tensor:  # (N, C)
+        """In blocks of one size: an answer is the same whatever is asked beside it."""
+        context = module.context(around) if self.n_blocks else []
+        found = []
+        for at in range(0, len(asked), TOGETHER):
+            piece = asked[at : at + TOGETHER]
+            again = torch.arange(TOGETHER, device=piece.device) % len(piece)
+            found.append(module.ask(piece[again], context)[: len(piece)])
+        return torch.cat(found)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        with self._ready() as module:
+            around = self._images(self.model_["x"])
+            return _probabilities(self.logits(module, around, self._images(x)).float())

@@ -1,0 +1,213 @@
+"""Does attention by blocks equal the table of all pairs, gradients and dropout included?
+
+The reference is the textbook's: all logits, a softmax, the same dropped weights, a product.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tabsweep.models.deep import attention
+from tabsweep.models.deep.attention import attend, attention_weights, join_heads, split_heads
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+SIZES = {
+    "whole and kept": {},
+    "whole and forgotten": {"KEEP": 0},
+    "blocks of queries": {"BLOCK": 40, "KEEP": 0},
+    "kept blocks": {"BLOCK": 40},
+    "one query each": {"BLOCK": 1, "KEEP": 0},
+    "long keys": {"SHORT": 0},
+    "long keys in blocks": {"SHORT": 0, "BLOCK": 40, "KEEP": 0},
+}
+SHAPES = [(1, 1, 5, 5, 3), (1, 2, 7, 70, 4), (3, 2, 6, 5, 4), (4, 1, 1, 1, 2), (2, 3, 9, 80, 1)]
+P, SEED = 0.3, (5, 7)
+
+
+@pytest.fixture(params=SIZES)
+def sizes(request, monkeypatch):
+    for name, value in SIZES[request.param].items():
+        monkeypatch.setattr(attention, name, value)
+    return request.param
+
+
+def heads(shape, seed=0, *, grad=True, dtype=torch.double):
+    b, h, tq, tk, d = shape
+    g = torch.Generator().manual_seed(seed)
+    made = [torch.randn((b, h, t, d), generator=g, dtype=dtype) for t in (tq, tk, tk)]
+    return [x.requires_grad_(grad) for x in made]
+
+
+def kept_weights(q, k, scale, p=P, seed=SEED):
+    """Which weights the dropout of this seed keeps (B, H, Tq, Tk), read off values of one."""
+    tk = k.shape[2]
+    one = torch.eye(tk, dtype=q.dtype).expand(q.shape[0], q.shape[1], tk, tk)
+    with torch.no_grad():
+        return (attend(q, k, one, scale=scale, p=p, seed=seed) != 0).to(q.dtype)
+
+
+def dense(q, k, v, scale, kept=None, p=P, forbidden=None):
+    logits = scale * q @ k.transpose(-1, -2)
+    if forbidden is not None:
+        there = forbidden[:, None] != torch.arange(k.shape[2])
+        logits = logits.masked_fill(~there, -torch.inf)
+    weights = torch.softmax(logits, dim=-1)
+    return (weights if kept is None else weights * kept / (1 - p)) @ v
+
+
+def same(ours, theirs, inputs, tolerance=1e-12):
+    """Equal outputs, and equal gradients of one weighted sum of them."""
+    assert float((ours - theirs).detach().abs().max()) <= tolerance
+    g = torch.randn(ours.shape, generator=torch.Generator().manual_seed(9), dtype=ours.dtype)
+    found = torch.autograd.grad((ours * g).sum(), inputs, retain_graph=True)
+    wanted = torch.autograd.grad((theirs * g).sum(), inputs, retain_graph=True)
+    for a, b in zip(found, wanted, strict=True):
+        assert float((a - b).abs().max()) <= tolerance * max(1.0, float(b.abs().max()))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_attention_is_the_librarys_own(shape, sizes):
+    q, k, v = heads(shape)
+    theirs = F.scaled_dot_product_attention(q, k, v, scale=0.7)
+    same(attend(q, k, v, scale=0.7), theirs, (q, k, v))
+    same(attend(q, k, v, scale=0.7, p=0.5, seed=None), theirs, (q, k, v))  # no seed, no dropout
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_dropout_drops_weights_forward_and_backward_alike(shape, sizes):
+    q, k, v = heads(shape)
+    kept = kept_weights(q, k, 0.7)
+    ours = attend(q, k, v, scale=0.7, p=P, seed=SEED)
+    same(ours, dense(q, k, v, 0.7, kept), (q, k, v))
+    assert torch.equal(ours, attend(q, k, v, scale=0.7, p=P, seed=SEED))
+
+
+@pytest.mark.parametrize("p", [0.0, P])
+def test_numerical_gradients_agree(p, sizes):
+    q, k, v = heads((2, 2, 4, 3, 2))
+    forbidden = torch.tensor([0, -1, 2, 1])
+
+    def run(*qkv):
+        return attend(*qkv, scale=0.6, p=p, seed=SEED, forbidden=forbidden)
+
+    assert torch.autograd.gradcheck(run, (q, k, v), eps=1e-6, atol=1e-7)
+
+
+def test_heads_of_strided_memory_are_attended_to_like_any_other(sizes):
+    x = torch.randn((2, 9, 12), generator=torch.Generator().manual_seed(3), dtype=torch.double)
+    x.requires_grad_()
+    q = split_heads(x, 3)
+    assert torch.equal(join_heads(q), x) and not q.is_contiguous()
+    assert torch.equal(q[1, 2, 4], x[1, 4, 8:12])  # head 2 is the third slice
+    k, v = q * 2, q.flip(-2)
+    same(attend(q, k, v, scale=0.3), dense(q, k, v, 0.3), (x,))
+
+
+def test_a_forbidden_key_has_no_say(sizes):
+    shape = (2, 2, 6, 6, 3)
+    q, k, v = heads(shape)
+    own = torch.tensor([0, 1, -1, 3, 4, 5])
+    for kept in (None, kept_weights(q, k, 0.7)):
+        p, seed = (0.0, None) if kept is None else (P, SEED)
+        ours = attend(q, k, v, scale=0.7, p=p, seed=seed, forbidden=own)
+        if kept is None:
+            same(ours, dense(q, k, v, 0.7, forbidden=own), (q, k, v))
+        with torch.no_grad():
+            others = [x.clone() for x in (k, v)]
+            for x in others:
+                x[:, :, 4] += 100.0  # query 4 alone must not see it
+            changed = attend(q, *others, scale=0.7, p=p, seed=seed, forbidden=own)
+        at = torch.arange(6) == 4
+        assert torch.allclose(changed[:, :, at], ours[:, :, at].detach(), rtol=0, atol=1e-12)
+        if kept is None:
+            assert float((changed - ours).detach().abs()[:, :, ~at].amin(dim=(0, 1, 3)).min()) > 0
+
+
+def test_rows_of_weights_sum_to_one(sizes):
+    for shape in SHAPES:
+        q, k, v = heads(shape, grad=False)
+        weights = attention_weights(q, k, 0.7)
+        assert float((weights.sum(dim=-1) - 1).abs().max()) <= 1e-14
+        ones = attend(q, k, torch.ones_like(v), scale=0.7)
+        assert float((ones - 1).abs().max()) <= 1e-14
+        assert float((weights @ v - attend(q, k, v, scale=0.7)).abs().max()) <= 1e-13
+
+
+def test_a_row_far_below_the_others_keeps_its_digits(sizes):
+    q, k, v = heads((2, 1, 4, 5, 3))
+    with torch.no_grad():  # logits of query 3 are 400 below those of query 0
+        k[..., 0] = 20.0
+        q[:, :, 0, 0], q[:, :, 3, 0] = 10.0, -10.0
+    logits = q @ k.transpose(-1, -2)
+    spread = logits.amax(dim=(2, 3)) - logits[:, :, 3].amax(dim=-1)
+    assert float(spread.detach().min()) > 390  # exp(-390) is 0 in float32, 1e-170 in float64
+    same(attend(q, k, v, scale=1.0), dense(q, k, v, 1.0), (q, k, v), 1e-11)
+    kept = kept_weights(q, k, 1.0)
+    same(attend(q, k, v, scale=1.0, p=P, seed=SEED), dense(q, k, v, 1.0, kept), (q, k, v), 1e-11)
+    single = [x.detach().float() for x in (q, k, v)]
+    assert torch.isfinite(attend(*single, scale=1.0)).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_single_precision_stays_within_its_rounding(shape, sizes):
+    q, k, v = heads(shape, grad=False)
+    single = attend(q.float(), k.float(), v.float(), scale=0.7)
+    assert float((single.double() - dense(q, k, v, 0.7)).abs().max()) <= 2e-6
+
+
+def test_only_inputs_that_want_a_gradient_make_one(sizes):
+    q, k, v = heads((1, 2, 6, 70, 3), grad=False)
+    assert not attend(q, k, v, scale=1.0).requires_grad
+    v.requires_grad_()
+    attend(q, k, v, scale=1.0).sum().backward()
+    expected = attention_weights(q, k, 1.0).sum(dim=2)[..., None].expand_as(v)
+    assert float((v.grad - expected).abs().max()) <= 1e-12 and q.grad is None
+
+
+class Largest(TorchDispatchMode):
+    """The number of elements of the largest tensor that any operation gives back."""
+
+    def __init__(self):
+        super().__init__()
+        self.size, self.operations = 0, 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for x in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(x, torch.Tensor):  # what is allocated, not an expanded view
+                self.size = max(self.size, x.untyped_storage().nbytes() // x.element_size())
+        self.operations += 1
+        return out
+
+
+@pytest.mark.parametrize("n", [2000, pytest.param(4000, marks=pytest.mark.nightly)])
+def test_training_never_makes_a_table_of_all_pairs(n):
+    q, k, v = heads((1, 8, n, n, 32), dtype=torch.float32)
+    with Largest() as seen:
+        attend(q, k, v, scale=0.1, p=0.1, seed=SEED).sum().backward()
+    assert seen.operations > 50 and q.grad is not None
+    inputs = q.numel()
+    assert seen.size <= max(inputs, attention.BLOCK) < n * n
+    with Largest() as pairs:  # the yardstick sees such a table where there is one
+        attention_weights(q[:, :1, :500], k[:, :1, :500], 0.1)
+    assert pairs.size >= 500 * 500
+
+
+def test_memory_of_many_small_tables_is_bounded_too(monkeypatch):
+    monkeypatch.setattr(attention, "BLOCK", 4096)
+    monkeypatch.setattr(attention, "KEEP", 0)
+    q, k, v = heads((600, 2, 10, 10, 4), dtype=torch.float32)
+    with Largest() as seen:
+        attend(q, k, v, scale=0.1, p=0.1, seed=SEED).sum().backward()
+    assert seen.size <= q.numel() < 600 * 2 * 10 * 10
+
+
+def test_dropped_weights_are_drawn_anew_for_every_block_and_item(monkeypatch):
+    monkeypatch.setattr(attention, "BLOCK", 800)
+    q, k, _ = heads((4, 2, 20, 20, 2), grad=False)
+    kept = kept_weights(q, k, 0.1).reshape(8, -1).numpy().astype(bool)
+    assert len({row.tobytes() for row in kept}) == 8
+    share = kept.mean()
+    assert abs(share - (1 - P)) < 5 * np.sqrt(P * (1 - P) / kept.size)

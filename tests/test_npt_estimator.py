@@ -1,0 +1,253 @@
+"""Do fitted NPT models keep their promises: who sees whom, what is kept, what is refused?
+
+The contract of every model (test_models_contract.py, test_models_steps.py) is held for NPT there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from small_tables import TINY, answers, table
+from tabsweep.models import states
+from tabsweep.models.npt import estimator
+from tabsweep.models.npt.estimator import NPT, NPTTask
+from tabsweep.models.registry import make_model
+from tabsweep.models.steps import BadState
+
+FEW = {**TINY["npt"], "steps": 6, "eval_every": 2}
+
+
+def npt(task="regression", **given) -> NPT:
+    return make_model("npt", task=task, **{**FEW, **given})
+
+
+def fitted(task="regression", n=60, **given) -> NPT:
+    return npt(task, **given).fit(*table(task, n))
+
+
+# -- who sees whom --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p_target", [1.0, 0.5])
+@pytest.mark.parametrize("task", ["regression", "multiclass"])
+def test_no_test_row_changes_the_answer_to_another(task, p_target):
+    """Bit for bit where the others change or change places; the rounding of a matrix product where
+    their number does, since its kernels go by the shape."""
+    model = fitted(task, p_target=p_target)
+    asked, _ = table(task, 40, seed=3)
+    whole = answers(model, asked)
+    other, _ = table(task, 40, seed=4)
+    mixed = asked.where(pd.Series(np.arange(40) < 20), other)
+    mixed["colour"] = pd.Categorical(mixed["colour"])
+    assert answers(model, mixed)[:20].tobytes() == whole[:20].tobytes()
+    assert not np.array_equal(answers(model, mixed)[20:], whole[20:])
+    order = np.random.default_rng(0).permutation(40)
+    scale = max(1.0, np.abs(whole).max())
+    assert np.abs(answers(model, asked.iloc[order]) - whole[order]).max() <= 1e-6 * scale
+    for rows in (slice(0, 1), slice(7, 9), slice(5, 39)):
+        assert np.abs(answers(model, asked.iloc[rows]) - whole[rows]).max() <= 1e-6 * scale
+    many = pd.concat([asked] * 10)  # more than one block
+    assert np.abs(answers(model, many)[360:] - whole).max() <= 1e-6 * scale
+
+
+def test_training_rows_are_seen_with_their_labels_only_where_targets_are_not_all_masked():
+    for p_target, differs in ((1.0, False), (0.5, True)):
+        model = fitted(p_target=p_target)
+        asked, _ = table("regression", 20, seed=3)
+        before = model.predict(asked)
+        model.model_["y"] = model.model_["y"] + 1.0
+        model._contexts.clear()
+        assert np.array_equal(model.predict(asked), before) != differs
+        model.model_["x"] = model.model_["x"] * 1.5
+        model._contexts.clear()
+        assert not np.array_equal(model.predict(asked), before)
+
+
+def test_an_inductive_fit_does_not_look_at_test_rows_and_a_transductive_one_does():
+    frame, y = table("regression")
+    test, _ = table("regression", 20, seed=3)
+    other = test.assign(a=test["a"] * 2)
+    for transductive in (False, True):
+        fits = [
+            npt(transductive=transductive).fit(frame, y, X_test=x).predict(test)
+            for x in (test, other)
+        ]
+        assert np.array_equal(*fits) != transductive
+    seen = npt(transductive=True).fit(frame, y, X_test=frame.assign(a=frame["a"] * 9 + 5))
+    both = np.concatenate([frame["a"], frame["a"] * 9 + 5])
+    assert seen.preprocessor_._centre[0] == pytest.approx(both.mean())
+    assert seen._target_mean == pytest.approx(y.mean())  # targets: of training rows alone
+
+
+def test_in_a_transductive_fit_rows_to_predict_see_each_other():
+    frame, y = table("regression")
+    test, _ = table("regression", 20, seed=3)
+    model = npt(transductive=True).fit(frame, y, X_test=test)
+    changed = test.assign(a=test["a"].where(np.arange(20) != 5, 3.0))
+    assert (model.predict(changed) != model.predict(test))[np.arange(20) != 5].all()
+
+
+@pytest.mark.parametrize("transductive", [False, True])
+def test_a_validation_row_never_sees_its_own_label(transductive):
+    frame, y = table("regression")
+    val, y_val = table("regression", 20, seed=5)
+    test, _ = table("regression", 20, seed=3)
+    model = npt(p_target=0.5, val_in_context=True, transductive=transductive, eval_every=6)
+    model.fit(frame, y, val, y_val, X_test=test)
+    pieces = {"all": val, "some": val.iloc[:7], "turned": val.iloc[::-1]}
+    with_test = pd.concat([val.iloc[:3], test], ignore_index=True)
+    before = {k: model.predict(x) for k, x in pieces.items()}
+    mixed, tested = model.predict(with_test), model.predict(test)
+    assert np.abs(mixed[3:] - tested).max() <= 1e-5
+    model.model_["y_val"] = model.model_["y_val"] + 1.0
+    model.__dict__.pop("_contexts", None)
+    for k, x in pieces.items():
+        assert np.array_equal(model.predict(x), before[k]), k
+    assert np.array_equal(model.predict(with_test)[:3], mixed[:3])
+    assert not np.array_equal(model.predict(test), tested)  # and others do see it
+
+
+def test_hidden_labels_reach_no_step_of_a_transductive_fit(monkeypatch):
+    drawn = []
+    draw = NPTTask.draw
+
+    def watched(self, step):
+        drawn.append((draw(self, step), self))
+        return drawn[-1][0]
+
+    monkeypatch.setattr(NPTTask, "draw", watched)
+    frame, y = table("binary")
+    val, y_val = table("binary", 20, seed=5)
+    test, _ = table("binary", 15, seed=3)
+    for p_target in (1.0, 0.4):
+        drawn.clear()
+        npt("binary", transductive=True, p_target=p_target).fit(frame, y, val, y_val, test)
+        (shown, truth, features, targets), task = drawn[0]
+        target = task.is_target
+        train = task.parts == estimator.TRAIN
+        assert [int((task.parts == k).sum()) for k in (0, 1, 2)] == [60, 20, 15]
+        assert shown.hidden[~train][:, target].all()  # no label of validation or test rows
+        assert not targets[~train].any() and not targets[:, ~target].any()
+        assert not features[:, target].any() and features[~train].any()
+        assert not (features & truth.hidden).any()  # a gap is no candidate
+        assert (shown.hidden | ~truth.hidden).all()  # and stays hidden
+        open_labels = int((~shown.hidden[train][:, target]).sum())
+        assert open_labels == 0 if p_target == 1.0 else 10 < open_labels < 60
+        assert (len(targets[train].nonzero()) == 60) == (p_target == 1.0)
+
+
+# -- fitting --------------------------------------------------------------------------------------
+
+RESUMED = {
+    "validation": {},
+    "batches": {"batch_size": 25, "balanced": True, "p_target": 0.5},
+    "early stopping": {"patience": 1, "lr": 0.3, "eval_every": 1},
+    "transductive": {"transductive": True},
+}
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_fit_with_validation_rows_resumes_to_the_same_bytes(case):
+    frame, y = table("binary")
+    given = (frame, y, *table("binary", 20, seed=5), table("binary", 9, seed=3)[0])
+    config = {"steps": 16, **RESUMED[case]}
+
+    def fit(**how):
+        model, kept = npt("binary", **config), {}
+        model.fit_to(*given, stop=16, save=kept.__setitem__, **how)
+        return model, kept
+
+    whole, saved = fit(every=4)  # Lookahead's first synchronisation is at 6
+    plain = npt("binary", **config).fit(*given)
+    assert answers(plain, frame).tobytes() == answers(whole, frame).tobytes()
+    assert plain.curve_.tobytes() == whole.curve_.tobytes()
+    assert (plain.best_iteration_, plain.n_iter_) == (whole.best_iteration_, whole.n_iter_)
+    if case == "early stopping":
+        assert whole.n_iter_ < 16 and whole.best_iteration_ < whole.n_iter_
+    for step, state in saved.items():
+        again, rest = fit(every=4, start=(step, state))
+        assert answers(again, frame).tobytes() == answers(whole, frame).tobytes()
+        assert rest == {s: b for s, b in saved.items() if s > step}
+        assert again.best_iteration_ == whole.best_iteration_
+
+
+def test_a_state_of_another_network_is_refused():
+    frame, y = table("regression")
+    kept = {}
+    npt().fit_to(frame, y, stop=4, every=2, save=kept.__setitem__)
+    for config in ({"width": 4}, {"n_layers": 4}, {"lookahead": True, "aba": False}):
+        with pytest.raises(BadState, match="of another network"):
+            npt(**config).fit_to(frame, y, stop=4, every=2, start=(2, kept[2]))
+    facts = {"model": "NPT", "step": 2, "features": 5, "outputs": 1}
+    for evil in (None, [], {"weights": {}}, {"step": 10**9}):
+        state = states.seal(states.dump(evil), facts)
+        with pytest.raises(BadState):
+            npt().fit_to(frame, y, stop=4, every=2, start=(2, state))
+
+
+def test_a_loss_that_is_no_number_gives_no_answer_that_looks_like_one(monkeypatch):
+    loss = NPTTask.loss
+    monkeypatch.setattr(NPTTask, "loss", lambda self, step: loss(self, step) * float("nan"))
+    frame, y = table("regression")
+    for val in ((), table("regression", 20, seed=5)):
+        model = npt(steps=50).fit(frame, y, *val)
+        assert model.n_iter_ == 2 and not np.isfinite(model.predict(frame)).any()
+
+
+def test_report_is_told_of_every_evaluation_and_can_end_the_fit():
+    frame, y = table("regression")
+    val = table("regression", 20, seed=5)
+    told = []
+    model = npt().fit(frame, y, *val, report=lambda *point: told.append(point))
+    assert [s for s, _ in told] == [2, 4, 6] and np.array_equal(told, model.curve_)
+    ended = npt().fit(frame, y, *val, report=lambda step, _: step == 4)
+    assert ended.n_iter_ == 4 and len(ended.curve_) == 2
+    squares = (model.predict(val[0]) - val[1]) ** 2 / model._target_scale**2
+    assert model.curve_[:, 1].min() == pytest.approx(squares.mean(), rel=1e-4)
+
+
+def test_bf16_on_a_cpu_runs_and_is_close():
+    frame, y = table("regression")
+    exact, rough = (
+        npt(precision=p, steps=30, eval_every=10).fit(frame, y, frame, y) for p in ("fp32", "bf16")
+    )
+    off = np.abs(exact.predict(frame) - rough.predict(frame)).max()
+    assert 0 < off < 0.25 * y.std()
+    assert rough.model_["weights"]["embedding.weight"].dtype == np.float32
+
+
+def test_compile_changes_nothing_on_a_cpu():
+    frame, y = table("regression")
+    a, b = (npt(compile=c).fit(frame, y).predict(frame) for c in (False, True))
+    assert a.tobytes() == b.tobytes()
+
+
+def test_a_gpu_that_is_not_there_is_named():
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(RuntimeError, match="torch sees no GPU"):
+        fitted(device="cuda")
+
+
+def test_a_few_rows_are_learnt_by_heart():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(32, 3)), columns=list("abc"))
+    y = rng.normal(size=32)
+    model = npt(
+        steps=200, width=16, n_layers=4, n_heads=1, dropout=0.0, dropout_weights=0.0,
+        p_feature=0.0, tradeoff=0.0, lr=1e-2, eval_every=200,
+    ).fit(frame, y)  # fmt: skip
+    assert ((model.predict(frame) - y) ** 2).mean() / y.var() < 0.01
+
+
+@pytest.mark.parametrize("config", [{"dropout": 0.0, "dropout_weights": 0.0}, {"p_feature": 0.0},
+                                    {"norm": "all"}, {"aba": False}, {"lookahead": False},
+                                    {"clip": 1e-3}, {"tradeoff_schedule": "constant"},
+                                    {"schedule": "cosine-cyclic", "schedule_share": 0.2},
+                                    {"max_width": 24}])  # fmt: skip
+def test_every_switch_makes_another_model_that_answers(config):
+    frame, y = table("regression")
+    usual, found = (fitted(steps=14, **c).predict(frame) for c in ({}, config))
+    assert np.isfinite(found).all() and not np.array_equal(usual, found)

@@ -1,0 +1,340 @@
+"""Does the network obey NPT's laws: what may depend on what, how much is masked, what is counted?
+
+Network, masking and batches alone; `test_npt_estimator.py` holds the laws of fitted models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tabsweep.models.npt.batches import Batches, strata_of
+from tabsweep.models.npt.columns import FARTHEST, Cells, Columns, cells_of
+from tabsweep.models.npt.masking import RANDOM_SHARE, generator, hide, loss_on, select, without
+from tabsweep.models.npt.network import Decoded, Network
+
+MIXED = Columns((1, 3, 1, 2, 5, 2), (False, True, False, True, True, True), (5,))
+N = 14
+KINDS = {
+    "base": {},
+    "printed norm": {"norm": "all"},
+    "no aba": {"aba": False},
+    "one head": {"n_heads": 1},
+}
+
+
+def network(columns=MIXED, seed=0, **given) -> Network:
+    """In float64, every parameter drawn (layer norms and biases too), in evaluation mode."""
+    how = {"width": 8, "n_layers": 4, "n_heads": 2, **given}
+    module = Network(columns, **how).double().eval()
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.copy_(torch.randn(p.shape, generator=g, dtype=p.dtype) * (0.5 / p.shape[-1] ** 0.5))
+            if p.dim() == 1:
+                p.add_(0.5)
+    return module
+
+
+def table(columns=MIXED, n=N, seed=0, gaps=0.2) -> Cells:
+    rng = np.random.default_rng(seed)
+    x = np.column_stack(
+        [
+            rng.integers(0, size, n).astype(float) if c else rng.normal(size=n)
+            for size, c in zip(columns.sizes, columns.categorical, strict=True)
+        ]
+    )
+    x[rng.random(x.shape) < gaps] = np.nan
+    return cells_of(x, columns, torch.double)
+
+
+def outputs(module, cells, seed=None):
+    with torch.no_grad():
+        return module(cells, seed)
+
+
+@pytest.fixture(params=KINDS)
+def module(request):
+    return network(**KINDS[request.param])
+
+
+# -- what depends on what -------------------------------------------------------------------------
+
+
+def test_rows_in_another_order_give_the_same_rows_in_that_order(module):
+    cells, order = table(), torch.randperm(N, generator=torch.Generator().manual_seed(1))
+    assert (
+        float((outputs(module, cells[order]) - outputs(module, cells)[order]).abs().max()) < 1e-10
+    )
+
+
+def scrambled(cells: Cells, columns=MIXED, seed=5) -> Cells:
+    """Other values and categories in every hidden cell."""
+    rng = np.random.default_rng(seed)
+    values, codes = cells.values.clone(), cells.codes.clone()
+    at = cells.hidden[:, columns.numeric_at]
+    values[at] = torch.tensor(rng.choice([1e30, -5.0, np.nan, np.inf], int(at.sum())))
+    at = cells.hidden[:, columns.categories_at]
+    codes[at] = torch.tensor(rng.integers(-9, 10**9, int(at.sum())))
+    return replace(cells, values=values, codes=codes)
+
+
+def test_what_lies_under_a_hidden_cell_changes_no_bit(module):
+    cells = table(gaps=0.4)
+    assert torch.equal(outputs(module, scrambled(cells)), outputs(module, cells))
+    seed = (3, 4)  # with dropout too
+    assert torch.equal(outputs(module, scrambled(cells), seed), outputs(module, cells, seed))
+    context = module.context(scrambled(cells))
+    for ours, theirs in zip(context, module.context(cells), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_another_row_matters_through_attention_between_rows_alone():
+    cells = table(gaps=0.0)
+    other = replace(cells, values=cells.values.clone())
+    other.values[3, 0] += 1.0
+    rest = torch.arange(N) != 3
+    module = network()
+    moved = (outputs(module, other) - outputs(module, cells)).abs().amax(dim=(1, 2))
+    assert float(moved[rest].min()) > 1e-6
+    with torch.no_grad():
+        for kind, block in zip(module.kinds, module.blocks, strict=True):
+            if kind == "abd":
+                block.value.weight.zero_()
+                block.value.bias.zero_()
+    assert torch.equal(outputs(module, other)[rest], outputs(module, cells)[rest])
+    assert not torch.equal(outputs(module, other)[3], outputs(module, cells)[3])
+
+
+def test_rows_that_ask_see_the_context_and_themselves_as_a_dense_softmax_says(module):
+    known, asked = table(seed=1), table(n=5, seed=2)
+    found = module.ask(asked, module.context(known))
+    x, y = module.embedding(known), module.embedding(asked)
+    for kind, block in zip(module.kinds, module.blocks, strict=True):
+        if kind == "abd":
+            a, b = x.reshape(1, N, -1), y.reshape(1, 5, -1)
+            both = torch.cat([a, b], dim=1)
+            q, k, v = block.heads(both)
+            logits = q @ k.transpose(-1, -2) * both.shape[-1] ** -0.5
+            there = torch.eye(N + 5, dtype=torch.bool)
+            there[:, :N] = True
+            weights = torch.softmax(logits.masked_fill(~there, -torch.inf), dim=-1)
+            out = block.after(both, weights @ v, None)
+            x, y = out[0, :N].view_as(x), out[0, N:].view_as(y)
+        else:
+            x, y = block(x), block(y)
+    assert float((found - y).detach().abs().max()) < 1e-12
+    # a single asked row is a table with one row more, but for what that row tells the others
+    alone = module.ask(asked[slice(0, 1)], module.context(known))
+    assert float((alone - found[:1]).detach().abs().max()) < 1e-12
+
+
+def test_attention_maps_have_rows_that_sum_to_one(module):
+    with torch.no_grad():
+        maps = module.maps(table())
+    h, d = module.blocks[0].n_heads, MIXED.n
+    for kind, found in zip(module.kinds, maps, strict=True):
+        assert found.shape == ((h, N, N) if kind == "abd" else (N, h, d, d))
+        assert float((found.sum(dim=-1) - 1).abs().max()) < 1e-13 and float(found.min()) > 0
+
+
+def test_a_column_is_known_by_its_index_and_its_kind_once():
+    columns = Columns((1, 1), (False, False), (1,))
+    module = network(columns, n_layers=0)
+    assert module.embedding.kind is None  # one kind only
+    cells = cells_of(np.array([[0.3, 0.3], [np.nan, -1.0]]), columns, torch.double)
+    e = module.embedding
+    expected = torch.stack([
+        torch.stack([0.3 * e.weight[0] + e.bias[0] + e.index[0],
+                     0.3 * e.weight[2] + e.bias[1] + e.index[1]]),
+        torch.stack([e.weight[1] + e.bias[0] + e.index[0],
+                     -1.0 * e.weight[2] + e.bias[1] + e.index[1]]),
+    ])  # fmt: skip
+    assert float((module.embedding(cells) - expected).detach().abs().max()) < 1e-15
+    mixed = network(Columns((2, 1), (True, False), (1,)), n_layers=0)
+    found = mixed.embedding(cells_of(np.array([[1.0, 0.5]]), mixed.columns, torch.double))[0]
+    e = mixed.embedding
+    first = e.weight[1] + e.bias[0] + e.index[0] + e.kind[1]
+    second = 0.5 * e.weight[3] + e.bias[1] + e.index[1] + e.kind[0]
+    assert float((found - torch.stack([first, second])).detach().abs().max()) < 1e-15
+
+
+def test_dropout_comes_with_a_seed_alone_and_zero_shares_drop_nothing():
+    cells, module = table(), network()
+    assert torch.equal(module(cells, (1, 2)), module(cells, (1, 2)))
+    assert not torch.equal(module(cells, (1, 2)), module(cells, (1, 3)))
+    assert not torch.equal(module(cells, (1, 2)), module(cells))
+    without_any = network(p=0.0, p_weights=0.0)
+    assert torch.equal(without_any(cells, (1, 2)), without_any(cells))
+
+
+# -- parameters -----------------------------------------------------------------------------------
+
+BOSTON = Columns(
+    tuple({3: 2, 8: 9}.get(j, 1) for j in range(14)), tuple(j in (3, 8) for j in range(14)), (13,)
+)
+WDBC = Columns((2, *[1] * 30), (True, *[False] * 30), (0,))
+PROTEIN, CONCRETE = (Columns((1,) * d, (False,) * d, (0,)) for d in (10, 9))
+
+
+@pytest.mark.parametrize(
+    ("columns", "width", "n_layers", "count"),
+    [
+        (BOSTON, 32, 8, 10_519_639),
+        (BOSTON, 64, 8, 42_018_967),
+        (BOSTON, 128, 8, 167_956_759),
+        (BOSTON, 128, 16, 335_901_975),
+        (WDBC, 32, 8, 51_287_040),
+        (WDBC, 64, 8, 205_023_200),
+        (WDBC, 128, 8, 819_842_976),
+        (PROTEIN, 64, 8, 21_554_826),
+        (PROTEIN, 128, 8, 86_134_026),
+        (CONCRETE, 128, 8, 69_938_825),
+    ],
+)
+def test_the_number_of_parameters_is_the_published_one(columns, width, n_layers, count):
+    for n_heads in (8, 16):
+        with torch.device("meta"):
+            made = Network(columns, width=width, n_layers=n_layers, n_heads=n_heads)
+        assert sum(p.numel() for p in made.parameters()) == count
+
+
+# -- masking --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.05, 0.15, 0.5])
+def test_masks_select_their_share_and_randomise_a_tenth_of_it(p):
+    rng = np.random.default_rng(0)
+    candidates = torch.from_numpy(rng.random((60, 12)) < 0.7)
+    n, counts = int(candidates.sum()), []
+    for seed in range(300):
+        hidden, randomised = select(candidates, p, generator("cpu", seed))
+        assert not (hidden & randomised).any() and not ((hidden | randomised) & ~candidates).any()
+        chosen = int(hidden.sum() + randomised.sum())
+        assert int(randomised.sum()) == round(RANDOM_SHARE * chosen)
+        counts.append(chosen)
+    sigma = np.sqrt(n * p * (1 - p))
+    assert abs(np.mean(counts) - n * p) < 4 * sigma / np.sqrt(300)
+    assert 0.8 * sigma < np.std(counts) < 1.2 * sigma
+
+
+def test_the_ends_of_masking_hide_all_or_nothing():
+    candidates = torch.rand(9, 4, generator=generator("cpu", 0)) < 0.5
+    hidden, randomised = select(candidates, 1.0, generator("cpu", 1))
+    assert torch.equal(hidden, candidates) and not randomised.any()
+    assert not any(m.any() for m in select(candidates, 0.0, generator("cpu", 1)))
+
+
+def test_random_cells_are_open_and_hold_noise_or_any_category_alike():
+    columns = Columns((1, 4), (False, True), (1,))
+    cells = cells_of(np.full((4000, 2), 2.0), columns, torch.double)
+    everywhere = torch.ones(4000, 2, dtype=torch.bool)
+    nowhere = ~everywhere
+    shown = hide(cells, columns, nowhere, everywhere, generator("cpu", 3))
+    assert not shown.hidden.any()
+    noise = shown.values[:, 0]
+    assert abs(float(noise.mean())) < 5 / 4000**0.5 and abs(float(noise.std()) - 1) < 0.06
+    counts = torch.bincount(shown.codes[:, 0], minlength=4)
+    assert (
+        len(counts) == 4 and float((counts / 4000 - 0.25).abs().max()) < 5 * (3 / 16 / 4000) ** 0.5
+    )
+    kept = hide(cells, columns, everywhere, nowhere, generator("cpu", 3))
+    assert kept.hidden.all() and torch.equal(kept.values, cells.values)
+    assert without(cells, everywhere).hidden.all() and not cells.hidden.any()
+
+
+def decoded_of(cells: Cells, columns=MIXED, seed=0) -> Decoded:
+    module = network(columns, seed)
+    return module.decode(module(cells))
+
+
+def test_a_loss_is_a_sum_over_the_chosen_cells_and_their_number():
+    cells = table(gaps=0.0)
+    decoded = decoded_of(cells)
+    chosen = torch.rand(N, MIXED.n, generator=generator("cpu", 4)) < 0.3
+    total, count = loss_on(decoded, cells, MIXED, chosen)
+    by_hand = 0.0
+    for i, j in torch.nonzero(chosen).tolist():
+        if MIXED.categorical[j]:
+            logits = decoded.of(j)[i, : MIXED.sizes[j]]
+            code = cells.codes[i, MIXED.categories_at.index(j)]
+            by_hand += float(torch.logsumexp(logits, 0) - logits[code])
+        else:
+            truth = cells.values[i, MIXED.numeric_at.index(j)]
+            by_hand += float((decoded.of(j)[i].detach() - truth) ** 2)
+    assert int(count) == int(chosen.sum()) and float(total) == pytest.approx(by_hand, rel=1e-12)
+    assert int(loss_on(decoded, cells, MIXED, torch.zeros_like(chosen))[1]) == 0
+
+
+def test_the_same_cells_twice_leave_the_mean_loss_unchanged():
+    once = Columns((1, 3), (False, True), (1,))
+    twice = Columns((1, 3, 1, 3), (False, True, False, True), (1,))
+    cells = table(once, gaps=0.0)
+    double = Cells(cells.values.repeat(1, 2), cells.codes.repeat(1, 2), cells.hidden.repeat(1, 2))
+    decoded = decoded_of(cells, once)
+    both = Decoded(
+        [0, 2], decoded.values.repeat(1, 2), [[1, 3]], [decoded.logits[0].repeat(1, 2, 1)]
+    )
+    chosen = torch.rand(N, 2, generator=generator("cpu", 5)) < 0.5
+    total, count = loss_on(decoded, cells, once, chosen)
+    total2, count2 = loss_on(both, double, twice, chosen.repeat(1, 2))
+    assert int(count2) == 2 * int(count) > 0
+    assert float(total2 / count2) == pytest.approx(float(total / count), rel=1e-14)
+
+
+def test_cells_hide_what_is_missing_unknown_or_out_of_range_and_bound_what_is_far():
+    columns = Columns((1, 3), (False, True), (1,))
+    x = np.array([[np.nan, 0.0], [1e30, 2.0], [-1e30, 3.0], [0.5, -1.0], [0.0, np.nan]])
+    cells = cells_of(x, columns)
+    assert cells.hidden.tolist() == [[True, False], [False, False], *[[False, True]] * 3]
+    assert cells.values[:, 0].tolist() == [0.0, FARTHEST, -FARTHEST, 0.5, 0.0]
+    single = Network(columns, width=8, n_layers=4, n_heads=2)
+    assert torch.isfinite(single(cells)).all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (((1, 2), (False,), (0,)), "one entry a column"),
+        (((2,), (False,), (0,)), "one value channel"),
+        (((1,), (False,), (1,)), r"targets must be columns 0\.\.0"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(columns, says):
+    with pytest.raises(ValueError, match=says):
+        Columns(*columns)
+
+
+# -- batches --------------------------------------------------------------------------------------
+
+
+def test_an_epoch_deals_every_row_once_in_batches_that_look_like_the_table():
+    rng = np.random.default_rng(0)
+    parts = rng.choice(3, 203, p=[0.7, 0.1, 0.2])
+    classes = rng.choice(3, 203, p=[0.8, 0.15, 0.05])
+    strata = strata_of(parts, classes)
+    batches = Batches(strata, 40, seed=1)
+    assert batches.n_batches == 6
+    epochs = [[batches.at(6 * e + i) for i in range(6)] for e in range(3)]
+    for epoch in epochs:
+        assert sorted(np.concatenate(epoch)) == list(range(203))
+        assert {len(b) for b in epoch} <= {33, 34}
+        for stratum in np.unique(strata):
+            held = [int((strata[b] == stratum).sum()) for b in epoch]
+            assert max(held) - min(held) <= 1
+        for part in (1, 2):
+            held = [int((parts[b] == part).sum()) for b in epoch]
+            assert max(held) - min(held) <= 1
+    assert not np.array_equal(epochs[0][0], epochs[1][0])
+    again = Batches(strata, 40, seed=1)  # out of order, elsewhere
+    assert np.array_equal(again.at(13), epochs[2][1])
+    assert np.array_equal(again.at(2), epochs[0][2])
+    assert not np.array_equal(Batches(strata, 40, seed=2).at(0), epochs[0][0])
+
+
+@pytest.mark.parametrize("size", [0, 203, 500])
+def test_one_batch_holds_all_rows_in_their_order(size):
+    batches = Batches(np.zeros(203, dtype=int), size, seed=1)
+    assert batches.n_batches == 1 and np.array_equal(batches.at(7), np.arange(203))
