@@ -49,9 +49,18 @@ def load_class(target: str) -> type:
     return found  # type: ignore[return-value]
 
 
-def build(target: str, *, task: str, seed: int, threads: int, config: Mapping[str, Any]) -> Any:
-    """An unfitted estimator. What it does not take of task, seed and threads it is not given; a
-    class with scikit-learn's `random_state` or `n_jobs` gets the seed and the threads there."""
+def build(
+    target: str,
+    *,
+    task: str,
+    seed: int,
+    threads: int,
+    config: Mapping[str, Any],
+    device: str = "cpu",
+) -> Any:
+    """An unfitted estimator. What it does not take of task, seed, threads and device it is not
+    given; a class with scikit-learn's `random_state` or `n_jobs` gets the seed and the threads
+    there."""
     cls = load_class(target)
     known = inspect.signature(cls).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
@@ -64,6 +73,8 @@ def build(target: str, *, task: str, seed: int, threads: int, config: Mapping[st
         name = next((n for n in names if n in known), names[0] if anything else None)
         if name is not None:
             given[name] = value
+    if "device" in known:
+        given["device"] = device
     try:
         return cls(**{**given, **config})
     except (TypeError, ValueError) as error:
@@ -79,6 +90,7 @@ def run_cell(
     threads: int,
     table: Table,
     fold: Fold,
+    device: str = "cpu",
     fidelity: Mapping[str, int] | None = None,
     key: str = "",
     checkpoints: Checkpoints | None = None,
@@ -87,20 +99,24 @@ def run_cell(
 
     With a `fidelity` the fit goes to its step "stop", with a boundary every "every" steps
     (`fit_to`), from what `checkpoints` hold under `key`; what goes wrong with them costs time and
-    is said in `info`, it never fails the cell.
+    is said in `info`, it never fails the cell. A model that is configured as transductive is given
+    the features of the test rows where its fit takes them (`X_test`).
     """
     load_class(target)  # imports are not part of the fit's cost
     _reset_peak()
     _reset_vram()
     cpu = _cpu_s()
     start = time.perf_counter()
-    make = partial(build, target, task=task, seed=seed, threads=threads, config=config)
+    make = partial(
+        build, target, task=task, seed=seed, threads=threads, config=config, device=device
+    )
+    train = partial(_train, table=table, fold=fold, sees_test=config.get("transductive") is True)
     info: dict[str, Any] = {}
     if fidelity is None:
         estimator = make()
-        _train(estimator.fit, table, fold)
+        train(estimator.fit)
     else:
-        estimator, info = _fit_to(make, table, fold, fidelity, _Keeper(key, checkpoints))
+        estimator, info = _fit_to(make, train, fidelity, _Keeper(key, checkpoints))
     fitted = time.perf_counter()
     predictions = {
         part: _predict(estimator, task, len(table.classes), table.rows(rows))
@@ -115,6 +131,9 @@ def run_cell(
     vram = _peak_vram_mb()
     if vram:
         costs["peak_vram_mb"] = vram
+    step_s = getattr(estimator, "step_s_", None)
+    if step_s:  # of a training step, where a model counts it
+        costs["step_s"] = float(step_s)
     for name in ("best_iteration_", "n_iter_"):
         value = getattr(estimator, name, None)
         if isinstance(value, int | np.integer):
@@ -122,11 +141,16 @@ def run_cell(
     return Cell(predictions, costs, info)
 
 
-def _train(fit: Callable[..., Any], table: Table, fold: Fold, **more: Any) -> None:
+def _train(
+    fit: Callable[..., Any], *, table: Table, fold: Fold, sees_test: bool, **more: Any
+) -> None:
     """`fit` on the training part, with the validation part where it takes one."""
     y = table.target
-    if "X_val" in inspect.signature(fit).parameters:
+    takes = inspect.signature(fit).parameters
+    if "X_val" in takes:
         more |= {"X_val": table.rows(fold.val), "y_val": y[fold.val]}
+    if sees_test and "X_test" in takes:
+        more["X_test"] = table.rows(fold.test)
     fit(table.rows(fold.train), y[fold.train], **more)
 
 
@@ -164,7 +188,10 @@ class _Keeper:
 
 
 def _fit_to(
-    make: Callable[[], Any], table: Table, fold: Fold, fidelity: Mapping[str, int], keeper: _Keeper
+    make: Callable[[], Any],
+    train: Callable[..., None],
+    fidelity: Mapping[str, int],
+    keeper: _Keeper,
 ) -> tuple[Any, dict[str, Any]]:
     """An estimator fitted to the fidelity's "stop", and {"steps", "resumed_from"} of its fit."""
     stop, every = int(fidelity["stop"]), int(fidelity["every"])
@@ -172,13 +199,13 @@ def _fit_to(
     start = keeper.get(stop)
     estimator = make()
     try:
-        _train(estimator.fit_to, table, fold, start=start, **steps)
+        train(estimator.fit_to, start=start, **steps)
     except ValueError as error:  # a model's word for a state that is not its own
         if start is None:
             raise
         keeper.note("the checkpoint is of no use", error)
         start, estimator = None, make()
-        _train(estimator.fit_to, table, fold, start=None, **steps)
+        train(estimator.fit_to, start=None, **steps)
     begun = getattr(estimator, "resumed_from_", start[0] if start else 0)
     info = {"steps": stop, "resumed_from": int(begun)}
     return estimator, info | ({"checkpoints": "; ".join(keeper.trouble)} if keeper.trouble else {})

@@ -331,6 +331,7 @@ def report(face: Face, runs: tuple[Path, ...], out: Path | None) -> int:
 @click.option("--dataset", "datasets", multiple=True, help="Only this dataset. Repeatable.")
 @click.option("--folds", type=click.IntRange(min=1))
 @click.option("--trials", type=click.IntRange(min=1))
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option("--no-run", is_flag=True, help="Compare what is there; run nothing.")
 @WORKERS
 @RUNS
@@ -351,6 +352,49 @@ def reproduce(face: Face, table: str | None, listing: bool, **given: Any) -> int
     if listing or table is None:
         return list_tables(face)
     return reproduce_command(face, table, **given)
+
+
+@main.command(short_help="Run one of the papers' experiments that is no sweep.")
+@click.argument("name", required=False)
+@click.option(
+    "--size",
+    type=click.Choice(["reduced", "full"]),
+    default="reduced",
+    show_default=True,
+    help="reduced: minutes on two CPU cores. full: the paper's; most want a GPU.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("experiments"),
+    show_default=True,
+    help="Folder in which the experiment's own is made.",
+)
+@MIRROR
+@CACHE
+@common
+def experiment(face: Face, name: str | None, **given: Any) -> int:
+    """Run an experiment: lookup, interventions, corruption, memory, cost, ...; without a name, list
+    them.
+
+    \b
+    bench experiment
+    bench experiment npt-lookup
+
+    Prints its tables, published numbers beside ours, and writes them with figures and facts.json
+    to OUT/NAME. On a CPU a second run writes the same bytes but for facts.json and measured times.
+    """
+    from .experiments.run import experiment_command, list_experiments
+    from .options import check_experiment, check_gpu
+
+    if name is None:
+        return list_experiments(face)
+    chosen = check_experiment(name)
+    check_gpu(given["device"])
+    return experiment_command(face, chosen, **given)
 
 
 @main.command(short_help="Fit a run's chosen configuration on all data and save it.")

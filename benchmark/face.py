@@ -39,6 +39,8 @@ ERRORS: dict[str, tuple[str, int]] = {
     "TrackingError": ("BENCH-E015", ENVIRONMENT),
     "OSError": ("BENCH-E016", ENVIRONMENT),
     "ValueError": ("BENCH-E017", USAGE),
+    "UnknownExperiment": ("BENCH-E022", USAGE),
+    "NoGpu": ("BENCH-E023", ENVIRONMENT),
 }
 
 

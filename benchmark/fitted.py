@@ -154,7 +154,11 @@ def importable(run: Run, model: str, outside: str | None) -> str:
     if outside or model in registry.names():
         return outside or model
     options, suite = run.plan["options"], run.plan["suite"]
-    named = [*options["models"], *suite["budgets"][options["budget"]]["models"]]
+    budget = suite["budgets"][options["budget"]]
+    of = budget["model"].get(model, {}).get("of")  # a row of the suite's own
+    if of in registry.names():
+        return str(of)
+    named = [*options["models"], *budget["models"]]
     known = " or ".join(dict.fromkeys(f"--model {name}" for name in named if ":" in name))
     raise FitError(
         f"{model} is code from outside tabsweep, which fitting would import; "

@@ -79,6 +79,9 @@ def _plainly(param: dict[str, Any]) -> str:
         return repr(param["value"])
     if kind == "choice":
         return "one of " + ", ".join(map(repr, param["values"]))
+    if kind == "variants":
+        settings = [", ".join(f"{k}={v!r}" for k, v in one.items()) for one in param["values"]]
+        return " | ".join(settings)
     if kind == "optional":
         return f"{param['value']!r} or {_plainly(param['of'])}"
     return f"{kind} [{param['low']:g}, {param['high']:g}]"
@@ -154,8 +157,8 @@ def fetch_command(face: Face, names: tuple[str, ...], suite: str | None, **given
     from . import suite as suites
 
     asked = list(names) + (suites.load(suite).datasets if suite else [])
-    wanted = dict.fromkeys(asked or catalog.names())
-    cards = [catalog.card(name) for name in wanted]  # an unknown name is refused first
+    # an unknown name is refused first
+    cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(face)
 
     def look(card: Card) -> str:
         files = fetch(card, **given)
@@ -168,13 +171,24 @@ def verify_command(face: Face, names: tuple[str, ...], **given: Any) -> int:
     """`bench data verify`: bytes against checksums, shapes against cards."""
     from ..datasets import catalog
 
-    cards = [catalog.card(name) for name in names or catalog.names()]
+    cards = [catalog.card(name) for name in names] if names else _not_large(face)
 
     def look(card: Card) -> str:
         table = catalog.load_dataset(card.name, **given)
         return f"ok: {table.n_rows} rows, {table.n_features} features"
 
     return _each(face, cards, look)
+
+
+def _not_large(face: Face) -> list[Card]:
+    """Every card but those of large datasets, which are said."""
+    from ..datasets import catalog
+
+    cards = [catalog.card(name) for name in catalog.names()]
+    left = [f"{c.name} ({sum(f.bytes for f in c.files) / 1e9:.1f} GB)" for c in cards if c.large]
+    if left:
+        face.say(f"left out, being large, unless named: {', '.join(left)}")
+    return [card for card in cards if not card.large]
 
 
 def _each(face: Face, cards: Iterable[Card], look: Callable[[Card], str]) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..datasets import catalog
 from . import suite as suites
+
+if TYPE_CHECKING:
+    from .experiments.catalogue import Experiment
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -19,6 +22,14 @@ class SweepError(Exception):
 
 class NoRun(Exception):
     """A folder that is not the folder of a run."""
+
+
+class UnknownExperiment(Exception):
+    """A name that is no experiment's."""
+
+
+class NoGpu(Exception):
+    """A GPU was asked for where there is none."""
 
 
 def check_name(name: str) -> str:
@@ -99,6 +110,27 @@ def check_options(given: dict[str, Any]) -> suites.Suite | None:
     for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
         catalog.card(name)
     return chosen
+
+
+def check_experiment(name: str) -> Experiment:
+    """The experiment of that name. Raises UnknownExperiment, with a suggestion."""
+    from ..datasets.errors import one_line, suggest
+    from .experiments.catalogue import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        hint = suggest(name, EXPERIMENTS)
+        raise UnknownExperiment(f"unknown experiment {one_line(name)!r}; {hint}")
+    return EXPERIMENTS[name]
+
+
+def check_gpu(device: str) -> None:
+    """Raises NoGpu where `device` is a GPU and torch sees none."""
+    if device == "cpu":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise NoGpu(f"--device {device}: torch sees no GPU on this machine; use --device cpu")
 
 
 def check_run(folder: Path) -> None:

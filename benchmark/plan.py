@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,18 +14,22 @@ from ..reports.metrics import METRICS
 from ..sweeps.fingerprint import versions
 from ..sweeps.halving import Halving
 from ..sweeps.samplers import make_sampler
-from ..sweeps.space import Space
+from ..sweeps.space import Fixed, Space
 from ..sweeps.study import Needs, Study
 from ..sweeps.trial import DONE, Limits, Result, Trial, digest
 from .agreement import source_print
-from .suite import DEFAULT_METRIC, Budget, Search, Suite, suggest
+from .narrow import (
+    TRANSDUCTIVE,
+    PlanError,
+    narrow,
+    refuse_transductive,
+    resolve_space,
+    transductive_note,
+)
+from .suite import DEFAULT_METRIC, Budget, Suite, suggest
 
 KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
-
-
-class PlanError(Exception):
-    """What was asked for cannot be planned; the message says what and what would work."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class StudyPlan:
     lag: int
     halving: Halving | None = None
     asynchronous: str | None = None
+    save_every: int | None = None
     reason: str = ""
 
     @property
@@ -129,7 +134,7 @@ class Plan:
         self.given: dict[str, str] = {}  # name in the tables -> what the registry was asked for
         self.specs: dict[str, registry.ModelSpec] = {}
         for asked in dict.fromkeys(options.models or self.budget.models):
-            spec = find_model(asked)
+            spec = self._spec(asked)
             if spec.name in self.specs:
                 raise PlanError(
                     f"{asked!r} and {self.given[spec.name]!r} are both called {spec.name!r}: give "
@@ -139,6 +144,24 @@ class Plan:
             self.given[spec.name] = asked
         self.models = tuple(self.specs)
         self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
+        if suite.transductive:
+            self.notes += transductive_note([m for m in self.models if self._sees(m)])
+
+    def _spec(self, asked: str) -> registry.ModelSpec:
+        """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
+        of = self.budget.asked(asked)
+        if of == asked:
+            return find_model(asked)
+        if asked in registry.names():
+            raise PlanError(f"{asked!r} is a model: call what is to stand for {of!r} otherwise")
+        return replace(find_model(of), name=asked)
+
+    def _sees(self, model: str, dataset: str | None = None) -> bool:
+        """Whether a model of a transductive suite sees the rows to predict: if its class can and
+        the suite does not pin it otherwise."""
+        asked = self.given[model]
+        pinned = self.budget.search(asked, dataset).fixed.get(TRANSDUCTIVE, True)
+        return pinned is True and TRANSDUCTIVE in registry.defaults(self.budget.asked(asked))
 
     @cached_property
     def studies(self) -> list[StudyPlan]:
@@ -149,14 +172,19 @@ class Plan:
             for model in self.models
         ]
 
-    def search(self, model: str, task: str) -> tuple[str, Space, str, int]:
+    def search(
+        self, model: str, task: str, dataset: str | None = None
+    ) -> tuple[str, Space, str, int]:
         """(name of the space, space, sampler, trials) of a model's studies. Raises PlanError."""
         budget, options, asked = self.budget, self.options, self.given[model]
-        search = budget.model.get(asked) or Search()
-        space, space_name = resolve_space(
-            asked, options.space or search.space or budget.space, task
-        )
-        space = narrow(space, search.fixed, search.choices, model)
+        search, of = budget.search(asked, dataset), budget.asked(asked)
+        space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
+        fixed = dict(search.fixed)
+        if self.suite.transductive and self._sees(model, dataset):
+            fixed[TRANSDUCTIVE] = True
+        space = narrow(space, fixed, search.choices, of)
+        if not self.suite.transductive:
+            refuse_transductive(space, of)
         sampler = options.sampler or search.sampler or budget.sampler
         if options.asynchronous and self.specs[model].resource and sampler != "grid":
             sampler = "random"  # a search that waits for nobody has no history to learn from
@@ -167,9 +195,17 @@ class Plan:
 
     def check_searches(self, tasks: Iterable[str]) -> None:
         """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
+        places: list[tuple[str, str | None]] = [(task, None) for task in sorted(set(tasks))]
+        places += [
+            (data.table.task, dataset)
+            for dataset, data in sorted(self.data.items())
+            if dataset in self.budget.dataset
+        ]
         for model, spec in self.specs.items():
-            for task in sorted(set(tasks) & set(spec.tasks)):
-                name, space, sampler, n_trials = self.search(model, task)
+            for task, dataset in places:
+                if task not in spec.tasks:
+                    continue
+                name, space, sampler, n_trials = self.search(model, task, dataset)
                 try:
                     make_sampler(sampler, space, seed=0, n_trials=n_trials)
                 except ValueError as error:
@@ -180,18 +216,22 @@ class Plan:
     def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
         budget, options = self.budget, self.options
         asked, spec = self.given[model], self.specs[model]
-        search = budget.model.get(asked) or Search()
+        search, of = budget.search(asked, dataset), budget.asked(asked)
         task, n_classes = data.table.task, max(data.table.n_classes, 1)
         rows = len(data.folds[fold].train)
         reason = registry.unsupported(spec, task, rows, data.table.n_features, n_classes) or ""
         if task in spec.tasks:
-            space_name, space, sampler, n_trials = self.search(model, task)
+            space_name, space, sampler, n_trials = self.search(model, task, dataset)
         else:  # planned absence: there need not be a space
             space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if budget.start_with_default and sampler != "grid" and task in spec.tasks:
-            default = registry.default_config(asked, task, space_name)
-            first = ({**default, **{k: v for k, v in search.fixed.items() if k in default}},)
+            default = registry.default_config(of, task, space_name)
+            searched = set(registry.spaces(of, task)[space_name]["params"])
+            fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
+            # what a suite adds to a space is always there, the rest where its condition holds
+            kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
+            first = ({**default, **kept},)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
         halving = None
@@ -211,6 +251,7 @@ class Plan:
             lag=search.lag or budget.lag,
             halving=halving,
             asynchronous=asynchronous,
+            save_every=(search.save_every or budget.save_every) if spec.resource else None,
             reason=reason,
         )
 
@@ -228,13 +269,18 @@ class Plan:
             "device": {"sweep": self.options.device},
         }
         for study in self.studies:
-            key = f"{study.model} on {study.task} data"
+            own = self.budget.dataset.get(study.dataset)
+            names = {self.given[study.model], self.budget.asked(self.given[study.model])}
+            alone = own is not None and names & own.model.keys()
+            key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
             found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
             found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
             if study.halving:
                 how = study.asynchronous or "halving"
                 rungs = f"{study.halving.rungs} rungs, eta {study.halving.eta}"
                 found["sampler"][key] += f", {how} on {rungs}"
+            elif study.save_every:
+                found["sampler"][key] += f", saved every {study.save_every} steps"
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,7 +317,7 @@ class Plan:
     def fingerprints(self) -> dict[str, dict[str, Any]]:
         """{model: what its source and libraries are}, computed once per plan."""
         found = {}
-        stepwise = {study.model for study in self.studies if study.halving}
+        stepwise = {study.model for study in self.studies if study.halving or study.save_every}
         for model, spec in self.specs.items():
             print_ = source_print(spec.target, stepwise=model in stepwise)
             libraries = {**versions(spec.libraries), **print_["libraries"]}  # type: ignore[dict-item]
@@ -314,7 +360,7 @@ class Plan:
                 fidelity=fidelity,
             )
 
-        asked = self.given[plan.model]
+        asked = self.budget.asked(self.given[plan.model])
 
         def length_of(config: dict[str, Any]) -> int:
             known = config if spec.resource in config else registry.defaults(asked)
@@ -349,6 +395,7 @@ class Plan:
             weight=float(size),
             meta=plan.to_data() | {"metric": self.metric[plan.task]},
             halving=plan.halving,
+            save_every=plan.save_every,
             length_of=length_of,
         )
 
@@ -388,43 +435,6 @@ def find_model(name: str) -> registry.ModelSpec:
         return registry.spec(name)
     except (ValueError, ImportError, AttributeError) as error:
         raise UnknownModel(str(error)) from None
-
-
-def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
-    """(space, its name). A model that declares no space has its default configuration alone, under
-    whatever space name it is asked for. Raises PlanError where others are declared."""
-    spaces = registry.spaces(model, task)
-    if name not in spaces and list(spaces) == ["default"] and not spaces["default"]["params"]:
-        name = "default"
-    if name not in spaces:
-        raise PlanError(
-            f"model {model!r} has no space {name!r} for {task} data; {suggest(name, spaces)}"
-        )
-    try:
-        return Space.parse(spaces[name]), name
-    except ValueError as error:
-        raise PlanError(f"space {name!r} of model {model!r}: {error}") from None
-
-
-def narrow(
-    space: Space, fixed: Mapping[str, Any], choices: Mapping[str, list[Any]], model: str
-) -> Space:
-    """The same space with parameters pinned or cut to a stated list, as a suite may ask."""
-    data = space.to_data()
-    params = dict(data["params"])
-    for name in (*fixed, *choices):
-        if name not in params:
-            raise PlanError(
-                f"the suite narrows {name!r} of {model!r}; its space has: {', '.join(params)}"
-            )
-    for name, value in fixed.items():
-        params[name] = {"kind": "fixed", "value": value}
-    for name, values in choices.items():
-        params[name] = {"kind": "choice", "values": list(values)}
-    try:
-        return Space.parse({**data, "params": params})
-    except ValueError as error:
-        raise PlanError(f"the suite narrows the space of {model!r}: {error}") from None
 
 
 def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:

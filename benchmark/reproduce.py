@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from .face import FAILED, OK, Face
 
 # Published table -> the suite whose run stands beside it.
 SUITES = {f"npt-table-{table}": "npt-small" for table in (8, 9, 10, 11, 12)}
+SUITES |= {"hopular-table-1": "hopular-small", "hopular-table-2": "hopular-medium"}
+
+# Published table -> (its title, what it holds, the experiment that measures it).
+EXPERIMENTS = {
+    "hopular-table-a7": ("Hopular, Table A.7", "peak memory", "hopular-cost"),
+    "hopular-table-a8": ("Hopular, Table A.8", "step time", "hopular-cost"),
+}
+FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
 
 
 def list_tables(face: Face) -> int:
     """`bench reproduce --list`."""
     from ..reports.compare import REPRODUCTIONS
 
-    face.data([{"table": name, "suite": SUITES[name]} for name in REPRODUCTIONS])
-    face.table(
-        ["table", "what", "metric", "suite"],
-        [[name, what.title, what.metric, SUITES[name]] for name, what in REPRODUCTIONS.items()],
+    rows = [[name, what.title, what.label, SUITES[name]] for name, what in REPRODUCTIONS.items()]
+    rows += [[name, *what] for name, what in EXPERIMENTS.items()]
+    face.data(
+        [{"table": name, "suite": SUITES[name]} for name in REPRODUCTIONS]
+        + [{"table": name, "experiment": what[2]} for name, what in EXPERIMENTS.items()]
     )
+    face.table(["table", "what", "metric", "suite or experiment"], rows)
     return OK
 
 
 def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> int:
     """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run."""
+    if table in EXPERIMENTS:
+        return _from_experiment(face, table, no_run=no_run, **given)
     from ..reports.compare import reproduction, write_comparison
     from . import runs
     from . import suite as suites
@@ -59,3 +73,53 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
     face.say("\n".join(str(path) for path in files))
     face.data({"files": [str(path) for path in files]})
     return code
+
+
+def _from_experiment(
+    face: Face,
+    table: str,
+    *,
+    no_run: bool,
+    budget: str,
+    runs: Path,
+    name: str | None,
+    device: str,
+    mirror: str | None,
+    cache: str | None,
+    **rest: Any,
+) -> int:
+    """A table that an experiment measures: RUNS/NAME holds it, by default <experiment>-<size>."""
+    from .experiments.run import run_experiment
+    from .options import NoRun, SweepError, check_experiment, check_gpu, check_name
+
+    unused = sorted(k for k in ("models", "datasets", "folds", "trials") if rest.get(k))
+    if unused:
+        raise SweepError(f"{table} is no sweep: it takes no --{unused[0].rstrip('s')}")
+    experiment = check_experiment(EXPERIMENTS[table][2])
+    size = "full" if budget in FULL else "reduced"
+    out = runs / check_name(name or f"{experiment.name}-{size}")
+    folder = out / experiment.name
+    if _measured(folder, size) is None:
+        if no_run:
+            raise NoRun(f"{folder} holds no {size} {experiment.name}; leave --no-run out")
+        check_gpu(device)
+        face.say(f"{experiment.name}, {size}: {getattr(experiment, size)}")
+        run_experiment(
+            experiment, size=size, device=device, out=out, say=face.say, mirror=mirror, cache=cache
+        )
+    else:
+        face.say(f"{folder} holds what was measured before; without that folder it runs anew")
+    files = sorted(folder.glob(f"{table}.*"))
+    face.say((folder / f"{table}.md").read_text(encoding="utf-8").rstrip())
+    face.say("\n".join(str(path) for path in files))
+    face.data({"files": [str(path) for path in files]})
+    return OK
+
+
+def _measured(folder: Path, size: str) -> dict[str, Any] | None:
+    """The facts of an experiment of that size that ended in `folder`."""
+    try:
+        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) and facts.get("size") == size else None

@@ -41,21 +41,34 @@ class Halve(Strict):
 
 
 class Search(Strict):
-    """How one model is tuned; what is None comes from the budget."""
+    """How one model is tuned; what is None comes from the budget.
 
+    `of`: the model that this name stands for, in a row of its own over what is said of that model
+    (an ablation, say). `fixed` pins hyperparameters, also those that the space does not search.
+    """
+
+    of: str | None = None
     space: str | None = None
     sampler: Literal["grid", "random", "tpe", "hyperopt"] | None = None
     trials: int | None = Field(default=None, ge=1)
     lag: int | None = Field(default=None, ge=1)
     halving: Halve | None = None
+    save_every: int | None = Field(default=None, ge=1)
     fixed: dict[str, Any] = {}
     choices: dict[str, list[Any]] = {}
+
+
+class OnDataset(Strict):
+    """What differs on one dataset."""
+
+    model: dict[str, Search] = {}
 
 
 class Budget(Strict):
     """Models and the numbers of folds, trials and seeds; time and memory are safety nets only.
 
-    `halving` concerns the models that can stop at a step and go on later (`bench models NAME`).
+    `halving` and `save_every` concern the models that can stop at a step and go on later (`bench
+    models NAME`).
     """
 
     note: str = ""
@@ -68,13 +81,43 @@ class Budget(Strict):
     seeds: int = Field(default=1, ge=1)
     lag: int = Field(default=1, ge=1)
     halving: Halve | None = None
+    save_every: int | None = Field(default=None, ge=1)
     timeout_s: float = Field(default=3600.0, gt=0)
     memory_mb: float = Field(default=8192.0, gt=0)
     model: dict[str, Search] = {}
+    dataset: dict[str, OnDataset] = {}
+
+    def asked(self, model: str) -> str:
+        """What the registry knows a model of this budget by."""
+        search = self.model.get(model)
+        return search.of if search is not None and search.of else model
+
+    def search(self, model: str, dataset: str | None = None) -> Search:
+        """What is said of a model, and over it what is said of it on that dataset; under both what
+        is said of the model that it stands for."""
+        there = self.dataset[dataset].model if dataset in self.dataset else {}
+        found = Search()
+        for name in dict.fromkeys((self.asked(model), model)):
+            for table in (self.model, there):
+                if name in table:
+                    found = _over(found, table[name])
+        return found
+
+
+def _over(below: Search, above: Search) -> Search:
+    """What `above` says, else what `below` says."""
+    choices = {k: v for k, v in below.choices.items() if k not in above.fixed}
+    fixed = {k: v for k, v in below.fixed.items() if k not in above.choices}
+    said = {name: getattr(above, name) for name in above.model_fields_set}
+    said |= {"fixed": fixed | above.fixed, "choices": choices | above.choices}
+    return below.model_copy(update=said)
 
 
 class Suite(Strict):
-    """Datasets x models x protocol x budgets, and the metric that selects and heads the tables."""
+    """Datasets x models x protocol x budgets, and the metric that selects and heads the tables.
+
+    `transductive`: models that can do so see the features of the rows to predict while they train.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
     title: str
@@ -82,9 +125,10 @@ class Suite(Strict):
     datasets: list[str] = Field(min_length=1)
     offline: list[str] = []
     offline_below: int = Field(default=3, ge=0)
-    protocol: dict[str, Literal["kfold", "holdout", "official"]] = {}
+    protocol: dict[str, Literal["kfold", "holdout", "official", "official-permuted"]] = {}
     folds_mean: str = ""
     metric: dict[Task, str] = {}
+    transductive: bool = False
     default_budget: str = "quick"
     budgets: dict[str, Budget] = Field(min_length=1)
 
@@ -229,6 +273,20 @@ def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
     for name in suite.protocol:
         if name not in datasets:
             yield ("protocol", name), f"no dataset of the suite; {suggest(name, datasets)}"
+    for budget, numbers in suite.budgets.items():
+        for name, there in numbers.dataset.items():
+            path: KeyPath = ("budgets", budget, "dataset", name)
+            if name not in datasets:
+                yield path, f"no dataset of the suite; {suggest(name, datasets)}"
+            for model, search in there.model.items():
+                if search.of:
+                    yield (*path, "model", model, "of"), "belongs into the budget's own model table"
+                known = {*numbers.models, *numbers.model, *map(numbers.asked, numbers.model)}
+                if model not in known:
+                    yield (
+                        (*path, "model", model),
+                        f"no model of the budget; {suggest(model, known)}",
+                    )
     lists: dict[KeyPath, list[str]] = {("datasets",): suite.datasets}
     lists[("offline",)] = suite.offline
     lists |= {("budgets", name, "models"): b.models for name, b in suite.budgets.items()}
@@ -279,8 +337,10 @@ def _kind(value: Any) -> str:
 def _keys_at(path: KeyPath) -> Iterable[str]:
     if len(path) >= 3 and path[0] == "budgets" and path[-1] == "halving":
         return Halve.model_fields
-    if len(path) >= 4 and path[0] == "budgets" and path[2] == "model":
+    if len(path) >= 4 and path[0] == "budgets" and path[-2] == "model":
         return Search.model_fields
+    if len(path) >= 4 and path[0] == "budgets" and path[2] == "dataset":
+        return OnDataset.model_fields
     if len(path) >= 2 and path[0] == "budgets":
         return Budget.model_fields
     return Suite.model_fields

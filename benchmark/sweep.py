@@ -283,7 +283,7 @@ def check_names(request: Request) -> None:
     }
     plan = Plan(suite, options, {}, {})
     for model in plan.budget.model:  # a section for a model that this call leaves out is fine
-        find_model(model)
+        find_model(plan.budget.asked(model))
     tasks = {cards[name].task for name in (options.datasets or suite.datasets) if name in cards}
     plan.check_searches(tasks | {own.table.task for own in request.tables.values()})
 

@@ -60,6 +60,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
             threads=trial.identity["threads"],
             table=table,
             fold=fold,
+            device=trial.identity.get("device", "cpu"),
             fidelity=trial.fidelity,
             key=trial.chain,
             checkpoints=checkpoints,

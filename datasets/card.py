@@ -20,12 +20,20 @@ PARSERS = {
     "whitespace": (),
     "coded": ("part_from_row",),
     "bundled": ("loader", "arguments", "categorical"),
+    "table": (
+        *("target", "classes", "header", "drop", "missing", "test_rows"),
+        *("quote", "unique", "folds", "val_share"),
+    ),
 }
 ROLES = {
     "whitespace": {"data"},
     "coded": {"features", "labels", "test_masks", "val_masks"},
     "bundled": set(),
+    "table": {"data"},
 }
+MORE_ROLES = {"table": {"more", "test"}}  # these may be there as well
+LARGE_BYTES = 100_000_000
+UNKNOWN = "unknown"  # the checksum of a file that nobody here could read
 FAULTS = {
     "label-is-attribute": "the label is an attribute of the source, not its class",
     "answered-or-not": "the features only say whether a question was answered",
@@ -38,6 +46,9 @@ MEANING = ("name", "task", "parser", "options", "columns", "categorical", "n_cla
 @dataclass(frozen=True)
 class SourceFile:
     """One file of a dataset, pinned: `url` holds `bytes` bytes with checksum `sha256`.
+
+    With sha256 "unknown" the first download is believed: its checksum is noted beside it, said in
+    a warning, and demanded from then on; `bytes` is then a bound.
 
     With `unpack` ("gzip", "zip" or "tar") the URL holds an archive; `member` is the file wanted
     from a zip or tar, `member_bytes` bounds its size.
@@ -87,6 +98,11 @@ class Card:
     def kinds(self) -> dict[str, str]:
         """Column name -> 'numeric' or 'categorical'; empty where the source names its columns."""
         return {c: "categorical" if c in self.categorical else "numeric" for c in self.columns}
+
+    @property
+    def large(self) -> bool:
+        """Whether its files are fetched and read only where the dataset is asked for by name."""
+        return sum(file.bytes for file in self.files) > LARGE_BYTES
 
     @property
     def meaning_sha256(self) -> str:
@@ -140,7 +156,7 @@ def parse_card(text: str, where: str) -> Card:
     for number, entry in enumerate(data.get("files", [])):
         at = f"{where}: files[{number}]"
         file = SourceFile(**_build(SourceFile, entry, at))
-        if not re.fullmatch(r"[0-9a-f]{64}", file.sha256):
+        if not re.fullmatch(rf"[0-9a-f]{{64}}|{UNKNOWN}", file.sha256):
             raise DataError(f"{at}: sha256 = {file.sha256!r} is not 64 lower-case hex digits")
         if not re.fullmatch(r"https?://\S+", file.url):
             raise DataError(f"{at}: url = {file.url!r} is not an http(s) address")
@@ -171,8 +187,10 @@ def parse_card(text: str, where: str) -> Card:
         raise DataError(f"{where}: task {card.task!r} with n_classes = {card.n_classes}")
     for option in card.options:
         _one_of(option, PARSERS[card.parser], "option", where)
-    roles, wanted = sorted(file.role for file in files), sorted(ROLES[card.parser])
-    if roles != wanted:
+    wanted = sorted(ROLES[card.parser])
+    more = MORE_ROLES.get(card.parser, set())
+    roles = sorted(file.role for file in files)
+    if sorted(set(roles) - more) != wanted or len(set(roles)) != len(roles):
         raise DataError(f"{where}: files of roles {roles}; parser {card.parser!r} needs {wanted}")
     return card
 

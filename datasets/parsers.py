@@ -12,7 +12,8 @@ import pandas as pd
 
 from .card import Card
 from .errors import DataError, one_line, suggest
-from .table import Table, categorical_column, content_sha256
+from .protocols import cut
+from .table import Table, categorical_column, content_sha256, number_text
 
 Masks = tuple[tuple[np.ndarray, np.ndarray], ...]
 Parsed = tuple[pd.DataFrame, np.ndarray, tuple[str, ...], Masks, tuple[str, ...]]
@@ -145,7 +146,155 @@ def parse_bundled(card: Card, files: Mapping[str, Path]) -> Parsed:
     return frame, np.asarray(bunch.target, dtype=np.int64), classes, (), ()
 
 
-_PARSERS = {"whitespace": parse_whitespace, "coded": parse_coded, "bundled": parse_bundled}
+def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
+    """Files with one row a line and commas between, or parquet; columns of any kind in any order.
+
+    Roles: "data"; "more", rows that belong to it; "test", rows of a fixed test part. Options, whose
+    columns are positions in the file: `target`; `classes`, the labels in order of their codes;
+    `header`, whether a first line names the columns; `drop`; `missing`, texts that stand for no
+    value; `quote`, the sign around texts that hold commas, itself written with a backslash;
+    `unique`, whether rows that repeat an earlier one, in the columns kept and the target, are left
+    out; `test_rows`, how many rows at the end are the fixed test part. A fixed test part makes one
+    stored split, whose validation rows are an eighth of the others (NPT, app. E). `folds` and
+    `val_share` make the splits that Hopular's authors draw (`drawn_splits`).
+    """
+    options = card.options
+    away = {*options.get("drop", ()), int(options["target"])}
+    width = len(card.columns) + len(away)
+    features = [i for i in range(width) if i not in away]
+    names = dict(zip(features, card.columns, strict=True)) | {int(options["target"]): TARGET}
+    parts = {role: _read_rows(path, card, names, width) for role, path in files.items()}
+    rows = pd.concat([parts[role] for role in ("data", "more") if role in parts])
+    if files["data"].suffix == ".parquet":
+        rows = rows.sort_index()  # by number in the table that was cut in two
+    n_test = int(options.get("test_rows", 0))
+    if "test" in parts:
+        rows, n_test = pd.concat([rows, parts["test"]]), len(parts["test"])
+    rows = rows.drop_duplicates() if options.get("unique") else rows
+    rows = rows.reset_index(drop=True)
+    missing = tuple(options.get("missing", ()))
+    labels, classes = rows.pop(TARGET), tuple(options.get("classes", ()))
+    target = _codes(labels, classes, card.name) if classes else labels.to_numpy()
+    for name in card.categorical:
+        rows[name] = coded_column(rows[name], missing)
+    masks: Masks = ()
+    if n_test:
+        everything = np.arange(len(rows))
+        rest = everything[:-n_test]
+        val = cut(target, rest, 0.125, stratified=bool(classes), seed=FIXED_SEED)[1]
+        masks = ((everything >= len(rest), np.isin(everything, val)),)
+    elif "folds" in options:
+        masks = drawn_splits(target, options["folds"], options["val_share"], bool(classes))
+    return rows[list(card.columns)], target, classes, masks, ()
+
+
+def drawn_splits(target: np.ndarray, n_folds: int, val_share: float, stratified: bool) -> Masks:
+    """Shuffled folds, each tested once; of the other rows a share validates. The seed is that of
+    Hopular's authors, and with it the rows are."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    kind = StratifiedKFold if stratified else KFold
+    everything = np.arange(len(target))
+    found = []
+    for rest, test in kind(n_folds, shuffle=True, random_state=DRAWN_SEED).split(
+        everything, target
+    ):
+        val = cut(target, rest, val_share, stratified=stratified, seed=DRAWN_SEED)[1]
+        found.append((np.isin(everything, test), np.isin(everything, val)))
+    return tuple(found)
+
+
+TARGET = "the target"
+FIXED_SEED = 42  # of the validation rows beside a fixed test part
+DRAWN_SEED = 1  # of the splits that Hopular's authors draw
+
+
+def _read_rows(
+    path: Path, card: Card, names: Mapping[int, str], width: int
+) -> pd.DataFrame:  # numeric columns float64, the others as they are
+    """The columns `names` (position -> name) of a file of `width` columns."""
+    numeric = {i for i, name in names.items() if card.kinds.get(name) == "numeric"}
+    numeric |= {i for i, name in names.items() if name == TARGET and not card.n_classes}
+    try:
+        if path.suffix == ".parquet":
+            found = pd.read_parquet(path)
+            n_columns = found.shape[1]
+            found.columns = pd.RangeIndex(n_columns)
+        else:
+            how: dict[str, Any] = {
+                "header": None,
+                "skiprows": 1 if card.options.get("header") else 0,
+                "compression": "gzip" if path.suffix == ".gz" else None,
+            }
+            if "quote" in card.options:
+                how |= {"quotechar": card.options["quote"], "escapechar": "\\"}
+            n_columns = pd.read_csv(path, nrows=1, **how).shape[1]
+            found = pd.read_csv(
+                path,
+                dtype={i: np.float64 if i in numeric else str for i in names},
+                usecols=sorted(names),
+                na_values=["", *card.options.get("missing", ())],
+                keep_default_na=False,
+                skipinitialspace=True,
+                **how,
+            )
+        if n_columns != width:
+            raise ValueError(f"{n_columns} columns, the card says {width}")
+        found = found[sorted(names)].astype(dict.fromkeys(numeric, np.float64))
+    except (ValueError, OSError, ImportError) as error:  # ImportError: parquet without pyarrow
+        raise DataError(f"{card.name}: {path.name}: {one_line(error)}") from None
+    return found.rename(columns=dict(names))
+
+
+def _text(value: object) -> str:
+    """A label without the quotes and blanks that files put around it; numbers at their shortest.
+
+    >>> _text(" 'Not in universe'"), _text("1.000e+00"), _text(2)
+    ('Not in universe', '1', '2')
+    """
+    text = str(value).strip().strip("'\"").strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number_text(number) if np.isfinite(number) else text
+
+
+def coded_column(values: pd.Series, missing: tuple[str, ...] = ()) -> pd.Series:
+    """A categorical column of many rows: texts are made of its distinct values alone.
+
+    >>> coded_column(pd.Series(["b ", "?", "a", "b"]), ("?",)).tolist()
+    ['b', nan, 'a', 'b']
+    """
+    codes, found = pd.factorize(values)
+    texts: list[str | None] = [_text(value) for value in found]
+    texts = [None if text in missing else text for text in texts]
+    known = {text for text in texts if text is not None}
+    try:
+        order = sorted(known, key=float)
+    except ValueError:
+        order = sorted(known)
+    place = {text: code for code, text in enumerate(order)}
+    new = np.array([*(-1 if t is None else place[t] for t in texts), -1])  # codes of -1 find it
+    dtype = pd.CategoricalDtype(pd.Index(order, dtype=object))
+    return pd.Series(pd.Categorical.from_codes(new[codes], dtype=dtype), index=values.index)
+
+
+def _codes(labels: pd.Series, classes: tuple[str, ...], name: str) -> np.ndarray:  # (N,) int64
+    codes, found = pd.factorize(labels)
+    texts = [_text(value) for value in found]
+    strange = sorted(set(texts) - set(classes))
+    if strange or (codes < 0).any():
+        raise DataError(f"{name}: labels {strange[:3] or 'missing'} are none of the card's classes")
+    return np.array([classes.index(text) for text in texts], dtype=np.int64)[codes]
+
+
+_PARSERS = {
+    "whitespace": parse_whitespace,
+    "coded": parse_coded,
+    "bundled": parse_bundled,
+    "table": parse_table,
+}
 
 
 def parse(card: Card, files: Mapping[str, Path]) -> Table:
@@ -160,7 +309,7 @@ def parse(card: Card, files: Mapping[str, Path]) -> Table:
             f"{card.name}: {found} rows, features and classes were read, the card says {stated}"
         )
     digest = hashlib.sha256(card.meaning_sha256.encode())
-    for file in sorted(card.files, key=lambda f: f.role):
+    for file in sorted(card.files, key=lambda f: f.role):  # an unknown checksum stands as such
         digest.update(f"{file.role}={file.sha256};".encode())
     digest.update(content_sha256(frame, target, classes).encode())
     for test, val in masks:

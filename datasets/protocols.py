@@ -14,7 +14,8 @@ from .table import Table
 PROTOCOLS = {
     "kfold": "10 shuffled folds, stratified for classification; train/val/test 0.7/0.2/0.1",
     "holdout": "one shuffled split, stratified for classification; train/val/test 0.7/0.1/0.2",
-    "official": "the splits stored with the dataset",
+    "official": "the splits stored with the dataset, or that its paper draws",
+    "official-permuted": "the stored splits as Hopular's released loader mistakes them",
 }
 N_FOLDS = 10
 
@@ -51,7 +52,7 @@ def strata(target: np.ndarray, rows: np.ndarray, n_smaller: int) -> np.ndarray |
     return labels if 1 < n_left <= n_smaller else None
 
 
-def _cut(
+def cut(
     target: np.ndarray, rows: np.ndarray, share: float, *, stratified: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """`rows` in two parts, the second of ceil(share * n) rows; both ascending."""
@@ -80,7 +81,7 @@ def _kfold(table: Table, seed: int) -> list[Fold]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # small classes: the table's warnings say it
         for index, (rest, test) in enumerate(splitter.split(rows, table.target)):
-            train, val = _cut(table.target, rest, 0.2 / 0.9, stratified=stratified, seed=seed)
+            train, val = cut(table.target, rest, 0.2 / 0.9, stratified=stratified, seed=seed)
             folds.append(Fold(index, train, val, np.sort(test)))
     return folds
 
@@ -89,8 +90,8 @@ def _holdout(table: Table, seed: int) -> list[Fold]:
     """One split: 0.2 of the rows are tested, 0.1 validate."""
     stratified = table.task != "regression"
     rows = np.arange(table.n_rows)
-    rest, test = _cut(table.target, rows, 0.2, stratified=stratified, seed=seed)
-    train, val = _cut(table.target, rest, 0.1 / 0.8, stratified=stratified, seed=seed)
+    rest, test = cut(table.target, rows, 0.2, stratified=stratified, seed=seed)
+    train, val = cut(table.target, rest, 0.1 / 0.8, stratified=stratified, seed=seed)
     return [Fold(0, train, val, test)]
 
 
@@ -109,6 +110,20 @@ def _official(table: Table) -> list[Fold]:
     return folds
 
 
+def _permuted(table: Table) -> list[Fold]:
+    """The partition that Hopular's released loader makes of the stored splits, for comparison.
+
+    It puts the rows in the order train, validation, test and goes on using the row numbers of
+    before: parts of the same sizes, disjoint too, but of other rows and no longer stratified.
+    """
+    found = []
+    for fold in _official(table):
+        parts = (fold.train, fold.val, fold.test)
+        order = np.concatenate(parts)
+        found.append(Fold(fold.index, *(np.sort(order[part]) for part in parts)))
+    return found
+
+
 def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
     """The folds of `table` under `protocol` (a key of PROTOCOLS).
 
@@ -117,8 +132,8 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}; {suggest(protocol, PROTOCOLS)}")
-    if protocol == "official":
-        folds = _official(table)
+    if protocol.startswith("official"):
+        folds = _official(table) if protocol == "official" else _permuted(table)
     else:
         if table.n_rows < N_FOLDS:
             raise DataError(

@@ -8,12 +8,13 @@ import io
 import os
 import tempfile
 import warnings
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
 from .archive import unpack
-from .card import Card, SourceFile
+from .card import UNKNOWN, Card, SourceFile
 from .download import Network, Unreachable
 from .download import network as shared_network
 from .errors import ChecksumMismatch, DataError, DatasetUnavailable, one_line
@@ -166,8 +167,35 @@ def _kept(place: Path, data: bytes, cache: Path) -> Path:
     return elsewhere
 
 
+def first_seen(card: Card, file: SourceFile, *, cache: Path, net: Network) -> SourceFile:
+    """A file of unknown checksum with the one that its first download had, which is noted in the
+    cache beside it."""
+    place = cache / card.name / f"{file.name}.sha256"
+    noted = (read_if_there(place, 64) or b"").decode("ascii", "replace").strip()
+    if len(noted) == 64:
+        return replace(file, sha256=noted)
+    try:
+        data = net.get(file.url, limit=file.bytes)
+    except Unreachable as error:
+        raise DatasetUnavailable(card.name, one_line(str(error))) from None
+    if len(data) > file.bytes:
+        raise DataError(f"dataset {card.name!r}: {file.url} has more than {file.bytes} bytes")
+    found = sha256_of(data)
+    _kept(cache / card.name / f"{found[:16]}-{file.name}", data, cache)
+    _kept(place, found.encode(), cache)
+    warnings.warn(
+        f"{card.name}: the checksum of {file.name} was not known; the {len(data)} bytes that came "
+        f"from {file.url} have sha256 {found}, which is demanded from now on",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return replace(file, sha256=found)
+
+
 def fetch_file(card: Card, file: SourceFile, *, mirror: str, cache: Path, net: Network) -> Path:
     """One file of `card`, checked, as a path; see `fetch`."""
+    if file.sha256 == UNKNOWN:
+        file = first_seen(card, file, cache=cache, net=net)
     place = cache / card.name / f"{file.sha256[:16]}-{file.name}"
     spoiled = ""
     try:

@@ -147,6 +147,16 @@ MODELS: dict[str, ModelSpec] = {
             **_GBDT,
         ),
         _own(
+            "hopular",
+            "hopular.estimator:Hopular",
+            "Hopfield networks that look up the training rows in every block",
+            "Schaefl et al. 2022, arXiv:2206.00664",
+            _CELLS,
+            family="row attention",
+            **_NETWORK,
+            gpu_mb=4000.0,
+        ),
+        _own(
             "knn",
             "knn:KNN",
             "k-nearest neighbours",
@@ -426,12 +436,12 @@ def spaces(name: str, task: str) -> dict[str, dict[str, Any]]:
     """The search spaces of a model for a task, as plain data.
 
     space name -> {"params": {...}, "note": str, "source": str, "search": {...}}, where a parameter
-    is {"kind": "fixed" | "choice" | "uniform" | "log-uniform" | "int" | "optional", ...} with the
-    bounds or values of its kind, and "search" may say `strategy` and `n_configs`. A space file (or
-    a class's `spaces()`) may keep `params` by kind of task, in sub-tables `classification`,
-    `binary`, `multiclass` and `regression`, which add to the common ones; a space that does not
-    exist for the task is left out. A model that declares none has one, `default`, without
-    parameters: its default configuration is its only trial, and the note says so.
+    is {"kind": "fixed" | "choice" | "uniform" | "log-uniform" | "int" | "optional" | "variants",
+    ...} with the bounds or values of its kind, and "search" may say `strategy` and `n_configs`. A
+    space file (or a class's `spaces()`) may keep `params` by kind of task, in sub-tables
+    `classification`, `binary`, `multiclass` and `regression`, which add to the common ones; a space
+    that does not exist for the task is left out. A model that declares none has one, `default`,
+    without parameters: its default configuration is its only trial, and the note says so.
     """
     found = spec(name)
     file = SPACES / f"{found.name}.toml"
@@ -476,8 +486,9 @@ def _resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | 
 def default_config(name: str, task: str, space: str = "default") -> dict[str, Any]:
     """The default configuration as a point of a space: a default for each searched parameter.
 
-    Fixed parameters have their fixed value; a conditional parameter whose condition fails is left
-    out. For `default` spaces the point lies inside the space; for others it may not.
+    Fixed parameters have their fixed value, of variants the first is taken; a conditional parameter
+    whose condition fails is left out. For `default` spaces the point lies inside the space; for
+    others it may not.
     """
     values = defaults(name)
     out: dict[str, Any] = {}
@@ -485,5 +496,8 @@ def default_config(name: str, task: str, space: str = "default") -> dict[str, An
         when = param.get("when", {})
         if any(out.get(k, values.get(k)) not in allowed for k, allowed in when.items()):
             continue
-        out[key] = param["value"] if param.get("kind") == "fixed" else values[key]
+        if param.get("kind") == "variants":
+            out |= param["values"][0]
+        else:
+            out[key] = param["value"] if param.get("kind") == "fixed" else values[key]
     return out

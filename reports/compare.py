@@ -4,39 +4,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from . import context, escape, published
+from . import context, escape, medians, published
 from .cells import COMPLETE, PARTIAL, cells, studies
 from .evidence import Evidence
 from .metrics import METRICS
 from .report import render, write_files
+from .statistics import TIE_TOLERANCE, standard_error
 from .tables import Cell, Panel, Section, Table, fixed
 
 WITHIN = 2.0  # joint standard errors
 
 # Methods of the papers by our models' names, where they differ.
-MODELS = {"npt": {"mlp": "mlp-sklearn"}}
+MODELS = {
+    "npt": {"mlp": "mlp-sklearn"},
+    "hopular": {"mlp": "mlp-sklearn", "logistic-regression": "linear"},
+}
+PAPERS = {"npt": "NPT", "hopular": "Hopular"}
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """One published table that a run can stand beside."""
+    """One published table that a run can stand beside.
+
+    shape: `cells` for a value a dataset and method, `medians` for a median rank a method.
+    replicates: the published error is over runs of one split; ours is over the evaluation seeds.
+    missing: published values that could not be read, (dataset, method, published metric): why.
+    """
 
     paper: str
     table: str
     metric: str  # ours
     unit: float  # what our value is multiplied by to be in the published unit
     configs: str = ""  # the paper's table that counts configurations
+    others: Mapping[str, tuple[str, float]] = field(default_factory=dict)  # by published metric
+    shape: str = "cells"
+    replicates: bool = False
+    missing: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        return f"{self.paper.upper()}, Table {self.table}"
+        return f"{PAPERS[self.paper]}, Table {self.table}"
+
+    @property
+    def label(self) -> str:
+        """Our metrics with their units."""
+        pairs = [(self.metric, self.unit), *self.others.values()]
+        units = {1.0: "", 100.0: ", %"}
+        return " and ".join(METRICS[m].label + units.get(unit, f" × {unit:g}") for m, unit in pairs)
+
+    def measured(self, published_metric: str) -> tuple[str, float]:
+        """(our metric, its unit) of a published one."""
+        return self.others.get(published_metric, (self.metric, self.unit))
 
 
 REPRODUCTIONS: dict[str, Reproduction] = {
@@ -45,6 +71,19 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     "npt-table-10": Reproduction("npt", "10", "roc_auc", 1.0, "16"),
     "npt-table-11": Reproduction("npt", "11", "rmse", 1.0, "16"),
     "npt-table-12": Reproduction("npt", "12", "mse", 1.0, "16"),
+    "hopular-table-1": Reproduction("hopular", "1", "accuracy", 100.0, shape="medians"),
+    "hopular-table-2": Reproduction(
+        "hopular",
+        "2",
+        "accuracy",
+        100.0,
+        others={"mse-x1000": ("mse", 1000.0)},
+        replicates=True,
+        missing={
+            ("sulfur", "npt", "mse-x1000"): "published: not legible; the printed median ranks hold "
+            "only if it is the worst, above 1.23"
+        },
+    ),
 }
 
 
@@ -66,7 +105,10 @@ def compare(evidence: Evidence, name: str, *, models: Mapping[str, str] | None =
     sqrt(n). Raises ValueError for an unknown table.
     """
     what = reproduction(name)
-    frame = _frame(evidence, what, dict(MODELS.get(what.paper, {}) if models is None else models))
+    names = dict(MODELS.get(what.paper, {}) if models is None else models)
+    if what.shape == "medians":
+        return medians.section(evidence, name, what.title, published.load("hopular", "1"), names)
+    frame = _frame(evidence, what, names)
     table = _table(evidence, name, what, frame)
     found = frame["ours"].notna()
     within = frame.loc[found, "within_two"]
@@ -75,7 +117,29 @@ def compare(evidence: Evidence, name: str, *, models: Mapping[str, str] | None =
         f"{int(within.notna().sum())} with standard errors on both sides, "
         f"{int((within == True).sum())} lie within two joint standard errors.",  # noqa: E712
     )
-    return Section(f"reproduce-{name}", f"{what.title} beside ours", (table,), frame, remarks)
+    tables = [table]
+    if what.replicates:
+        theirs = medians.of_table(published.load(what.paper, what.table))
+        ranked = f"{name}-ranks"
+        tables.append(medians.table(evidence, ranked, what.title, theirs, names, RANKED)[0])
+    return Section(f"reproduce-{name}", f"{what.title} beside ours", tuple(tables), frame, remarks)
+
+
+SPLITS = (
+    "After each mean: its standard error over splits (published standard deviations are divided by "
+    "√n; ours s/√n, ddof 1)."
+)
+REPLICATES = (
+    "After each mean: its standard error over replicates, ours over evaluation seeds on one split "
+    "(s/√n, ddof 1); it says nothing of another split."
+)
+EXPECTED = (
+    f"The folds are not the paper's own, so differences up to {WITHIN:g} joint SE are expected."
+)
+RANKED = (
+    "Published: computed from the table's values, the one that is not legible ranked last, which "
+    "gives the medians that the paper prints."
+)
 
 
 def write_comparison(evidence: Evidence, name: str, out: str | Path) -> list[Path]:
@@ -85,31 +149,37 @@ def write_comparison(evidence: Evidence, name: str, out: str | Path) -> list[Pat
 
 def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) -> pd.DataFrame:
     """One row a published cell, in the paper's order."""
-    theirs = published.load(what.paper, what.table)
+    theirs = _with_missing(published.load(what.paper, what.table), what)
     configs = _configs(what)
-    task_metric = f"test_{what.metric}"
     table = studies(evidence)
-    mine = table[table["task"].isin(METRICS[what.metric].tasks)]
-    block = cells(evidence, mine, what.metric) if task_metric in mine else cells_of_none()
-    ours = {(r.dataset, r.model): r for r in block.itertuples(index=False)}
+    ours: dict[tuple[str, str, str], Any] = {}
+    for metric in dict.fromkeys(what.measured(m)[0] for m in theirs["metric"]):
+        mine = table[table["task"].isin(METRICS[metric].tasks)]
+        block = cells(evidence, mine, metric) if f"test_{metric}" in mine else cells_of_none()
+        if what.replicates and len(block):
+            block = _over_seeds(evidence, block, metric)
+        ours |= {(metric, r.dataset, r.model): r for r in block.itertuples(index=False)}
     trials = table.groupby(["dataset", "model"], sort=True)["n_recorded"].agg(["min", "max"])
     rows = []
     for cell in theirs.itertuples(index=False):
         model = models.get(cell.method, cell.method)
-        own = ours.get((cell.dataset, model))
+        metric, unit = what.measured(cell.metric)
+        own = ours.get((metric, cell.dataset, model))
         row = {
             "paper": what.paper,
             "table": what.table,
             "dataset": cell.dataset,
             "method": cell.method,
             "model": model,
-            "metric": what.metric,
+            "metric": metric,
             "published": cell.value,
             "published_se": _published_error(cell),
             "published_n": int(cell.n_repeats) if not math.isnan(cell.n_repeats) else None,
             "published_configs": configs.get((cell.dataset, cell.method)),
         }
-        rows.append({**row, **_ours(evidence, what, cell, own, row["published_se"])})
+        found = _ours(evidence, what, cell, own, row["published_se"], unit)
+        why = what.missing.get((cell.dataset, cell.method, cell.metric), "")
+        rows.append({**row, **found, "note": "; ".join(filter(None, (why, str(found["note"]))))})
         if own is not None:
             low, high = trials.loc[(cell.dataset, model)]
             rows[-1]["trials"] = str(low) if low == high else f"{low} to {high}"
@@ -122,6 +192,30 @@ def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) ->
 def cells_of_none() -> pd.DataFrame:
     """An empty frame, for evidence without the metric."""
     return pd.DataFrame(columns=["dataset", "model"])
+
+
+def _with_missing(theirs: pd.DataFrame, what: Reproduction) -> pd.DataFrame:
+    """The published rows, and at each dataset's end one without a value for what is missing."""
+    for dataset, method, metric in what.missing:
+        like = theirs[(theirs["dataset"] == dataset) & (theirs["metric"] == metric)].iloc[-1]
+        row = {**like, "method": method, "value": np.nan, "spread": np.nan, "note": ""}
+        at = int(str(like.name)) + 1
+        theirs = pd.concat([theirs[:at], pd.DataFrame([row]), theirs[at:]], ignore_index=True)
+    return theirs
+
+
+def _over_seeds(evidence: Evidence, block: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The cells with the standard error over the evaluation seeds of their one fold; where there
+    are several folds, or one seed, there is none."""
+    runs = evidence.trials[evidence.trials["stage"] == "eval"]
+    scores = runs.groupby(["dataset", "model"], sort=True)[f"test_{metric}"]
+    found = {key: np.asarray(v, dtype=float) for key, v in scores}
+    errors = []
+    for r in block.itertuples(index=False):
+        values = found.get((r.dataset, r.model), np.empty(0))
+        whole = r.n_planned == 1 and len(values) > 1 and np.isfinite(values).all()
+        errors.append(float(standard_error(values)) if whole else math.nan)
+    return block.assign(spread=errors)
 
 
 def _configs(what: Reproduction) -> dict[tuple[str, str], int]:
@@ -143,7 +237,12 @@ def _published_error(cell: Any) -> float | None:
 
 
 def _ours(
-    evidence: Evidence, what: Reproduction, cell: Any, own: Any, error: float | None
+    evidence: Evidence,
+    what: Reproduction,
+    cell: Any,
+    own: Any,
+    error: float | None,
+    unit: float,
 ) -> dict[str, object]:
     if own is None:
         return {"note": "not in this run"}
@@ -151,9 +250,9 @@ def _ours(
     counts = {"n_folds": n, "n_planned": own.n_planned}
     if state not in (COMPLETE, PARTIAL):
         return {**counts, "note": f"ours: {state} {own.cause}".strip()}
-    ours = what.unit * own.mean
-    spread = what.unit * own.spread
-    overlaps = own.dataset in evidence.overlapping
+    ours = unit * own.mean
+    spread = unit * own.spread
+    overlaps = own.dataset in evidence.overlapping and not what.replicates
     ours_error = None if math.isnan(spread) or overlaps else spread
     difference = ours - cell.value
     found = {**counts, "ours": ours, "ours_se": ours_error, "difference": difference}
@@ -161,10 +260,11 @@ def _ours(
     if error is None:
         notes.append("n/a: no published standard error")
     if ours_error is None:
-        notes.append("n/a: our folds overlap" if overlaps else f"n/a: ours rests on {n} fold")
+        why = "has no replicates" if what.replicates else f"rests on {n} fold"
+        notes.append("n/a: our folds overlap" if overlaps else f"n/a: ours {why}")
     if error is not None and ours_error is not None:
         joint = math.hypot(error, ours_error)
-        if joint > 0.0:
+        if joint > TIE_TOLERANCE * abs(ours):  # seeds that change nothing leave rounding
             size = difference / joint
             found.update(joint_se=joint, difference_in_joint_se=size)
             found["within_two"] = bool(abs(size) <= WITHIN)
@@ -184,20 +284,22 @@ def _table(evidence: Evidence, name: str, what: Reproduction, frame: pd.DataFram
     if not panels:
         reason = "n/a: no published cell of this table has a value of ours"
         panels = [Panel(((Cell(reason, span=len(header)),),))]
-    unit = ", %" if what.unit == 100.0 else ""
-    title = f"{what.title}: published test {METRICS[what.metric].label}{unit} beside ours."
+    title = f"{what.title}: published test {what.label} beside ours."
     absent = sorted(set(frame["dataset"]) - set(rows["dataset"]))
     methods = sorted(set(frame["method"]) - set(rows["method"]))
     notes = [
         *context.setting(evidence),
         *context.protocols(evidence, sorted(set(rows["dataset"]))),
-        "After each mean: its standard error over splits (published standard deviations are "
-        "divided by √n; ours s/√n, ddof 1). Joint SE: the root of the sum of their squares. The "
-        f"folds are not the paper's own, so differences up to {WITHIN:g} joint SE are expected.",
+        (REPLICATES if what.replicates else SPLITS)
+        + f" Joint SE: the root of the sum of their squares. {EXPECTED}",
         f"Covered: {len(rows)} of {len(frame)} published cells.",
         *([f"Datasets not in this run: {context.join(absent)}."] if absent else []),
         *([f"Methods not in this run: {context.join(methods)}."] if methods else []),
         "Configs theirs: configurations searched in the paper; trials ours: per fold.",
+        *(
+            f"{escape.label(d)}, {escape.label(m)}: {why}."
+            for (d, m, _), why in what.missing.items()
+        ),
     ]
     return Table(f"reproduce-{name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2)
 
@@ -212,9 +314,9 @@ def _row(r: Any, part: pd.DataFrame) -> tuple[Cell, ...]:
     return (
         Cell(escape.label(d["dataset"])),
         Cell(escape.label(d["method"])),
-        Cell(fixed(d["published"], decimals), _maybe(d["published_se"], decimals)),
+        Cell(_maybe(d["published"], decimals) or "n/a", _maybe(d["published_se"], decimals)),
         Cell(fixed(d["ours"], decimals), _maybe(d["ours_se"], decimals)),
-        Cell(fixed(d["difference"], decimals)),
+        Cell(_maybe(d["difference"], decimals) or "n/a"),
         Cell(fixed(size, 1) if known else "n/a"),
         Cell(within, bold=within == "no"),
         Cell("n/a" if configs is None or math.isnan(configs) else f"{configs:.0f}"),

@@ -1,4 +1,4 @@
-"""What may one hyperparameter be?  Five kinds of parameter, each a value.
+"""What may one hyperparameter be?  Five kinds of parameter, and lists of whole settings; values.
 
 A parameter is frozen, comparable, hashable and printable, and it turns into plain data and back.
 What a sampler must know about it is said by its axes: the numbers to draw. `read` turns drawn
@@ -38,7 +38,7 @@ Draw = Callable[[Axis], float]  # a sampler's side of `read`
 
 
 class Param:
-    """The law of the five kinds; compared by their plain data, so 1, 1.0 and True differ."""
+    """The law of the kinds; compared by their plain data, so 1, 1.0 and True differ."""
 
     @property
     def size(self) -> int | None:
@@ -156,6 +156,34 @@ class Choice(Param):
 
     def to_data(self) -> dict[str, Any]:
         return {"kind": "choice", "values": copy.deepcopy(list(self.values))}
+
+
+@dataclass(frozen=True, eq=False)
+class Variants(Choice):
+    """One of some settings of several hyperparameters, which then stand in the configuration.
+
+    Every value is a table of the same names. The parameter's own name is that of the list and
+    stands in no configuration.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for value in self.values:
+            if not isinstance(value, dict) or not all(name.isidentifier() for name in value):
+                raise ValueError(f"a variant is a table of hyperparameters, got {value!r}")
+            if value.keys() != self.values[0].keys():
+                raise ValueError(
+                    f"variants name the same hyperparameters, but one has {', '.join(value)} and"
+                    f" another {', '.join(self.values[0])}"
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The hyperparameters that a variant sets."""
+        return tuple(sorted(self.values[0]))
+
+    def to_data(self) -> dict[str, Any]:
+        return {**super().to_data(), "kind": "variants"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +308,7 @@ class Maybe(Param):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", plain(self.value))
-        if not isinstance(self.of, Param) or isinstance(self.of, Maybe):
+        if not isinstance(self.of, Param) or isinstance(self.of, Maybe | Variants):
             raise ValueError(f"of is a Fixed, Choice, Float or Int, got {self.of!r}")
 
     @cached_property
@@ -334,6 +362,7 @@ class Maybe(Param):
 KINDS: dict[str, tuple[Callable[..., Param], set[str], set[str]]] = {
     "fixed": (Fixed, {"value"}, set()),
     "choice": (Choice, {"values"}, set()),
+    "variants": (Variants, {"values"}, set()),
     "uniform": (Float, {"low", "high"}, {"shift"}),
     "log-uniform": (lambda **data: Float(log=True, **data), {"low", "high"}, {"shift"}),
     "int": (Int, {"low", "high"}, {"log", "step"}),

@@ -27,6 +27,7 @@ from .params import (
     Int,
     Maybe,
     Param,
+    Variants,
     parse_param,
 )
 from .plain import did_you_mean, identity, plain
@@ -34,7 +35,7 @@ from .plain import did_you_mean, identity, plain
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Axis", "Choice", "Fixed", "Float", "Int", "Maybe", "Param", "Space"]
+__all__ = ["Axis", "Choice", "Fixed", "Float", "Int", "Maybe", "Param", "Space", "Variants"]
 
 Conditions = Mapping[str, Mapping[str, Sequence[Any]]]  # child -> {parent: values that allow it}
 
@@ -49,6 +50,8 @@ class Space:
     when: child -> {parent: values}; the child exists where every parent exists and has one of
         the values. A parent has finitely many values.
 
+    A parameter of kind `Variants` sets several hyperparameters under their own names.
+
     Configurations are dicts of plain Python, sorted by name, as JSON can hold them exactly.
     Raises ValueError for unknown parents, values that a parent never takes, and circles.
     """
@@ -62,6 +65,10 @@ class Space:
                 raise ValueError(f"a parameter's name is an identifier, got {name!r}")
             if not isinstance(param, Param):
                 raise ValueError(f"parameter {name!r}: not a parameter: {param!r}")
+        keys = [key for name, param in self.params.items() for key in _keys(name, param)]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]!r} is set by two parameters; leave out one of them")
         when = {
             child: {parent: plain(list(values)) for parent, values in sorted(parents.items())}
             for child, parents in sorted(self.when.items())
@@ -82,6 +89,8 @@ class Space:
         if parent not in self.params:
             known = did_you_mean(parent, set(self.params) - {child})
             raise ValueError(f"parameter {child!r}: when names unknown {parent!r}; {known}")
+        if isinstance(self.params[parent], Variants):
+            raise ValueError(f"parameter {child!r}: when cannot wait for {parent!r}, a list")
         if self.params[parent].size is None or isinstance(self.params[parent], Float):
             raise ValueError(
                 f"parameter {child!r}: when needs a parent with finitely many values,"
@@ -155,9 +164,12 @@ class Space:
         seen: dict[str, Any] = {}
         for name, param in self.params.items():
             if self._exists(name, seen):
-                if name not in config or not param.contains(config[name]):
+                keys = _keys(name, param)
+                if not all(key in config for key in keys):
                     return False
-                seen[name] = config[name]
+                if not param.contains(_value(config, name, param)):
+                    return False
+                seen |= {key: config[key] for key in keys}
         return len(seen) == len(config)
 
     def sample(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -193,15 +205,15 @@ class Space:
         config: dict[str, Any] = {}
         for name, param in self.params.items():
             if self._exists(name, config):
-                config[name] = param.read(name, draw)
+                _put(config, name, param, param.read(name, draw))
         return {name: config[name] for name in sorted(config)}
 
     def encode(self, config: Mapping[str, Any]) -> dict[str, float]:
         """The numbers of a configuration that the space contains, by axis label."""
         numbers: dict[str, float] = {}
         for name, param in self.params.items():
-            if name in config:
-                numbers |= param.write(name, config[name])
+            if all(key in config for key in _keys(name, param)):
+                numbers |= param.write(name, _value(config, name, param))
         return numbers
 
     # For grids: every configuration has a number.
@@ -237,7 +249,7 @@ class Space:
                     index -= rest
             else:
                 position, index = divmod(index, self._rest(depth, config))
-                config[name] = param.point(position)
+                _put(config, name, param, param.point(position))
         return {name: config[name] for name in sorted(config)}
 
     @cached_property
@@ -273,6 +285,20 @@ class Space:
             parent in config and any(identity(config[parent]) == identity(v) for v in values)
             for parent, values in self.when.get(name, {}).items()
         )
+
+
+def _keys(name: str, param: Param) -> tuple[str, ...]:
+    """The names under which a parameter stands in a configuration."""
+    return param.names if isinstance(param, Variants) else (name,)
+
+
+def _value(config: Mapping[str, Any], name: str, param: Param) -> Any:
+    """What `param.read` gave for a configuration."""
+    return {k: config[k] for k in param.names} if isinstance(param, Variants) else config[name]
+
+
+def _put(config: dict[str, Any], name: str, param: Param, value: Any) -> None:
+    config.update(value if isinstance(param, Variants) else {name: value})
 
 
 def _conditions(data: Any) -> dict[str, list[Any]]:

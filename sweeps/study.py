@@ -67,6 +67,8 @@ class Study:
     With `halving` the search runs on the lowest rung (the sampler is told the losses there), and a
     rung's best go on once all of it has ended; `length_of(config)` is the number of steps of a
     configuration's whole schedule. The last rung is the stage "tune", from which one is chosen.
+    With `save_every` every trial runs its whole schedule and leaves a checkpoint at every so many
+    steps; with both, the rungs are the boundaries.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Study:
     weight: float = 1.0
     meta: Mapping[str, Any] = field(default_factory=dict)
     halving: Halving | None = None
+    save_every: int | None = None
     length_of: Callable[[Config], int] = lambda config: 1
 
     def __post_init__(self) -> None:
@@ -136,8 +139,13 @@ class Study:
         return None
 
     def fidelities(self, config: Config) -> list[Fidelity]:
-        """The rungs of a configuration, lowest first; none without halving."""
-        return self.halving.fidelities(self.length_of(config)) if self.halving else []
+        """The rungs of a configuration, lowest first; none for a fit in one piece."""
+        if self.halving:
+            return self.halving.fidelities(self.length_of(config))
+        if self.save_every:
+            length = self.length_of(config)
+            return [{"length": length, "stop": length, "every": self.save_every}]
+        return []
 
     def open(self, slot: Slot, config: Config | None = None) -> Trial:
         """Take the next slot and freeze its trial. `config` is what the ledger says the sampler
@@ -160,7 +168,7 @@ class Study:
 
     def chains(self) -> set[str]:
         """Under which names the fits of this study may have left checkpoints."""
-        if not self.halving:
+        if not (self.halving or self.save_every):
             return set()
         fits = [(config, self.seed) for config in self._configs.values()]
         best = self.best()

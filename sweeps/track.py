@@ -80,12 +80,13 @@ class Track:
 
 
 def added(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """The costs of a fit in pieces: times add up, peaks do not, the last prediction counts."""
+    """The costs of a fit in pieces: times add up, peaks do not, the last prediction and the last
+    piece's seconds a step count."""
     found = dict(before)
     for name, value in now.items():
         if name.startswith("peak_"):
             found[name] = max(value, found.get(name, 0.0))
-        elif name == "predict_s":
+        elif name in ("predict_s", "step_s"):
             found[name] = value
         else:
             found[name] = value + found.get(name, 0.0)

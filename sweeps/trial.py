@@ -109,8 +109,9 @@ class Result:
 
     `val` and `test` map metric names to a value, or to None where the metric is undefined;
     `predictions` maps "val" and "test" to arrays (n, C) of probabilities or (n,) of values; `costs`
-    are `fit_s`, `predict_s`, `cpu_s` in seconds, `peak_ram_mb` and `peak_vram_mb`. `log` is a
-    failure's traceback; `output` is what the trial printed, for the run's logs alone.
+    are `fit_s`, `predict_s`, `cpu_s` in seconds, `peak_ram_mb`, `peak_vram_mb` and, of networks,
+    `step_s`, the seconds of a training step. `log` is a failure's traceback; `output` is what the
+    trial printed, for the run's logs alone.
     """
 
     status: str

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_tables import TINY
 from small_tables import table as small_table
 from tabsweep.benchmark import cell
 from tabsweep.benchmark.worker import run_trial
@@ -39,7 +40,7 @@ def trial(name: str = "xgboost", stop: int = 9, **config: Any) -> Trial:
         dataset="small",
         fold=0,
         model=name,
-        config={"n_estimators": 12, **config},
+        config={**TINY.get(name, {}), MODELS[name].resource: 12, **config},
         seed=1,
         identity={"target": MODELS[name].target, "threads": 1},
         fidelity={"length": 12, "stop": stop, "every": 3},
@@ -175,6 +176,45 @@ def test_checkpoints_in_a_folder_serve_a_later_process(tmp_path):
     run_trial(trial(stop=6), data(), CheckpointFolder(tmp_path))
     result = run_trial(trial(), data(), CheckpointFolder(tmp_path))
     assert result.info["resumed_from"] == 6 and same(result, run_trial(trial(), data()))
+
+
+# -- what a model is told -------------------------------------------------------------------------
+
+
+class Told:
+    """A model that notes its device and the rows that its fit was given."""
+
+    def __init__(self, device: str = "nowhere", transductive: bool = False) -> None:
+        self.device = device
+        told.append(device)
+
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, X_test: Any = None) -> Told:
+        told.append(None if X_test is None else list(X_test.index) + [len(X_test.columns)])
+        self.step_s_ = 0.25
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.zeros(len(X))
+
+
+told: list[Any] = []
+
+
+@pytest.mark.parametrize(("sees", "given"), [(True, [*range(20), 5]), (False, None)])
+def test_a_transductive_model_is_given_the_features_of_the_test_rows_and_no_other_is(sees, given):
+    told.clear()
+    found = cell.run_cell(
+        target=f"{__name__}:Told",
+        task="regression",
+        config={"transductive": sees},
+        seed=0,
+        threads=1,
+        table=data("regression")[0],
+        fold=FOLD,
+        device="cuda",
+    )
+    assert told == ["cuda", given]
+    assert found.costs["step_s"] == 0.25
 
 
 # -- faults ---------------------------------------------------------------------------------------

@@ -212,7 +212,12 @@ def mirrored(name: str, mirror: str, tmp_path) -> tuple[Table, list]:
     return table, make_folds(table, catalog.card(name).protocol)
 
 
-@pytest.mark.parametrize("name", [n for n in catalog.names() if n != "digits"])
+SMALL = [n for n in catalog.names() if catalog.card(n).n_rows <= 2000 and n != "digits"]
+
+
+@pytest.mark.parametrize(
+    "name", [*SMALL, pytest.param("forest-cover-15k", marks=pytest.mark.nightly)]
+)
 def test_the_known_faults_and_no_others_are_found_in_the_data(
     name: str, mirror: str, tmp_path
 ) -> None:
@@ -230,7 +235,7 @@ def test_horse_colic_stands_apart_in_its_numbers_too(mirror: str, tmp_path) -> N
 def test_the_overlaps_on_the_cards_and_no_others_are_found_in_the_data(
     mirror: str, tmp_path
 ) -> None:
-    subjects = [name for name in catalog.names() if catalog.card(name).overlaps]
+    subjects = [name for name in SMALL if catalog.card(name).overlaps]
     subjects += ["glass", "led-display", "mammographic"]
     tables = [catalog.load_dataset(name, mirror=mirror, cache=tmp_path) for name in subjects]
     for table in tables:

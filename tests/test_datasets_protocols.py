@@ -109,7 +109,7 @@ def test_official_folds_are_the_stored_masks_and_train_on_the_rest() -> None:
         np.testing.assert_array_equal(fold.val, np.flatnonzero(p == 1))
 
 
-OFFICIAL = [n for n in catalog.names() if catalog.card(n).protocol == "official"]
+OFFICIAL = [n for n in catalog.names() if catalog.card(n).parser == "coded"]
 
 
 @pytest.mark.parametrize("name", OFFICIAL)
@@ -134,7 +134,7 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out() -> None:
         make_folds(toy([60, 40]), "official")
     with pytest.raises(DataError, match="needs at least 10 rows, toy has 9"):
         make_folds(toy([5, 4]), "kfold")
-    assert set(PROTOCOLS) == {"kfold", "holdout", "official"}
+    assert set(PROTOCOLS) == {"kfold", "holdout", "official", "official-permuted"}
 
 
 def test_splits_use_the_cards_protocol_unless_told_otherwise() -> None:

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 from tabsweep.datasets import catalog, download, source
-from tabsweep.datasets.card import Card, SourceFile
+from tabsweep.datasets.card import UNKNOWN, Card, SourceFile
 from tabsweep.datasets.download import Network, Unreachable
-from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
+from tabsweep.datasets.errors import ChecksumMismatch, DataError, DatasetUnavailable
 
 DATA = b"1.0 2.0 3.0\n" * 500
 SHA = hashlib.sha256(DATA).hexdigest()
@@ -100,6 +100,24 @@ def test_a_download_is_kept_and_not_asked_for_again(server: Server, tmp_path: Pa
     assert get(card_at(server.url), tmp_path) == DATA
     assert server.requests == ["/data.txt"]
     assert left_behind(tmp_path) == [f"{SHA[:16]}-data.txt"]
+
+
+def test_a_file_of_unknown_checksum_is_believed_once_and_held_to_it(
+    server: Server, tmp_path: Path
+) -> None:
+    card = card_at(server.url, sha256=UNKNOWN, bytes=10_000)
+    server.files["/data.txt"] = DATA
+    with pytest.warns(RuntimeWarning, match=f"data.txt was not known; .* sha256 {SHA}"):
+        assert get(card, tmp_path) == DATA
+    assert get(card, tmp_path) == DATA and server.requests == ["/data.txt"]
+    assert left_behind(tmp_path) == [f"{SHA[:16]}-data.txt", "data.txt.sha256"]
+    (tmp_path / "toy" / f"{SHA[:16]}-data.txt").unlink()
+    server.files["/data.txt"] = DATA + b"4.0"
+    with pytest.raises(ChecksumMismatch, match=SHA):
+        get(card, tmp_path)
+    with pytest.raises(DataError, match="more than 100 bytes"):
+        get(replace(card, files=(replace(card.files[0], bytes=100),)), tmp_path / "other")
+    assert left_behind(tmp_path / "other") == []
 
 
 @pytest.mark.fault(11)

@@ -9,14 +9,14 @@ import pytest
 from chaos import Sweep, kill_all, kill_worker
 from tabsweep.benchmark.frame import load_results
 
-N_TRIALS = 3 * 2 * (3 * 4 + 1)  # datasets x folds x (three tuned models, and the constant)
+N_TRIALS = 3 * 2 * (3 * 4 + 2)  # datasets x folds x (three tuned models, a network, the constant)
 SUITE = """
 name = "reduced"
 title = "A reduced suite for the determinism test"
 datasets = ["breast-cancer-wdbc", "diabetes", "wine"]
 
 [budgets.quick]
-models = ["constant", "linear", "knn", "lightgbm"]
+models = ["constant", "linear", "knn", "lightgbm", "npt"]
 folds = 2
 trials = 4
 sampler = "tpe"
@@ -28,6 +28,11 @@ sampler = "hyperopt"
 trials = 1
 [budgets.quick.model.linear]
 sampler = "random"
+[budgets.quick.model.npt]
+space = "quick"
+trials = 1
+save_every = 4
+fixed = { steps = 10, max_width = 64 }
 """
 
 
@@ -41,9 +46,14 @@ def test_tables_do_not_depend_on_workers_nor_on_what_was_killed(tmp_path):
         options = ["--suite", suite, "--workers", workers, "--tracking-uri", "none"]
         return Sweep(tmp_path / name, *options)
 
-    one, two, killed = sweep("one", 1), sweep("two", 2), sweep("killed", 2)
-    one.finish()
-    two.finish()
+    here, one, two, killed = (
+        sweep("here", 0),
+        sweep("one", 1),
+        sweep("two", 2),
+        sweep("killed", 2),
+    )
+    for run in (here, one, two):
+        run.finish()
 
     chance = random.Random(time.time_ns())
     durable: list[set[str]] = []
@@ -65,17 +75,17 @@ def test_tables_do_not_depend_on_workers_nor_on_what_was_killed(tmp_path):
         marks.append(len(killed.lines()))
     killed.finish()
 
-    for run in (one, two, killed):
+    for run in (here, one, two, killed):
         run.check_nothing_lost(N_TRIALS)
         run.check_nothing_twice()
     # What was durable at a kill never started again.
     lines = killed.lines()
     for finished, mark in zip(durable, marks, strict=True):
         assert not {line.trial for line in lines[mark:] if line.word == "start"} & finished
-    for run in (one, two):
+    for run in (here, one, two):
         run.check_ran_once()
     # The same tables, to the last byte.
-    assert one.tables() == two.tables() == killed.tables()
+    assert here.tables() == one.tables() == two.tables() == killed.tables()
     # And the same trials behind them.
-    ids = [sorted(load_results(run.run)["id"]) for run in (one, two, killed)]
-    assert ids[0] == ids[1] == ids[2]
+    ids = [sorted(load_results(run.run)["id"]) for run in (here, one, two, killed)]
+    assert ids[0] == ids[1] == ids[2] == ids[3]

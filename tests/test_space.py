@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tabsweep.sweeps.plain import identity, plain
-from tabsweep.sweeps.space import Choice, Fixed, Float, Int, Maybe, Param, Space
+from tabsweep.sweeps.space import Choice, Fixed, Float, Int, Maybe, Param, Space, Variants
 
 # Nothing here is timed: a busy machine is no failure.
 laws = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -295,6 +295,56 @@ def test_unknown_keys_circles_and_bad_names_are_refused() -> None:
         Space({"not a name": Fixed(1)})
     with pytest.raises(ValueError, match="lr is continuous; use random or tpe"):
         Space({"lr": Float(0, 1)}).grid_point(0)
+
+
+VARIANTS = [{"depth": 3, "rate": 0.1}, {"depth": 3, "rate": 0.2}, {"depth": 9, "rate": 0.1}]
+
+
+def test_a_list_of_variants_is_drawn_counted_and_recognised_as_whole_settings() -> None:
+    space = Space({"list": Variants(tuple(VARIANTS)), "alpha": Float(0.0, 1.0)})
+    assert Space.parse(space.to_data()) == space == pickle.loads(pickle.dumps(space))
+    assert eval(repr(space.params["list"])) == space.params["list"]
+    rng = np.random.default_rng(0)
+    drawn = [space.sample(rng) for _ in range(60)]
+    settings = [{k: c[k] for k in ("depth", "rate")} for c in drawn]
+    assert all(config in space and "list" not in config for config in drawn)
+    assert {identity(s) for s in settings} == {identity(v) for v in VARIANTS}
+    for config in drawn[:5]:
+        numbers = space.encode(config)
+        assert space.decode(lambda axis, numbers=numbers: numbers[axis.label]) == config
+    assert {**drawn[0], "depth": 9, "rate": 0.2} not in space  # each value is known, the pair not
+    assert {"alpha": 0.5, "depth": 3} not in space
+    grid = Space({"list": Variants(tuple(VARIANTS)), "beta": Choice((1, 2))})
+    assert grid.size == 6
+    assert {identity(grid.grid_point(i)) for i in range(6)} == {
+        identity({**v, "beta": b}) for v in VARIANTS for b in (1, 2)
+    }
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"a": {"kind": "variants", "values": [1]}}, "a variant is a table of hyperparameters"),
+        ({"a": {"kind": "variants", "values": [{"b": 1}, {"c": 1}]}}, "the same hyperparameters"),
+        (
+            {
+                "a": {"kind": "variants", "values": [{"b": 1}]},
+                "b": {"kind": "fixed", "value": 1},
+            },
+            "'b' is set by two parameters",
+        ),
+        (
+            {
+                "a": {"kind": "variants", "values": [{"b": 1}]},
+                "c": {"kind": "fixed", "value": 1, "when": {"a": [{"b": 1}]}},
+            },
+            "when cannot wait for 'a', a list",
+        ),
+    ],
+)
+def test_variants_that_say_no_one_thing_are_refused(params, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Space.parse({"params": params})
 
 
 def test_an_empty_space_holds_one_empty_configuration() -> None:

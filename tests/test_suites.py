@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark.plan import DEFAULT_METRIC, Options, Plan, narrow, resolve_space
+from tabsweep.benchmark.narrow import narrow
+from tabsweep.benchmark.plan import DEFAULT_METRIC, Options, Plan, PlanError
 from tabsweep.benchmark.suite import SuiteError
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
@@ -79,25 +81,23 @@ def test_every_suite_names_known_datasets_models_and_metrics(name):
     for task, metric in (DEFAULT_METRIC | dict(suite.metric)).items():
         assert task in METRICS[metric].tasks
     for budget in suite.budgets.values():
-        assert {*budget.models, *budget.model} <= set(registry.names())
-        assert set(budget.model) <= set(budget.models), "a section for a model that never runs"
+        asked = {budget.asked(name) for name in (*budget.models, *budget.model)}
+        assert asked <= set(registry.names())
+        rows = {name for name in budget.model if budget.asked(name) != name}  # run when named
+        known = {*budget.models, *(budget.asked(name) for name in rows), *rows}
+        assert set(budget.model) <= known, "a section for a model that never runs"
 
 
 @pytest.mark.parametrize(("name", "budget", "model"), SEARCHES)
 def test_every_search_of_a_suite_can_propose_its_first_configuration(name, budget, model):
     suite = suites.load(name)
-    numbers = suite.budgets[budget]
-    search = numbers.model.get(model, suites.Search())
-    tasks = {catalog.card(d).task for d in (*suite.datasets, *suite.offline)}
-    for task in tasks & set(registry.spec(model).tasks):
-        space, _ = resolve_space(model, search.space or numbers.space, task)
-        space = narrow(space, search.fixed, search.choices, model)
-        trials = search.trials or numbers.trials
-        trials = trials if space.size is None else min(trials, space.size)
-        sampler = make_sampler(
-            search.sampler or numbers.sampler, space, seed=0, n_trials=trials, lag=1
-        )
-        assert sampler.ask(0) in space
+    plan = Plan(suite, Options(budget=budget, models=(model,)), {}, {})
+    tasks = {(catalog.card(d).task, d) for d in (*suite.datasets, *suite.offline)}
+    for task, dataset in tasks:
+        if task in plan.specs[model].tasks:
+            _, space, sampler, trials = plan.search(model, task, dataset)
+            made = make_sampler(sampler, space, seed=0, n_trials=trials, lag=1)
+            assert made.ask(0) in space
 
 
 @pytest.mark.parametrize("name", suites.names())
@@ -157,6 +157,60 @@ def test_catboost_has_at_most_300_rounds_in_its_default_space():
         assert max(config["n_estimators"] for config in configs) <= 300
 
 
+# ---------------------------------------------------------------------- what a suite narrows
+
+VARIANTS = Space.parse(
+    {
+        "params": {
+            "p": {"kind": "choice", "values": [1, 2]},
+            "variant": {
+                "kind": "variants",
+                "values": [{"n_neighbors": 1, "weights": "uniform"}]
+                + [{"n_neighbors": 5, "weights": w} for w in ("uniform", "distance")],
+            },
+        }
+    }
+)
+
+
+def test_a_suite_may_pin_what_variants_set_and_what_the_space_does_not_search():
+    assert VARIANTS.size == 6
+    pinned = narrow(VARIANTS, {"weights": "distance"}, {}, "knn")
+    assert pinned.size == 4  # two variants are the same now
+    assert {c["weights"] for c in map(pinned.grid_point, range(4))} == {"distance"}
+    cut = narrow(VARIANTS, {"p": 2}, {"n_neighbors": [5]}, "knn")
+    assert [c["weights"] for c in map(cut.grid_point, range(2))] == ["uniform", "distance"]
+    added = narrow(Space({}), {"weights": "distance"}, {}, "knn")
+    assert added.grid_point(0) == {"weights": "distance"}
+    with pytest.raises(PlanError, match="narrows 'wieghts' of 'knn'; its space has: p, variant"):
+        narrow(VARIANTS, {"wieghts": "distance"}, {}, "knn")
+    with pytest.raises(PlanError, match="values must not be empty"):
+        narrow(VARIANTS, {}, {"n_neighbors": [7]}, "knn")
+
+
+def test_what_is_said_of_a_dataset_goes_over_the_rest_and_a_rows_own_words_over_all():
+    layered = (
+        GOOD
+        + """
+fixed = {p = 1, weights = "uniform"}
+[budgets.quick.model.near]
+of = "knn"
+fixed = {n_neighbors = 1}
+[budgets.quick.dataset.wine.model.knn]
+trials = 1
+fixed = {n_neighbors = 9, p = 2}
+"""
+    )
+    budget = suites.parse(tomllib.loads(layered), "here").budgets["quick"]
+    assert budget.search("knn", "iris").fixed == {"p": 1, "weights": "uniform"}
+    assert (budget.search("knn", "iris").trials, budget.search("knn", "wine").trials) == (2, 1)
+    wine = {"n_neighbors": 9, "p": 2, "weights": "uniform"}
+    assert budget.search("knn", "wine").fixed == wine
+    assert budget.search("near", "wine").fixed == wine | {"n_neighbors": 1}
+    assert budget.search("near", "iris").trials == 2 and budget.asked("near") == "knn"
+    assert budget.search("linear", "wine") == suites.Search()
+
+
 # ---------------------------------------------------------------------- files that are wrong
 
 
@@ -202,6 +256,11 @@ def test_the_suites_that_the_next_tests_spoil_are_fine(tmp_path):
         ("folds = 2", "folds = 2\nsampler = 'tpee'", ":16: budgets.quick.sampler: unknown value"),
         ("folds = 2", "folds = 2\ntimeout_s = 0", ":16: budgets.quick.timeout_s: must be more"),
         ('name = "good"', "", ": name: is missing"),
+        ("folds = 2", "folds = 2\nsave_every = 0", ":16: budgets.quick.save_every: must be at"),
+        ("title =", "transductive = 1\ntitle =", ":3: transductive: must be true or false, not 1"),
+        ("model.knn]", "dataset.iris.model.knm]", "quick.dataset.iris.model.knm: no model of the"),
+        ("model.knn]", "dataset.wein.model.knn]", "quick.dataset.wein: no dataset of the suite"),
+        ("trials = 2", "of = 3", ":19: budgets.quick.model.knn.of: must be a text, not 3"),
         ("folds = 2", "folds = ", ": not TOML: Invalid value (at line 15"),
         ("folds = 2", "folds = 2\nfolds = 3", ": not TOML: Cannot overwrite a value (at line 16"),
     ],

@@ -1,0 +1,304 @@
+"""Is NPT's lookup task the paper's, do its baselines do what they must, and is it learnt?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tabsweep.benchmark.experiments import npt_corruption, npt_interventions, npt_lookup
+from tabsweep.benchmark.experiments import npt_lookup_baselines as baselines
+from tabsweep.benchmark.experiments import npt_lookup_task as lookup
+from tabsweep.benchmark.experiments.npt_tables import Tables, numeric_columns
+from tabsweep.benchmark.experiments.outcome import Setting
+from tabsweep.datasets.catalog import load_dataset, splits
+from tabsweep.models.deep.training import computing, seeded
+from tabsweep.models.npt.network import Network
+
+VARIANTS = {v.name: v for v in lookup.VARIANTS}
+TINY = replace(
+    npt_lookup.REDUCED,
+    width=4,
+    n_layers=2,
+    n_heads=1,
+    tables=2,
+    rows=6,
+    steps=4,
+    eval_every=2,
+    test_tables=3,
+)
+KERNEL = baselines.KernelSettings(rows=64, epochs=2, lr=1e-3, batch_size=32, inducing=16)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with computing(1):
+        yield
+
+
+def setting(folder: Path) -> Setting:
+    return Setting("reduced", 0, "cpu", 1, folder, lambda text: None)
+
+
+def tables(name: str, n_tables: int = 50, rows: int = 6) -> lookup.Doubled:
+    g = torch.Generator().manual_seed(0)
+    source = lookup.Fresh(rows, 7)
+    return lookup.doubled(*source.draw(n_tables, lookup.TEST, g), VARIANTS[name], g)
+
+
+# ---------------------------------------------------------------------- the task
+
+
+def test_originals_are_hidden_and_duplicates_show_the_same_rows():
+    found = tables("original")
+    cells = found.cells
+    hidden = cells.hidden.view(50, 12, 8)
+    assert not hidden[:, :6].any() and not hidden[:, 6:, :7].any() and hidden[:, 6:, 7].all()
+    assert torch.equal(found.features[:, :6], found.features[:, 6:])
+    assert torch.equal(found.shown, found.truth)
+    values = cells.values.view(50, 12, 8)
+    assert torch.equal(values[:, :6, 7], found.truth)
+    assert not values[:, 6:, 7].any()  # the truth is nowhere in what the network is given
+
+
+def test_random_features_are_drawn_anew_for_both_copies_around_one():
+    found = tables("random-features", 400)
+    same, noise = found.features[..., :4], found.features[..., 4:]
+    assert torch.equal(same[:, :6], same[:, 6:])
+    a, b = noise[:, :6].flatten(), noise[:, 6:].flatten()
+    assert abs(float(noise.mean()) - 1) < 0.05 and abs(float(noise.std()) - 1) < 0.05
+    assert abs(lookup.correlation(a, b)) < 0.05
+    assert torch.equal(found.shown, found.truth)
+
+
+def test_add_one_adds_one_deviation_to_what_duplicates_show():
+    found = tables("add-one")
+    assert torch.equal(found.shown, found.truth + 1)
+    assert torch.equal(found.features[:, :6], found.features[:, 6:])
+
+
+def test_a_step_s_tables_depend_on_seed_and_step_alone():
+    def task(seed: int) -> lookup.LookupTask:
+        return lookup.LookupTask(
+            lookup.Fresh(6, 7), VARIANTS["original"], TINY, seed=seed, device="cpu"
+        )
+
+    a, b = task(1), task(1)
+    a.loss(0)
+    assert torch.equal(a.loss(5), b.loss(5))
+    assert not torch.equal(a.loss(5), a.loss(6)) and not torch.equal(a.loss(5), task(2).loss(5))
+
+
+def test_stored_tables_hold_rows_of_their_part_alone():
+    parts = tuple(
+        (torch.full((n, 2), float(i)), torch.arange(n) + 100.0 * i) for i, n in enumerate((9, 5, 7))
+    )
+    source = lookup.Stored(6, parts)
+    for part, n in ((lookup.TRAIN, 6), (lookup.VAL, 5), (lookup.TEST, 6)):
+        x, y = source.draw(3, part, torch.Generator().manual_seed(0))
+        assert x.shape == (3, n, 2) and (x == part - 1).all()
+        assert all(len(set(row.tolist())) == n for row in y)
+        assert ((y // 100) == part - 1).all()
+
+
+def test_several_tables_at_once_are_each_read_as_if_alone():
+    source, columns = lookup.Fresh(5, 3), numeric_columns(3)
+    g = torch.Generator().manual_seed(0)
+    found = lookup.doubled(*source.draw(4, lookup.TEST, g), VARIANTS["original"], g)
+    with seeded(0):
+        many = Tables(columns, width=4, n_layers=2, n_heads=2).double()
+    alone = Network(columns, width=4, n_layers=2, n_heads=2).double()
+    alone.load_state_dict(many.state_dict())
+    cells = replace(found.cells, values=found.cells.values.double())
+    many.rows = 10
+    whole = many(cells)
+    for i in range(4):
+        rows = slice(10 * i, 10 * i + 10)
+        assert torch.allclose(whole[rows], alone(cells[rows]), atol=1e-12)
+
+
+def test_the_masked_features_of_the_full_size_are_learnt_beside_the_targets():
+    source = lookup.Fresh(6, 7)
+    settings = replace(TINY, dropout=0.1, p_feature=0.15)
+    task = lookup.LookupTask(source, VARIANTS["original"], settings, seed=0, device="cpu")
+    task.loss(0).backward()
+    weight = task.module.decoder.weight.grad
+    assert weight is not None and weight[:7].abs().sum() > 0 and weight[7].abs().sum() == 0
+    task.module.zero_grad()
+    task.loss(settings.steps - 1).backward()  # by now the targets weigh
+    weight = task.module.decoder.weight.grad
+    assert weight is not None and weight[7].abs().sum() > 0
+
+
+# ---------------------------------------------------------------------- the baselines
+
+
+def test_the_nearest_duplicate_is_the_row_itself_and_more_neighbours_are_worse():
+    found = tables("original")
+    assert torch.equal(baselines.neighbours(found, 1), found.truth)
+    assert baselines.best_neighbours(found) == 1
+    assert lookup.rmse(baselines.neighbours(found, 3), found.truth) > 0.3
+
+
+def test_the_nearest_duplicate_is_off_by_one_when_one_is_added():
+    found = tables("add-one")
+    assert lookup.rmse(baselines.neighbours(found, 1), found.truth) == pytest.approx(1, abs=1e-6)
+
+
+def test_neighbours_agree_with_scikit_learn():
+    from sklearn.neighbors import KNeighborsRegressor
+
+    found = tables("random-features", 3)
+    for table in range(3):
+        model = KNeighborsRegressor(3).fit(found.features[table, :6], found.shown[table])
+        expected = model.predict(found.features[table, 6:].numpy())
+        assert np.allclose(baselines.neighbours(found, 3)[table], expected, atol=1e-6)
+
+
+def test_deep_kernel_learning_looks_up_and_agrees_with_a_slow_gaussian_process():
+    pytest.importorskip("gpytorch")
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    source = lookup.Fresh(6, 7)
+    found = tables("original", 3)
+    predict = baselines.deep_kernel(source, VARIANTS["original"], KERNEL, seed=0, device="cpu")
+    again = baselines.deep_kernel(source, VARIANTS["original"], KERNEL, seed=0, device="cpu")
+    assert predict is not None and again is not None
+    assert torch.equal(predict(found), again(found))
+    assert lookup.correlation(predict(found), found.truth) > 0.95
+    import gpytorch
+
+    with seeded(0):
+        model = baselines._deep_kernel_model(
+            gpytorch, found.features.flatten(0, 1), VARIANTS["original"], KERNEL
+        )
+    kernel = ConstantKernel(float(model.covar_module.outputscale.detach())) * RBF(
+        model.covar_module.base_kernel.lengthscale.detach().numpy().ravel()[0]
+    )
+    z = model.network(found.features).detach().double().numpy()
+    for table in range(3):
+        slow = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None)
+        slow.fit(z[table, :6], found.shown[table].double().numpy())
+        ours = baselines.exact(model, found, 0.01)[table]  # its mean is still 0
+        assert np.allclose(ours, slow.predict(z[table, 6:]), atol=1e-6)
+
+
+# ---------------------------------------------------------------------- the experiments
+
+
+def test_the_lookup_experiment_gives_every_task_and_method_a_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(npt_lookup, "deep_kernel", lambda *args, **kwargs: None)
+    monkeypatch.setattr(npt_lookup, "gpytorch", lambda: None)
+    outcome = npt_lookup.compare(
+        setting(tmp_path), lookup.Fresh(6, 7), TINY, KERNEL, lookup.VARIANTS[::2]
+    )
+    scores, curves = outcome.tables
+    assert [row[0] for row in scores.rows] == ["original"] * 4 + ["add one"] * 4
+    by_method = {row[1]: row for row in scores.rows[:4]}
+    assert by_method["1-NN"][3] == 0 and by_method["NPT"][5] == 0.34
+    assert by_method["deep kernel learning"][2:4] == [None, None]
+    assert any("tabsweep[gp]" in remark for remark in outcome.remarks)
+    assert curves.rows[-1][0] == TINY.steps
+    assert all(path.stat().st_size > 1000 for path in outcome.figures)
+
+
+def test_interventions_are_compared_with_the_values_that_were_set(tmp_path, monkeypatch):
+    monkeypatch.setattr(npt_interventions, "INTERVENTIONS", 3)
+    outcome = npt_interventions.intervene(setting(tmp_path), lookup.Fresh(6, 7), TINY)
+    assert [row[0] for row in outcome.tables[0].rows] == ["±2", "±4", "±8"]
+    values = np.linspace(-2, 2, 5)
+    slope, r, error = npt_interventions.line(np.stack([0.5 * values, 0.5 * values]), values)
+    assert (slope, r) == pytest.approx((0.5, 1)) and error == pytest.approx(0.5 * 2**0.5)
+
+
+def test_a_perfect_lookup_follows_every_intervention(monkeypatch):
+    class Perfect:
+        def predict(self, found: lookup.Doubled) -> torch.Tensor:
+            return baselines.neighbours(found, 1)
+
+    task, found = Perfect(), tables("original", 4, rows=20)
+    followed, others = npt_interventions.curves(task, found)  # type: ignore[arg-type]
+    assert followed.shape == (64, len(npt_interventions.VALUES))
+    assert np.allclose(followed, npt_interventions.VALUES) and not others.any()
+    predicted, shown, own = npt_interventions.copied(task, found)  # type: ignore[arg-type]
+    assert torch.equal(predicted, shown) and not torch.equal(predicted, own)
+
+
+# ---------------------------------------------------------------------- corruption
+
+
+def test_corruption_permutes_each_column_by_itself_and_leaves_the_row_alone():
+    order = npt_corruption.order_of(50, 4, 7, seed=1)
+    assert (order[-1] == 7).all()
+    others = [i for i in range(50) if i != 7]
+    assert all(sorted(column) == others for column in order[:-1].T)
+    assert len({tuple(column) for column in order.T}) == 4
+    assert (npt_corruption.order_of(50, 4, 7, seed=2) != order).any()
+    assert (npt_corruption.order_of(50, 4, 7, seed=None)[:-1].T == others).all()
+
+
+@pytest.mark.parametrize("dataset", ["iris", "diabetes"])
+def test_without_corruption_a_row_is_predicted_as_by_the_model(dataset, tmp_path):
+    data, fold = load_dataset(dataset), splits(dataset)[0]
+    config = {**npt_corruption.REDUCED, "width": 4, "n_layers": 2, "n_heads": 1, "steps": 2}
+    model = npt_corruption.fitted(
+        data, fold, setting(tmp_path), {**config, "p_target": 0.5, "val_in_context": True}
+    )
+    cells = npt_corruption.table_of(model, data, fold)
+    asked = np.arange(len(cells) - len(fold.test), len(cells))
+    found = npt_corruption.predict(model, cells, asked, None)
+    expected = model.predict(data.rows(fold.test))
+    if data.classes:
+        assert (found == expected).all()
+    else:
+        assert np.allclose(found, expected, rtol=1e-4)
+        assert not np.allclose(npt_corruption.predict(model, cells, asked, 0), found, rtol=1e-4)
+
+
+def test_a_dataset_that_cannot_be_had_is_named_and_left_out(tmp_path):
+    nowhere = replace(setting(tmp_path), mirror=str(tmp_path), cache=str(tmp_path / "cache"))
+    cases = (npt_corruption.Case("yacht", 0.1),)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(npt_corruption, "load_dataset", _unavailable)
+        outcome = npt_corruption.corrupt_all(nowhere, cases, 1)
+    assert outcome.tables[0].rows == [["yacht", None, None, None, None, None, -52.0]]
+    assert any("yacht" in remark and "no network" in remark for remark in outcome.remarks)
+
+
+def _unavailable(*args: object, **kwargs: object) -> None:
+    raise npt_corruption.DatasetUnavailable("yacht", "no network")
+
+
+# ---------------------------------------------------------------------- nightly
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("name", "settings", "least"),
+    [
+        ("original", npt_lookup.REDUCED, 0.99),
+        ("original", npt_lookup.ONE_TABLE, 0.99),
+        ("random-features", npt_lookup.REDUCED, 0.98),
+        ("add-one", npt_lookup.REDUCED, 0.98),
+        ("random-features-and-add-one", npt_lookup.REDUCED, 0.98),
+    ],
+    ids=["original", "original, one table a step", "random features", "add one", "both"],
+)
+def test_npt_learns_to_look_up_the_target_of_the_duplicate(name, settings, least):
+    source = lookup.Fresh(settings.rows, npt_lookup.N_FEATURES)
+    task, _ = lookup.learn(source, VARIANTS[name], settings, seed=0)
+    new = task.drawn(lookup.TEST, 0, settings.test_tables)
+    with torch.no_grad():
+        assert lookup.correlation(task.predict(new), new.truth) > least
+
+
+@pytest.mark.nightly
+def test_predictions_follow_an_intervention_on_the_duplicate(tmp_path):
+    outcome = npt_interventions.run(setting(tmp_path))
+    for _, slope, r, *_ in outcome.tables[0].rows[:2]:  # up to four standard deviations
+        assert r > 0.99 and abs(slope - 1) < 0.05
+    shown, own = outcome.tables[1].rows
+    assert shown[1] > 0.99 > own[1]

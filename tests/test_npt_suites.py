@@ -1,0 +1,229 @@
+"""Do NPT's spaces and suites say what its paper says, and does its sweep keep every promise?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark import sweep
+from tabsweep.benchmark.frame import load_results
+from tabsweep.benchmark.plan import Options, Plan, PlanError
+from tabsweep.benchmark.runs import write_report
+from tabsweep.datasets import catalog
+from tabsweep.models import registry
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.space import Space
+
+SMALL = ("boston", "breast-cancer-wdbc", "concrete", "yacht")
+STEPS = {  # the base model, p_target 0.5, p_target 0.1, as in the authors' scripts
+    "boston": (2000, 4000, 20000),
+    "breast-cancer-wdbc": (2000, 4000, 20000),
+    "concrete": (10000, 10000, 20000),
+    "yacht": (10000, 10000, 20000),
+}
+LARGE = {  # C.1.3: width, rows of a batch, steps, learning rate, p_target, p_feature
+    "protein": (128, 2048, 400_000, 1e-3, 0.15, 0.15),
+    "kick": (64, 4096, 250_000, 1e-3, 0.5, 0.15),
+    "income-kdd": (64, 2048, 2_000_000, 1e-3, 0.15, 0.0),
+    "poker-hand": (64, 4096, 200_000, 1e-3, 0.5, 0.15),
+    "forest-cover": (64, 1800, 800_000, 5e-3, 0.5, 0.15),
+    "higgs": (64, 4096, 500_000, 1e-3, 1.0, 0.15),
+}
+
+
+def planned(suite: str, budget: str, dataset: str, model: str = "npt") -> Space:
+    plan = Plan(suites.load(suite), Options(budget=budget, models=(model,)), {}, {})
+    return plan.search(model, catalog.card(dataset).task, dataset)[1]
+
+
+def points(space: Space) -> list[dict[str, Any]]:
+    return [space.grid_point(i) for i in range(space.size or 0)]
+
+
+# ---------------------------------------------------------------------- what the paper says
+
+
+@pytest.mark.parametrize("suite", ["npt-small", "npt-small-transductive", "npt-uci"])
+@pytest.mark.parametrize("dataset", SMALL)
+def test_the_small_sets_try_the_eight_models_with_their_scripted_steps(suite, dataset):
+    found = points(planned(suite, "paper" if suite == "npt-uci" else "networks", dataset))
+    base, half, tenth = STEPS[dataset]
+    changes = Counter()
+    for config in found:
+        steps = {1.0: base, 0.5: half, 0.1: tenth}[config["p_target"]]
+        assert config["steps"] == steps
+        usual = {"n_layers": 8, "n_heads": 8, "p_feature": 0.15, "p_target": 1.0}
+        usual |= {"schedule": "flat-cosine", "schedule_share": 0.5}
+        changes[tuple(sorted((k, config[k]) for k in usual if config[k] != usual[k]))] += 1
+    assert changes == Counter(
+        [
+            (),
+            (("n_layers", 16),),
+            (("n_heads", 16),),
+            (("n_heads", 16), ("n_layers", 16)),
+            (("p_target", 0.1),),
+            (("p_target", 0.5),),
+            (("p_feature", 0.2),),
+            (("schedule", "cosine-cyclic"), ("schedule_share", 0.2)),
+        ]
+    )
+    wdbc = dataset == "breast-cancer-wdbc"
+    assert {(c["width"], c["lr"]) for c in found} == {(32, 5e-4) if wdbc else (128, 1e-3)}
+    seen = suite == "npt-small-transductive"
+    assert {c.get("transductive", False) for c in found} == {seen}
+
+
+@pytest.mark.parametrize("dataset", LARGE)
+def test_the_large_sets_have_the_settings_of_their_paper(dataset):
+    (config,) = points(planned("npt-uci", "paper", dataset))
+    keys = ("width", "batch_size", "steps", "lr", "p_target", "p_feature")
+    assert tuple(config[key] for key in keys) == LARGE[dataset]
+    assert (config["n_layers"], config["n_heads"]) == (8, 8)
+    assert config.get("balanced", False) == (dataset in ("poker-hand", "forest-cover"))
+    share = ("polynomial", 0.01) if dataset == "forest-cover" else ("flat-cosine", 0.7)
+    assert (config["schedule"], config["schedule_share"]) == share
+
+
+def test_an_ablation_changes_one_thing_of_the_base_model():
+    changed = {}
+    suite = suites.load("npt-ablations")
+    for model in suite.budgets["paper"].models:
+        (config,) = points(planned("npt-ablations", "paper", "boston", model))
+        changed[model] = config
+    base = changed.pop("npt")
+    assert len(changed) == 12 and (base["p_target"], base["steps"]) == (0.15, 20_000)
+    for model, config in changed.items():
+        names = {k for k in config if config[k] != base.get(k)} - {"tradeoff", "tradeoff_schedule"}
+        assert len(names) == {"npt-no-masking": 2, "npt-tradeoff-0-5": 0}.get(model, 1), model
+    (protein,) = points(planned("npt-ablations", "paper", "protein"))
+    differs = {k for k in protein if protein[k] != base.get(k)}
+    assert differs == {"steps", "schedule_share", "batch_size", "eval_every"}
+
+
+@pytest.mark.parametrize("name", [name for name in suites.names() if "npt" in name])
+def test_every_configuration_of_the_suites_is_one_that_the_model_takes(name):
+    suite = suites.load(name)
+    for budget, numbers in suite.budgets.items():
+        for model in {*numbers.models, *numbers.model}:
+            if numbers.asked(model) == "npt":
+                for dataset in suite.datasets:
+                    for config in points(planned(name, budget, dataset, model)):
+                        task = catalog.card(dataset).task
+                        registry.make_model("npt", task=task, **config)  # raises for a bad value
+
+
+# ---------------------------------------------------------------------- who sees the test rows
+
+TINY = "{steps = 8, width = 4, n_layers = 2, n_heads = 1, lr = 0.03, eval_every = 4}"
+SUITE = f"""
+name = "tiny"
+title = "NPT on iris"
+datasets = ["iris"]
+[budgets.quick]
+models = ["npt", "npt-blind", "knn"]
+folds = 1
+trials = 1
+sampler = "random"
+timeout_s = 300
+[budgets.quick.model.npt]
+fixed = {TINY}
+[budgets.quick.model.npt-blind]
+of = "npt"
+fixed = {{transductive = false}}
+"""
+
+
+def made_of(text: str, folder: Path, **more: Any) -> sweep.Request:
+    path = folder / "suite.toml"
+    folder.mkdir(exist_ok=True)
+    path.write_text(text)
+    more = {"options": Options(), "name": "run", "workers": 0} | more
+    return sweep.Request(suite=suites.load(str(path)), runs=folder / "runs", **more)
+
+
+def test_only_a_suite_that_says_so_lets_a_model_see_the_test_rows_and_the_report_says_it(tmp_path):
+    wanted = made_of(SUITE.replace("title", "transductive = true\ntitle"), tmp_path)
+    sweep.run(wanted)
+    rows = load_results(wanted.folder).set_index("model")
+    assert (rows["status"] == "done").all()
+    assert '"transductive":true' in rows.loc["npt", "config"]
+    assert '"transductive":false' in rows.loc["npt-blind", "config"]
+    assert "transductive" not in rows.loc["knn", "config"]
+    assert rows.loc["npt", "id"] != rows.loc["npt-blind", "id"]
+    write_report([wanted.folder], None)
+    report = (wanted.folder / "report" / "about.md").read_text()
+    assert "Transductive: npt saw the features of validation and test rows" in report
+
+
+def test_without_the_key_a_transductive_configuration_is_refused_before_anything_runs(tmp_path):
+    text = SUITE.replace("transductive = false", "transductive = true")
+    with pytest.raises(PlanError, match="says `transductive = true` at its top"):
+        sweep.run(made_of(text, tmp_path))
+    default = Plan(suites.load("npt-small"), Options(models=("npt",)), {}, {})
+    assert "transductive" not in default.search("npt", "regression")[1].params
+    assert default.notes == []
+
+
+def test_a_row_of_its_own_stands_for_a_model_under_another_name(tmp_path):
+    taken = SUITE.replace("npt-blind", "lightgbm")
+    with pytest.raises(PlanError, match="'lightgbm' is a model: call what is to stand for 'npt'"):
+        sweep.run(made_of(taken, tmp_path))
+
+
+# ---------------------------------------------------------------------- steps, saved and halved
+
+STEPPED = f"""
+name = "stepped"
+title = "NPT on rungs, and with checkpoints"
+datasets = ["iris"]
+[budgets.quick]
+models = ["npt-halved", "npt-saved"]
+folds = 1
+trials = 4
+sampler = "random"
+timeout_s = 300
+[budgets.quick.model.npt]
+fixed = {TINY}
+[budgets.quick.model.npt-halved]
+of = "npt"
+halving = {{eta = 2, rungs = 3}}
+[budgets.quick.model.npt-saved]
+of = "npt"
+trials = 2
+save_every = 3
+"""
+
+
+def test_epochs_are_rungs_and_an_interrupted_sweep_of_networks_gives_the_same_bytes(tmp_path):
+    whole, broken = made_of(STEPPED, tmp_path / "a"), made_of(STEPPED, tmp_path / "b")
+    sweep.run(whole)
+    stop, seen = sweep.Stop(), Counter[str]()
+
+    def listener(event: str, details: Any) -> None:
+        seen[event] += 1
+        stop.soon = seen["result"] >= 5
+
+    assert sweep.run(broken, listener=listener, stop=stop).tally.interrupted
+    assert list((broken.folder / "checkpoints").glob("*.checkpoint"))
+    sweep.run(made_of(STEPPED, tmp_path / "b"))
+    records = []
+    for made in (whole, broken):
+        found = list(Ledger(made.folder).records("result"))
+        assert all(r["status"] == "done" and r["costs"]["step_s"] > 0 for r in found)
+        records.append(
+            {(r["study"], r["stage"], r["index"]): (r["id"], r["val"], r["test"]) for r in found}
+        )
+        begun = {
+            r["stage"]: (r["info"]["resumed_from"], r["fidelity"])
+            for r in found
+            if r["model"] == "npt-halved"
+        }
+        assert [begun[s][0] for s in ("rung0", "rung1", "tune")] == [0, 2, 4]
+        assert begun["rung1"][1] == {"length": 8, "stop": 4, "every": 2}
+        (saved,) = {str(r["fidelity"]) for r in found if r["model"] == "npt-saved"}
+        assert saved == str({"every": 3, "length": 8, "stop": 8})
+        assert not list((made.folder / "checkpoints").glob("*"))
+    assert records[0] == records[1] and len(records[0]) == 4 + 2 + 1 + 2
