@@ -271,7 +271,7 @@ def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset(setting):
         best = config["p_target"] == 0.1
         return Score(0.5 if best else 1.0, 0.0 if best else rng.choice([1.0, 2.0]), 0.9)
 
-    plan = npt_variants.Plan(("breast-cancer-wdbc",), 3, 2, 2.0, (4, 4), {})
+    plan = npt_variants.Plan(("breast-cancer-wdbc",), 3, {"npt": 2}, 2.0, (4, 4), {})
     ranked, chosen = npt_variants.run(setting, plan, one).tables
     at = {name: i for i, name in enumerate(ranked.columns)}
     assert sum(row[at["rank"]] for row in ranked.rows) == pytest.approx(28)
@@ -306,7 +306,7 @@ def test_costs_are_positive_and_stand_beside_the_published_ones(setting, monkeyp
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert rows["tabnet"]["fit s"] is None
     for name in ("knn", "npt"):
-        for column in ("rows", "fit s", "predict s", "whole s", "peak GB"):
+        for column in ("rows", "fit s", "cpu s", "predict s", "whole s", "peak GB"):
             assert rows[name][column] > 0
     assert rows["npt"]["step ms"] > 0
     assert rows["npt"]["parameters"] > 0

@@ -1,4 +1,4 @@
-"""What does an experiment leave? Tables with the published numbers beside ours, figures, remarks."""
+"""What does an experiment leave? Tables beside the published ones, figures, remarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Size = Literal["reduced", "full"]
 @dataclass(frozen=True)
 class Setting:
     """How an experiment is to run. size: `reduced` ends within minutes on two CPU cores, `full` is
-    the paper's and wants a GPU. out: its folder, for figures. say: told of progress, a line each."""
+    the paper's and wants a GPU. out: its folder, for figures. say: told of progress, a line each.
+    mirror, cache: where datasets come from, for `load_dataset`."""
 
     size: Size
     seed: int
@@ -21,11 +22,19 @@ class Setting:
     threads: int
     out: Path
     say: Callable[[str], None]
+    mirror: str | None = None
+    cache: str | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether this is the paper's size."""
+        return self.size == "full"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a title. columns: their names; rows: text, numbers or None (printed as a dash)."""
+    """Rows under a title. name: of its files, lower-kebab-case. columns: their names; rows: text,
+    numbers or None (printed as a dash)."""
 
     name: str
     title: str
@@ -36,8 +45,10 @@ class Table:
 
 @dataclass
 class Outcome:
-    """Tables, figures (files in the experiment's folder) and remarks that stand below them."""
+    """Tables, figures (files in the experiment's folder) and remarks that stand below them. facts:
+    what differs from run to run, seconds above all; it goes to facts.json alone."""
 
     tables: list[Table] = field(default_factory=list)
     figures: list[Path] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
