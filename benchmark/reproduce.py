@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .experiments.outcome import Size
 from .face import FAILED, OK, Face
 
 # Published table -> the suite whose run stands beside it.
@@ -96,7 +97,7 @@ def _from_experiment(
     if unused:
         raise SweepError(f"{table} is no sweep: it takes no --{unused[0].rstrip('s')}")
     experiment = check_experiment(EXPERIMENTS[table][2])
-    size = "full" if budget in FULL else "reduced"
+    size: Size = "full" if budget in FULL else "reduced"
     out = runs / check_name(name or f"{experiment.name}-{size}")
     folder = out / experiment.name
     if _measured(folder, size) is None:

@@ -345,7 +345,9 @@ def main() -> int:
         plain = peak_mb(case, given.threads, "plain") if rows <= PLAIN_UP_TO else None
         print(f"{case:14} {ours:9.0f} {ours / rows:8.3f} {_or_dash(plain):>9}", flush=True)
     met = "met" if min(shares) >= TARGET else "not met"
-    print(f"\n{met}   a step reaches {TARGET:.0%} of its products' rate: {min(shares):.2f} at least")
+    print(
+        f"\n{met}   a step reaches {TARGET:.0%} of its products' rate: {min(shares):.2f} at least"
+    )
     return 0 if min(shares) >= TARGET else 1
 
 

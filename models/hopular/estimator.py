@@ -1,0 +1,246 @@
+"""How is Hopular fitted and asked? (Schaefl et al. 2022, arXiv:2206.00664)
+
+The training rows are its memory: every block of the network looks them up, with their targets. So
+they are part of the fitted model, and a row to predict sees them and itself, no other row. A row
+that is in the memory finds its own target there when it is asked; in training its copy is hidden.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ..base import COUNT, RATE, Number, OneOf
+from ..deep.estimator import DeepEstimator, Rows
+from ..deep.training import Recipe, torch_device
+from ..npt.columns import Cells, Columns, cells_of
+from ..npt.estimator import _probabilities, fitting_width
+from ..preprocessing import Policy, as_frame
+from .network import RESIDUALS, SUMMARIES, Memory, Network
+from .schedules import rate
+from .task import HopularTask, ask
+
+PROBABILITY = Number(0.0, 1.0)
+DROPOUT = Number(0.0, 1.0, high_open=True)
+
+
+class Hopular(DeepEstimator):
+    """Hopular: modern Hopfield networks that look up the training rows in every block.
+
+    A step is an epoch: one pass over all training rows. width: of a cell's vector, e. max_width:
+    the widest row d e; above it `width` is narrowed to a multiple of n_nets (0: never; ours, for
+    wide tables on small machines). n_blocks, n_nets (M, divides e). beta_scaling: c in
+    beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour. residual, summary:
+    see `network.Hopfield`, `network.Summary`. dropout_input, dropout_hopfield, dropout_output.
+    p_mask, p_replace: shares of feature cells that are hidden or replaced. gamma, gamma_end: weight
+    of the feature loss and its end. lr, weight_decay: of LAMB. period: epochs of the cosines of
+    gamma and lr, 0 for `steps`; warmup: share of it before they fall. average: share of the
+    exponential average of the weights that is validated and kept, 0 for none. clip: limit of the
+    gradients' norm. batch_size: rows that are asked together in training, 0 for all; there is one
+    step an epoch all the same.
+
+    Validation rows choose the epoch by accuracy or squared error, every `eval_every` epochs; the
+    first best one wins. Defaults are the authors' for their interactive use, with the paper's
+    10,000 epochs.
+    """
+
+    rules = {
+        **DeepEstimator.common_rules,
+        "width": COUNT,
+        "max_width": Number(0, 1_000_000, whole=True),
+        "n_blocks": Number(1, 1000, whole=True),
+        "n_nets": COUNT,
+        "beta_scaling": Number(0.0, low_open=True),
+        "residual": OneOf(RESIDUALS),
+        "summary": OneOf(SUMMARIES),
+        "dropout_input": DROPOUT,
+        "dropout_hopfield": DROPOUT,
+        "dropout_output": DROPOUT,
+        "p_mask": PROBABILITY,
+        "p_replace": PROBABILITY,
+        "gamma": PROBABILITY,
+        "gamma_end": PROBABILITY,
+        "lr": RATE,
+        "weight_decay": Number(0.0),
+        "period": Number(0, 10_000_000, whole=True),
+        "warmup": Number(0.0, 1.0, high_open=True),
+        "average": PROBABILITY,
+        "clip": Number(0.0, low_open=True, words=(None,)),
+        "batch_size": Number(0, 10_000_000, whole=True),
+    }
+    policy = Policy("standard", "native", "native", "standard")
+    transient = (*DeepEstimator.transient, "_memory")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        device: str = "cpu",
+        precision: str = "auto",
+        compile: bool = False,
+        steps: int = 10_000,
+        eval_every: int = 10,
+        patience: int = 0,
+        width: int = 32,
+        max_width: int = 0,
+        n_blocks: int = 8,
+        n_nets: int = 8,
+        beta_scaling: float = 1.0,
+        residual: str = "code",
+        summary: str = "dense",
+        dropout_input: float = 0.1,
+        dropout_hopfield: float = 0.1,
+        dropout_output: float = 0.01,
+        p_mask: float = 0.025,
+        p_replace: float = 0.175,
+        gamma: float = 1.0,
+        gamma_end: float = 0.0,
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        period: int = 0,
+        warmup: float = 0.0,
+        average: float = 0.005,
+        clip: float | None = 1.0,
+        batch_size: int = 0,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.steps = steps
+        self.eval_every = eval_every
+        self.patience = patience
+        self.width = width
+        self.max_width = max_width
+        self.n_blocks = n_blocks
+        self.n_nets = n_nets
+        self.beta_scaling = beta_scaling
+        self.residual = residual
+        self.summary = summary
+        self.dropout_input = dropout_input
+        self.dropout_hopfield = dropout_hopfield
+        self.dropout_output = dropout_output
+        self.p_mask = p_mask
+        self.p_replace = p_replace
+        self.gamma = gamma
+        self.gamma_end = gamma_end
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.period = period
+        self.warmup = warmup
+        self.average = average
+        self.clip = clip
+        self.batch_size = batch_size
+
+    # -- the table --------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """As every model, but numbers are divided by the unbiased standard deviation."""
+        x, target = super()._prepare(X, y)
+        made = self.preprocessor_
+        n_numeric = len(made.numeric_names_)
+        seen = (~np.isnan(x[:, :n_numeric])).sum(axis=0)
+        varies = np.array([not n.constant for n in made._numbers], dtype=bool)
+        made._scale = np.where(varies, made._scale * _unbiased(seen), made._scale)
+        return made.transform(as_frame(X)), target
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        target = super()._encode_target(y, n_rows)
+        if self.task != "regression" or target.min() == target.max():
+            return target
+        factor = float(_unbiased(np.array(n_rows)))
+        self._target_scale *= factor
+        return target / factor
+
+    def columns(self) -> Columns:
+        """The columns of the table: features as the preprocessing orders them, then the target."""
+        made = self.preprocessor_
+        sizes = [1] * len(made.numeric_names_)
+        for size, gap in zip(made.cardinalities_, made.missing_levels_, strict=True):
+            sizes.append(max(1, size - gap))
+        classes = self.task != "regression"
+        return Columns(
+            sizes=(*sizes, len(self.classes_) if classes else 1),
+            categorical=(*(bool(c) for c in made.categorical_), classes),
+            targets=(len(sizes),),
+        )
+
+    def cells(self, x: np.ndarray, y: np.ndarray | None = None) -> Cells:
+        """Encoded rows (N, F) and targets (N,), hidden where there are none, as cells."""
+        target = np.full(len(x), np.nan) if y is None else np.asarray(y, dtype=np.float64)
+        return cells_of(np.column_stack([x, target]), self.columns()).to(torch_device(self.device))
+
+    # -- fitting ----------------------------------------------------------------------------------
+
+    @property
+    def length(self) -> int:
+        """Epochs of a period."""
+        return self.period or self.steps
+
+    def _network(self) -> Network:
+        columns = self.columns()
+        return Network(
+            columns,
+            width=fitting_width(self.width, self.max_width, columns.n, self.n_nets),
+            n_blocks=self.n_blocks,
+            n_nets=self.n_nets,
+            scaling=self.beta_scaling,
+            p_input=self.dropout_input,
+            p_hopfield=self.dropout_hopfield,
+            p_output=self.dropout_output,
+            residual=self.residual,
+            summary=self.summary,
+        )
+
+    def _task(self, train: Rows, val: Rows | None) -> HopularTask:
+        module = self._network().to(torch_device(self.device))
+        hidden_val = None if val is None else self.cells(*val)
+        scale = self._target_scale if self.task == "regression" else 1.0
+        return HopularTask(module, self.cells(*train), hidden_val, self, scale)
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            steps=self.steps,
+            rate=partial(rate, period=self.length, peak=self.lr, warmup=self.warmup),
+            eval_every=self.eval_every,
+            patience=self.patience,
+            clip_norm=self.clip,
+            average=self.average or None,
+            precision=self.precision,
+            compile=self.compile,
+        )
+
+    def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
+        """The training rows."""
+        self._memory: Memory | None = None
+        return {"x": train[0].astype(np.float32), "y": np.asarray(train[1], dtype=np.float32)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_memory"}
+
+    # -- prediction -------------------------------------------------------------------------------
+
+    def _answers(self, x: np.ndarray) -> Tensor:
+        """(N,) standardised values or (N, C) logits of the target; the memory is stored once."""
+        with self._ready() as module:
+            memory = getattr(self, "_memory", None)
+            if memory is None:
+                memory = module.store(self.cells(self.model_["x"], self.model_["y"]))
+                self._memory = memory
+            return ask(module, memory, self.cells(x)).of(self.columns().targets[0])
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self._answers(x).float().cpu().numpy().astype(np.float64)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return _probabilities(self._answers(x))
+
+
+def _unbiased(n: np.ndarray) -> np.ndarray:
+    """What makes the standard deviation of n values (ddof 0) the unbiased one (ddof 1)."""
+    return np.where(n > 1, np.sqrt(n / np.maximum(n - 1, 1)), 1.0)

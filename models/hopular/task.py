@@ -1,0 +1,157 @@
+"""What is Hopular's epoch? One step of the optimiser over all training rows.
+
+All training rows are the memory, and all of them are asked, each with its own row of the memory
+hidden. They may be asked in batches: the memory is stored once, and gradients add up.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..deep.optimisers import Lamb
+from ..deep.training import seed_of
+from ..npt.columns import Cells
+from ..npt.masking import generator, without
+from ..npt.network import Decoded
+from .masking import column_losses, mean_loss, noisy
+from .network import Memory, Network
+from .schedules import gamma
+
+ROWS = 64  # rows of a prediction that are asked together
+WEIGHTS_AT_ONCE = 2**22  # associations of them
+
+
+class Settings(Protocol):
+    """What the task reads of the estimator's hyperparameters."""
+
+    seed: int
+    p_mask: float
+    p_replace: float
+    weight_decay: float
+    gamma: float
+    gamma_end: float
+    warmup: float
+    batch_size: int
+
+    @property
+    def length(self) -> int:
+        """Epochs of a period."""
+
+
+class HopularTask:
+    """Network and losses on a table of training rows. target_scale: raw units of a numeric target
+    in one standardised unit."""
+
+    def __init__(
+        self,
+        module: Network,
+        cells: Cells,
+        val: Cells | None,
+        settings: Settings,
+        target_scale: float = 1.0,
+    ) -> None:
+        self.module, self.cells, self.val = module, cells, val
+        self.settings, self.target_scale = settings, target_scale
+        self.columns = module.columns
+        device = cells.hidden.device
+        self.is_target = torch.zeros(self.columns.n, dtype=torch.bool, device=device)
+        self.is_target[list(self.columns.targets)] = True
+        self.rows = torch.arange(len(cells), device=device)
+
+    def optimiser(self) -> Lamb:
+        return Lamb(
+            self.module.parameters(),
+            weight_decay=self.settings.weight_decay,
+            debias=True,
+            segments=self.module.segments(),
+        )
+
+    def loss(self, step: int) -> Tensor:
+        """gamma x mean loss of the features + (1 - gamma) x that of the targets (eq. 10).
+
+        In batches: the mean of their losses, whose gradients are already added up where they do not
+        pass through the memory. DIFF(Schaefl 2022, the authors' code): the memory has one draw of
+        dropout an epoch, not one a batch.
+        """
+        s = self.settings
+        g = generator(self.cells.hidden.device, seed_of(s.seed, step, 1))
+        shown, flags = noisy(self.cells, self.columns, s.p_mask, s.p_replace, g)
+        weight = gamma(step, s.length, s.gamma, s.gamma_end, warmup=s.warmup)
+        memory = self.module.store(self.cells, (s.seed, step, 0))
+        n_batches = -(-len(self.cells) // s.batch_size) if s.batch_size else 1
+        if n_batches == 1:
+            return self._part(self.rows, shown, flags, memory, weight, (s.seed, step, 1))
+        leaves = [tuple(x.detach().requires_grad_() for x in stored) for stored in memory]
+        total = self.cells.values.new_zeros(())
+        for i, rows in enumerate(self.rows.tensor_split(n_batches)):
+            part = self._part(rows, shown, flags, leaves, weight, (s.seed, step, i + 1))  # type: ignore[arg-type]
+            (part / n_batches).backward()
+            total += part.detach() / n_batches
+        for stored, leaf in zip(memory, leaves, strict=True):
+            for x, y in zip(stored, leaf, strict=True):
+                assert y.grad is not None
+                carried = (x * y.grad).sum()  # its gradient by x is that of the batches
+                total = total + carried - carried.detach()
+        return total
+
+    def _part(
+        self,
+        rows: Tensor,
+        shown: Cells,
+        flags: Tensor,
+        memory: Memory,
+        weight: float,
+        seed: tuple[int, ...],
+    ) -> Tensor:
+        """The loss of some training rows; that of one kind alone where there is no other."""
+        state = self.module(shown[rows], flags[rows], memory, seed, forbidden=rows)
+        truth = self.cells[rows]
+        wanted = None if weight else self.columns.targets
+        decoded = self.module.decode(state, wanted)
+        losses, counted = column_losses(decoded, truth, self.columns, ~truth.hidden)
+        on_targets, _ = mean_loss(losses, counted, self.is_target)
+        if not weight:
+            return on_targets
+        on_features, n = mean_loss(losses, counted, ~self.is_target)
+        return torch.where(n > 0, weight * on_features + (1 - weight) * on_targets, on_targets)
+
+    def score(self) -> float | None:
+        """On validation rows: share of wrong classes, or squared error in raw units."""
+        if self.val is None:
+            return None
+        decoded = ask(self.module, self.module.store(self.cells), self.val)
+        target = self.columns.targets[0]
+        found = decoded.of(target)
+        if self.columns.categorical[target]:
+            codes = self.val.codes[:, self.columns.categories_at.index(target)]
+            return float((found.argmax(dim=1) != codes).double().mean())
+        truth = self.val.values[:, self.columns.numeric_at.index(target)]
+        return float((found.double() - truth.double()).square().mean()) * self.target_scale**2
+
+
+def ask(module: Network, memory: Memory, cells: Cells) -> Decoded:
+    """Targets of rows that see the memory and themselves, in blocks of one size: a row's answer is
+    the same whatever is asked beside it. What the cells say of the targets is not looked at."""
+    flags = torch.zeros_like(cells.hidden)
+    flags[:, list(module.columns.targets)] = True
+    cells = without(cells, flags)
+    _, n_nets, n, _ = memory[0][0].shape
+    block = int(np.clip(WEIGHTS_AT_ONCE // (n * n_nets), 8, ROWS))
+    parts: list[tuple[Decoded, int]] = []
+    for at in range(0, len(cells), block):
+        rows = torch.arange(at, at + block, device=flags.device)
+        there = int((rows < len(cells)).sum())
+        rows = torch.where(rows < len(cells), rows, at)
+        state = module(cells[rows], flags[rows], memory, alone=True)
+        parts.append((module.decode(state, module.columns.targets), there))
+    first = parts[0][0]
+    return Decoded(
+        first.numeric,
+        torch.cat([d.values[:n] for d, n in parts]),
+        first.groups,
+        [torch.cat([d.logits[i][:n] for d, n in parts]) for i in range(len(first.groups))],
+    )

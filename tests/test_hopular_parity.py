@@ -1,0 +1,336 @@
+"""Does our Hopular compute what the authors' code computes? Their weights in, their numbers out.
+
+Files and names: the folder that TABSWEEP_PARITY names. Everything is float64 and the tolerance
+1e-9, except the encoding, which is float32 in the authors' code: 2e-6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hopular_cases import cells_from, columns_of, encoded_from, network, official, ours
+from parity import assert_same, case, difference
+from tabsweep.models.deep import attention, optimisers
+from tabsweep.models.deep.optimisers import Average, Lamb, clip_norm
+from tabsweep.models.hopular.estimator import Hopular
+from tabsweep.models.hopular.masking import column_losses, mean_loss
+from tabsweep.models.hopular.network import Network
+from tabsweep.models.hopular.schedules import gamma, rate
+from tabsweep.models.hopular.task import HopularTask, ask
+from tabsweep.models.npt.columns import Columns
+
+FORWARD = [
+    "hopular_forward_mixed_e16_M2_L1_c1",
+    "hopular_forward_mixed_e16_M4_L4_c10",
+    "hopular_forward_mixed_e32_M8_L4_c1",
+    "hopular_forward_numeric_e32_M8_L1_c100",
+]
+LOSSES = ["hopular_loss_regression", "hopular_loss_classification"]
+ENCODED = ["complete", "missing_categorical", "missing_numeric"]
+SIZES = {"whole": {}, "blocks": {"BLOCK": 24, "KEEP": 0}}  # one block, or many that forget
+
+
+@pytest.fixture(params=SIZES)
+def sizes(request, monkeypatch):
+    for name, value in SIZES[request.param].items():
+        monkeypatch.setattr(attention, name, value)
+    return request.param
+
+
+def own_rows(given, n: int) -> torch.Tensor | None:
+    """(n,) the position in memory of each training query's own row, -1 for none."""
+    forbidden = given["train/forbidden"]
+    assert (forbidden.sum(axis=1) <= 1).all() and forbidden.shape[0] == n
+    return torch.from_numpy(np.where(forbidden.any(axis=1), forbidden.argmax(axis=1), -1))
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("name", FORWARD)
+def test_every_intermediate_and_output_is_the_official_one(name, mode, sizes):
+    given = case(name)
+    module, columns = network(given), columns_of(given.meta)
+    assert sum(p.numel() for p in module.parameters()) == given.meta["parameters"]
+    rows, flags = cells_from(given["memory"], columns)
+    assert not flags.any()
+    assert_same(module.embedding(rows, flags).flatten(1), given[f"{mode}/act/embedding_memory"])
+    memory = module.store(rows)
+    cells, flags = cells_from(given[f"{mode}/in"], columns)
+    own = own_rows(given, len(cells)) if mode == "train" else None
+    x = module.embedding(cells, flags)
+    assert_same(x.flatten(1), given[f"{mode}/act/embedding_query"])
+    came_in = torch.nn.functional.layer_norm(x, x.shape[-1:], eps=1e-12)
+    for i, (block, stored) in enumerate(zip(module.blocks, memory, strict=True)):
+        y = block.samples(x.reshape(1, len(x), -1), stored, forbidden=own)
+        assert_same(y[0], given[f"{mode}/act/block{i}_Hs"])
+        x = block(x, stored, came_in, forbidden=own)
+        assert_same(x.flatten(1), given[f"{mode}/act/block{i}_Hf"])
+    state = module(cells, flags, memory, forbidden=own)
+    assert_same(official(module.decode(state), columns), given[f"{mode}/out"])
+    if mode == "eval":
+        samples, features = module.maps(cells, flags, memory)[0]
+        assert_same(samples, given["eval/assoc_s"])
+        assert_same(features, given["eval/assoc_f"])
+        alone = module(cells, flags, memory, alone=True)
+        assert_same(official(module.decode(alone), columns), given["eval/out"])
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_single_precision_stays_near(name):
+    given = case(name)
+    module, columns = network(given).float(), columns_of(given.meta)
+    rows, _ = cells_from(given["memory"].astype(np.float32), columns)
+    cells, flags = cells_from(given["eval/in"].astype(np.float32), columns)
+    rows, cells = (type(c)(c.values.float(), c.codes, c.hidden) for c in (rows, cells))
+    found = official(module.decode(module(cells, flags, module.store(rows))), columns)
+    assert_same(found, given["eval/out"], 5e-5)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_gradients_are_the_official_ones(name, sizes):
+    given = case(name)
+    meta, columns = given.meta, columns_of(given.meta)
+    module = network(given)
+    truth, _ = cells_from(with_flags(given["train/true"], columns), columns)
+    truth.hidden[:] = given.tensor("train/missing")
+    cells, flags = cells_from(given["train/in"], columns, given["train/missing"])
+    chosen = given.tensor("train/selected") & ~given.tensor("train/missing")
+    memory = module.store(cells_from(given["memory"], columns)[0])
+    state = module(cells, flags, memory, forbidden=given.tensor("train/ids"))
+    decoded = module.decode(state)
+    assert_same(official(decoded, columns), given["train/out"])
+    is_target = torch.zeros(columns.n, dtype=torch.bool)
+    is_target[list(columns.targets)] = True
+    losses, counted = column_losses(decoded, truth, columns, chosen)
+    found = {}
+    for kind, which in (("feature", ~is_target), ("target", is_target)):
+        found[kind], n = mean_loss(losses, counted, which)
+        assert int(n) == int(given[f"train/{kind}_count"])
+        assert_same(found[kind], given[f"train/{kind}_loss"])
+    total = meta["gamma"] * found["feature"] + (1 - meta["gamma"]) * found["target"]
+    assert_same(total, given["train/total_loss"])
+    total.backward()
+    grads = {n: p.grad for n, p in module.named_parameters()}
+    square = sum(float((g**2).sum()) for g in grads.values())
+    assert_same(np.sqrt(square), given["grad_norm_all"])
+    theirs = given.under("grad/")
+    assert sorted(theirs) == sorted(meta["gradients"])
+    checked = set()
+
+    def get(official_name):
+        like = torch.from_numpy(np.array(given[f"param/{official_name}"]))
+        if official_name not in theirs:
+            return torch.full_like(like, torch.nan)
+        checked.add(official_name)
+        return torch.from_numpy(theirs[official_name])
+
+    for name_, expected in ours(get, meta["blocks"], columns).items():
+        known = ~torch.isnan(expected)
+        assert_same(grads[name_][known], expected[known])
+    assert checked == set(theirs)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_validation_scores_are_the_official_ones(name):
+    given = case(name)
+    columns = columns_of(given.meta)
+    module = network(given)
+    rows = cells_from(given["memory"], columns)[0]
+    encoded, missing = with_flags(given["eval/true"], columns), given["eval/missing"]
+    val, _ = cells_from(encoded, columns, missing)
+    target = columns.targets[0]
+    scale = 1.0 if columns.categorical[target] else float(given["raw/std"][target])
+    task = HopularTask(module, rows, val, Hopular(task="regression"), scale)
+    with torch.no_grad():
+        decoded = ask(module, module.store(rows), val)
+        score = task.score()
+        losses, counted = column_losses(decoded, val, columns, ~val.hidden)
+    theirs = given["eval/out"][:, np.sum(columns.sizes[:target], dtype=int) :]
+    if columns.categorical[target]:
+        assert_same(decoded.of(target), theirs[:, : columns.sizes[target]])
+        loss, n = mean_loss(losses, counted, torch.ones_like(counted))
+        assert int(n) == 1
+        assert_same(loss, given["eval/loss"])
+        assert difference(1 - score, given["eval/accuracy"]) < 1e-7
+    else:
+        assert_same(decoded.of(target), theirs[:, 0])
+        assert_same(score, given["eval/loss"])
+
+
+def with_flags(rows: np.ndarray, columns: Columns) -> np.ndarray:
+    """Official rows (n, S) with a flag of 0 behind the channels of each column."""
+    return np.insert(rows, np.cumsum(columns.sizes), 0.0, axis=1)
+
+
+# -- encoding -------------------------------------------------------------------------------------
+
+
+def table_of(given) -> tuple[pd.DataFrame, np.ndarray]:
+    """(features, target) of an encode file, in the official order of columns."""
+    meta = given.meta
+    (target,) = meta["target_columns"]
+    columns = {}
+    for j in range(meta["d"]):
+        values, missing = given[f"raw/{j}"], given["missing"][:, j]
+        if j in meta["discrete_columns"]:
+            values = pd.Categorical(np.where(missing, None, values.astype(object)))
+        columns[f"x{j}"] = values
+    y = np.asarray(columns.pop(f"x{target}"))
+    return pd.DataFrame(columns), y
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_rows_are_encoded_as_the_official_ones(name):
+    given = case(f"hopular_encode_{name}")
+    theirs, (target,) = columns_of(given.meta), given.meta["target_columns"]
+    frame, y = table_of(given)
+    parts = {p: given[f"rows/{p}"] for p in ("train", "val", "test")}
+    regression = not theirs.categorical[target]
+    model = Hopular(task="regression" if regression else "multiclass")
+    x, encoded_y = model._prepare(frame.iloc[parts["train"]], y[parts["train"]])
+    columns = model.columns()
+    names = [*model.preprocessor_.numeric_names_, *model.preprocessor_.category_names_]
+    place = {j: i for i, j in enumerate([*(int(n[1:]) for n in names), target])}
+    # our order of columns, and the levels that the training rows hold
+    levels = {
+        j: [list(given[f"categories/{j}"]).index(v) for v in kept]
+        for j, kept in kept_levels(model, names, target, regression).items()
+    }
+    gaps = official_gaps(given, regression)
+    for part, rows in parts.items():
+        if part == "train":
+            cells, flags = model.cells(x, encoded_y), None
+        else:
+            cells = model.cells(model.preprocessor_.transform(frame.iloc[rows]))
+        flags = torch.zeros_like(cells.hidden)
+        for key in ("memory", f"{part}/in") if part == "train" else (f"{part}/in",):
+            if key != "memory":
+                flags[:, place[target]] = True
+                cells.hidden[:, place[target]] = True
+            made = encoded_from(cells, flags, columns)
+            expected, at = in_our_order(given[key], theirs, columns, place, levels)
+            same = ~np.isin(at, [place[j] for j in gaps])
+            assert_same(made[:, same], expected[:, same], 2e-6)
+            if gaps and name == "missing_numeric":
+                assert difference(made, expected) > 1e-3
+
+
+def kept_levels(model, names, target, regression):
+    """{official column: levels of the training rows, in our order}."""
+    made = model.preprocessor_
+    found = {
+        int(n[1:]): list(c.index)
+        for n, c in zip(made.category_names_, made._categories, strict=True)
+    }
+    return found if regression else {**found, target: list(model.classes_)}
+
+
+def official_gaps(given, regression) -> list[int]:
+    """Numeric columns whose official statistics count a missing training cell as 0."""
+    missing = given["missing"][given["rows/train"]]
+    return [j for j in given.meta["numeric_columns"] if missing[:, j].any()]
+
+
+def in_our_order(rows, theirs, columns, place, levels):
+    """(official rows with our order of columns and levels, our column of each entry)."""
+    starts = np.cumsum([0, *(s + 1 for s in theirs.sizes)])
+    found, at = [], []
+    for j, i in sorted(place.items(), key=lambda item: item[1]):
+        channels = rows[:, starts[j] : starts[j + 1]]
+        kept = levels.get(j, [0])
+        assert len(kept) == columns.sizes[i]
+        found.append(channels[:, [*kept, -1]])
+        at += [i] * (len(kept) + 1)
+    return np.concatenate(found, axis=1), np.array(at)
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_the_unbiased_spread_of_the_training_rows_is_used(name):
+    given = case(f"hopular_encode_{name}")
+    frame, y = table_of(given)
+    train = given["rows/train"]
+    numeric = given.meta["numeric_columns"]
+    (target,) = given.meta["target_columns"]
+    regression = target in numeric
+    model = Hopular(task="regression" if regression else "multiclass")
+    model._prepare(frame.iloc[train], y[train])
+    made = model.preprocessor_
+    ours_ = {int(n[1:]): m for n, m in zip(made.numeric_names_, zip(made._centre, made._scale, strict=True), strict=True)}  # fmt: skip  # noqa: E501
+    if regression:
+        ours_[target] = (model._target_mean, model._target_scale)
+    gaps = official_gaps(given, regression)
+    assert sorted(ours_) == sorted(numeric)
+    for j, (mean, std) in ours_.items():
+        agree = difference(np.array([mean, std]), np.array([given["raw/mean"][j], given["raw/std"][j]])) < 1e-5  # fmt: skip  # noqa: E501
+        assert agree == (j not in gaps)
+
+
+# -- optimisation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["together", "by block", "by segment"])
+@pytest.mark.parametrize("run", ["a", "b"])
+def test_clipping_lamb_and_the_average_take_the_official_steps(run, path, monkeypatch):
+    given = case("hopular_optim_lamb_ema")
+    meta, settings = given.meta, given.meta["runs"][run]
+    params = {x: given.tensor(f"start/{x}").requires_grad_() for x in meta["tensors"]}
+    if path == "by block":
+        monkeypatch.setattr(optimisers, "LARGE", 0)
+        monkeypatch.setattr(optimisers, "BLOCK", 7)
+    segments = {p: [len(p)] for p in params.values()} if path == "by segment" else None
+    lamb = Lamb(
+        params.values(), betas=tuple(meta["betas"]), eps=meta["eps"], debias=True,
+        weight_decay=settings["weight_decay"], segments=segments,
+    )  # fmt: skip
+    average = Average(params.values(), settings["ema_ratio"])
+    for t in range(meta["steps"]):
+        for x, p in params.items():
+            p.grad = torch.from_numpy(given[f"gradient/{x}"][t].copy())
+        assert_same(
+            clip_norm(params.values(), meta["clip_norm"]), given[f"run_{run}/gradient_norm"][t]
+        )
+        for x, p in params.items():
+            assert_same(p.grad, given[f"run_{run}/clipped/{x}"][t])
+        lamb.param_groups[0]["lr"] = float(given[f"run_{run}/lr"][t])
+        lamb.step()
+        average.after(t + 1)
+        for i, (x, p) in enumerate(params.items()):
+            assert_same(p, given[f"run_{run}/fast/{x}"][t])
+            assert_same(average.slow[i], given[f"run_{run}/slow/{x}"][t])
+            for key in ("exp_avg", "exp_avg_sq"):
+                assert_same(lamb.state[p][key], given[f"run_{run}/{key}/{x}"][t])
+
+
+def test_schedules_are_the_official_curves():
+    given = case("hopular_optim_schedules")
+    for curve, f in given.meta["curves"].items():
+        epochs, warmup = range(f["period"]), f["warmup_ratio"]
+        made = [gamma(k, f["period"], f["start"], f["end"], warmup=warmup) for k in epochs]
+        assert_same(np.array(made), given[f"gamma/{curve}"], 1e-12)
+        made = [rate(k, f["period"], f["lr"], warmup=warmup) for k in epochs]
+        assert_same(np.array(made), given[f"lr/{curve}"], 1e-12)
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes_", "width", "n_blocks", "parameters"),
+    [
+        ((*[1] * 9, 6), 32, 8, 3_344_623),  # glass
+        ((*[1] * 12, 10, 1), 32, 4, 3_268_215),  # like Boston
+        ((*[1] * 12, 10, 1), 32, 8, 6_507_383),
+        ((*[1] * 12, 10, 1), 64, 8, 25_954_007),
+        ((*[1] * 12, 10, 1), 128, 8, 103_665_047),
+        ((*[1] * 30, 2), 32, 8, 31_644_512),  # like WDBC
+        ((*[1] * 30, 2), 64, 8, 126_398_112),
+        ((*[1] * 60, 2), 32, 8, 122_258_942),  # sonar
+        ((1,) * 6, 32, 8, 1_232_262),  # sulfur
+    ],
+)
+def test_the_number_of_parameters_is_that_of_the_authors_code(sizes_, width, n_blocks, parameters):
+    columns = Columns(sizes_, tuple(s > 1 for s in sizes_), (len(sizes_) - 1,))
+    with torch.device("meta"):
+        module = Network(columns, width=width, n_blocks=n_blocks)
+    assert sum(p.numel() for p in module.parameters()) == parameters

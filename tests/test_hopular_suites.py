@@ -1,0 +1,368 @@
+"""Do Hopular's tables, suites and published numbers stand here as its paper and code have them?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from tabsweep.benchmark import reproduce
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark.experiments import hopular_cost, write
+from tabsweep.benchmark.experiments import run as experiments
+from tabsweep.benchmark.experiments.catalogue import EXPERIMENTS
+from tabsweep.benchmark.experiments.outcome import Setting
+from tabsweep.benchmark.face import Face
+from tabsweep.benchmark.options import NoRun
+from tabsweep.benchmark.plan import Options, Plan
+from tabsweep.datasets import catalog
+from tabsweep.datasets.errors import DatasetUnavailable
+from tabsweep.datasets.protocols import make_folds
+from tabsweep.models import registry
+from tabsweep.reports import compare, medians, published
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.statistics import standard_error
+
+# rows, numeric and categorical features, share of the other rows that validates, missing cells
+MEDIUM = {
+    "blastchar": (7021, 3, 16, 0.2, 11),
+    "colleges": (7063, 32, 12, 0.2, 104_249),
+    "eye-movements": (10_936, 19, 3, 0.125, 0),
+    "gesture-phase": (9873, 32, 0, 0.125, 0),
+    "shrutime": (10_000, 5, 5, 0.2, 0),
+    "sulfur": (10_081, 5, 0, 0.2, 0),
+}
+FIVE = ["hopular", "npt", "xgboost", "catboost", "lightgbm"]
+
+# ---------------------------------------------------------------------- the medium tables
+
+
+@pytest.fixture(scope="module", params=MEDIUM)
+def medium(request: pytest.FixtureRequest, mirror: str) -> Any:
+    return catalog.load_dataset(request.param, mirror=mirror)
+
+
+def test_a_medium_table_has_the_columns_of_the_authors_code_and_no_row_twice(medium):
+    rows, numeric, categorical, _, missing = MEDIUM[medium.name]
+    assert (medium.n_rows, len(medium.numeric), len(medium.categorical)) == (
+        rows,
+        numeric,
+        categorical,
+    )
+    assert int(medium.frame.isna().sum().sum()) == missing
+    whole = medium.frame.astype(object).assign(target=medium.target)
+    assert not whole.duplicated().any()
+
+
+def test_a_medium_table_is_cut_as_the_authors_code_draws_it(medium):
+    share, classes = MEDIUM[medium.name][3], medium.task != "regression"
+    kind = StratifiedKFold if classes else KFold
+    drawn = kind(5, shuffle=True, random_state=1).split(medium.frame, medium.target)
+    folds = make_folds(medium, "official")
+    tested = np.concatenate([fold.test for fold in folds])
+    assert sorted(tested) == list(range(medium.n_rows))
+    for fold, (rest, test) in zip(folds, drawn, strict=True):
+        labels = medium.target[rest] if classes else None
+        train, val = train_test_split(rest, test_size=share, random_state=1, stratify=labels)
+        for ours, theirs in ((fold.train, train), (fold.val, val), (fold.test, test)):
+            assert ours.tolist() == sorted(theirs.tolist())
+
+
+def test_missing_cells_follow_their_rows_through_the_removal_of_duplicates(mirror):
+    charges = catalog.load_dataset("blastchar", mirror=mirror).frame
+    gaps = charges["TotalCharges"].isna()
+    assert (charges.loc[gaps, "tenure"] == 0).all() and (charges["tenure"] == 0).sum() == 11
+    colleges = catalog.load_dataset("colleges", mirror=mirror).frame
+    listed = json.loads(Path(mirror, "colleges", "missing.json").read_text())
+    kept = [2, 3, 4, *range(6, 30), *range(31, 48)]
+    for row in (0, 17, 3000, 7062):
+        want = [position in listed.get(str(row), []) for position in kept]
+        assert colleges.iloc[row].isna().tolist() == want
+
+
+def test_texts_with_commas_and_quotes_are_read_whole(mirror):
+    frame = catalog.load_dataset("colleges", mirror=mirror).frame
+    kinds = set(frame["carnegie_basic_classification"].cat.categories)
+    assert "Master's Colleges and Universities (larger programs)" in kinds
+    assert any(", " in kind for kind in frame["carnegie_size"].cat.categories) or len(kinds) == 33
+
+
+# ---------------------------------------------------------------------- the loader's partition
+
+
+@pytest.mark.parametrize(
+    ("name", "n_test", "true", "trained"),
+    [("glass", 53, 12, 31), ("conn-bench-sonar-mines-rocks", 52, 15, 33)],
+)
+def test_the_permuted_partition_is_the_one_that_the_released_loader_makes(
+    name, n_test, true, trained, mirror
+):
+    table = catalog.load_dataset(name, mirror=mirror)
+    stored = make_folds(table, "official")
+    permuted = make_folds(table, "official-permuted")
+    assert np.isin(permuted[0].test, stored[0].test).sum() == true
+    assert np.isin(permuted[0].train, stored[0].test).sum() == trained
+    assert len(permuted[0].test) == n_test
+    for ours, theirs in zip(permuted, stored, strict=True):
+        sizes = [len(p) for p in (ours.train, ours.val, ours.test)]
+        assert sizes == [len(p) for p in (theirs.train, theirs.val, theirs.test)]
+        every = np.concatenate([ours.train, ours.val, ours.test])
+        assert sorted(every) == list(range(table.n_rows))
+
+
+def test_the_permuted_suite_differs_from_its_twin_in_the_protocol_alone():
+    twin, suite = suites.load("hopular-small"), suites.load("hopular-small-permuted")
+    assert suite.datasets == twin.datasets and suite.metric == twin.metric
+    assert suite.protocol == dict.fromkeys(suite.datasets, "official-permuted")
+    assert set(suite.budgets["reduced"].models) < set(twin.budgets["reduced"].models)
+
+
+# ---------------------------------------------------------------------- spaces and budgets
+
+
+def planned(suite: str, budget: str, model: str, dataset: str) -> tuple[Any, str, int]:
+    plan = Plan(suites.load(suite), Options(budget=budget, models=(model,)), {}, {})
+    _, space, sampler, trials = plan.search(model, catalog.card(dataset).task, dataset)
+    return space, sampler, trials
+
+
+@pytest.mark.parametrize("suite", ["hopular-small", "hopular-medium"])
+@pytest.mark.parametrize("model", ["xgboost", "catboost", "lightgbm"])
+def test_boosting_has_a_thousand_trials_of_tpe_in_the_papers_ranges(suite, model):
+    space, sampler, trials = planned(suite, "paper", model, suites.load(suite).datasets[0])
+    assert (sampler, trials) == ("hyperopt", 1000)
+    assert space.params["n_estimators"].point(0) == 1000
+
+
+@pytest.mark.parametrize("suite", ["hopular-small", "hopular-medium"])
+def test_hopulars_grid_has_the_twelve_settings_of_its_paper(suite):
+    space, sampler, trials = planned(suite, "paper", "hopular", suites.load(suite).datasets[0])
+    assert (sampler, trials, space.size) == ("grid", 12, 12)
+    found = [space.grid_point(i) for i in range(12)]
+    settings = {(c["n_blocks"], c["n_nets"], c["beta_scaling"]) for c in found}
+    assert settings == {(b, m, s) for b in (4, 8) for m in (8, 16) for s in (1, 100, 1000)}
+
+
+def test_npt_as_a_baseline_has_eight_settings_a_width_and_not_all_of_them_on_sonar():
+    space, _, trials = planned("hopular-medium", "paper", "npt", "sulfur")
+    found = [space.grid_point(i) for i in range(trials)]
+    base = {"n_layers": 8, "n_heads": 8, "p_target": 1.0, "p_feature": 0.15}
+    changes = [{k: c[k] for k in base if c[k] != base[k]} for c in found]
+    assert changes[:4] == [{}, {"n_layers": 16}, {"n_heads": 16}, {"n_layers": 16, "n_heads": 16}]
+    assert changes[4:] == [{"p_target": 0.1}, {"p_target": 0.5}, {"p_feature": 0.2}, {}]
+    assert [c["schedule"] for c in found] == ["flat-cosine"] * 7 + ["cosine-cyclic"]
+    assert {(c["width"], c["lr"], c["steps"]) for c in found} == {(32, 1e-3, 10_000)}
+    small = planned("hopular-small", "paper", "npt", "glass")
+    sonar = planned("hopular-small", "paper", "npt", "conn-bench-sonar-mines-rocks")
+    assert (small[0].size, sonar[0].size) == (16, 12)
+    widest = [sonar[0].grid_point(i) for i in range(12)]
+    assert not any(c["width"] == 128 and c["n_layers"] == 16 for c in widest)
+
+
+def test_the_medium_suite_compares_the_five_methods_over_three_seeds_of_one_split():
+    suite = suites.load("hopular-medium")
+    assert suite.datasets == sorted(MEDIUM)
+    for budget in suite.budgets.values():
+        assert (budget.models, budget.folds, budget.seeds) == (FIVE, 1, 3)
+
+
+@pytest.mark.parametrize("name", [name for name in suites.names() if "hopular" in name])
+def test_every_configuration_of_a_network_is_one_that_it_takes(name):
+    suite = suites.load(name)
+    for budget, numbers in suite.budgets.items():
+        for model in {"hopular", "npt"} & set(numbers.models):
+            for dataset in suite.datasets:
+                space, _, trials = planned(name, budget, model, dataset)
+                task = catalog.card(dataset).task
+                for i in range(min(trials, space.size or 1)):
+                    registry.make_model(model, task=task, **space.grid_point(i))
+
+
+# ---------------------------------------------------------------------- published beside ours
+
+
+def evidence(scores: dict[tuple[str, str], list[float]], metric: str, task: str) -> Evidence:
+    """(dataset, model) -> scores of the evaluation seeds of one fold."""
+    rows = [
+        {
+            "dataset": dataset,
+            "task": task,
+            "fold": 0,
+            "model": model,
+            "index": i,
+            "stage": stage,
+            "seed": i,
+            "status": "done",
+            "selected": stage == "tune",
+            f"test_{metric}": value,
+        }
+        for (dataset, model), values in scores.items()
+        for stage, part in (("tune", values[:1]), ("eval", values))
+        for i, value in enumerate(part)
+    ]
+    meta = {
+        "metric": {task: metric},
+        "protocol": {dataset: "official: stored" for dataset, _ in scores},
+    }
+    return Evidence.of(pd.DataFrame(rows), meta=meta)
+
+
+def test_table_2_has_the_error_over_replicates_and_a_place_for_what_cannot_be_read():
+    mse = [0.0010, 0.0012, 0.0014]
+    found = evidence(
+        {("sulfur", "hopular"): mse, ("sulfur", "npt"): [0.002] * 3}, "mse", "regression"
+    )
+    section = compare.compare(found, "hopular-table-2")
+    rows = section.frame.set_index(["dataset", "method"])
+    hopular, npt = rows.loc["sulfur", "hopular"], rows.loc["sulfur", "npt"]
+    assert (hopular["published"], hopular["published_se"]) == (1.04, 0.02)
+    assert hopular["ours"] == pytest.approx(1.2)
+    assert hopular["ours_se"] == pytest.approx(1000 * standard_error(np.array(mse)))
+    assert hopular["within_two"] == (abs(1.2 - 1.04) <= 2 * np.hypot(0.02, hopular["ours_se"]))
+    assert np.isnan(npt["published"]) and npt["ours"] == pytest.approx(2.0)
+    assert "not legible" in npt["note"]
+    text = "\n".join(section.tables[0].notes)
+    assert "evaluation seeds" in text and "above 1.23" in text
+    assert len(section.frame) == len(published.load("hopular", "2")) + 1
+
+
+def test_the_medians_that_the_paper_prints_follow_from_its_table_2():
+    found = medians.of_table(published.load("hopular", "2"))
+    assert found == {
+        "hopular": 1.5, "lightgbm": 2.0, "catboost": 2.5, "npt": 4.5, "xgboost": 4.5,
+    }  # fmt: skip
+
+
+def test_table_1_ranks_our_methods_among_themselves_and_says_so():
+    scores = {
+        (f"set-{i}", model): [value, value]
+        for i, row in enumerate([(0.9, 0.8, 0.7), (0.9, 0.8, 0.7), (0.6, 0.7, 0.8)])
+        for model, value in zip(("hopular", "linear", "knn"), row, strict=True)
+    }
+    section = compare.compare(evidence(scores, "accuracy", "binary"), "hopular-table-1")
+    rows = section.frame.set_index("model")
+    assert rows["median_rank"].to_dict() == {"hopular": 1.0, "linear": 2.0, "knn": 3.0}
+    assert rows["published"].to_dict() == {"hopular": 7.5, "linear": 10.0, "knn": 24.0}
+    assert rows.loc["linear", "method"] == "logistic-regression"
+    assert rows.loc["hopular", "mean_rank"] == pytest.approx(5 / 3)
+    assert any("among the models of this run alone" in n for n in section.tables[0].notes)
+
+
+# ---------------------------------------------------------------------- memory and time
+
+TINY = replace(
+    hopular_cost.PLANS["reduced"],
+    rows=30,
+    repeats=1,
+    models=hopular_cost._pair(4, 1, 1),
+    datasets=("sulfur",),
+    grid=[(20, 4), (40, 4), (20, 6), (40, 6)],
+)
+
+
+def setting(folder: Path, mirror: str | None = None) -> Setting:
+    return Setting("reduced", 0, "cpu", 1, folder, lambda text: None, mirror, None)
+
+
+def test_a_step_that_asks_one_row_leaves_hopular_its_memory_and_npt_no_other_row(mirror):
+    for method in ("hopular", "npt"):
+        job = hopular_cost.Job(
+            method, {"width": 4}, "sulfur", 30, 1, "cpu", 1, "full-batch", mirror
+        )
+        frame, y, task = hopular_cost.rows_of(job)
+        config = {"width": 4, ("n_nets" if method == "hopular" else "n_heads"): 1}
+        training = hopular_cost.training_of(method, config, frame, y, task, "cpu")
+        hopular_cost.ask_one_row(training)
+        made: Any = training.task
+        training.run(1)
+        assert training.step == 1
+        assert len(made.cells) == (30 if method == "hopular" else 1)
+        if method == "hopular":
+            assert made.rows.tolist() == [0]
+
+
+def test_the_cost_tables_have_a_row_for_every_published_one_beside_it(tmp_path):
+    def one(job: hopular_cost.Job) -> tuple[float, float] | None:
+        if job.method == "npt" and job.mode == "full-batch" and job.config["n_layers"] == 4:
+            return None  # did not fit
+        size = job.config.get("n_blocks", 3) * (2.0 if job.mode == "full-batch" else 1.0)
+        return size, size / 1000
+
+    plan = replace(TINY, datasets=hopular_cost.DATASETS)
+    outcome = hopular_cost.run(setting(tmp_path), plan, one)
+    tables = {table.name: table for table in outcome.tables}
+    for name, n_published in (("hopular-table-a7", 48), ("hopular-table-a8", 24)):
+        rows = [dict(zip(tables[name].columns, row, strict=True)) for row in tables[name].rows]
+        assert len(rows) == 24
+        columns = [c for c in rows[0] if c.startswith("published")]
+        assert sum(row[c] is not None for row in rows for c in columns) == n_published
+        first = rows[0]
+        assert (first["dataset"], first["method"], first["asked"]) == (
+            "sulfur", "hopular", "single-sample",
+        )  # fmt: skip
+        assert (first["ours, smallest"], first["ours, largest"]) == (1.0, 2.0)
+        assert rows[3]["ours, largest"] is None
+    assert tables["hopular-table-a7"].rows[3][-1] == "> 80"
+    ratios = dict(zip(tables["hopular-cost-ratios"].columns,
+                      tables["hopular-cost-ratios"].rows[0], strict=True))  # fmt: skip
+    assert ratios["memory, ours"] == pytest.approx(3.0)
+    assert ratios["time, ours"] == pytest.approx(1 / 3)
+    assert ratios["memory, published"] == pytest.approx(35.95 / 7.54)
+    assert ratios["time, published"] == pytest.approx(629.55 / 159.86)
+    assert all(path.stat().st_size > 1000 for path in outcome.figures)
+    files = write.write(EXPERIMENTS["hopular-cost"], outcome, tmp_path)
+    assert tmp_path / "hopular-table-a8.csv" in files
+
+
+def test_a_dataset_that_cannot_be_had_leaves_dashes_and_is_named(tmp_path):
+    def one(job: hopular_cost.Job) -> tuple[float, float]:
+        if job.data == "sulfur":
+            raise DatasetUnavailable("sulfur", "no network")
+        return 1.0, 1.0
+
+    outcome = hopular_cost.run(
+        setting(tmp_path), replace(TINY, datasets=("sulfur", "shrutime")), one
+    )
+    table = outcome.tables[0]
+    assert [row[3] for row in table.rows] == [None] * 4 + [1.0] * 4
+    assert any("sulfur" in remark for remark in outcome.remarks)
+
+
+def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_path, monkeypatch):
+    ran = []
+
+    def run_experiment(experiment: Any, *, size: str, out: Path, **how: Any) -> None:
+        folder = out / experiment.name
+        folder.mkdir(parents=True)
+        (folder / "facts.json").write_text(json.dumps({"size": size}))
+        (folder / "hopular-table-a7.md").write_text("published beside ours")
+        ran.append(size)
+
+    monkeypatch.setattr(experiments, "run_experiment", run_experiment)
+    given: dict[str, Any] = dict.fromkeys(("name", "mirror", "cache", "models", "trials"))
+    given |= {"runs": tmp_path, "device": "cpu"}
+    face = Face(quiet=True)
+    with pytest.raises(NoRun, match="holds no reduced hopular-cost"):
+        reproduce.reproduce_command(
+            face, "hopular-table-a7", no_run=True, budget="reduced", **given
+        )
+    for no_run in (False, False, True):
+        code = reproduce.reproduce_command(
+            face, "hopular-table-a7", no_run=no_run, budget="reduced", **given
+        )
+        assert code == 0
+    assert ran == ["reduced"]
+
+
+@pytest.mark.nightly
+def test_the_reduced_experiment_measures_more_memory_where_all_rows_are_asked(tmp_path, mirror):
+    plan = replace(TINY, rows=1500, models=hopular_cost._pair(16, 1, 1), grid=[(100, 10)])
+    outcome = hopular_cost.run(setting(tmp_path, mirror), plan)
+    table = next(t for t in outcome.tables if t.name == "hopular-table-a7")
+    one, every = (row[3] for row in table.rows[:2])
+    assert every > one
