@@ -9,14 +9,14 @@ import pytest
 from chaos import Sweep, kill_all, kill_worker
 from tabsweep.benchmark.frame import load_results
 
-N_TRIALS = 3 * 2 * (3 * 4 + 2)  # datasets x folds x (three tuned models, a network, the constant)
+N_TRIALS = 3 * 2 * (3 * 4 + 3)  # datasets x folds x (three tuned models, two networks, constant)
 SUITE = """
 name = "reduced"
 title = "A reduced suite for the determinism test"
 datasets = ["breast-cancer-wdbc", "diabetes", "wine"]
 
 [budgets.quick]
-models = ["constant", "linear", "knn", "lightgbm", "npt"]
+models = ["constant", "linear", "knn", "lightgbm", "npt", "hopular"]
 folds = 2
 trials = 4
 sampler = "tpe"
@@ -29,6 +29,11 @@ trials = 1
 [budgets.quick.model.linear]
 sampler = "random"
 [budgets.quick.model.npt]
+space = "quick"
+trials = 1
+save_every = 4
+fixed = { steps = 10, max_width = 64 }
+[budgets.quick.model.hopular]
 space = "quick"
 trials = 1
 save_every = 4

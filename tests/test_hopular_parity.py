@@ -197,10 +197,10 @@ def test_rows_are_encoded_as_the_official_ones(name):
         j: [list(given[f"categories/{j}"]).index(v) for v in kept]
         for j, kept in kept_levels(model, names, target, regression).items()
     }
-    gaps = official_gaps(given, regression)
+    gaps = official_gaps(given)
     for part, rows in parts.items():
         if part == "train":
-            cells, flags = model.cells(x, encoded_y), None
+            cells = model.cells(x, encoded_y)
         else:
             cells = model.cells(model.preprocessor_.transform(frame.iloc[rows]))
         flags = torch.zeros_like(cells.hidden)
@@ -226,7 +226,7 @@ def kept_levels(model, names, target, regression):
     return found if regression else {**found, target: list(model.classes_)}
 
 
-def official_gaps(given, regression) -> list[int]:
+def official_gaps(given) -> list[int]:
     """Numeric columns whose official statistics count a missing training cell as 0."""
     missing = given["missing"][given["rows/train"]]
     return [j for j in given.meta["numeric_columns"] if missing[:, j].any()]
@@ -256,14 +256,15 @@ def test_the_unbiased_spread_of_the_training_rows_is_used(name):
     model = Hopular(task="regression" if regression else "multiclass")
     model._prepare(frame.iloc[train], y[train])
     made = model.preprocessor_
-    ours_ = {int(n[1:]): m for n, m in zip(made.numeric_names_, zip(made._centre, made._scale, strict=True), strict=True)}  # fmt: skip  # noqa: E501
+    facts = zip(made.numeric_names_, made._centre, made._scale, strict=True)
+    found = {int(name[1:]): np.array([mean, std]) for name, mean, std in facts}
     if regression:
-        ours_[target] = (model._target_mean, model._target_scale)
-    gaps = official_gaps(given, regression)
-    assert sorted(ours_) == sorted(numeric)
-    for j, (mean, std) in ours_.items():
-        agree = difference(np.array([mean, std]), np.array([given["raw/mean"][j], given["raw/std"][j]])) < 1e-5  # fmt: skip  # noqa: E501
-        assert agree == (j not in gaps)
+        found[target] = np.array([model._target_mean, model._target_scale])
+    gaps = official_gaps(given)
+    assert sorted(found) == sorted(numeric)
+    for j, statistics in found.items():
+        theirs = np.array([given["raw/mean"][j], given["raw/std"][j]])
+        assert (difference(statistics, theirs) < 1e-5) == (j not in gaps)
 
 
 # -- optimisation ---------------------------------------------------------------------------------

@@ -391,7 +391,10 @@ def test_the_suite_in_the_documents_is_a_suite() -> None:
     from tabsweep.benchmark.suite import parse
     from tabsweep.models import registry
 
-    (text,) = blocks("docs/suites.md", "toml")
+    text, *pieces = blocks("docs/suites.md", "toml")
+    head = 'name = "mine"\ntitle = "What stands above"\ndatasets = ["wine"]\n'
+    for piece in pieces:
+        assert parse(tomllib.loads(head + piece), "docs/suites.md", head + piece).budgets
     suite = parse(tomllib.loads(text), "docs/suites.md", text)
     for budget in suite.budgets.values():
         for model, search in budget.model.items():

@@ -34,8 +34,9 @@ CASES = {  # name: (rows, numeric columns, sizes of categorical ones, classes (0
     "boston e=32": (506, 11, (2, 9), 0, 32),
     "boston e=64": (506, 11, (2, 9), 0, 64),
     "wdbc e=32": (569, 30, (), 2, 32),
-    **{f"d=10 n={n}": (n, 9, (), 0, 32) for n in (500, 1000, 2000, 4000, 8000, 16000)},
+    **{f"d=10 n={n}": (n, 9, (), 0, 16) for n in (500, 1000, 2000, 4000, 8000, 16000)},
 }
+REPEATED = 2e12  # operations of the steps of one case; a longer one is repeated less often
 PLAIN_UP_TO = 4000  # rows; beyond them the tables of all pairs take tens of gigabytes
 TARGET = 0.6
 
@@ -206,7 +207,7 @@ def products(case: str) -> list[tuple[Callable[[], Any], Callable[[], Any], int]
 
 
 def flops(case: str) -> float:
-    """Floating-point operations of the matrix products of a forward pass (papers: 26 n H^2 + ...)."""
+    """Floating-point operations of the matrix products of a forward pass."""
     n, numeric, sizes, _, e = CASES[case]
     d = numeric + len(sizes) + 1
     h = d * e
@@ -225,6 +226,7 @@ def seconds(run: Callable[[], Any]) -> float:
 def measure(case: str, threads: int, repeats: int) -> float:
     """Prints one line; returns the share of the matrix products' rate that our step reaches."""
     torch.manual_seed(0)
+    repeats = max(1, min(repeats, int(REPEATED / (3 * flops(case)))))
     with computing(threads):
         model, task = estimator(case)
         training = Training(task, model._recipe(), seed=0)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from .drops import Seed, drop_, dropped_at
 from .precision import in_one_format
@@ -186,11 +187,16 @@ def attend(
         fused = partial(F.scaled_dot_product_attention, dropout_p=p, scale=scale)
         if forbidden is None:
             return fused(q, k, v)
-        keys = torch.arange(k.shape[2], device=k.device)
-        rows = max(1, MASKED // len(keys))
-        at = (slice(i, i + rows) for i in range(0, q.shape[2], rows))
-        parts = [fused(q[:, :, j], k, v, attn_mask=forbidden[j, None] != keys) for j in at]
-        return torch.cat(parts, dim=2)
+        rows = max(1, MASKED // k.shape[2])
+        at = [slice(i, i + rows) for i in range(0, q.shape[2], rows)]
+
+        def part(q: Tensor, k: Tensor, v: Tensor, forbidden: Tensor) -> Tensor:
+            keys = torch.arange(k.shape[2], device=k.device)
+            return fused(q, k, v, attn_mask=forbidden[:, None] != keys)
+
+        # a mask is made anew in the backward pass, so that no table of all pairs is kept
+        again = partial(checkpoint, part, use_reentrant=False) if torch.is_grad_enabled() else part
+        return torch.cat([again(q[:, :, j], k, v, forbidden[j]) for j in at], dim=2)
     return in_one_format(_Attention, (q, k, v), scale, p, seed, forbidden)
 
 
