@@ -183,18 +183,25 @@ def test_a_table_larger_than_memory_is_one_line_and_no_traceback(factor):
 @pytest.mark.fault(32)
 def test_the_product_never_forks_a_process_that_has_threads():
     """A child of a fork inherits locks that threads held, and not the threads that would open them:
-    our own processes are started anew, never forked. (What a trial forks: test_faults.py.)"""
+    our own processes are started anew or by a server without threads, never forked from one of
+    ours. (What a trial forks: test_faults.py.)"""
     calls = 0
     for folder in ("benchmark", "datasets", "models", "reports", "sweeps"):
         for path in (ROOT / folder).rglob("*.py"):
             if path.parent.name == "perf":  # measures, and runs none of the product's work
                 continue
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Import | ast.ImportFrom):
-                    names = [getattr(node, "module", None) or "", *(a.name for a in node.names)]
-                    assert not any(name.startswith("multiprocessing") for name in names), path
+                if isinstance(node, ast.ImportFrom):
+                    assert not (node.module or "").startswith("multiprocessing"), path
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "multiprocessing":
+                    assert node.attr == "get_context", path
                 if isinstance(node, ast.Call):
                     calls += 1
-                    assert ast.unparse(node.func) not in ("os.fork", "os.forkpty"), path
+                    name = ast.unparse(node.func)
+                    assert name not in ("os.fork", "os.forkpty"), path
+                    if name == "multiprocessing.get_context":
+                        assert ast.literal_eval(node.args[0]) in ("spawn", "forkserver"), path
+                    if name == "ProcessPoolExecutor":
+                        assert "mp_context" in [k.arg for k in node.keywords], path
                     assert not any(k.arg == "preexec_fn" for k in node.keywords), path
     assert calls > 1000, "the modules were not found"
