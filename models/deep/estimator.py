@@ -31,7 +31,8 @@ class DeepEstimator(Stepwise):
     `bf16` (autocast) or `auto` (bf16 on a GPU that has it). compile: torch.compile on a GPU.
 
     After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (K, 2) steps (or
-    what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds a step, not saved).
+    what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds
+    a step, not saved).
     """
 
     resource = "steps"
