@@ -21,7 +21,7 @@ from .preprocessing import Policy
 GROUP = "tabsweep.models"
 SPACES = Path(__file__).with_name("spaces")
 SKLEARN = ("scikit-learn", "numpy", "pandas", "scipy")
-FAMILIES = ("baseline", "classical", "gbdt", "row attention", "external")
+FAMILIES = ("baseline", "classical", "gbdt", "feature network", "row attention", "external")
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,14 @@ _IMPUTED = Policy("none", "one-hot", "impute", "standard")
 _NATIVE = Policy("none", "native", "native", "standard")
 _CELLS = Policy("standard", "native", "native", "standard")
 _GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
+_ROWS = Policy("quantile", "ordinal", "impute", "standard")
+_FEATURES: dict[str, Any] = {
+    "family": "feature network",
+    "resource": "epochs",
+    "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
+    "memory_bytes_per_cell": 200.0,
+    "gpu_mb": 2000.0,
+}
 _NETWORK: dict[str, Any] = {
     "resource": "steps",
     "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
@@ -179,6 +187,14 @@ MODELS: dict[str, ModelSpec] = {
             "logistic or ridge regression",
             "Hoerl and Kennard 1970, doi:10.2307/1267351",
             _SCALED,
+        ),
+        _own(
+            "mlp",
+            "mlp:MLP",
+            "multi-layer perceptron with embedded categories",
+            "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1",
+            _ROWS,
+            **_FEATURES,
         ),
         _own(
             "mlp-sklearn",

@@ -18,7 +18,8 @@ from tabsweep.sweeps.space import Space, Variants
 ALL = [(name, task) for name in MODELS for task in MODELS[name].tasks]
 NAMES = (
     "catboost constant decision-tree extra-trees gaussian-process gradient-boosting "
-    "hist-gradient-boosting hopular knn lightgbm linear mlp-sklearn npt random-forest svm xgboost"
+    "hist-gradient-boosting hopular knn lightgbm linear mlp mlp-sklearn npt random-forest svm "
+    "xgboost"
 ).split()
 
 

@@ -35,13 +35,17 @@ DRAWING = {
     "hist-gradient-boosting": {"max_features": 0.5},
     "hopular": {"batch_size": 20, "average": 1.0},
     "lightgbm": {"subsample": 0.6, "subsample_freq": 1, "colsample_bytree": 0.6},
+    "mlp": {"batch_size": 16, "dropout": 0.5},
     "npt": {"batch_size": 40, "p_target": 0.5},
     "xgboost": {"subsample": 0.6, "colsample_bytree": 0.6, "colsample_bylevel": 0.8},
 }
 LEARNS = {
     "lightgbm": {"min_child_samples": 3},
     "hist-gradient-boosting": {"min_samples_leaf": 3},
-    **{name: {k: v for k, v in TINY[name].items() if k != "steps"} for name in NETWORKS},
+    **{
+        name: {k: v for k, v in TINY[name].items() if k != MODELS[name].resource}
+        for name in NETWORKS
+    },
 }
 CASES = [
     (name, task, config)
@@ -343,8 +347,9 @@ def test_a_bad_configuration_is_refused_before_anything_is_fitted():
 
 
 def test_boosting_models_count_their_rounds_networks_their_steps_and_the_others_nothing():
-    counts = {"gbdt": "n_estimators", "row attention": "steps"}
-    assert set(NETWORKS) == {n for n, spec in MODELS.items() if spec.resource == "steps"}
+    counts = {"gbdt": "n_estimators", "feature network": "epochs", "row attention": "steps"}
+    counted = {n for n, spec in MODELS.items() if spec.resource in ("steps", "epochs")}
+    assert set(NETWORKS) == counted
     for name, spec in MODELS.items():
         cls = registry.load_class(spec.target)
         assert cls.resource == spec.resource and hasattr(cls, "fit_to") == bool(spec.resource)

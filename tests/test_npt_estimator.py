@@ -11,8 +11,8 @@ import pytest
 import torch
 from small_tables import TINY, answers, table
 from tabsweep.models import states
-from tabsweep.models.npt import estimator
-from tabsweep.models.npt.estimator import NPT, NPTTask
+from tabsweep.models.npt.estimator import NPT
+from tabsweep.models.npt.task import TRAIN, NPTTask
 from tabsweep.models.registry import make_model
 from tabsweep.models.steps import BadState
 
@@ -126,7 +126,7 @@ def test_hidden_labels_reach_no_step_of_a_transductive_fit(monkeypatch):
         npt("binary", transductive=True, p_target=p_target).fit(frame, y, val, y_val, test)
         (shown, truth, features, targets), task = drawn[0]
         target = task.is_target
-        train = task.parts == estimator.TRAIN
+        train = task.parts == TRAIN
         assert [int((task.parts == k).sum()) for k in (0, 1, 2)] == [60, 20, 15]
         assert shown.hidden[~train][:, target].all()  # no label of validation or test rows
         assert not targets[~train].any() and not targets[:, ~target].any()

@@ -25,8 +25,9 @@ import pandas as pd
 import torch
 from tabsweep.models.deep.training import Training, computing, seeded
 from tabsweep.models.npt.columns import Cells
-from tabsweep.models.npt.estimator import NPT, NPTTask
+from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.network import Network
+from tabsweep.models.npt.task import NPTTask
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -24,12 +24,15 @@ Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; 
 class DeepEstimator(Stepwise):
     """Base of the networks: `steps` of the optimiser, the best weights by validation loss kept.
 
+    A subclass may count its schedule in something longer than a step (`resource`, `_unit`).
+
     steps: of the schedule. eval_every: steps between two validation losses. patience: losses
     without a better one that end the fit, 0 for none. device: `cpu` or `cuda`. precision: `fp32`,
     `bf16` (autocast) or `auto` (bf16 on a GPU that has it). compile: torch.compile on a GPU.
 
-    After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (K, 2) steps and
-    validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds a step, not saved).
+    After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (K, 2) steps (or
+    what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds
+    a step, not saved).
     """
 
     resource = "steps"
@@ -60,6 +63,10 @@ class DeepEstimator(Stepwise):
     def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
         """Arrays beside the weights that prediction needs (the rows that it attends to)."""
         return {}
+
+    def _unit(self) -> int:
+        """Steps of the optimiser in one of `resource`; asked after `_task`."""
+        return 1
 
     # -- the public face --------------------------------------------------------------------------
 
@@ -122,7 +129,7 @@ class DeepEstimator(Stepwise):
                     except ValueError as error:
                         raise BadState(f"the state is of another network: {error}") from None
             for until in boundaries(self.resumed_from_, stop, every):
-                training.run(until)
+                training.run(until * self._unit())
                 if save is not None:
                     members = states.dump(training.state())
                     save(until, states.seal(members, self._facts(until, width)))
@@ -141,14 +148,18 @@ class DeepEstimator(Stepwise):
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: Rows | None) -> None:
         training = self._training((x, y), val)
-        training.run(self.steps, getattr(self, "_report", None))
+        unit, report = self._unit(), getattr(self, "_report", None)
+        said = None if report is None else lambda step, score: report(step // unit, score)
+        training.run(getattr(self, self.resource) * unit, said)
         self._finish(training, (x, y), val)
 
     def _finish(self, training: Training, train: Rows, val: Rows | None) -> None:
         weights = training.outcome()
         self.model_ = {"weights": weights, **self._kept(train, val)}
+        unit = self._unit()
         self.curve_ = np.array(training.curve, dtype=np.float64).reshape(-1, 2)
-        self.n_iter_, self.best_iteration_ = training.step, training.best_step
+        self.curve_[:, 0] /= unit
+        self.n_iter_, self.best_iteration_ = training.step // unit, training.best_step // unit
         self.step_s_ = training.step_s
         self._loaded = None
 

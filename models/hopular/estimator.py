@@ -16,8 +16,8 @@ from torch import Tensor
 from ..base import COUNT, RATE, Number, OneOf
 from ..deep.estimator import DeepEstimator, Rows
 from ..deep.training import Recipe, torch_device
-from ..npt.columns import Cells, Columns, cells_of
-from ..npt.estimator import _probabilities, fitting_width
+from ..npt.columns import Cells, Columns, cells_of, fitting_width
+from ..npt.network import probabilities
 from ..preprocessing import Policy, as_frame
 from .network import RESIDUALS, SUMMARIES, Memory, Network
 from .schedules import rate
@@ -238,7 +238,7 @@ class Hopular(DeepEstimator):
         return self._answers(x).float().cpu().numpy().astype(np.float64)
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return _probabilities(self._answers(x))
+        return probabilities(self._answers(x))
 
 
 def _unbiased(n: np.ndarray) -> np.ndarray:

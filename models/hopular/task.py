@@ -16,7 +16,7 @@ from ..deep.optimisers import Lamb
 from ..deep.training import seed_of
 from ..npt.columns import Cells
 from ..npt.masking import generator, without
-from ..npt.network import Decoded
+from ..npt.network import Decoded, below
 from .masking import column_losses, mean_loss, noisy
 from .network import Memory, Network
 from .schedules import gamma
@@ -148,10 +148,4 @@ def ask(module: Network, memory: Memory, cells: Cells) -> Decoded:
         rows = torch.where(rows < len(cells), rows, at)
         state = module(cells[rows], flags[rows], memory, alone=True)
         parts.append((module.decode(state, module.columns.targets), there))
-    first = parts[0][0]
-    return Decoded(
-        first.numeric,
-        torch.cat([d.values[:n] for d, n in parts]),
-        first.groups,
-        [torch.cat([d.logits[i][:n] for d, n in parts]) for i in range(len(first.groups))],
-    )
+    return below(parts)

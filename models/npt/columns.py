@@ -106,3 +106,15 @@ def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32
         torch.from_numpy(np.where(bad, 0, categories).astype(np.int64)),
         torch.from_numpy(hidden),
     )
+
+
+def fitting_width(width: int, max_width: int, n_columns: int, n_heads: int) -> int:
+    """`width`, or the largest multiple of n_heads with n_columns x width <= max_width (one n_heads
+    at least) where that is less; max_width 0 is no limit.
+
+    >>> fitting_width(16, 128, 10, 4), fitting_width(16, 0, 1000, 4), fitting_width(16, 128, 100, 4)
+    (12, 16, 4)
+    """
+    if not max_width:
+        return width
+    return min(width, max(1, max_width // (n_columns * n_heads)) * n_heads)

@@ -17,91 +17,20 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ..base import COUNT, RATE, Number, OneOf, two_columns
+from ..base import COUNT, RATE, Number, OneOf
 from ..deep.estimator import DeepEstimator, Rows
-from ..deep.optimisers import Lamb
-from ..deep.schedules import SCHEDULES, rate, tradeoff
-from ..deep.training import Recipe, seed_of, torch_device
+from ..deep.schedules import SCHEDULES, rate
+from ..deep.training import Recipe, torch_device
 from ..preprocessing import Policy, as_frame, numbers
-from .batches import Batches, deal, strata_of
-from .columns import Cells, Columns, cells_of, join
-from .masking import generator, hide, loss_on, select, without
-from .network import NORMS, Context, Decoded, Network
+from .batches import deal
+from .columns import Cells, Columns, cells_of, fitting_width, join
+from .masking import without
+from .network import NORMS, Context, Decoded, Network, below, probabilities
+from .task import TEST, TRAIN, VAL, NPTTask
 
 PROBABILITY = Number(0.0, 1.0)
 DROPOUT = Number(0.0, 1.0, high_open=True)
 WEIGHTS_AT_ONCE = 2**22  # attention weights of the rows that are asked together
-TRAIN, VAL, TEST = 0, 1, 2
-
-
-class NPTTask:
-    """Network and losses on a table: training rows, and in transductive mode the others too."""
-
-    def __init__(
-        self, module: Network, cells: Cells, parts: np.ndarray, val: Cells | None, model: NPT
-    ) -> None:
-        self.module, self.cells, self.val, self.model = module, cells, val, model
-        self.parts = torch.from_numpy(parts).to(cells.hidden.device)
-        self.columns = module.columns
-        targets = torch.zeros(self.columns.n, dtype=torch.bool)
-        targets[list(self.columns.targets)] = True
-        self.is_target = targets.to(cells.hidden.device)
-        classes = None
-        if model.balanced and self.columns.categorical[self.columns.targets[0]]:
-            at = self.columns.categories_at.index(self.columns.targets[0])
-            classes = cells.codes[:, at].cpu().numpy()
-        self.batches = Batches(strata_of(parts, classes), model.batch_size, model.seed)
-
-    def optimiser(self) -> Lamb:
-        return Lamb(self.module.parameters(), segments=self.module.segments())
-
-    def rows(self, step: int) -> tuple[Cells, Tensor]:
-        """The rows of a step, nothing masked, and the part of each."""
-        if self.batches.n_batches == 1:
-            return self.cells, self.parts
-        rows = torch.from_numpy(self.batches.at(step)).to(self.parts.device)
-        return self.cells[rows], self.parts[rows]
-
-    def draw(self, step: int) -> tuple[Cells, Cells, Tensor, Tensor]:
-        """(what is shown, the truth, cells of the feature loss, cells of the target loss)."""
-        model = self.model
-        cells, parts = self.rows(step)
-        g = generator(parts.device, seed_of(model.seed, step, 1))
-        there = ~cells.hidden
-        train = (parts == TRAIN)[:, None]
-        features = select(there & ~self.is_target, model.p_feature, g)
-        targets = select(there & self.is_target & train, model.p_target, g)
-        closed = self.is_target & ~train  # labels that no training step may see
-        shown = hide(
-            cells, self.columns, features[0] | targets[0] | closed, features[1] | targets[1], g
-        )
-        return shown, cells, features[0] | features[1], targets[0] | targets[1]
-
-    def loss(self, step: int) -> Tensor:
-        model = self.model
-        shown, truth, features, targets = self.draw(step)
-        weight = tradeoff(model.tradeoff_schedule, step, model.steps, model.tradeoff)
-        state = self.module(shown, (model.seed, step))
-        if not weight or not model.p_feature:
-            total, count = loss_on(
-                self.module.decode(state, self.columns.targets), truth, self.columns, targets
-            )
-            return (1 - weight) * total / count.clamp(min=1)
-        decoded = self.module.decode(state)
-        on_targets, n_targets = loss_on(decoded, truth, self.columns, targets)
-        on_features, n_features = loss_on(decoded, truth, self.columns, features)
-        return (1 - weight) * on_targets / n_targets.clamp(min=1) + (
-            weight * on_features / n_features.clamp(min=1)
-        )
-
-    def score(self) -> float | None:
-        """Mean loss on the validation rows' targets, as they would be predicted."""
-        if self.val is None:
-            return None
-        decoded = self.model.decode_rows(self.module, self.cells, self.parts, self.val)
-        wanted = self.is_target.expand(len(self.val), -1) & ~self.val.hidden
-        total, count = loss_on(decoded, self.val, self.columns, wanted)
-        return float(total / count.clamp(min=1))
 
 
 class NPT(DeepEstimator):
@@ -342,7 +271,7 @@ class NPT(DeepEstimator):
     def _recipe(self) -> Recipe:
         return Recipe(
             steps=self.steps,
-            rate=partial(_rate, self.schedule, self.steps, self.lr, self.schedule_share),
+            rate=partial(rate_at, self.schedule, self.steps, self.lr, self.schedule_share),
             eval_every=self.eval_every,
             patience=self.patience,
             clip_value=self.clip,
@@ -405,7 +334,7 @@ class NPT(DeepEstimator):
                 again = torch.arange(block, device=piece.hidden.device) % rows
                 piece = piece[again]
             parts.append((module.decode(module.ask(piece, context), columns), rows))
-        return _below(parts)
+        return below(parts)
 
     def _together(self, module: Network, table: list[Cells], asked: Cells, columns: Any) -> Decoded:
         """Rows that are part of one table with the others, in batches as in training."""
@@ -423,7 +352,7 @@ class NPT(DeepEstimator):
             found.append((decoded, len(wanted)))
             order.append(rows[wanted] - begin)
         back = torch.from_numpy(np.argsort(np.concatenate(order))).to(whole.hidden.device)
-        return _rows(_below(found), back)
+        return below(found).rows(back)
 
     def _decoded(self, x: np.ndarray, every: bool = False) -> Decoded:
         """Outputs of the fitted network for encoded rows."""
@@ -438,7 +367,7 @@ class NPT(DeepEstimator):
                     found.append((self._answers(module, asked, labelled, columns), len(rows)))
                     order.append(rows)
             back = torch.from_numpy(np.argsort(np.concatenate(order)))
-            return _rows(_below(found), back.to(torch_device(self.device)))
+            return below(found).rows(back.to(torch_device(self.device)))
 
     def _own(self, x: np.ndarray) -> np.ndarray:  # (N,) bool
         """Which rows to predict are validation rows, and must not see their own labels."""
@@ -467,7 +396,7 @@ class NPT(DeepEstimator):
         return values[:, 0] if self.n_targets_ == 1 else values
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return _probabilities(self._decoded(x).of(self.columns().targets[0]))
+        return probabilities(self._decoded(x).of(self.columns().targets[0]))
 
     def predict_proba(self, X: Any) -> Any:
         """(N, C) probabilities; a list of such for several targets."""
@@ -478,7 +407,7 @@ class NPT(DeepEstimator):
             decoded = self._decoded(x)
         sizes = [len(c) for c in self.classes_]
         targets = self.columns().targets
-        return [_probabilities(decoded.of(t)[:, :c]) for t, c in zip(targets, sizes, strict=True)]
+        return [probabilities(decoded.of(t)[:, :c]) for t, c in zip(targets, sizes, strict=True)]
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) labels or values, (N, T) for several targets."""
@@ -546,39 +475,6 @@ class _Extra:
         del self.model._extra
 
 
-def _rate(schedule: str, steps: int, peak: float, share: float, s: int) -> float:
+def rate_at(schedule: str, steps: int, peak: float, share: float, s: int) -> float:
+    """`rate` with the step last, as a recipe asks for it."""
     return rate(schedule, s, steps, peak, share)
-
-
-def fitting_width(width: int, max_width: int, n_columns: int, n_heads: int) -> int:
-    """`width`, or the largest multiple of n_heads with n_columns x width <= max_width (one n_heads
-    at least) where that is less; max_width 0 is no limit.
-
-    >>> fitting_width(16, 128, 10, 4), fitting_width(16, 0, 1000, 4), fitting_width(16, 128, 100, 4)
-    (12, 16, 4)
-    """
-    if not max_width:
-        return width
-    return min(width, max(1, max_width // (n_columns * n_heads)) * n_heads)
-
-
-def _probabilities(logits: Tensor) -> np.ndarray:  # (N, C)
-    p = torch.softmax(logits.double(), dim=1).cpu().numpy()
-    return two_columns(p[:, 1]) if p.shape[1] == 2 else p / p.sum(axis=1, keepdims=True)
-
-
-def _below(parts: list[tuple[Decoded, int]]) -> Decoded:
-    """The first rows of each, below each other."""
-    first = parts[0][0]
-    return Decoded(
-        first.numeric,
-        torch.cat([d.values[:n] for d, n in parts]),
-        first.groups,
-        [torch.cat([d.logits[i][:n] for d, n in parts]) for i in range(len(first.groups))],
-    )
-
-
-def _rows(decoded: Decoded, rows: Tensor) -> Decoded:
-    return Decoded(
-        decoded.numeric, decoded.values[rows], decoded.groups, [x[rows] for x in decoded.logits]
-    )

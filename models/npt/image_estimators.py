@@ -26,9 +26,10 @@ from ..deep.training import Recipe, seed_of, torch_device
 from ..preprocessing import Policy
 from .batches import Batches
 from .columns import Cells
-from .estimator import DROPOUT, NPT, PROBABILITY, TRAIN, NPTTask, _probabilities, _rate
+from .estimator import DROPOUT, NPT, PROBABILITY, rate_at
 from .images import PatchNetwork, PictureNetwork, augmented, side_of
-from .network import NORMS
+from .network import NORMS, probabilities
+from .task import TRAIN, NPTTask
 
 AS_IT_IS = Policy("none", "native", "native", "standard")
 TOGETHER = 256  # pictures that are asked at once
@@ -297,7 +298,7 @@ class NPTResNet(Pictures, DeepEstimator):
     def _recipe(self) -> Recipe:
         return Recipe(
             steps=self.steps,
-            rate=partial(_rate, self.schedule, self.steps, self.lr, self.schedule_share),
+            rate=partial(rate_at, self.schedule, self.steps, self.lr, self.schedule_share),
             eval_every=self.eval_every,
             patience=self.patience,
             clip_value=self.clip,
@@ -328,4 +329,4 @@ class NPTResNet(Pictures, DeepEstimator):
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
         with self._ready() as module:
             around = self._images(self.model_["x"])
-            return _probabilities(self.logits(module, around, self._images(x)).float())
+            return probabilities(self.logits(module, around, self._images(x)).float())

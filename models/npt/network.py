@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..base import two_columns
 from ..deep.attention import attend, attention_weights, join_heads, split_heads
 from ..deep.drops import Seed, dropout
 from ..deep.feed_forward import feed_forward
@@ -183,6 +185,27 @@ class Decoded:
             if column in at:
                 return logits[:, at.index(column)]
         raise KeyError(column)
+
+    def rows(self, rows: Tensor) -> Decoded:
+        """Some of the rows."""
+        return Decoded(self.numeric, self.values[rows], self.groups, [x[rows] for x in self.logits])
+
+
+def below(parts: list[tuple[Decoded, int]]) -> Decoded:
+    """The first rows of each, below each other."""
+    first = parts[0][0]
+    return Decoded(
+        first.numeric,
+        torch.cat([d.values[:n] for d, n in parts]),
+        first.groups,
+        [torch.cat([d.logits[i][:n] for d, n in parts]) for i in range(len(first.groups))],
+    )
+
+
+def probabilities(logits: Tensor) -> np.ndarray:  # (N, C) -> (N, C)
+    """Of logits, in float64."""
+    p = torch.softmax(logits.double(), dim=1).cpu().numpy()
+    return two_columns(p[:, 1]) if p.shape[1] == 2 else p / p.sum(axis=1, keepdims=True)
 
 
 class Decoder(nn.Module):

@@ -12,6 +12,7 @@ TINY: dict[str, dict[str, Any]] = {
         "steps": 40, "width": 8, "n_blocks": 1, "n_nets": 2,
         "lr": 0.05, "average": 0.3, "gamma": 0.3, "eval_every": 10,
     },
+    "mlp": {"epochs": 40, "width_first": 32, "width_middle": 32, "width_last": 32, "lr": 0.01},
     "npt": {
         "steps": 30, "width": 8, "n_layers": 2, "n_heads": 1,
         "lr": 0.03, "tradeoff": 0.5, "eval_every": 10,

@@ -1,0 +1,270 @@
+"""How is a network of single rows fitted? In batches of rows, until its validation score rests.
+
+The recipe of Gorishniy et al. 2021 (sec. 4): quantile-transformed numbers, standardised targets,
+AdamW with a constant rate, the weights of the best epoch by accuracy or RMSE on validation rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..base import PATIENCE, RATE, Number, OneOf, softmax, two_columns
+from ..preprocessing import NUMERIC, Policy
+from .drops import Seed
+from .estimator import DeepEstimator, Rows
+from .training import PRECISIONS, Recipe, Task, seed_of, torch_device
+
+SCORED = 1024  # rows of a validation score that are computed together
+ASKED = 256  # rows of a prediction: always so many, so that a row's answer is the same beside any
+STOP_ON = ("metric", "loss")
+WIDTH = Number(1, 65_536, whole=True)
+DROPOUT = Number(0.0, 1.0, high_open=True)
+
+
+class Batch(NamedTuple):
+    """Rows as a network takes them: numbers (B, F1) float32, category codes (B, F2)."""
+
+    numbers: Tensor
+    codes: Tensor
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def at(self, rows: Any) -> Batch:
+        """Some of the rows."""
+        return Batch(self.numbers[rows], self.codes[rows])
+
+
+class RowModule(Protocol):
+    """A network of single rows; `seed` names the draws of its dropout, None for none."""
+
+    def __call__(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second of two classes, or (B, C) logits."""
+
+
+class RowTask:
+    """Network and losses on encoded rows: batches of an epoch without replacement.
+
+    loss: of outputs and targets, the mean over rows. A last batch of one row joins the one before
+    it (a batch norm needs two). unit: steps of an epoch.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        train: tuple[Batch, Tensor],
+        val: tuple[Batch, Tensor] | None,
+        settings: RowNetwork,
+    ) -> None:
+        self.module: Any = module
+        self.rows, self.targets = train
+        self.val, self.settings = val, settings
+        self.size = settings.rows_a_batch(len(self.rows))
+        self.unit = steps_an_epoch(len(self.rows), self.size)
+        self._epoch, self._order = -1, torch.empty(0, dtype=torch.int64)
+
+    def optimiser(self) -> torch.optim.Optimizer:
+        """AdamW; what the network names in `undecayed` has no weight decay."""
+        free = {id(p) for p in getattr(self.module, "undecayed", list)()}
+        params = list(self.module.parameters())
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in params if id(p) not in free]},
+            {"params": [p for p in params if id(p) in free], "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(
+            [g for g in groups if g["params"]],
+            lr=self.settings.lr,
+            weight_decay=self.settings.weight_decay,
+            fused=True,
+        )
+
+    def batch(self, step: int) -> Tensor:
+        """Numbers of the rows of step `step` + 1, (B,)."""
+        epoch, at = divmod(step, self.unit)
+        if epoch != self._epoch:
+            rng = np.random.default_rng(seed_of(self.settings.seed, epoch, 11))
+            order = torch.from_numpy(rng.permutation(len(self.rows)))
+            self._epoch, self._order = epoch, order.to(self.targets.device)
+        stop = (at + 1) * self.size if at + 1 < self.unit else len(self.rows)
+        return self._order[at * self.size : stop]
+
+    def loss(self, step: int) -> Tensor:
+        rows = self.batch(step)
+        batch = self.rows.at(rows)
+        out = self.module(batch.numbers, batch.codes, (self.settings.seed, step))
+        return self.criterion(out, self.targets[rows])
+
+    def criterion(self, out: Tensor, targets: Tensor) -> Tensor:
+        """Mean log loss or squared error."""
+        if self.settings.task == "multiclass":
+            return F.cross_entropy(out, targets)
+        if self.settings.task == "binary":
+            return F.binary_cross_entropy_with_logits(out, targets.to(out.dtype))
+        return F.mse_loss(out, targets)
+
+    def score(self) -> float | None:
+        """On validation rows: share of wrong classes or RMSE (standardised), or the loss."""
+        if self.val is None:
+            return None
+        rows, targets = self.val
+        out = torch.cat([self.outputs(rows.at(at)) for at in _blocks(len(rows), SCORED)]).double()
+        return self.score_of(out, targets)
+
+    def score_of(self, out: Tensor, targets: Tensor) -> float:
+        """The score of outputs for validation rows; lower is better."""
+        if self.settings.stop_on == "loss":
+            wanted = targets if self.settings.task == "multiclass" else targets.double()
+            return float(self.criterion(out, wanted))
+        if self.settings.task == "regression":
+            return float((out - targets).square().mean().sqrt())
+        found = out.argmax(dim=1) if out.dim() == 2 else (out > 0).long()
+        lost = torch.isnan(out).any()
+        return float("nan") if lost else float((found != targets).double().mean())
+
+    def outputs(self, rows: Batch) -> Tensor:
+        """What the network says of rows, in evaluation mode."""
+        return self.module(rows.numbers, rows.codes).float()
+
+
+def steps_an_epoch(n: int, size: int) -> int:
+    """Batches of n rows; a last one of a single row is none of its own.
+
+    >>> steps_an_epoch(10, 4), steps_an_epoch(9, 4), steps_an_epoch(3, 4)
+    (3, 2, 1)
+    """
+    whole, rest = divmod(n, size)
+    return max(1, whole + (rest > 1 or (rest == 1 and size == 1)))
+
+
+def _blocks(n: int, size: int) -> list[slice]:
+    return [slice(at, at + size) for at in range(0, n, size)]
+
+
+class RowNetwork(DeepEstimator):
+    """Base of networks that see one row at a time. A subclass writes `_network` (a `RowModule`).
+
+    epochs: at most; one is a pass over all training rows. patience: epochs without a better
+    validation score that end the fit (0: none). batch_size: rows of a step, 0 for the papers' rule
+    (256 below 50,000 rows, 512 below 100,000, else 1024). numeric: how numbers are scaled, in the
+    words of `Policy`. stop_on: the validation score, `metric` (accuracy or RMSE) or `loss`.
+
+    DIFF(Gorishniy 2021): numbers that are missing get the training mean, as there, and a 0/1
+    column that says so.
+    """
+
+    resource = "epochs"
+    row_rules: ClassVar[dict[str, Any]] = {
+        "epochs": Number(1, 1_000_000, whole=True),
+        "patience": PATIENCE,
+        "batch_size": Number(0, 1_000_000, whole=True),
+        "lr": RATE,
+        "weight_decay": Number(0.0),
+        "numeric": OneOf(NUMERIC),
+        "stop_on": OneOf(STOP_ON),
+        "device": OneOf(("cpu", "cuda")),
+        "precision": OneOf(PRECISIONS),
+        "compile": OneOf((True, False)),
+    }
+
+    transient = (*DeepEstimator.transient, "_steps_an_epoch")
+
+    epochs: int
+    patience: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    numeric: str
+    stop_on: str
+    device: str
+    precision: str
+    compile: bool
+
+    # -- what a subclass may change ---------------------------------------------------------------
+
+    make_task: Callable[..., Task] = RowTask
+
+    def _policy(self) -> Policy:
+        return Policy(self.numeric, "ordinal", "impute", "standard")
+
+    # -- the table --------------------------------------------------------------------------------
+
+    @property
+    def n_numeric(self) -> int:
+        """Numeric columns, with those that say where a number is missing."""
+        return int((~self.preprocessor_.categorical_).sum())
+
+    @property
+    def sizes(self) -> list[int]:
+        """Levels of each categorical column in training."""
+        return list(self.preprocessor_.cardinalities_)
+
+    @property
+    def n_out(self) -> int:
+        """Outputs of the network: one for a number or two classes."""
+        return len(self.classes_) if self.task == "multiclass" else 1
+
+    def _rows(self, x: np.ndarray) -> Batch:
+        device, n = torch_device(self.device), self.n_numeric
+        numbers = torch.from_numpy(np.ascontiguousarray(x[:, :n], dtype=np.float32))
+        codes = torch.from_numpy(np.ascontiguousarray(x[:, n:], dtype=np.int64))
+        return Batch(numbers.to(device), codes.to(device))
+
+    def _targets(self, y: np.ndarray) -> Tensor:
+        kind = np.float32 if self.task == "regression" else np.int64
+        return torch.from_numpy(np.asarray(y).astype(kind)).to(torch_device(self.device))
+
+    def rows_a_batch(self, n: int) -> int:
+        """Rows of a step for a table of n training rows."""
+        return self.batch_size or (256 if n < 50_000 else 512 if n < 100_000 else 1024)
+
+    # -- fitting ----------------------------------------------------------------------------------
+
+    def _network(self) -> nn.Module:
+        raise NotImplementedError
+
+    def _task(self, train: Rows, val: Rows | None) -> Task:
+        module = self._network().to(torch_device(self.device))
+        self._steps_an_epoch = steps_an_epoch(len(train[0]), self.rows_a_batch(len(train[0])))
+        held = None if val is None else (self._rows(val[0]), self._targets(val[1]))
+        return self.make_task(module, (self._rows(train[0]), self._targets(train[1])), held, self)
+
+    def _unit(self) -> int:
+        return self._steps_an_epoch
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            steps=self.epochs * self._unit(),
+            rate=lambda step: self.lr,
+            eval_every=self._unit(),
+            patience=self.patience,
+            precision=self.precision,
+            compile=self.compile,
+        )
+
+    # -- prediction -------------------------------------------------------------------------------
+
+    def _outputs(self, x: np.ndarray) -> np.ndarray:
+        """(N,) or (N, C), from blocks of one size."""
+        rows, found = self._rows(x), []
+        with self._ready() as module:
+            for at in range(0, len(rows), ASKED):
+                block = torch.arange(at, at + ASKED)
+                there = int((block < len(rows)).sum())
+                part = rows.at(torch.where(block < len(rows), block, at).to(rows.numbers.device))
+                found.append(module(part.numbers, part.codes)[:there].float().cpu())
+        return torch.cat(found).numpy().astype(np.float64)
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self._outputs(x)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        out = self._outputs(x)
+        if self.task == "multiclass":
+            return softmax(out)
+        return two_columns(np.exp(-np.logaddexp(0.0, -out)))
