@@ -21,7 +21,7 @@ from .drops import Seed, drop_, dropped_at
 from .precision import in_one_format
 
 BLOCK = 2**20  # weights of one block
-KEEP = 2**22  # weights in all that may be kept for the backward pass
+KEEP = 3 * 2**21  # weights in all that may be kept for the backward pass
 FUSED_WIDTH = 256  # widest head of the fused GPU kernels
 MASKED = 2**24  # pairs of a mask that such a kernel is given at once
 SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`
@@ -103,7 +103,7 @@ class _Attention(torch.autograd.Function):
                 at = dropped_at(weights.numel(), p, (*seed, n))  # type: ignore[misc]
                 dropped = drop_(weights.clone() if keep else weights, at)
                 if keep:
-                    kept.append(at)
+                    kept.append(dropped)
             if keep:
                 kept += [weights, weights.new_empty(0) if norm is None else norm]
             found = torch.matmul(dropped, v[i])
@@ -127,21 +127,25 @@ class _Attention(torch.autograd.Function):
         grad = grads[0] * (1.0 / (1.0 - p)) if p else grads[0]
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
             if keep:
-                at = rest.pop(0) if p else None
+                dropped = rest.pop(0) if p else None
                 weights, norm = rest.pop(0), rest.pop(0)
                 norm = norm if norm.numel() else None
             else:
                 weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
-                at = dropped_at(weights.numel(), p, (*seed, n)) if p else None
-            dropped = weights if at is None else drop_(weights.clone(), at)
+                dropped = None
+                if p:
+                    at = dropped_at(weights.numel(), p, (*seed, n))
+                    dropped = drop_(weights.clone(), at)
             g, less = grad[i, :, j], delta[i, :, j]
             if norm is not None:
                 g, less = torch.mul(g, norm, out=g.new_empty(g.shape)), less * norm
-            _put(dv, i, j, torch.matmul(dropped.transpose(-1, -2), g))
+            seen = weights if dropped is None else dropped
+            _put(dv, i, j, torch.matmul(seen.transpose(-1, -2), g))
             d_logits = torch.matmul(g, _turned(v[i]))
-            if at is not None:
-                drop_(d_logits, at)
-            d_logits.sub_(less).mul_(weights)
+            if dropped is None:
+                d_logits.sub_(less).mul_(weights)
+            else:
+                d_logits.mul_(dropped).addcmul_(weights, less, value=-1)
             dq[i, :, j] = torch.matmul(d_logits, k[i])
             _put(dk, i, j, torch.matmul(d_logits.transpose(-1, -2), q[i, :, j]))
         dq *= scale

