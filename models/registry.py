@@ -98,6 +98,14 @@ MODELS: dict[str, ModelSpec] = {
     spec.name: spec
     for spec in (
         _own(
+            "autoint",
+            "autoint:AutoInt",
+            "attention between features, all of which are read",
+            "Song et al. 2019, arXiv:1810.11921; Gorishniy et al. 2021, F.10",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
             "catboost",
             "catboost:CatBoost",
             "boosting of symmetric trees, at home with categories",
@@ -115,6 +123,14 @@ MODELS: dict[str, ModelSpec] = {
             family="baseline",
         ),
         _own(
+            "dcn-v2",
+            "dcn_v2:DCNV2",
+            "crossed features beside a multi-layer perceptron",
+            "Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, F.9",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
             "decision-tree",
             "decision_tree:DecisionTree",
             "a single pruned tree",
@@ -127,6 +143,14 @@ MODELS: dict[str, ModelSpec] = {
             "many trees with random thresholds",
             "Geurts et al. 2006, doi:10.1007/s10994-006-6226-1",
             _TREE,
+        ),
+        _own(
+            "ft-transformer",
+            "ft_transformer:FTTransformer",
+            "attention between features, read from one token",
+            "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3",
+            _ROWS,
+            **_FEATURES,
         ),
         _own(
             "gaussian-process",
@@ -145,6 +169,15 @@ MODELS: dict[str, ModelSpec] = {
             "Friedman 2001, doi:10.1214/aos/1013203451",
             _IMPUTED,
             **_GBDT,
+        ),
+        _own(
+            "grownet",
+            "grownet:GrowNet",
+            "boosting of small networks, corrected together",
+            "Badirli et al. 2020, arXiv:2002.07971; Gorishniy et al. 2021, F.8",
+            _ROWS,
+            tasks=("binary", "regression"),
+            **_FEATURES,
         ),
         _own(
             "hist-gradient-boosting",
@@ -204,6 +237,14 @@ MODELS: dict[str, ModelSpec] = {
             _SCALED,
         ),
         _own(
+            "node",
+            "node:NODE",
+            "ensembles of differentiable oblivious trees",
+            "Popov et al. 2020, arXiv:1909.06312; Gorishniy et al. 2021, F.6",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
             "npt",
             "npt.estimator:NPT",
             "attention between datapoints and between attributes",
@@ -221,12 +262,36 @@ MODELS: dict[str, ModelSpec] = {
             _TREE,
         ),
         _own(
+            "resnet",
+            "resnet:ResNet",
+            "residual network of single rows",
+            "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "snn",
+            "snn:SNN",
+            "self-normalising multi-layer perceptron",
+            "Klambauer et al. 2017, arXiv:1706.02515",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
             "svm",
             "svm:SVM",
             "support vector machine, RBF kernel",
             "Cortes and Vapnik 1995, doi:10.1007/BF00994018",
             _SCALED,
             max_rows=20_000,
+        ),
+        _own(
+            "tabnet",
+            "tabnet:TabNet",
+            "steps that look at few features of a row through masks",
+            "Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, F.7",
+            _ROWS,
+            **_FEATURES,
         ),
         _own(
             "xgboost",

@@ -30,13 +30,21 @@ NETWORKS = [name for name in STEPPED if name in TINY]
 # Trees draw nothing with the default configuration, and all that can be drawn with the other; a
 # network draws with both, and from batches with the other.
 DRAWING = {
+    "autoint": {"batch_size": 16, "attention_dropout": 0.3, "residual_dropout": 0.2},
     "catboost": {"categorical": "one-hot", "bagging_temperature": 1.0},
+    "dcn-v2": {"batch_size": 16, "hidden_dropout": 0.5, "cross_dropout": 0.3},
+    "ft-transformer": {"batch_size": 16, "ffn_dropout": 0.5, "residual_dropout": 0.2},
     "gradient-boosting": {"subsample": 0.6},
+    "grownet": {"batch_size": 40},
     "hist-gradient-boosting": {"max_features": 0.5},
     "hopular": {"batch_size": 20, "average": 1.0},
     "lightgbm": {"subsample": 0.6, "subsample_freq": 1, "colsample_bytree": 0.6},
     "mlp": {"batch_size": 16, "dropout": 0.5},
+    "node": {"batch_size": 16, "choice": "sparsemax"},
     "npt": {"batch_size": 40, "p_target": 0.5},
+    "resnet": {"batch_size": 16, "hidden_dropout": 0.5, "residual_dropout": 0.3},
+    "snn": {"batch_size": 16, "dropout": 0.3},
+    "tabnet": {"batch_size": 30, "virtual_batch": 16, "mask": "entmax", "input_norm": True},
     "xgboost": {"subsample": 0.6, "colsample_bytree": 0.6, "colsample_bylevel": 0.8},
 }
 LEARNS = {
@@ -131,8 +139,10 @@ def test_saving_and_the_number_of_steps_are_all_that_fit_to_adds(name, task, con
     assert piece.tobytes() == answers(plain, fit.frame).tobytes()
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
-@pytest.mark.parametrize("name", [n for n in STEPPED if n != "gradient-boosting"])  # draws ties
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [(n, t) for n in STEPPED for t in MODELS[n].tasks if n != "gradient-boosting"],  # draws ties
+)
 def test_pieces_without_draws_give_what_one_fit_gives(name, task):
     fit = Fits(name, task, **{"catboost": {"random_strength": 0.0}}.get(name, {}))
     if name == "catboost":
@@ -258,7 +268,8 @@ def test_no_state_is_or_needs_a_pickle(name, monkeypatch):
         monkeypatch.setattr(pickle, word, refuse)
     with pytest.raises(AssertionError):
         pickle.dumps(1)  # the trap is set
-    fit = Fits(name, "multiclass", **DRAWING[name])
+    task = "multiclass" if "multiclass" in MODELS[name].tasks else "binary"
+    fit = Fits(name, task, **DRAWING[name])
     whole = fit()
     state = min(fit.states.items())
     assert fit(start=state).tobytes() == whole.tobytes()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..base import PATIENCE, RATE, Number, OneOf, softmax, two_columns
+from ..base import PATIENCE, RATE, InvalidConfig, Number, OneOf, softmax, two_columns
 from ..preprocessing import NUMERIC, Policy
 from .drops import Seed
 from .estimator import DeepEstimator, Rows
@@ -147,7 +147,8 @@ def _blocks(n: int, size: int) -> list[slice]:
 
 
 class RowNetwork(DeepEstimator):
-    """Base of networks that see one row at a time. A subclass writes `_network` (a `RowModule`).
+    """Base of networks that see one row at a time. A subclass writes `_network` (a `RowModule`),
+    and `batch_norm` where it has such: batches of one row are refused then.
 
     epochs: at most; one is a pass over all training rows. patience: epochs without a better
     validation score that end the fit (0: none). batch_size: rows of a step, 0 for the papers' rule
@@ -159,6 +160,7 @@ class RowNetwork(DeepEstimator):
     """
 
     resource = "epochs"
+    batch_norm: ClassVar[bool] = False
     row_rules: ClassVar[dict[str, Any]] = {
         "epochs": Number(1, 1_000_000, whole=True),
         "patience": PATIENCE,
@@ -188,6 +190,12 @@ class RowNetwork(DeepEstimator):
     # -- what a subclass may change ---------------------------------------------------------------
 
     make_task: Callable[..., Task] = RowTask
+
+    def check(self) -> None:
+        super().check()
+        if self.batch_norm and self.batch_size == 1:
+            name = type(self).__name__
+            raise InvalidConfig(f"{name}: batch_size must not be 1: batch norms need two rows")
 
     def _policy(self) -> Policy:
         return Policy(self.numeric, "ordinal", "impute", "standard")

@@ -27,7 +27,8 @@ class Case:
 
     def __init__(self, path: Path) -> None:
         self.arrays = _loaded(path)
-        self.meta: dict[str, Any] = json.loads(str(self.arrays["meta"]))
+        facts = self.arrays["meta" if "meta" in self.arrays else "config"]
+        self.meta: dict[str, Any] = json.loads(str(facts))
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name].copy()

@@ -8,15 +8,28 @@ import numpy as np
 import pandas as pd
 
 TINY: dict[str, dict[str, Any]] = {
+    "autoint": {"epochs": 25, "width": 8, "n_layers": 2, "lr": 0.02},
+    "dcn-v2": {"epochs": 40, "width": 32, "lr": 0.01},
+    "ft-transformer": {"epochs": 25, "width": 8, "n_layers": 2, "n_heads": 2, "lr": 0.02},
+    "grownet": {
+        "epochs": 12, "epochs_per_stage": 2, "correct_epochs": 2, "hidden": 16, "embedding": 8,
+        "lr": 0.05,
+    },
     "hopular": {
         "steps": 40, "width": 8, "n_blocks": 1, "n_nets": 2,
         "lr": 0.05, "average": 0.3, "gamma": 0.3, "eval_every": 10,
     },
     "mlp": {"epochs": 40, "width_first": 32, "width_middle": 32, "width_last": 32, "lr": 0.01},
+    "node": {
+        "epochs": 25, "n_layers": 2, "n_trees": 16, "depth": 3, "embedding": 4, "lr": 0.05,
+    },
     "npt": {
         "steps": 30, "width": 8, "n_layers": 2, "n_heads": 1,
         "lr": 0.03, "tradeoff": 0.5, "eval_every": 10,
     },
+    "resnet": {"epochs": 40, "width": 32, "n_layers": 2, "lr": 0.01},
+    "snn": {"epochs": 40, "width_first": 32, "width_middle": 32, "width_last": 32, "lr": 0.01},
+    "tabnet": {"epochs": 30, "n_steps": 2, "width": 8, "embedding": 4, "lr": 0.03, "momentum": 0.3},
 }  # fmt: skip
 """Configurations of networks small enough for a matrix of all models, and large enough to learn."""
 

@@ -1,0 +1,145 @@
+"""What is AutoInt, as the RTDL paper runs it? (Song et al. 2019; Gorishniy et al. 2021, F.10)"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from .base import Number, OneOf
+from .deep.drops import Seed, dropout
+from .deep.rows import DROPOUT, WIDTH, RowNetwork
+from .deep.token_attention import Mix, Mixtures, TokenAttention
+from .deep.tokens import Tokens
+from .ft_transformer import LINFORMER, check_heads
+
+
+class Block(nn.Module):
+    """relu(norm(W x + attention(x))), W without a bias, attention without an output layer.
+
+    DIFF(Song 2019): the norm is Gorishniy et al.'s (authors' code).
+    """
+
+    def __init__(self, width: int, n_heads: int, p: float, p_residual: float) -> None:
+        super().__init__()
+        self.p_residual = p_residual
+        self.attention = TokenAttention(width, n_heads, p, out=False)
+        self.residual = nn.Linear(width, width, bias=False)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(
+        self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None
+    ) -> Tensor:  # (B, T, D) -> (B, T, D)
+        found = self.attention(x, seed and (*seed, 0), mix)
+        found = dropout(found, self.p_residual, seed and (*seed, 1))
+        return self.norm(self.residual(x) + found).relu()
+
+
+class Network(nn.Module):
+    """Tokens without biases and without [CLS], blocks, a linear layer of all tokens side by side.
+
+    Two-class and numeric outputs come as (B,).
+    """
+
+    def __init__(
+        self, tokens: Tokens, blocks: list[Block], mixtures: Mixtures | None, n_out: int
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.blocks = nn.ModuleList(blocks)
+        self.mixtures = mixtures
+        self.head = nn.Linear(tokens.n * tokens.weight.shape[1], n_out)
+
+    def forward(
+        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
+    ) -> Tensor:  # (B,) or (B, C)
+        x = self.tokens(numbers, codes)
+        for i, block in enumerate(self.blocks):
+            mix = None if self.mixtures is None else self.mixtures.of(i)
+            x = block(x, seed and (*seed, i), mix)
+        return self.head(x.flatten(1)).squeeze(-1)
+
+    def undecayed(self) -> list[nn.Parameter]:
+        """Tokens, norms and all biases (Gorishniy et al. 2021, authors' code)."""
+        return [
+            *self.tokens.parameters(),
+            *(p for name, p in self.named_parameters() if ".norm." in name),
+            *(p for name, p in self.named_parameters() if name.endswith("bias")),
+        ]
+
+
+class AutoInt(RowNetwork):
+    """AutoInt: attention between the features of a row, all of which are read at the end.
+
+    n_layers: blocks. width: of a token, a multiple of n_heads. attention_dropout (on the
+    weights), residual_dropout (on what attention adds). linformer, linformer_ratio: see
+    `FTTransformer`. The others: see `RowNetwork`. Spaces in Gorishniy et al. 2021, Table 16; the
+    paper has no default configuration, ours lies inside its space.
+    """
+
+    rules = {
+        **RowNetwork.row_rules,
+        "n_layers": Number(1, 1000, whole=True),
+        "width": WIDTH,
+        "n_heads": WIDTH,
+        "attention_dropout": DROPOUT,
+        "residual_dropout": DROPOUT,
+        "linformer": OneOf(LINFORMER),
+        "linformer_ratio": Number(0.0, 1.0, low_open=True),
+    }
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        device: str = "cpu",
+        precision: str = "fp32",
+        compile: bool = False,
+        epochs: int = 1000,
+        patience: int = 16,
+        batch_size: int = 0,
+        lr: float = 3e-4,
+        weight_decay: float = 1e-5,
+        numeric: str = "quantile",
+        stop_on: str = "metric",
+        n_layers: int = 3,
+        width: int = 32,
+        n_heads: int = 2,
+        attention_dropout: float = 0.1,
+        residual_dropout: float = 0.0,
+        linformer: str = "none",
+        linformer_ratio: float = 0.064,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.epochs = epochs
+        self.patience = patience
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.numeric = numeric
+        self.stop_on = stop_on
+        self.n_layers = n_layers
+        self.width = width
+        self.n_heads = n_heads
+        self.attention_dropout = attention_dropout
+        self.residual_dropout = residual_dropout
+        self.linformer = linformer
+        self.linformer_ratio = linformer_ratio
+
+    def check(self) -> None:
+        super().check()
+        check_heads("AutoInt", self.width, self.n_heads)
+
+    def _network(self) -> Network:
+        tokens = Tokens(self.n_numeric, self.sizes, self.width, bias=False, cls=False)
+        mixtures = None
+        if self.linformer != "none":
+            mixtures = Mixtures(tokens.n, self.linformer_ratio, self.linformer, self.n_layers)
+        blocks = [
+            Block(self.width, self.n_heads, self.attention_dropout, self.residual_dropout)
+            for _ in range(self.n_layers)
+        ]
+        return Network(tokens, blocks, mixtures, self.n_out)

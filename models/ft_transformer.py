@@ -1,0 +1,211 @@
+"""What is FT-Transformer? (Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from .base import InvalidConfig, Number, OneOf
+from .deep.drops import Seed, dropout
+from .deep.rows import DROPOUT, WIDTH, RowNetwork
+from .deep.token_attention import SHARING, Mix, Mixtures, TokenAttention
+from .deep.tokens import Tokens
+
+ACTIVATIONS = ("reglu", "relu")
+LINFORMER = ("none", *SHARING)
+
+
+class Block(nn.Module):
+    """x + attention(norm x), then x + feed-forward(norm x); the first block has no first norm.
+
+    hidden: width between the two linear layers, after the activation. ReGLU (Shazeer 2020) is
+    a relu(b) of the halves a, b.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        *,
+        n_heads: int,
+        is_first: bool,
+        activation: str,
+        attention_dropout: float,
+        ffn_dropout: float,
+        residual_dropout: float,
+    ) -> None:
+        super().__init__()
+        self.gated = activation == "reglu"
+        self.p, self.p_residual = ffn_dropout, residual_dropout
+        self.norm_in = None if is_first else nn.LayerNorm(width)
+        self.attention = TokenAttention(width, n_heads, attention_dropout)
+        self.norm_ff = nn.LayerNorm(width)
+        self.widen = nn.Linear(width, hidden * (2 if self.gated else 1))
+        self.narrow = nn.Linear(hidden, width)
+
+    def forward(
+        self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None, *, cls: bool = False
+    ) -> Tensor:  # (B, T, D) -> (B, T, D), or (B, 1, D) of [CLS] alone
+        normed = x if self.norm_in is None else self.norm_in(x)
+        ask = self.attention.first if cls else self.attention
+        change = dropout(
+            ask(normed, seed and (*seed, 0), mix), self.p_residual, seed and (*seed, 1)
+        )
+        x = (x[:, :1] if cls else x) + change
+        hidden = self.widen(self.norm_ff(x))
+        if self.gated:
+            a, b = hidden.chunk(2, dim=-1)
+            hidden = a * b.relu()
+        else:
+            hidden = hidden.relu()
+        out = self.narrow(dropout(hidden, self.p, seed and (*seed, 2)))
+        return x + dropout(out, self.p_residual, seed and (*seed, 3))
+
+
+class Network(nn.Module):
+    """Tokens, blocks, and a linear layer of relu(norm [CLS]).
+
+    The last block computes [CLS] alone, which is all that is read. mixtures: of keys and values
+    (Linformer), None for all of them. Two-class and numeric outputs come as (B,).
+    """
+
+    def __init__(
+        self, tokens: Tokens, blocks: Sequence[Block], mixtures: Mixtures | None, n_out: int
+    ) -> None:
+        super().__init__()
+        width = tokens.weight.shape[1]
+        self.tokens = tokens
+        self.blocks = nn.ModuleList(blocks)
+        self.mixtures = mixtures
+        self.norm_out = nn.LayerNorm(width)
+        self.head = nn.Linear(width, n_out)
+
+    def forward(
+        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
+    ) -> Tensor:  # (B,) or (B, C)
+        x = self.tokens(numbers, codes)
+        for i, block in enumerate(self.blocks):
+            mix = None if self.mixtures is None else self.mixtures.of(i)
+            x = block(x, seed and (*seed, i), mix, cls=i + 1 == len(self.blocks))
+        return self.head(self.norm_out(x[:, 0]).relu()).squeeze(-1)
+
+    def undecayed(self) -> list[nn.Parameter]:
+        """Tokens, the blocks' norms, all biases; not the last norm's gain (authors' code)."""
+        norms = [m for m in self.blocks.modules() if isinstance(m, nn.LayerNorm)]
+        return [
+            *self.tokens.parameters(),
+            *(p for norm in norms for p in norm.parameters()),
+            *(p for name, p in self.named_parameters() if name.endswith("bias")),
+        ]
+
+
+class FTTransformer(RowNetwork):
+    """FT-Transformer: attention between the features of a row (Gorishniy et al. 2021, sec. 3.3;
+    defaults in Table 6, spaces in Table 7).
+
+    n_layers: blocks. width: of a token, a multiple of n_heads. ffn_factor: int(width ffn_factor)
+    values stand between the two linear layers of a block. activation: `reglu`, or `relu` without a
+    gate. attention_dropout (on the weights), ffn_dropout (between the linear layers),
+    residual_dropout (on what a block adds). linformer: how the mixtures of keys and values share
+    their weights, `none` for all keys; linformer_ratio: mixtures a token; linformer_from: rows of
+    fewer tokens keep all keys. The others: see `RowNetwork`.
+    """
+
+    rules = {
+        **RowNetwork.row_rules,
+        "n_layers": Number(1, 1000, whole=True),
+        "width": WIDTH,
+        "n_heads": WIDTH,
+        "ffn_factor": Number(0.0, 1000.0, low_open=True),
+        "activation": OneOf(ACTIVATIONS),
+        "attention_dropout": DROPOUT,
+        "ffn_dropout": DROPOUT,
+        "residual_dropout": DROPOUT,
+        "linformer": OneOf(LINFORMER),
+        "linformer_ratio": Number(0.0, 1.0, low_open=True),
+        "linformer_from": Number(0, 1_000_000, whole=True),
+    }
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        device: str = "cpu",
+        precision: str = "fp32",
+        compile: bool = False,
+        epochs: int = 1000,
+        patience: int = 16,
+        batch_size: int = 0,
+        lr: float = 1e-4,
+        weight_decay: float = 1e-5,
+        numeric: str = "quantile",
+        stop_on: str = "metric",
+        n_layers: int = 3,
+        width: int = 192,
+        n_heads: int = 8,
+        ffn_factor: float = 4 / 3,
+        activation: str = "reglu",
+        attention_dropout: float = 0.2,
+        ffn_dropout: float = 0.1,
+        residual_dropout: float = 0.0,
+        linformer: str = "none",
+        linformer_ratio: float = 0.064,
+        linformer_from: int = 0,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.epochs = epochs
+        self.patience = patience
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.numeric = numeric
+        self.stop_on = stop_on
+        self.n_layers = n_layers
+        self.width = width
+        self.n_heads = n_heads
+        self.ffn_factor = ffn_factor
+        self.activation = activation
+        self.attention_dropout = attention_dropout
+        self.ffn_dropout = ffn_dropout
+        self.residual_dropout = residual_dropout
+        self.linformer = linformer
+        self.linformer_ratio = linformer_ratio
+        self.linformer_from = linformer_from
+
+    def check(self) -> None:
+        super().check()
+        check_heads("FTTransformer", self.width, self.n_heads)
+
+    def _network(self) -> Network:
+        tokens = Tokens(self.n_numeric, self.sizes, self.width)
+        mixtures = None
+        if self.linformer != "none" and tokens.n >= self.linformer_from:
+            mixtures = Mixtures(tokens.n, self.linformer_ratio, self.linformer, self.n_layers)
+        blocks = [
+            Block(
+                self.width,
+                max(int(self.width * self.ffn_factor), 1),
+                n_heads=self.n_heads,
+                is_first=i == 0,
+                activation=self.activation,
+                attention_dropout=self.attention_dropout,
+                ffn_dropout=self.ffn_dropout,
+                residual_dropout=self.residual_dropout,
+            )
+            for i in range(self.n_layers)
+        ]
+        return Network(tokens, blocks, mixtures, self.n_out)
+
+
+def check_heads(model: str, width: int, n_heads: int) -> None:
+    """InvalidConfig where the heads do not divide the width of a token."""
+    if width % n_heads:
+        raise InvalidConfig(
+            f"{model}: width must be a multiple of n_heads = {n_heads}, got {width}"
+        )

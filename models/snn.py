@@ -1,0 +1,132 @@
+"""What is a self-normalising network? (Klambauer et al. 2017; Gorishniy et al. 2021, F.5)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from .base import Number
+from .deep.categories import RowInput
+from .deep.drops import Seed, dropout
+from .deep.rows import DROPOUT, WIDTH, RowNetwork
+from .mlp import widths
+
+LOW = -1.7580993408473766  # what SELU goes to for very negative values: -lambda alpha
+
+
+def alpha_dropout(x: Tensor, p: float, seed: Seed | None) -> Tensor:
+    """Sets elements to `LOW` with probability p, then scales and shifts all, so that mean 0 and
+    variance 1 stay so (Klambauer et al. 2017, sec. 3); the identity where `dropout` is it."""
+    if not p or seed is None:
+        return x
+    scale = ((1 - p) * (1 + p * LOW**2)) ** -0.5
+    kept = dropout(x - LOW, p, seed)  # over LOW, by 1 / (1 - p) too large
+    return kept * (scale * (1 - p)) + scale * LOW * (1 - p)
+
+
+class Network(nn.Module):
+    """[Linear -> SELU -> alpha dropout] for each of `widths`, then Linear.
+
+    Weights are drawn from N(0, 1 / inputs), biases are 0. sizes: levels of the categorical columns.
+    width: of a category's vector. Two-class and numeric outputs come as (B,).
+    """
+
+    def __init__(
+        self,
+        *,
+        n_numeric: int,
+        sizes: Sequence[int],
+        width: int,
+        widths: Sequence[int],
+        n_out: int,
+        p: float,
+    ) -> None:
+        super().__init__()
+        self.p = p
+        self.input = RowInput(n_numeric, sizes, width)
+        ins = [self.input.n_out, *widths]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(ins, widths, strict=False))
+        self.head = nn.Linear(ins[-1], n_out)
+        for linear in (*self.layers, self.head):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+            nn.init.zeros_(linear.bias)
+
+    def forward(
+        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
+    ) -> Tensor:  # (B,) or (B, C)
+        x = self.input(numbers, codes)
+        for i, layer in enumerate(self.layers):
+            x = alpha_dropout(nn.functional.selu(layer(x)), self.p, seed and (*seed, i))
+        return self.head(x).squeeze(-1)
+
+
+class SNN(RowNetwork):
+    """Self-normalising network (Klambauer et al. 2017; spaces in Gorishniy et al. 2021, Table 12).
+
+    n_layers: hidden layers. width_first, width_middle, width_last: their widths; all but the first
+    and the last share one. dropout: alpha dropout after each. embedding: width of a category's
+    vector. The others: see `RowNetwork`. The paper has no default configuration; ours is near what
+    its searches chose.
+    """
+
+    rules = {
+        **RowNetwork.row_rules,
+        "n_layers": Number(2, 1000, whole=True),
+        "width_first": WIDTH,
+        "width_middle": WIDTH,
+        "width_last": WIDTH,
+        "dropout": DROPOUT,
+        "embedding": WIDTH,
+    }
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        device: str = "cpu",
+        precision: str = "fp32",
+        compile: bool = False,
+        epochs: int = 1000,
+        patience: int = 16,
+        batch_size: int = 0,
+        lr: float = 3e-4,
+        weight_decay: float = 1e-5,
+        numeric: str = "quantile",
+        stop_on: str = "metric",
+        n_layers: int = 4,
+        width_first: int = 256,
+        width_middle: int = 256,
+        width_last: int = 256,
+        dropout: float = 0.05,
+        embedding: int = 64,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.epochs = epochs
+        self.patience = patience
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.numeric = numeric
+        self.stop_on = stop_on
+        self.n_layers = n_layers
+        self.width_first = width_first
+        self.width_middle = width_middle
+        self.width_last = width_last
+        self.dropout = dropout
+        self.embedding = embedding
+
+    def _network(self) -> Network:
+        return Network(
+            n_numeric=self.n_numeric,
+            sizes=self.sizes,
+            width=self.embedding,
+            widths=widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
+            n_out=self.n_out,
+            p=self.dropout,
+        )

@@ -1,0 +1,315 @@
+"""What is TabNet? (Arik and Pfister 2021; Gorishniy et al. 2021, F.7)
+
+Steps that each look at a few features of a row through a sparse mask. Tensors stand with the rows
+last, (F, B), so that the batches of a ghost batch norm lie side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .base import COUNT, PENALTY, SHARE, Number, OneOf
+from .deep.categories import RowInput
+from .deep.drops import Seed
+from .deep.entmax import CHOICES
+from .deep.rows import WIDTH, RowNetwork, RowTask
+from .deep.training import Recipe
+
+EPS = 1e-5  # of batch norms
+TINY = 1e-15  # inside the logarithm of a mask
+WHOLE = 2**31  # a virtual batch that holds any batch
+
+
+class GhostNorm(nn.Module):
+    """Batch norm by virtual batches (Hoffer et al. 2017): a batch falls into as few chunks of at
+    most `size` rows as it can, all equal but a shorter last one; each is normalised by itself and
+    moves the running statistics by `momentum` (the weight of the new value)."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, n: int, size: int, momentum: float) -> None:
+        super().__init__()
+        self.size, self.momentum = size, momentum
+        self.weight, self.bias = nn.Parameter(torch.ones(n)), nn.Parameter(torch.zeros(n))
+        self.register_buffer("running_mean", torch.zeros(n))
+        self.register_buffer("running_var", torch.ones(n))
+
+    def forward(self, x: Tensor) -> Tensor:  # (F, B) -> (F, B)
+        if not self.training:
+            scale = self.weight * (self.running_var + EPS).rsqrt()
+            shift = self.bias - self.running_mean * scale
+            return torch.addcmul(shift[:, None], x, scale[:, None])
+        n_rows = x.shape[1]
+        size = math.ceil(n_rows / math.ceil(n_rows / self.size))
+        whole = n_rows // size * size
+        if whole == n_rows:
+            return self._norm(x, size)
+        parts = self._norm(x[:, :whole], size), self._norm(x[:, whole:], n_rows - whole)
+        return torch.cat(parts, dim=1)
+
+    def _norm(self, x: Tensor, size: int) -> Tensor:
+        """Chunks of so many rows, as the channels of one batch norm; the running statistics move.
+
+        On a CPU that was faster than reductions by hand, and than a batch norm for each chunk.
+        """
+        n, n_chunks = len(x), x.shape[1] // size
+        weight, bias = (p.repeat_interleave(n_chunks) for p in (self.weight, self.bias))
+        out, mean, scale = torch.native_batch_norm(
+            x.reshape(1, -1, size), weight, bias, None, None, True, 0.0, EPS
+        )
+        with torch.no_grad():
+            variance = (scale.pow(-2) - EPS) * (size / max(size - 1, 1))
+            kept = 1 - self.momentum
+            weights = [self.momentum * kept**i for i in reversed(range(n_chunks))]
+            shares = torch.tensor(weights, dtype=mean.dtype, device=mean.device)
+            for running, new in ((self.running_mean, mean), (self.running_var, variance)):
+                moved = (new.view(n, n_chunks) * shares).sum(dim=1)
+                running.mul_(kept**n_chunks).add_(moved)
+        return out.view(n, -1)
+
+
+def _glorot(n_out: int, n_in: int) -> nn.Parameter:
+    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(n_out, n_in)))
+
+
+class Transformer(nn.Module):
+    """Gated layers of a step: Linear -> norm -> a * sigmoid(b), all but the first with a residual
+    scaled by sqrt(1/2). The weights of the first `n_shared` belong to all steps, the norms do not.
+    """
+
+    def __init__(self, n_shared: int, n_own: int, width: int, size: int, momentum: float) -> None:
+        super().__init__()
+        self.own = nn.ParameterList(_glorot(2 * width, width) for _ in range(n_own))
+        self.norms = nn.ModuleList(
+            GhostNorm(2 * width, size, momentum) for _ in range(n_shared + n_own)
+        )
+
+    def forward(self, x: Tensor, shared: Iterable[Tensor]) -> Tensor:  # (F, B) -> (D, B)
+        for i, (weight, norm) in enumerate(zip([*shared, *self.own], self.norms, strict=True)):
+            gated = F.glu(norm(weight @ x), dim=0)
+            x = (x + gated) * math.sqrt(0.5) if i else gated
+        return x
+
+
+class Step(NamedTuple):
+    """What a step computes: how much of a feature is left (F, B), the logits of its mask (F, B),
+    the mask (F, B), shares of a row's features; features of the row (n_d + n_a, B)."""
+
+    prior: Tensor
+    logits: Tensor
+    mask: Tensor
+    features: Tensor
+
+
+class Network(nn.Module):
+    """TabNet's encoder and a linear read-out of the sum of its decisions (Arik and Pfister 2021).
+
+    n_d, n_a: width of a step's decision, and of what the next step's mask is made from. n_steps:
+    steps that decide; a first one without a mask comes before. relaxation: how often a feature may
+    be used again (1: once). n_shared, n_own: gated layers of a step with weights of all and of its
+    own. mask: of `CHOICES`. size, momentum: of ghost batch norms. input_norm: a batch norm first.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_numeric: int,
+        sizes: Sequence[int],
+        width: int,
+        n_d: int,
+        n_a: int,
+        n_steps: int,
+        relaxation: float,
+        n_shared: int,
+        n_own: int,
+        mask: str,
+        size: int,
+        momentum: float,
+        input_norm: bool,
+        n_out: int,
+    ) -> None:
+        super().__init__()
+        self.n_d, self.relaxation = n_d, relaxation
+        self.shares = CHOICES[mask][0]
+        self.input = RowInput(n_numeric, sizes, width)
+        n_in, n = self.input.n_out, n_d + n_a
+        self.input_norm = GhostNorm(n_in, WHOLE, 0.01) if input_norm else None
+        self.shared = nn.ParameterList(_glorot(2 * n, n if i else n_in) for i in range(n_shared))
+        self.steps = nn.ModuleList(
+            Transformer(n_shared, n_own, n, size, momentum) for _ in range(n_steps + 1)
+        )
+        self.attention = nn.ParameterList(_glorot(n_in, n_a) for _ in range(n_steps))
+        self.norms = nn.ModuleList(GhostNorm(n_in, size, momentum) for _ in range(n_steps))
+        self.head = _glorot(n_out, n_d)
+
+    def walk(self, x: Tensor) -> Iterator[Step]:
+        """The deciding steps for rows (F, B)."""
+        if self.input_norm is not None:
+            x = self.input_norm(x)
+        features, prior = self.steps[0](x, self.shared), torch.ones_like(x)
+        for step, weight, norm in zip(self.steps[1:], self.attention, self.norms, strict=True):
+            logits = norm(weight @ features[self.n_d :])
+            mask = self.shares((logits * prior).t().contiguous()).t()
+            features = step(mask * x, self.shared)
+            yield Step(prior, logits, mask, features)
+            prior = prior * (self.relaxation - mask)
+
+    def with_entropy(self, numbers: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs, and the entropy of masks: a mean over rows and steps."""
+        decided = entropy = numbers.new_zeros(())
+        for step in self.walk(self.input(numbers, codes).t().contiguous()):
+            decided = decided + step.features[: self.n_d].relu()
+            entropy = entropy - (step.mask * (step.mask + TINY).log()).sum()
+        out = (self.head @ decided).t().squeeze(-1)
+        return out, entropy / (len(numbers) * len(self.attention))
+
+    def forward(
+        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
+    ) -> Tensor:  # (B,) or (B, C)
+        return self.with_entropy(numbers, codes)[0]
+
+    def importance(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F)
+        """How much each input counted for a row: masks, weighed by their steps' decisions."""
+        steps = self.walk(self.input(numbers, codes).t().contiguous())
+        parts = [step.mask * step.features[: self.n_d].relu().sum(dim=0) for step in steps]
+        return torch.stack(parts).sum(dim=0).t()
+
+
+class _Task(RowTask):
+    """The loss has the entropy of the masks beside it, so that they grow sparse."""
+
+    def loss(self, step: int) -> Tensor:
+        rows = self.batch(step)
+        out, entropy = self.module.with_entropy(*self.rows.at(rows))
+        return self.criterion(out, self.targets[rows]) + self.settings.sparsity * entropy
+
+
+class TabNet(RowNetwork):
+    """TabNet (Arik and Pfister 2021), trained as Gorishniy et al. 2021 (F.7) trained it: Adam, a
+    rate that decays by `decay_rate` in `decay_steps` steps, gradients clipped at 2000.
+
+    n_steps: steps that decide (the authors' code counts one more, which does not). width: of a
+    step's decision, and as much for the next step's mask. relaxation: how often a feature may be
+    used again, 1 for once. sparsity: weight of the masks' entropy in the loss. n_shared, n_own:
+    gated layers of a step with weights of all steps and with its own. mask: `sparsemax` or
+    `entmax`. virtual_batch, momentum: rows that a ghost batch norm takes together, and the weight
+    of their statistics in the running ones. input_norm: a batch norm of the input, superfluous
+    where the numbers are scaled already. batch_size: about so many; 0 for the paper's (2048 below
+    50,000 rows, 8192 below 100,000, else 16384), but for six steps an epoch at least, where these
+    have 64 rows. embedding: width of a category's vector. The others: see `RowNetwork`.
+
+    DIFF(Gorishniy 2021, F.7): the rows of an epoch are shared out evenly among its batches; there
+    the last ones are dropped. DIFF(Arik 2021, the authors' code): every virtual batch moves the
+    running statistics, there their mean does once.
+    """
+
+    make_task = _Task
+    batch_norm = True
+    rules = {
+        **RowNetwork.row_rules,
+        "n_steps": Number(1, 1000, whole=True),
+        "width": WIDTH,
+        "relaxation": Number(1.0, 100.0),
+        "sparsity": PENALTY,
+        "decay_rate": SHARE,
+        "decay_steps": COUNT,
+        "n_shared": Number(1, 1000, whole=True),
+        "n_own": Number(0, 1000, whole=True),
+        "mask": OneOf(tuple(CHOICES)),
+        "virtual_batch": Number(2, 1_000_000, whole=True),
+        "momentum": SHARE,
+        "input_norm": OneOf((True, False)),
+        "embedding": WIDTH,
+    }
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        device: str = "cpu",
+        precision: str = "fp32",
+        compile: bool = False,
+        epochs: int = 1000,
+        patience: int = 16,
+        batch_size: int = 0,
+        lr: float = 0.01,
+        weight_decay: float = 0.0,
+        numeric: str = "quantile",
+        stop_on: str = "metric",
+        n_steps: int = 3,
+        width: int = 16,
+        relaxation: float = 1.5,
+        sparsity: float = 1e-4,
+        decay_rate: float = 0.9,
+        decay_steps: int = 500,
+        n_shared: int = 2,
+        n_own: int = 2,
+        mask: str = "sparsemax",
+        virtual_batch: int = 256,
+        momentum: float = 0.05,
+        input_norm: bool = False,
+        embedding: int = 8,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
+        self.precision = precision
+        self.compile = compile
+        self.epochs = epochs
+        self.patience = patience
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.numeric = numeric
+        self.stop_on = stop_on
+        self.n_steps = n_steps
+        self.width = width
+        self.relaxation = relaxation
+        self.sparsity = sparsity
+        self.decay_rate = decay_rate
+        self.decay_steps = decay_steps
+        self.n_shared = n_shared
+        self.n_own = n_own
+        self.mask = mask
+        self.virtual_batch = virtual_batch
+        self.momentum = momentum
+        self.input_norm = input_norm
+        self.embedding = embedding
+
+    def rows_a_batch(self, n: int) -> int:
+        paper = 2048 if n < 50_000 else 8192 if n < 100_000 else 16384
+        wanted = self.batch_size or max(64, min(paper, n // 6))
+        return math.ceil(n / max(1, round(n / wanted)))
+
+    def _recipe(self) -> Recipe:
+        def rate(step: int) -> float:
+            return self.lr * self.decay_rate ** (step / self.decay_steps)
+
+        return replace(super()._recipe(), rate=rate, clip_value=2000.0)
+
+    def _network(self) -> Network:
+        return Network(
+            n_numeric=self.n_numeric,
+            sizes=self.sizes,
+            width=self.embedding,
+            n_d=self.width,
+            n_a=self.width,
+            n_steps=self.n_steps,
+            relaxation=self.relaxation,
+            n_shared=self.n_shared,
+            n_own=self.n_own,
+            mask=self.mask,
+            size=self.virtual_batch,
+            momentum=self.momentum,
+            input_norm=self.input_norm,
+            n_out=self.n_out,
+        )

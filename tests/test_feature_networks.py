@@ -1,0 +1,321 @@
+"""Which laws does every network of single rows keep, and which are those of single models?
+
+The registry writes the matrix: a model of the family `feature network` is tested here the same day.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from small_tables import TINY, answers
+from tabsweep.datasets.catalog import load_dataset, splits
+from tabsweep.models import dcn_v2, grownet, registry, snn
+from tabsweep.models.base import InvalidConfig
+from tabsweep.models.deep.rows import RowNetwork
+from tabsweep.models.registry import MODELS, make_model
+from torch.nn import functional as F
+
+NETWORKS = [name for name, spec in MODELS.items() if spec.family == "feature network"]
+ALL = [(name, task) for name in NETWORKS for task in MODELS[name].tasks]
+matrix = pytest.mark.parametrize(("name", "task"), ALL)
+LEARNS = {"epochs": 120, "patience": 0, "lr": 0.02}
+OVERFITS = {
+    "ft-transformer": {"epochs": 200, "lr": 0.005},
+    "grownet": {"epochs": 8, "epochs_per_stage": 15, "correct_epochs": 15},
+}  # where 120 epochs of the small configuration are not what overfits 30 rows
+
+
+def model(name, task, **config):
+    return make_model(name, task=task, **{**TINY[name], **config})
+
+
+def undropped(name):
+    return {key: 0.0 for key in registry.defaults(name) if "dropout" in key}
+
+
+def rows(n=40, seed=0):
+    """Six numbers and two categories that say nothing of each other."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 6)), columns=list("abcdef"))
+    frame["p"] = rng.choice(["x", "y", "z"], n)
+    frame["q"] = rng.choice(["u", "v"], n)
+    return frame
+
+
+def target(task, n=40, seed=1):
+    rng = np.random.default_rng(seed)
+    if task == "regression":
+        return rng.normal(5.0, 3.0, n)
+    return np.arange(n) % (2 if task == "binary" else 3)
+
+
+# -- every model ----------------------------------------------------------------------------------
+
+
+@matrix
+def test_a_network_learns_thirty_rows_by_heart(name, task):
+    frame, y = rows(30), target(task, 30)
+    config = {**LEARNS, **undropped(name), **OVERFITS.get(name, {})}
+    fitted = model(name, task, **config).fit(frame, y)
+    if task == "regression":
+        assert np.sqrt(np.mean((fitted.predict(frame) - y) ** 2)) < 0.2 * y.std()
+    else:
+        assert (fitted.predict(frame) == y).all()
+
+
+@matrix
+def test_an_answer_depends_on_its_row_alone(name, task):
+    frame, y = rows(), target(task)
+    fitted = model(name, task, epochs=2).fit(frame, y)
+    asked = rows(300, seed=2)  # more than one block of a prediction
+    whole = answers(fitted, asked)
+    assert len(np.unique(whole.reshape(300, -1)[:, 0])) > 250
+    order = np.random.default_rng(3).permutation(300)
+    strange = asked.copy()
+    strange.iloc[1:, :6] = 1e20
+    strange.iloc[1:, 6:] = None
+    for found, wanted in (
+        (answers(fitted, asked.iloc[order]), whole[order]),
+        (answers(fitted, asked.iloc[250:260]), whole[250:260]),
+        (answers(fitted, strange)[:1], whole[:1]),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+def _gaps(frame, share=0.4):
+    hidden = np.random.default_rng(4).random(frame.shape) < share
+    return frame.astype(object).where(~hidden, None).astype(dict.fromkeys("abcdef", float))
+
+
+TABLES = {
+    "one number": rows()[["a"]],
+    "one category": rows()[["p"]],
+    "numbers alone": rows()[list("abcdef")],
+    "categories alone": rows()[["p", "q"]],
+    "constant columns": rows().assign(c=1.5, d="always"),
+    "gaps everywhere": _gaps(rows()),
+    "a number that is never there": rows().assign(b=np.nan),
+    "a number like another": rows().assign(b=lambda f: f["a"]),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("columns", TABLES)
+def test_any_columns_are_answered_with_new_levels_and_gaps_too(name, columns):
+    tasks = MODELS[name].tasks
+    task = tasks[list(TABLES).index(columns) % len(tasks)]
+    frame, y = TABLES[columns], target(task)
+    fitted = model(name, task, epochs=2).fit(frame, y, frame[:9], y[:9])
+    new = frame.copy()
+    for column in new:
+        kind = new[column].dtype.kind
+        new.loc[::2, column] = np.nan if kind == "f" else "unheard of"
+        new.loc[1::4, column] = 1e30 if kind == "f" else None
+    for asked in (frame, new, new[:1]):
+        found = answers(fitted, asked)
+        assert found.shape[0] == len(asked) and np.isfinite(found).all()
+
+
+@matrix
+def test_a_last_batch_of_one_row_joins_the_one_before(name, task):
+    frame, y = rows(17), target(task, 17)
+    fitted = model(name, task, epochs=2, batch_size=4).fit(frame, y)
+    assert np.isfinite(answers(fitted, frame)).all()
+    net = model(name, task, batch_size=4)
+    task_of = net._task(net._prepare(frame, y), None)
+    for epoch in range(3):
+        at = range(epoch * task_of.unit, (epoch + 1) * task_of.unit)
+        seen = [task_of.batch(step).tolist() for step in at]
+        assert sorted(sum(seen, [])) == [*range(17)]
+        if name == "tabnet":  # shares the rows out
+            assert [len(b) for b in seen] == [5, 5, 5, 2]
+        else:
+            assert [len(b) for b in seen] == [4, 4, 4, 5]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_that_diverges_ends_and_gives_no_number_for_an_answer(name, monkeypatch):
+    monkeypatch.setattr(RowNetwork, "check", lambda self: None)
+    frame, y = rows(), target("regression")
+    config = {"epochs": 30 if name == "grownet" else 100_000, "patience": 0, "lr": 1e30}
+    fitted = model(name, "regression", **config, **undropped(name)).fit(frame, y)
+    assert fitted.n_iter_ < 30
+    assert not np.isfinite(fitted.predict(frame)).any()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_batch_norms_refuse_batches_of_one_row(name):
+    if registry.load_class(MODELS[name].target).batch_norm:
+        with pytest.raises(InvalidConfig, match="batch_size must not be 1"):
+            model(name, "regression", batch_size=1)
+    else:
+        fitted = model(name, "regression", batch_size=1, epochs=1)
+        assert np.isfinite(fitted.fit(rows(5), target("regression", 5)).predict(rows(5))).all()
+
+
+QUICK = [name for name in NETWORKS if "quick" in registry.spaces(name, "binary")]
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("dataset", ["iris", "diabetes"])
+def test_a_quick_preset_is_one_configuration_and_learns(name, dataset):
+    data, fold = load_dataset(dataset), splits(dataset)[0]
+    params = registry.spaces(name, data.task)["quick"]["params"]
+    assert {p["kind"] for p in params.values()} == {"fixed"}
+    config = {key: p["value"] for key, p in params.items()}
+    net = make_model(name, task=data.task, **config)
+    parts = [(data.frame.iloc[r], data.target[r]) for r in (fold.train, fold.val, fold.test)]
+    floor = make_model("constant", task=data.task).fit(*parts[0]).score(*parts[2])
+    assert net.fit(*parts[0], *parts[1]).score(*parts[2]) > floor + 0.1
+
+
+# -- SNN ------------------------------------------------------------------------------------------
+
+
+def test_sixteen_layers_of_an_snn_keep_mean_zero_and_deviation_one():
+    torch.manual_seed(0)
+    net = snn.Network(n_numeric=512, sizes=[], width=1, widths=[512] * 16, n_out=1, p=0.05)
+    for seed in (None, (0, 1)):
+        x = torch.randn(1000, 512)
+        for i, layer in enumerate(net.layers):
+            spread = float(layer.weight.detach().std()) * 512**0.5
+            assert not layer.bias.any() and abs(spread - 1) < 0.01
+            x = snn.alpha_dropout(F.selu(layer(x)), net.p, seed and (*seed, i))
+            at = x.detach()
+            assert abs(float(at.mean())) < 0.1 and abs(float(at.std()) - 1) < 0.1, i
+
+
+@pytest.mark.parametrize("p", [0.05, 0.3])
+def test_alpha_dropout_is_the_definition_with_draws_of_a_seed(p):
+    x = torch.randn(400_000, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    before = torch.get_rng_state()
+    found = snn.alpha_dropout(x, p, (3, 4))
+    assert torch.equal(found, snn.alpha_dropout(x, p, (3, 4)))
+    assert torch.equal(before, torch.get_rng_state())
+    low = -1.0507009873554804934193349852946 * 1.6732632423543772848170429916717
+    a = ((1 - p) * (1 + p * low**2)) ** -0.5
+    kept, dropped = a * x - a * low * p, a * low - a * low * p
+    gone = (found - dropped).abs() < 1e-12
+    torch.testing.assert_close(found[~gone], kept[~gone], rtol=1e-12, atol=1e-12)
+    assert abs(float(gone.double().mean()) - p) < 5 * (p * (1 - p) / len(x)) ** 0.5
+    assert abs(float(found.mean())) < 0.01 and abs(float(found.std()) - 1) < 0.01
+    assert snn.alpha_dropout(x, p, None) is x and snn.alpha_dropout(x, 0.0, (1,)) is x
+
+
+# -- DCN V2 ---------------------------------------------------------------------------------------
+
+
+def crossing(n_cross=2):
+    torch.manual_seed(0)
+    return dcn_v2.Network(
+        n_numeric=3, sizes=[], embedding=1, width=5, n_cross=n_cross, n_deep=1, n_out=1,
+        p_cross=0.0, p_deep=0.0, stacked=False,
+    ).double()  # fmt: skip
+
+
+def test_a_cross_layer_is_its_formula():
+    net = crossing()
+    x0 = torch.randn(4, 5, dtype=torch.float64)
+    expected = x0.tolist()
+    for layer in net.cross_layers:
+        w, b = layer.weight.tolist(), layer.bias.tolist()
+        expected = [
+            [
+                x0[r, i].item() * (sum(w[i][j] * row[j] for j in range(5)) + b[i]) + row[i]
+                for i in range(5)
+            ]
+            for r, row in enumerate(expected)
+        ]
+    torch.testing.assert_close(net.cross(x0), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_without_cross_weights_the_cross_branch_is_the_identity():
+    net = crossing()
+    for p in net.cross_layers.parameters():
+        torch.nn.init.zeros_(p)
+    x0 = torch.randn(4, 5, dtype=torch.float64)
+    assert torch.equal(net.cross(x0), x0)
+
+
+# -- GrowNet --------------------------------------------------------------------------------------
+
+
+def growing(task, n=200, **config):
+    """A training of GrowNet on a table of one batch of numbers alone, and its estimator."""
+    frame, rng = rows(n)[list("abcdef")], np.random.default_rng(5)
+    signal = frame["a"] * frame["b"] + frame["c"] + 0.5 * rng.normal(size=n)
+    y = (signal > 0).to_numpy() * 1 if task == "binary" else signal.to_numpy()
+    settings = {"epochs": 6, "epochs_per_stage": 10, "correct_epochs": 10, "lr": 0.01, "hidden": 8}
+    net = make_model("grownet", task=task, **{**settings, **config})
+    return net, net._training(net._prepare(frame, y), None)
+
+
+def loss_of(training):
+    """Of the sum of all learners, on all rows."""
+    task = training.task
+    task.module.train()
+    with torch.no_grad():
+        return float(task.criterion(task.module(*task.rows), task.targets))
+
+
+def changed(training, steps):
+    """Names of the parameters that these steps move."""
+    before = {n: p.detach().clone() for n, p in training.task.module.named_parameters()}
+    training.run(training.step + steps)
+    after = training.task.module.named_parameters()
+    return {n.removeprefix("models.").split(".")[0] for n, p in after if (p != before[n]).any()}
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_the_corrective_steps_lower_the_loss_and_learn_the_boost_rate(task):
+    net, training = growing(task)
+    module, losses = training.task.module, []
+    for stage in range(6):
+        training.run(training.step + 10)
+        assert int(module.grown) == stage + 1
+        before, rate = loss_of(training), module.boost_rate.item()
+        training.run(training.step + 10)
+        losses.append((before, loss_of(training)))
+        moved = (losses[-1][0] != losses[-1][1], module.boost_rate.item() != rate)
+        assert moved == ((False, False) if stage == 0 else (True, True))
+    assert all(after < before for before, after in losses[1:])
+    assert losses[-1][1] < 0.5 * losses[0][0]
+
+
+def test_a_stage_trains_its_learner_alone_and_the_correction_all_there_are():
+    _, training = growing("binary", epochs=3, epochs_per_stage=2, correct_epochs=1)
+    steps = [changed(training, n) for n in (2, 1, 2, 1, 2, 1)]
+    assert steps[:3] == [{"0"}, set(), {"1"}] and steps[4] == {"2"}
+    assert steps[3] == {"0", "1", "boost_rate"} and steps[5] == {"0", "1", "2", "boost_rate"}
+
+
+def test_rate_and_weight_decay_are_halved_every_fifteen_stages_and_corrections_are_slower():
+    net, training = growing("binary", epochs=31, epochs_per_stage=1, correct_epochs=1, lr=0.4)
+    net.weight_decay = 0.8
+    rates = [net.rate(step) for step in range(62)]
+    np.testing.assert_allclose(rates[::2], [0.4] * 15 + [0.2] * 15 + [0.1])
+    np.testing.assert_allclose(rates[1::2], np.array(rates[::2]) / 3)
+    for step, decay in ((0, 0.8), (29, 0.8), (30, 0.4), (60, 0.2)):
+        training.task.loss(step)
+        assert training.optimiser.param_groups[0]["weight_decay"] == decay
+
+
+def test_the_newton_step_lowers_the_log_loss_of_labels_minus_one_and_one_but_not_of_zero_and_one():
+    total = torch.linspace(-4, 4, 41, dtype=torch.float64)
+    for label in (-1.0, 1.0):
+        y = torch.full_like(total, label)
+        step, weight = grownet.newton_step(total, y)
+        assert (F.softplus(-y * (total + 0.1 * step)) < F.softplus(-y * total)).all()
+        assert (weight > 0).all() and (weight < 0.2500001).all()
+    step, _ = grownet.newton_step(total, torch.zeros_like(total))
+    assert not step.any()  # a 0 would stay where it is, however wrong
+    for far in (-1e4, 1e4):
+        step, weight = grownet.newton_step(torch.tensor([far]), torch.tensor([1.0]))
+        assert torch.isfinite(step * weight) and torch.isfinite(step.square() * weight)
+
+
+def test_grownet_refuses_three_classes():
+    with pytest.raises(InvalidConfig, match="no multiclass form"):
+        make_model("grownet", task="multiclass")

@@ -1,0 +1,223 @@
+"""Is our FT-Transformer the authors', and does it keep the laws of its architecture?
+
+Parity: the files of the folder that TABSWEEP_PARITY names, float64, 1e-9.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from parity import assert_same, case
+from tabsweep.models.base import InvalidConfig
+from tabsweep.models.deep.token_attention import SHARING, Mixtures, TokenAttention
+from tabsweep.models.deep.tokens import Tokens
+from tabsweep.models.ft_transformer import FTTransformer
+from tabsweep.models.registry import make_model, spaces
+from token_cases import inputs, loaded, made, network, probabilities
+
+FILES = [
+    "num_reglu",
+    "numcat_reglu",
+    "cat_reglu",
+    "num_relu",
+    "linformer_headwise",
+    "linformer_layerwise",
+]
+GROUPS = ["default100", "numcat_small", "linformer_small"]
+
+
+# -- the authors' numbers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_intermediate_and_output_is_the_official_one(name):
+    given = case(f"rtdl_ftt_{name}")
+    module, (numbers, codes) = loaded(given), inputs(given)
+    with torch.no_grad():
+        x = module.tokens(numbers, codes)
+        assert_same(x, given["act/tokens"])
+        last = len(module.blocks) - 1
+        for i, block in enumerate(module.blocks):
+            mix = None if module.mixtures is None else module.mixtures.of(i)
+            normed = x if block.norm_in is None else block.norm_in(x)
+            ask = block.attention.first if i == last else block.attention
+            attention = ask(normed, None, mix)
+            assert_same(attention, given[f"act/attention_{i}"])
+            shares = probabilities(block.attention, normed, mix, first=i == last)
+            assert_same(shares, given[f"act/attention_probs_{i}"])
+            before = x[:, :1] if i == last else x
+            assert_same(before + attention, given[f"act/after_attention_{i}"])
+            x = block(x, None, mix, cls=i == last)
+            assert_same(x[:, 0] if i == last else x, given[f"act/block_{i}"])
+        assert_same(module.norm_out(x[:, 0]).relu(), given["act/before_head"])
+        assert_same(module(numbers, codes), given["out/logits"])
+
+
+@pytest.mark.parametrize("which", GROUPS)
+def test_the_decayed_weights_are_the_official_ones(which):
+    given = case("rtdl_weight_decay_groups")
+    config = given.meta[which]
+    module = made(config)
+    names, sizes = given[f"{which}/names"].tolist(), given[f"{which}/numel"].tolist()
+    decayed = dict(zip(names, given[f"{which}/decayed"].tolist(), strict=True))
+    spare = len(config["categories"] or []) * config["d_token"]  # a row for unseen levels each
+    free = {id(p) for p in module.undecayed()}
+    ours = dict(module.named_parameters())
+    assert sum(p.numel() for p in ours.values()) == sum(sizes) + spare
+    kept = [p.numel() for p in ours.values() if id(p) not in free]
+    assert sum(kept) == sum(n for name, n in zip(names, sizes, strict=True) if decayed[name])
+    assert decayed["last_normalization.weight"] and not decayed["layers.0.norm1.weight"]
+    for name, parameter in ours.items():
+        block = name.startswith("blocks.")
+        exempt = name.endswith("bias") or name.startswith("tokens.") or (block and "norm" in name)
+        assert (id(parameter) in free) == exempt, name
+
+
+@pytest.mark.parametrize(("factor", "parameters"), [(1.333333333333333, 928_507), (4 / 3, 930_241)])
+def test_the_default_network_of_100_numbers_has_the_papers_size(factor, parameters):
+    module = network(FTTransformer(task="regression", ffn_factor=factor), 100, [], 1)
+    assert sum(p.numel() for p in module.parameters()) == parameters
+    free = {id(p) for p in module.undecayed()}
+    decayed = sum(p.numel() for p in module.parameters() if id(p) not in free)
+    assert decayed == (885_120 if factor == 4 / 3 else 885_120 - 3 * 3 * 192)
+
+
+def test_the_scaled_defaults_are_six_and_the_third_is_the_default():
+    space = spaces("ft-transformer", "regression")["defaults"]
+    variants = space["params"]["variant"]["values"]
+    assert [v["n_layers"] for v in variants] == [1, 2, 3, 4, 5, 6]
+    default = FTTransformer(task="regression").get_params()
+    assert variants[2].items() <= default.items()
+    assert all(v["width"] % default["n_heads"] == 0 for v in variants)
+
+
+# -- laws -----------------------------------------------------------------------------------------
+
+
+def small(n_numeric=3, sizes=(4, 2), n_out=1, **config):
+    torch.manual_seed(0)
+    given = {"width": 16, "n_heads": 4, "n_layers": 2, "task": "regression"} | config
+    module = network(FTTransformer(**given), n_numeric, list(sizes), n_out)
+    with torch.no_grad():
+        for p in module.parameters():  # no bias or gain that is at its start hides a fault
+            p.add_(0.3 * torch.randn_like(p))
+    return module
+
+
+def rows(n=7, n_numeric=3, sizes=(4, 2)):
+    torch.manual_seed(1)
+    codes = [torch.randint(0, k + 1, (n,)) for k in sizes]
+    return torch.randn(n, n_numeric).double(), torch.stack(codes, dim=1)
+
+
+@pytest.mark.parametrize("linformer", ["none", *SHARING])
+def test_the_last_block_computes_of_the_full_one_what_is_read(linformer):
+    module = small(linformer=linformer, linformer_ratio=0.5)
+    x = module.tokens(*rows())
+    mix = None if module.mixtures is None else module.mixtures.of(1)
+    torch.testing.assert_close(
+        module.blocks[1](x, None, mix, cls=True), module.blocks[1](x, None, mix)[:, :1]
+    )
+
+
+def test_columns_in_another_order_with_their_weights_give_the_same_logits():
+    module, (numbers, codes) = small(sizes=()), rows()
+    codes = codes[:, :0]
+    before = module(numbers, codes)
+    order = torch.tensor([2, 0, 1])
+    with torch.no_grad():
+        module.tokens.weight[1:] = module.tokens.weight[1:][order].clone()
+        module.tokens.bias.copy_(module.tokens.bias[order].clone())
+    torch.testing.assert_close(module(numbers[:, order], codes), before)
+    assert not torch.allclose(module(numbers, codes), before)
+
+
+def test_the_token_of_zero_is_its_bias_and_cls_has_none():
+    tokens = small().tokens
+    x = tokens(torch.zeros(2, 3).double(), torch.tensor([[0, 0], [4, 2]]))
+    torch.testing.assert_close(x[0, 1:4], tokens.bias[:3])
+    torch.testing.assert_close(x[:, 0], tokens.weight[:1].expand(2, -1))
+    vectors = tokens.categories(torch.tensor([[4, 2]]))[0]
+    torch.testing.assert_close(x[1, 4:], vectors + tokens.bias[3:])
+
+
+def test_no_row_is_seen_by_another():
+    module, (numbers, codes) = small(), rows()
+    whole = module(numbers, codes)
+    numbers[1:] = 50.0
+    torch.testing.assert_close(module(numbers, codes)[0], whole[0])
+
+
+def test_weights_start_as_the_authors_have_them():
+    torch.manual_seed(0)
+    module = network(FTTransformer(task="regression", width=64), 200, [300], 1)
+    for part in (module.tokens.weight, module.tokens.bias, module.tokens.categories.weight):
+        assert part.abs().max() <= 64**-0.5
+        assert abs(float(part.detach().std()) - 64**-0.5 / 3**0.5) < 0.002
+    for i, block in enumerate(module.blocks):
+        assert (block.norm_in is None) == (i == 0)
+        assert not block.attention.qkv.bias.any() and not block.attention.out.bias.any()
+        assert block.widen.bias.any()
+
+
+def test_dropout_depends_on_the_seed_alone_and_is_none_without():
+    module, (numbers, codes) = small(ffn_dropout=0.3, residual_dropout=0.2).train(), rows(40)
+    first = module(numbers, codes, (0, 1))
+    assert torch.equal(module(numbers, codes, (0, 1)), first)
+    assert not torch.allclose(module(numbers, codes, (0, 2)), first)
+    torch.testing.assert_close(module(numbers, codes), module.eval()(numbers, codes))
+
+
+@pytest.mark.parametrize("which", ["forward", "first"])
+@pytest.mark.parametrize("p", [0.0, 0.4])
+def test_gradients_of_attention_are_the_numeric_ones(which, p):
+    torch.manual_seed(0)
+    attention = TokenAttention(6, 2, p).double()
+    x = torch.randn(3, 4, 6, dtype=torch.double, requires_grad=True)
+    seed = (0, 5) if p else None
+    ask = attention if which == "forward" else attention.first
+    assert torch.autograd.gradcheck(lambda x: ask(x, seed), (x,))
+    weights = [attention.qkv.weight, attention.out.weight]
+
+    def by_weights(*given):
+        names = ("qkv.weight", "out.weight")
+        call = Called(attention, which)
+        named = {f"inner.{n}": w for n, w in zip(names, given, strict=True)}
+        return torch.func.functional_call(call, named, (x.detach(), seed))
+
+    assert torch.autograd.gradcheck(by_weights, weights)
+
+
+class Called(torch.nn.Module):
+    """A module whose forward pass is a method of another."""
+
+    def __init__(self, inner, method):
+        super().__init__()
+        self.inner, self.method = inner, method
+
+    def forward(self, *given):
+        return getattr(self.inner, self.method)(*given)
+
+
+def test_mixtures_share_as_their_name_says():
+    counts = {s: len(Mixtures(10, 0.25, s, 3).matrices) for s in SHARING}
+    assert counts == {"headwise": 6, "key-value": 3, "layerwise": 1}
+    for sharing in SHARING:
+        mixtures = Mixtures(10, 0.25, sharing, 3)
+        key, value = mixtures.of(1)
+        assert key.shape == value.shape == (2, 10)
+        assert (key is value) == (sharing != "headwise")
+        assert (mixtures.of(2)[0] is key) == (sharing == "layerwise")
+
+
+def test_tokens_of_one_kind_are_enough():
+    assert Tokens(0, [3], 8)(torch.empty(2, 0), torch.tensor([[0], [3]])).shape == (2, 2, 8)
+    assert Tokens(1, [], 8, bias=False, cls=False)(torch.ones(2, 1), torch.empty(2, 0)).shape == (
+        2, 1, 8,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ft-transformer", "autoint"])
+def test_heads_that_do_not_divide_the_width_are_refused(name):
+    with pytest.raises(InvalidConfig, match="width must be a multiple of n_heads = 3, got 16"):
+        make_model(name, task="binary", width=16, n_heads=3)

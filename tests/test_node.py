@@ -1,0 +1,219 @@
+"""Are NODE's trees what the paper says, and equal to the official ones with the same weights?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from parity import assert_same, case
+from small_tables import TINY, table
+from tabsweep.models import node
+from tabsweep.models.deep.rows import Batch
+from tabsweep.models.node import NODE, Layer, Network, _Leaves
+from tabsweep.models.registry import make_model
+
+CHOICE = {"entmax15": "entmax", "sparsemax": "sparsemax"}
+LAYERS = ["node_odst_entmax", "node_odst_sparsemax"]
+DENSE = ["node_dense", "node_dense_cat"]
+
+
+def filled(layer: Layer, given, prefix: str = "") -> Layer:
+    """A layer with official weights: theirs has the features first."""
+    names = {
+        "selection": given.tensor(f"param/{prefix}feature_selection_logits").permute(1, 2, 0),
+        "thresholds": given.tensor(f"param/{prefix}feature_thresholds"),
+        "log_temperatures": given.tensor(f"param/{prefix}log_temperatures"),
+        "response": given.tensor(f"param/{prefix}response"),
+    }
+    layer.double().load_state_dict({n: t.contiguous() for n, t in names.items()})
+    return layer
+
+
+def one_layer(name: str):
+    given = case(name)
+    m = given.meta
+    sizes = (m["in_features"], m["num_trees"], m["depth"], m["tree_dim"])
+    return filled(Layer(*sizes, CHOICE[m["choice"]]), given), given
+
+
+def leaf_weights(layer: Layer, x: torch.Tensor) -> torch.Tensor:  # (I, B) -> (T, 2^D, B)
+    """What trees answer whose responses are the unit vectors."""
+    p = layer.decisions(x)
+    n = 2 ** p.shape[1]
+    return _Leaves.apply(p, torch.eye(n).to(p).expand(len(p), n, n), 10**9)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_is_the_official_one(name):
+    layer, given = one_layer(name)
+    x = given.tensor("in/x").t().contiguous()
+    values = layer.values(x)
+    assert_same(layer.shares(layer.selection).permute(2, 0, 1), given["act/selectors"])
+    assert_same(values.permute(2, 0, 1), given["act/feature_values"])
+    scaled = (values - layer.thresholds[..., None]) / layer.log_temperatures.exp()[..., None]
+    assert_same(scaled.permute(2, 0, 1), given["act/scaled_logits"])
+    assert_same(layer.decisions(x).permute(2, 0, 1), given["act/p_right"])
+    assert_same(leaf_weights(layer, x).permute(2, 0, 1), given["act/leaf_weights"])
+    assert_same(layer(x).permute(2, 0, 1), given["out/y"])
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_starts_as_the_official_one(name):
+    layer, given = one_layer(name)
+    layer.start(given.tensor("in/x_init").t().contiguous(), given.tensor("init/quantile_levels"))
+    assert_same(layer.thresholds, given["param/feature_thresholds"])
+    assert_same(layer.log_temperatures, given["init/log_temperatures"])
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_the_network_starts_and_answers_as_the_official_one(name, monkeypatch):
+    given = case(name)
+    m = given.meta
+    sizes = m["categories"] or []
+    network = Network(
+        n_numeric=m["d_in"], sizes=sizes, width=m["d_embedding"], n_layers=m["num_layers"],
+        n_trees=m["layer_dim"], depth=m["depth"], tree_dim=m["tree_dim"], choice="entmax",
+        n_out=m["d_out"],
+    ).double()  # fmt: skip
+    if sizes:  # ours has one row more for each column
+        rows = network.input.categories.offsets[:, None] + torch.arange(max(sizes))
+        ours = torch.cat([r[:n] for r, n in zip(rows, sizes, strict=True)])
+        theirs = given.tensor("param/category_embeddings.weight")
+        network.input.categories.weight.data[ours] = theirs
+    for i, layer in enumerate(network.layers):
+        filled(layer, given, f"block.{i}.")
+        layer.thresholds.data.zero_()
+        layer.log_temperatures.data.zero_()
+
+    def rows_of(suffix: str) -> Batch:
+        numbers = given.tensor(f"in/x_num{suffix}")
+        codes = given.tensor(f"in/x_cat{suffix}") if sizes else torch.zeros(len(numbers), 0).long()
+        return Batch(numbers, codes)
+
+    levels = [given[f"init/quantile_levels_{i}"] for i in range(m["num_layers"])]
+    drawn = SimpleNamespace(uniform=lambda size: levels.pop(0))
+    monkeypatch.setattr(node.np.random, "default_rng", lambda seed: drawn)
+    network.start(rows_of("_init"), 0)
+    rows, answers = rows_of(""), []
+    x = network.input(rows.numbers, rows.codes).t().contiguous()
+    for i, layer in enumerate(network.layers):
+        assert_same(layer.thresholds, given[f"param/block.{i}.feature_thresholds"])
+        assert_same(layer.log_temperatures, given[f"param/block.{i}.log_temperatures"])
+        assert_same(x.t(), given[f"act/layer_{i}_input"])
+        answers.append(layer(x))
+        assert_same(answers[-1].flatten(0, 1).t(), given[f"act/layer_{i}_output"])
+        x = torch.cat([x, answers[-1].flatten(0, 1)])
+    assert_same(torch.cat(answers).permute(2, 0, 1), given["act/trees"])
+    assert_same(network(*rows), given["out/logits"])
+
+
+# -- laws -----------------------------------------------------------------------------------------
+
+
+def random_layer(choice: str = "entmax", **sizes) -> tuple[Layer, torch.Tensor]:
+    torch.manual_seed(3)
+    sizes = {"n_in": 5, "n_trees": 7, "depth": 4, "tree_dim": 2} | sizes
+    layer = Layer(**sizes, choice=choice).double()
+    x = torch.randn(sizes["n_in"], 40).double()
+    layer.start(x, torch.rand(sizes["n_trees"], sizes["depth"]))
+    layer.log_temperatures.data -= 1.0  # else no decision is certain
+    return layer, x
+
+
+@pytest.mark.parametrize("choice", ["entmax", "sparsemax"])
+def test_selectors_and_leaves_are_distributions(choice):
+    layer, x = random_layer(choice)
+    layer.selection.data *= 3
+    shares, weights = layer.shares(layer.selection), leaf_weights(layer, x)
+    for found, axis in ((shares, -1), (weights, 1)):
+        assert (found >= 0).all() and torch.allclose(found.sum(axis), torch.ones(()).double())
+        assert (found == 0).any()
+
+
+def test_a_row_that_is_certain_at_each_depth_gets_the_response_of_its_leaf():
+    layer, x = random_layer()
+    layer.log_temperatures.data.fill_(-30.0)
+    above = layer.values(x) > layer.thresholds[..., None]
+    leaf = ((~above).long() * 2 ** torch.arange(4)[:, None]).sum(dim=1)  # (T, B)
+    expected = layer.response.gather(2, leaf[:, None].expand(-1, 2, -1))
+    assert torch.allclose(layer(x), expected)
+
+
+def test_thresholds_start_inside_the_rows_and_no_row_is_certain_but_the_farthest():
+    torch.manual_seed(0)
+    network = Network(
+        n_numeric=4, sizes=[3], width=2, n_layers=2, n_trees=80, depth=3, tree_dim=2,
+        choice="sparsemax", n_out=1,
+    )  # fmt: skip
+    rows = Batch(torch.randn(50, 4), torch.randint(0, 4, (50, 1)))
+    network.start(rows, 5)
+    x = network.input(*rows).t()
+    for layer in network.layers:
+        values = layer.values(x)
+        assert (layer.thresholds >= values.amin(-1)).all()
+        assert (layer.thresholds <= values.amax(-1)).all()
+        scaled = (values - layer.thresholds[..., None]) / layer.log_temperatures.exp()[..., None]
+        assert torch.allclose(scaled.abs().amax(-1), torch.ones(()), atol=1e-3)
+        x = torch.cat([x, layer(x).flatten(0, 1)])
+    before = network.layers[1].thresholds.clone()
+    network.start(rows, 5)
+    assert torch.equal(network.layers[1].thresholds, before)
+    network.start(rows, 6)
+    assert not torch.equal(network.layers[1].thresholds, before)
+
+
+def plain(p: torch.Tensor, response: torch.Tensor) -> torch.Tensor:
+    """The sum over leaves, with all weights at hand."""
+    weights = torch.ones_like(p[:, :1])
+    for d in range(p.shape[1]):
+        q = p[:, d : d + 1]
+        weights = torch.cat([weights * q, weights * (1 - q)], dim=1)
+    return response @ weights
+
+
+@pytest.mark.parametrize(("depth", "m"), [(1, 1), (3, 2), (5, 40), (6, 2)])
+@pytest.mark.parametrize("room", [1, 10**9])
+def test_trees_in_blocks_give_what_all_leaves_at_once_give(depth, m, room):
+    p = torch.rand(5, depth, 6).double().requires_grad_()
+    response = torch.randn(5, m, 2**depth).double().requires_grad_()
+    grad = torch.randn(5, m, 6).double()
+    ours, theirs = _Leaves.apply(p, response, room), plain(p, response)
+    assert torch.allclose(ours, theirs, atol=1e-12)
+    for a, b in zip(
+        torch.autograd.grad(ours, (p, response), grad),
+        torch.autograd.grad(theirs, (p, response), grad),
+        strict=True,
+    ):
+        assert torch.allclose(a, b, atol=1e-12)
+
+
+def test_slopes_of_a_layer_are_those_of_small_differences():
+    layer, x = random_layer(n_in=3, n_trees=2, depth=3)
+    names = [n for n, _ in layer.named_parameters()]
+
+    def answers(x, *values):
+        given = dict(zip(names, values, strict=True))
+        return torch.func.functional_call(layer, given, (x,))
+
+    at = [p.detach().requires_grad_() for p in layer.parameters()]
+    assert torch.autograd.gradcheck(answers, (x[:, :4].clone().requires_grad_(), *at))
+
+
+def test_a_tree_has_an_answer_for_each_class_and_a_layer_its_share_of_the_trees():
+    frame, y = table("multiclass")
+    config = {**TINY["node"], "epochs": 1, "n_layers": 3, "n_trees": 10, "tree_dim": 2}
+    fitted = make_model("node", task="multiclass", **config).fit(frame, y)
+    weights = fitted.model_["weights"]
+    assert [weights[f"layers.{i}.response"].shape for i in range(3)] == [(3, 3, 8)] * 3
+    inputs = [weights[f"layers.{i}.selection"].shape[2] for i in range(3)]
+    assert np.diff(inputs).tolist() == [9, 9]
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_thirty_rows_are_learned_by_heart(task):
+    frame, y = table(task, 30)
+    config = {"n_trees": 64, "depth": 4, "epochs": 300, "lr": 0.02}
+    fitted = NODE(task=task, **config).fit(frame, y)
+    assert fitted.score(frame, y) > 0.97

@@ -1,0 +1,218 @@
+"""Is our TabNet the official one with the same weights, and does it keep its own laws?"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from parity import assert_same, case
+from small_tables import TINY, table
+from tabsweep.models.registry import make_model
+from tabsweep.models.tabnet import GhostNorm, Network, TabNet
+
+PARITY = ["tabnet_sparsemax", "tabnet_entmax"]
+SIZES = {
+    "n_numeric": 6, "sizes": [], "width": 1, "n_d": 4, "n_a": 3, "n_steps": 3, "relaxation": 1.4,
+    "n_shared": 2, "n_own": 1, "mask": "sparsemax", "size": 8, "momentum": 0.1,
+    "input_norm": True, "n_out": 2,
+}  # fmt: skip
+
+
+def our_name(name: str, n_shared: int) -> str:
+    """A parameter or buffer of the public package, by our name."""
+    name = name.removeprefix("encoder.").replace(".bn.bn.", ".bn.")
+    found = re.fullmatch(r"(initial_splitter|feat_transformers\.(\d+))\.(.*)", name)
+    if found is None:
+        for theirs, ours in (
+            (r"initial_bn", "input_norm"),
+            (r"att_transformers\.(\d+)\.fc\.weight", r"attention.\1"),
+            (r"att_transformers\.(\d+)\.bn", r"norms.\1"),
+            (r"final_mapping\.weight", "head"),
+        ):
+            name = re.sub(theirs, ours, name)
+        return name
+    step, rest = int(found[2] or -1) + 1, found[3]
+    if "shared_layers" in rest:
+        return f"shared.{rest.split('.')[2]}"
+    kind, _, layer, what = rest.split(".", 3)
+    if what == "fc.weight":
+        return f"steps.{step}.own.{layer}" if kind == "specifics" else f"shared.{layer}"
+    place = int(layer) + (n_shared if kind == "specifics" else 0)
+    return what.replace("bn", f"steps.{step}.norms.{place}")
+
+
+def network_of(meta, state) -> Network:
+    """Ours, in float64, with the weights of the package's."""
+    network = Network(
+        n_numeric=meta["input_dim"], sizes=[], width=1, n_d=meta["n_d"], n_a=meta["n_a"],
+        n_steps=meta["n_steps"], relaxation=meta["gamma"], n_shared=meta["n_shared"],
+        n_own=meta["n_independent"], mask=meta["mask_type"], size=meta["virtual_batch_size"],
+        momentum=meta["momentum"], input_norm=True, n_out=meta["output_dim"],
+    ).double()  # fmt: skip
+    network.load_state_dict({our_name(n, meta["n_shared"]): t for n, t in state.items()})
+    return network
+
+
+def codes_for(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(len(x), 0, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("name", PARITY)
+def test_every_intermediate_and_output_is_the_official_one(name):
+    given = case(name)
+    m = given.meta
+    state = {**given.under("param/"), **given.under("buffer/")}
+    network = network_of(m, {n: torch.from_numpy(a) for n, a in state.items()}).eval()
+    rows = given.tensor("in/x")
+    x = network.input_norm(rows.t())
+    assert_same(x.t(), given["act/after_input_bn"])
+    first, seen = network.steps[0], []
+    hook = first.norms[m["n_shared"]].register_forward_pre_hook(lambda *a: seen.append(a))
+    assert_same(first(x, network.shared).t(), given["act/splitter"])
+    hook.remove()
+    # what enters the first own layer is what the shared ones made
+    assert_same(seen[0][1][0].t(), given.tensor("act/splitter_after_shared") @ first.own[0].t())
+    steps = list(network.walk(rows.t()))
+    assert len(steps) == m["n_steps"]
+    for i, step in enumerate(steps):
+        assert_same(step.prior.t(), given[f"act/prior_{i}"])
+        assert_same(step.logits.t(), given[f"act/attention_logits_{i}"])
+        assert_same(step.mask.t(), given[f"act/mask_{i}"])
+        assert_same((step.mask * x).t(), given[f"act/masked_x_{i}"])
+        assert_same(step.features.t(), given[f"act/features_{i}"])
+        assert_same(step.features[: m["n_d"]].relu().t(), given[f"act/decision_{i}"])
+    out, entropy = network.with_entropy(rows, codes_for(rows))
+    assert_same(
+        out, given["out/logits"].squeeze(-1) if m["output_dim"] == 1 else given["out/logits"]
+    )
+    assert_same(-entropy, given["out/sparsity"])
+    assert_same(network.importance(rows, codes_for(rows)), given["out/explain"])
+    assert torch.equal(network(rows, codes_for(rows)), out)
+
+
+def test_a_ghost_batch_norm_is_the_official_one_and_moves_its_statistics_alike():
+    given = case("tabnet_ghost_batchnorm")
+    m = given.meta
+    norm = GhostNorm(m["input_dim"], m["virtual_batch_size"], m["momentum"]).double()
+    state = {**given.under("param/bn."), **given.under("buffer/bn.")}
+    norm.load_state_dict({n: torch.from_numpy(a) for n, a in state.items()})
+    assert_same(norm(given.tensor("in/x").t()).t(), given["out/y_train"])
+    assert_same(norm.running_mean, given["out/running_mean"])
+    assert_same(norm.running_var, given["out/running_var"])
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("mask", ["sparsemax", "entmax"])
+def test_the_public_package_gives_the_same_with_the_same_weights(mask, training):
+    """Also with batch statistics; up to its factor sqrt(1/2), which it rounds to float32."""
+    reason = "pytorch-tabnet, the public package to compare with, is not installed"
+    network = pytest.importorskip("pytorch_tabnet.tab_network", reason=reason)
+    meta = {
+        "input_dim": 7, "output_dim": 3, "n_d": 5, "n_a": 4, "n_steps": 3, "gamma": 1.3,
+        "n_independent": 2, "n_shared": 2, "epsilon": 1e-15, "virtual_batch_size": 16,
+        "momentum": 0.1, "mask_type": mask,
+    }  # fmt: skip
+    torch.manual_seed(1)
+    theirs = network.TabNetNoEmbeddings(**meta, group_attention_matrix=torch.eye(7).double())
+    theirs = theirs.double()
+    state = {n: t.clone() for n, t in theirs.state_dict().items() if "tracked" not in n}
+    ours = network_of(meta, {n: t for n, t in state.items() if not n.startswith("initial_bn")})
+    x = torch.randn(50, 7).double()
+    ours.train(training), theirs.train(training)
+    torch.set_default_dtype(torch.float64)  # its priors are ones of the default type
+    try:
+        expected, sparsity = theirs(x)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    found, entropy = ours.with_entropy(x, codes_for(x))
+    assert_same(found, expected, 1e-5)
+    assert_same(-entropy, sparsity, 1e-5)
+    for name, value in theirs.state_dict().items():
+        if "running" in name and name.startswith("encoder"):
+            assert_same(ours.state_dict()[our_name(name, 2)], value, 1e-5)
+
+
+# -- laws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", ["sparsemax", "entmax"])
+def test_masks_are_shares_of_a_rows_features_and_most_are_zero(mask):
+    torch.manual_seed(0)
+    network = Network(**{**SIZES, "mask": mask, "n_numeric": 20})
+    for step in network.walk(torch.randn(20, 30)):
+        assert (step.mask >= 0).all()
+        assert torch.allclose(step.mask.sum(dim=0), torch.ones(30))
+        assert (step.mask == 0).float().mean() > 0.5
+
+
+def test_a_prior_is_what_the_masks_before_left_of_a_feature():
+    torch.manual_seed(0)
+    steps = list(Network(**{**SIZES, "relaxation": 1.0}).walk(torch.randn(6, 30)))
+    assert torch.equal(steps[0].prior, torch.ones(6, 30))
+    assert torch.allclose(steps[2].prior, (1 - steps[0].mask) * (1 - steps[1].mask))
+    spent = steps[0].mask == 1  # with a relaxation of 1 such a feature is gone
+    assert spent.any() and (steps[2].prior[spent] == 0).all()
+
+
+@pytest.mark.parametrize("n", [20, 24, 8, 5, 17])
+def test_a_ghost_batch_norm_is_a_batch_norm_of_each_chunk(n):
+    torch.manual_seed(0)
+    ours, plain = GhostNorm(3, 8, 0.3).double(), torch.nn.BatchNorm1d(3, momentum=0.3).double()
+    plain.weight.data.normal_(), plain.bias.data.normal_()
+    ours.load_state_dict({k: v for k, v in plain.state_dict().items() if "tracked" not in k})
+    x = torch.randn(3, n).double().requires_grad_()
+    found = ours(x)
+    expected = torch.cat([plain(c) for c in x.t().chunk(-(-n // 8))]).t()
+    assert torch.allclose(found, expected)
+    grad = torch.randn(3, n).double()
+    params = [(x, x), (ours.weight, plain.weight), (ours.bias, plain.bias)]
+    mine = torch.autograd.grad(found, [a for a, _ in params], grad, retain_graph=True)
+    theirs = torch.autograd.grad(expected, [b for _, b in params], grad)
+    assert all(torch.allclose(a, b) for a, b in zip(mine, theirs, strict=True))
+    for key in ("running_mean", "running_var"):
+        assert torch.allclose(getattr(ours, key), getattr(plain, key))
+    ours.eval(), plain.eval()
+    assert torch.allclose(ours(x), plain(x.t()).t())
+
+
+def test_the_entropy_of_masks_weighs_in_the_loss_and_makes_them_sparser():
+    frame, y = table("regression", 120)
+    config = {**TINY["tabnet"], "n_steps": 2}
+
+    def entropy(sparsity: float) -> float:
+        fitted = make_model("tabnet", task="regression", **config, sparsity=sparsity)
+        fitted.fit(frame, y)
+        rows = fitted._rows(fitted.preprocessor_.transform(frame))
+        with fitted._ready() as module:
+            return float(module.with_entropy(*rows)[1])
+
+    assert entropy(1.0) < 0.7 * entropy(0.0)
+
+
+def test_an_epochs_rows_are_shared_out_evenly_among_its_batches():
+    model = TabNet(task="binary", batch_size=1000)
+    assert model.rows_a_batch(2600) == 867 and model.rows_a_batch(90) == 90
+    auto = TabNet(task="binary")
+    sizes = {n: auto.rows_a_batch(n) for n in (9, 600, 26_048, 53_588, 371_847)}
+    assert sizes[9] == 9 and sizes[600] == 100
+    for n, paper in ((26_048, 2048), (53_588, 8192), (371_847, 16_384)):
+        assert abs(sizes[n] - paper) < 0.1 * paper
+
+
+def test_the_rate_falls_by_the_decay_rate_in_so_many_steps():
+    model = TabNet(task="binary", lr=0.02, decay_rate=0.5, decay_steps=100)
+    model._steps_an_epoch = 1
+    recipe = model._recipe()
+    assert [recipe.rate(s) for s in (0, 100, 200)] == pytest.approx([0.02, 0.01, 0.005])
+    assert recipe.rate(50) == pytest.approx(0.02 * 0.5**0.5) and recipe.clip_value == 2000.0
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_thirty_rows_are_learned_by_heart(task):
+    frame, y = table(task, 30)
+    config = {"n_steps": 2, "width": 8, "momentum": 0.3, "decay_rate": 0.5, "decay_steps": 40}
+    fitted = TabNet(task=task, epochs=150, lr=0.05, **config).fit(frame, y)
+    assert fitted.score(frame, y) > 0.95
+    assert np.isfinite(fitted.curve_).all()
