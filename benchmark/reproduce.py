@@ -12,6 +12,7 @@ from .face import FAILED, OK, Face
 # Published table -> the suite whose run stands beside it.
 SUITES = {f"npt-table-{table}": "npt-small" for table in (8, 9, 10, 11, 12)}
 SUITES |= {"hopular-table-1": "hopular-small", "hopular-table-2": "hopular-medium"}
+SUITES |= {f"rtdl-table-{table}": "rtdl" for table in (2, 3, 6, 19)}
 
 # Published table -> (its title, what it holds, the experiment that measures it).
 EXPERIMENTS = {
@@ -39,13 +40,17 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
     """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run."""
     if table in EXPERIMENTS:
         return _from_experiment(face, table, no_run=no_run, **given)
-    from ..reports.compare import reproduction, write_comparison
+    from ..reports.compare import datasets_of, reproduction, write_comparison
     from . import runs
     from . import suite as suites
+    from .ensembles import with_ensembles
     from .frame import evidence_of
     from .options import check_run
 
     reproduction(table)  # an unknown table is refused before anything runs
+    if table.startswith("rtdl") and not given["datasets"]:  # several tables share the suite
+        known = datasets_of(table)
+        given["datasets"] = tuple(d for d in suites.load("rtdl").datasets if d in known)
     request = runs.request_of(
         suites.load(SUITES[table]),
         task=None,
@@ -67,7 +72,10 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
         if code not in (OK, FAILED):
             return code
     out = request.folder / "report"
-    files = write_comparison(evidence_of([request.folder]), table, out)
+    evidence = with_ensembles(
+        evidence_of([request.folder]), [request.folder], mirror=request.mirror, cache=request.cache
+    )
+    files = write_comparison(evidence, table, out)
     for path in files:
         if path.suffix == ".md":
             face.say(path.read_text(encoding="utf-8").rstrip())

@@ -302,7 +302,7 @@ def run_and_report(face: Face, request: Request, tracking_uri: str | None) -> in
         return interrupted(face, request)
     for warning in outcome.warnings:
         face.warn(warning)
-    files = write_report([request.folder], None)
+    files = write_report([request.folder], None, mirror=request.mirror, cache=request.cache)
     return closing_words(face, request, outcome, files)
 
 
@@ -358,15 +358,23 @@ def interruptible(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def write_report(runs: Iterable[Path], out: Path | None) -> list[Path]:
+def write_report(
+    runs: Iterable[Path],
+    out: Path | None,
+    *,
+    mirror: str | None = None,
+    cache: str | None = None,
+) -> list[Path]:
     """Write the tables of runs into `out` (default: report/ of the first run)."""
     from ..reports.report import write
+    from .ensembles import with_ensembles
     from .frame import evidence_of
 
     runs = list(runs)
     for run in runs:
         check_run(run)
-    return write(evidence_of(runs), out or runs[0] / "report")
+    evidence = with_ensembles(evidence_of(runs), runs, mirror=mirror, cache=cache)
+    return write(evidence, out or runs[0] / "report")
 
 
 def closing_words(face: Face, request: Request, outcome: sweep.Outcome, files: list[Path]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from .errors import DataError, suggest
 
 TASKS = ("binary", "multiclass", "regression")
-PROTOCOLS = ("kfold", "holdout", "official")
+PROTOCOLS = ("kfold", "holdout", "official", "rtdl")
 # Each parser with the options that it knows.
 PARSERS = {
     "whitespace": (),
@@ -22,14 +22,18 @@ PARSERS = {
     "bundled": ("loader", "arguments", "categorical"),
     "table": (
         *("target", "classes", "header", "drop", "missing", "test_rows"),
-        *("quote", "unique", "folds", "val_share"),
+        *("quote", "unique", "folds", "val_share", "separator", "label_end"),
     ),
+    "california": (),
+    "counted": ("classes",),
 }
 ROLES = {
     "whitespace": {"data"},
     "coded": {"features", "labels", "test_masks", "val_masks"},
     "bundled": set(),
     "table": {"data"},
+    "california": {"data"},
+    "counted": {"data"},
 }
 MORE_ROLES = {"table": {"more", "test"}}  # these may be there as well
 LARGE_BYTES = 100_000_000

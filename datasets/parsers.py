@@ -153,6 +153,7 @@ def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
     columns are positions in the file: `target`; `classes`, the labels in order of their codes;
     `header`, whether a first line names the columns; `drop`; `missing`, texts that stand for no
     value; `quote`, the sign around texts that hold commas, itself written with a backslash;
+    `separator`, where it is no comma; `label_end`, a sign that some of the labels end in;
     `unique`, whether rows that repeat an earlier one, in the columns kept and the target, are left
     out; `test_rows`, how many rows at the end are the fixed test part. A fixed test part makes one
     stored split, whose validation rows are an eighth of the others (NPT, app. E). `folds` and
@@ -174,7 +175,8 @@ def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
     rows = rows.reset_index(drop=True)
     missing = tuple(options.get("missing", ()))
     labels, classes = rows.pop(TARGET), tuple(options.get("classes", ()))
-    target = _codes(labels, classes, card.name) if classes else labels.to_numpy()
+    end = str(options.get("label_end", ""))
+    target = _codes(labels, classes, card.name, end) if classes else labels.to_numpy()
     for name in card.categorical:
         rows[name] = coded_column(rows[name], missing)
     masks: Masks = ()
@@ -225,6 +227,7 @@ def _read_rows(
                 "header": None,
                 "skiprows": 1 if card.options.get("header") else 0,
                 "compression": "gzip" if path.suffix == ".gz" else None,
+                "sep": card.options.get("separator", ","),
             }
             if "quote" in card.options:
                 how |= {"quotechar": card.options["quote"], "escapechar": "\\"}
@@ -280,16 +283,53 @@ def coded_column(values: pd.Series, missing: tuple[str, ...] = ()) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(new[codes], dtype=dtype), index=values.index)
 
 
-def _codes(labels: pd.Series, classes: tuple[str, ...], name: str) -> np.ndarray:  # (N,) int64
+def _codes(
+    labels: pd.Series, classes: tuple[str, ...], name: str, end: str = ""
+) -> np.ndarray:  # (N,) int64
     codes, found = pd.factorize(labels)
-    texts = [_text(value) for value in found]
+    texts = [_text(value).removesuffix(end) for value in found]
     strange = sorted(set(texts) - set(classes))
     if strange or (codes < 0).any():
         raise DataError(f"{name}: labels {strange[:3] or 'missing'} are none of the card's classes")
     return np.array([classes.index(text) for text in texts], dtype=np.int64)[codes]
 
 
+def parse_california(card: Card, files: Mapping[str, Path]) -> Parsed:
+    """StatLib's houses, with header, in the eight features usual since scikit-learn: rooms,
+    bedrooms and people per household; the target in units of 100,000."""
+    raw = pd.read_csv(files["data"], dtype=np.float64)
+    homes = raw["households"].to_numpy()
+    columns = {
+        "MedInc": raw["median_income"],
+        "HouseAge": raw["housing_median_age"],
+        "AveRooms": raw["total_rooms"] / homes,
+        "AveBedrms": raw["total_bedrooms"] / homes,
+        "Population": raw["population"],
+        "AveOccup": raw["population"] / homes,
+        "Latitude": raw["latitude"],
+        "Longitude": raw["longitude"],
+    }
+    return pd.DataFrame(columns), raw["median_house_value"].to_numpy() / 100_000, (), (), ()
+
+
+def parse_counted(card: Card, files: Mapping[str, Path]) -> Parsed:
+    """Numbers under a first line that counts the rows of each class, which stand in that order."""
+    try:
+        with open(files["data"], encoding="ascii") as file:
+            counts = [int(text) for text in file.readline().split()]
+            numbers = pd.read_csv(file, sep=r"\s+", header=None, dtype=np.float64)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{card.name}: {one_line(error)}") from None
+    if len(counts) != card.n_classes or sum(counts) != len(numbers):
+        raise DataError(f"{card.name}: {len(numbers)} rows, its first line counts {counts}")
+    target = np.repeat(np.arange(len(counts)), counts)
+    numbers.columns = pd.Index(card.columns)
+    return numbers, target, tuple(card.options["classes"]), (), ()
+
+
 _PARSERS = {
+    "california": parse_california,
+    "counted": parse_counted,
     "whitespace": parse_whitespace,
     "coded": parse_coded,
     "bundled": parse_bundled,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import context, escape, medians, published
+from . import context, escape, medians, orders, published, seeds
 from .cells import COMPLETE, PARTIAL, cells, studies
 from .evidence import Evidence
 from .metrics import METRICS
@@ -27,16 +27,26 @@ MODELS = {
     "npt": {"mlp": "mlp-sklearn"},
     "hopular": {"mlp": "mlp-sklearn", "logistic-regression": "linear"},
 }
-PAPERS = {"npt": "NPT", "hopular": "Hopular"}
+PAPERS = {"npt": "NPT", "hopular": "Hopular", "rtdl": "RTDL"}
+RANKED = (
+    "Published: computed from the table's values, the one that is not legible ranked last, which "
+    "gives the medians that the paper prints."
+)
 
 
 @dataclass(frozen=True)
 class Reproduction:
     """One published table that a run can stand beside.
 
-    shape: `cells` for a value a dataset and method, `medians` for a median rank a method.
+    shape: `cells` for a value a dataset and method, `ensembles` for the value of ensembles of
+    evaluation seeds, `medians` for a median rank a method.
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     missing: published values that could not be read, (dataset, method, published metric): why.
+    ranked: what to say under a table of median ranks; without it there is none.
+    unpublished: of this ensemble size, methods of the authors' repository join that it lacks.
+    only: the end of the names of the methods wanted. named: the title, where it is not the table's.
+    stds: population standard deviations are shown as the paper prints them, and the orders of the
+    methods and the rule of `seeds` stand below.
     """
 
     paper: str
@@ -48,10 +58,15 @@ class Reproduction:
     shape: str = "cells"
     replicates: bool = False
     missing: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    ranked: str = ""
+    unpublished: str = ""
+    only: str = ""
+    named: str = ""
+    stds: bool = False
 
     @property
     def title(self) -> str:
-        return f"{PAPERS[self.paper]}, Table {self.table}"
+        return self.named or f"{PAPERS[self.paper]}, Table {self.table}"
 
     @property
     def label(self) -> str:
@@ -64,6 +79,10 @@ class Reproduction:
         """(our metric, its unit) of a published one."""
         return self.others.get(published_metric, (self.metric, self.unit))
 
+
+RTDL = Reproduction(
+    "rtdl", "2", "accuracy", 1.0, others={"rmse": ("rmse", 1.0)}, replicates=True, stds=True
+)
 
 REPRODUCTIONS: dict[str, Reproduction] = {
     "npt-table-8": Reproduction("npt", "8", "accuracy", 100.0, "16"),
@@ -83,7 +102,14 @@ REPRODUCTIONS: dict[str, Reproduction] = {
             ("sulfur", "npt", "mse-x1000"): "published: not legible; the printed median ranks hold "
             "only if it is the worst, above 1.23"
         },
+        ranked=RANKED,
     ),
+    "rtdl-table-2": replace(RTDL, unpublished="1"),
+    "rtdl-table-3": replace(RTDL, table="3", shape="ensembles", unpublished="5"),
+    "rtdl-table-6": replace(
+        RTDL, only="-default", named="RTDL, default configurations (Table 6) in Table 2"
+    ),
+    "rtdl-table-19": replace(RTDL, table="19"),
 }
 
 
@@ -94,6 +120,12 @@ def reproduction(name: str) -> Reproduction:
     close = get_close_matches(name, REPRODUCTIONS, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise ValueError(f"no published table {name!r}{hint}; known: {', '.join(REPRODUCTIONS)}")
+
+
+def datasets_of(name: str) -> set[str]:
+    """The datasets of a published table."""
+    what = reproduction(name)
+    return set(published.load(what.paper, what.table)["dataset"])
 
 
 def compare(evidence: Evidence, name: str, *, models: Mapping[str, str] | None = None) -> Section:
@@ -118,10 +150,17 @@ def compare(evidence: Evidence, name: str, *, models: Mapping[str, str] | None =
         f"{int((within == True).sum())} lie within two joint standard errors.",  # noqa: E712
     )
     tables = [table]
-    if what.replicates:
+    if what.ranked:
         theirs = medians.of_table(published.load(what.paper, what.table))
         ranked = f"{name}-ranks"
-        tables.append(medians.table(evidence, ranked, what.title, theirs, names, RANKED)[0])
+        tables.append(medians.table(evidence, ranked, what.title, theirs, names, what.ranked)[0])
+    if what.stds:
+        order = orders.table(name, what.title, frame)
+        tables += [order] if order else []
+        rule = seeds.section(evidence, set(frame["dataset"])).tables
+        for part in rule:  # the notes that stand above already are left out
+            own = tuple(note for note in part.notes if note not in table.notes)
+            tables.append(replace(part, name=f"{name}-{part.name}", notes=own))
     return Section(f"reproduce-{name}", f"{what.title} beside ours", tuple(tables), frame, remarks)
 
 
@@ -136,10 +175,17 @@ REPLICATES = (
 EXPECTED = (
     f"The folds are not the paper's own, so differences up to {WITHIN:g} joint SE are expected."
 )
-RANKED = (
-    "Published: computed from the table's values, the one that is not legible ranked last, which "
-    "gives the medians that the paper prints."
+JOINT = " Joint SE: the root of the sum of their squares."
+STDS = (
+    "After each mean: its standard deviation over runs of one split, population and cut off after "
+    "two digits as the paper prints it; it says nothing of another split. Joint SE: from s/√n, "
+    "ddof 1 for ours, the published std/√n for theirs."
 )
+OTHER_SPLIT = (
+    " The split is not the paper's own, which is in none of these errors: more than "
+    f"{WITHIN:g} joint SE is no failure."
+)
+UNPUBLISHED = "not in the published table: from the authors' repository"
 
 
 def write_comparison(evidence: Evidence, name: str, out: str | Path) -> list[Path]:
@@ -149,7 +195,7 @@ def write_comparison(evidence: Evidence, name: str, out: str | Path) -> list[Pat
 
 def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) -> pd.DataFrame:
     """One row a published cell, in the paper's order."""
-    theirs = _with_missing(published.load(what.paper, what.table), what)
+    theirs = _published(what)
     configs = _configs(what)
     table = studies(evidence)
     ours: dict[tuple[str, str, str], Any] = {}
@@ -157,7 +203,7 @@ def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) ->
         mine = table[table["task"].isin(METRICS[metric].tasks)]
         block = cells(evidence, mine, metric) if f"test_{metric}" in mine else cells_of_none()
         if what.replicates and len(block):
-            block = _over_seeds(evidence, block, metric)
+            block = _over_seeds(evidence, what, block, metric)
         ours |= {(metric, r.dataset, r.model): r for r in block.itertuples(index=False)}
     trials = table.groupby(["dataset", "model"], sort=True)["n_recorded"].agg(["min", "max"])
     rows = []
@@ -176,9 +222,12 @@ def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) ->
             "published_se": _published_error(cell),
             "published_n": int(cell.n_repeats) if not math.isnan(cell.n_repeats) else None,
             "published_configs": configs.get((cell.dataset, cell.method)),
+            "published_std": cell.spread if cell.spread_kind == "std" else None,
         }
         found = _ours(evidence, what, cell, own, row["published_se"], unit)
         why = what.missing.get((cell.dataset, cell.method, cell.metric), "")
+        if cell.table != what.table:
+            why = UNPUBLISHED
         rows.append({**row, **found, "note": "; ".join(filter(None, (why, str(found["note"]))))})
         if own is not None:
             low, high = trials.loc[(cell.dataset, model)]
@@ -186,6 +235,9 @@ def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) ->
     columns = """paper table dataset method model metric published published_se published_n
         published_configs ours ours_se n_folds n_planned trials difference joint_se
         difference_in_joint_se within_two note""".split()
+    if what.stds:
+        columns[7:7] = ["published_std"]
+        columns[columns.index("n_folds") : columns.index("n_folds")] = ["ours_std", "n_runs"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -204,18 +256,43 @@ def _with_missing(theirs: pd.DataFrame, what: Reproduction) -> pd.DataFrame:
     return theirs
 
 
-def _over_seeds(evidence: Evidence, block: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The cells with the standard error over the evaluation seeds of their one fold; where there
-    are several folds, or one seed, there is none."""
+def _published(what: Reproduction) -> pd.DataFrame:
+    """The rows that are to stand beside ours, in the paper's order."""
+    theirs = _with_missing(published.load(what.paper, what.table), what)
+    if what.unpublished:
+        more = published.load(what.paper, "repo_means")
+        tuned = (more["configuration"] == "tuned") & (more["ensemble_size"] == what.unpublished)
+        more = more[tuned & ~more["method"].isin(set(theirs["method"]))]
+        theirs = pd.concat([theirs, more[[c for c in theirs if c in more]]], ignore_index=True)
+    return theirs[[str(m).endswith(what.only) for m in theirs["method"]]]
+
+
+def _over_seeds(
+    evidence: Evidence, what: Reproduction, block: pd.DataFrame, metric: str
+) -> pd.DataFrame:
+    """The cells with the error and the population standard deviation (`std`) over the runs of their
+    one fold: evaluation seeds, or ensembles of them, whose mean is the cell's then. Where there are
+    several folds, or one run, there is none; without ensembles there is no cell of them."""
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
+    if what.shape == "ensembles":
+        nothing = pd.DataFrame(columns=["dataset", "model", f"test_{metric}"])
+        runs = nothing if evidence.ensembles is None else evidence.ensembles
+        if f"test_{metric}" not in runs:
+            runs = nothing
     scores = runs.groupby(["dataset", "model"], sort=True)[f"test_{metric}"]
     found = {key: np.asarray(v, dtype=float) for key, v in scores}
-    errors = []
+    rows = []
     for r in block.itertuples(index=False):
         values = found.get((r.dataset, r.model), np.empty(0))
-        whole = r.n_planned == 1 and len(values) > 1 and np.isfinite(values).all()
-        errors.append(float(standard_error(values)) if whole else math.nan)
-    return block.assign(spread=errors)
+        known = len(values) > 0 and bool(np.isfinite(values).all())
+        if what.shape == "ensembles" and not (known and r.n_planned == 1):
+            continue
+        whole = r.n_planned == 1 and len(values) > 1 and known
+        mean = float(values.mean()) if what.shape == "ensembles" else r.mean
+        error = float(standard_error(values)) if whole else math.nan
+        std = seeds.population_std(values) if whole else math.nan
+        rows.append({**r._asdict(), "mean": mean, "spread": error, "std": std, "n": len(values)})
+    return pd.DataFrame(rows, columns=[*block.columns, "std", "n"])
 
 
 def _configs(what: Reproduction) -> dict[tuple[str, str], int]:
@@ -256,6 +333,8 @@ def _ours(
     ours_error = None if math.isnan(spread) or overlaps else spread
     difference = ours - cell.value
     found = {**counts, "ours": ours, "ours_se": ours_error, "difference": difference}
+    if what.stds:
+        found |= {"ours_std": None if math.isnan(own.std) else unit * own.std, "n_runs": own.n}
     notes = [f"ours: {n} of {own.n_planned} folds"] if state == PARTIAL else []
     if error is None:
         notes.append("n/a: no published standard error")
@@ -278,7 +357,7 @@ def _table(evidence: Evidence, name: str, what: Reproduction, frame: pd.DataFram
     header = ["dataset", "method", "published", "ours", "ours less theirs", "in joint SE"]
     header += ["within two", "configs theirs", "trials ours", "folds"]
     panels = [
-        Panel(tuple(_row(r, part) for r in part.itertuples(index=False)))
+        Panel(tuple(_row(r, part, stds=what.stds) for r in part.itertuples(index=False)))
         for _, part in rows.groupby("dataset", sort=True)
     ]
     if not panels:
@@ -287,35 +366,44 @@ def _table(evidence: Evidence, name: str, what: Reproduction, frame: pd.DataFram
     title = f"{what.title}: published test {what.label} beside ours."
     absent = sorted(set(frame["dataset"]) - set(rows["dataset"]))
     methods = sorted(set(frame["method"]) - set(rows["method"]))
+    unprinted = sorted({r.method for r in rows.itertuples() if UNPUBLISHED in r.note})
     notes = [
         *context.setting(evidence),
         *context.protocols(evidence, sorted(set(rows["dataset"]))),
-        (REPLICATES if what.replicates else SPLITS)
-        + f" Joint SE: the root of the sum of their squares. {EXPECTED}",
+        (STDS if what.stds else REPLICATES + JOINT if what.replicates else SPLITS + JOINT)
+        + (OTHER_SPLIT if what.stds else f" {EXPECTED}"),
         f"Covered: {len(rows)} of {len(frame)} published cells.",
         *([f"Datasets not in this run: {context.join(absent)}."] if absent else []),
         *([f"Methods not in this run: {context.join(methods)}."] if methods else []),
-        "Configs theirs: configurations searched in the paper; trials ours: per fold.",
+        "Configs theirs: configurations searched in the paper; trials ours: per fold"
+        + (", evaluation seeds included." if what.stds else "."),
         *(
             f"{escape.label(d)}, {escape.label(m)}: {why}."
             for (d, m, _), why in what.missing.items()
         ),
+        *([f"{context.join(unprinted)}: {UNPUBLISHED}."] if unprinted else []),
     ]
     return Table(f"reproduce-{name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2)
 
 
-def _row(r: Any, part: pd.DataFrame) -> tuple[Cell, ...]:
+def _row(r: Any, part: pd.DataFrame, *, stds: bool) -> tuple[Cell, ...]:
     d = r._asdict()
-    decimals = _printed_decimals(part["published"].tolist())
+    printed = [
+        p for p, n in zip(part["published"], part["note"], strict=True) if UNPUBLISHED not in n
+    ]
+    decimals = _printed_decimals(printed)
     size = d["difference_in_joint_se"]
     known = size is not None and not math.isnan(size)
     within = ("yes" if d["within_two"] else "no") if known else "n/a"
     configs = d["published_configs"]
+    theirs, ours = (_maybe(d[f"{side}_se"], decimals) for side in ("published", "ours"))
+    if stds:
+        theirs, ours = (_truncated(d[f"{side}_std"]) for side in ("published", "ours"))
     return (
         Cell(escape.label(d["dataset"])),
         Cell(escape.label(d["method"])),
-        Cell(_maybe(d["published"], decimals) or "n/a", _maybe(d["published_se"], decimals)),
-        Cell(fixed(d["ours"], decimals), _maybe(d["ours_se"], decimals)),
+        Cell(_maybe(d["published"], decimals) or "n/a", theirs),
+        Cell(fixed(d["ours"], decimals), ours),
         Cell(_maybe(d["difference"], decimals) or "n/a"),
         Cell(fixed(size, 1) if known else "n/a"),
         Cell(within, bold=within == "no"),
@@ -332,3 +420,7 @@ def _printed_decimals(values: list[float]) -> int:
 
 def _maybe(value: float | None, decimals: int) -> str:
     return "" if value is None or math.isnan(value) else fixed(value, decimals)
+
+
+def _truncated(std: float | None) -> str:
+    return "" if std is None or math.isnan(std) else seeds.truncated(std)

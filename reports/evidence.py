@@ -89,7 +89,9 @@ class Evidence:
     plan, run or not. `meta` holds the facts of META_KEYS, each of them optional except `metric`.
 
     The score of a study is the mean over its `eval` trials if the plan has any, all of them done;
-    otherwise the test score of the one tuning trial marked `selected`.
+    otherwise the test score of the one tuning trial marked `selected`. `ensembles`, where there are
+    any, has one row an ensemble of evaluation seeds (dataset, task, fold, model, index, seeds,
+    test_<metric>); no score of a study comes from it.
 
     Evidence.of(...) builds one from looser frames: it fills what may be left out, sorts the rows,
     and validates.
@@ -98,6 +100,7 @@ class Evidence:
     trials: pd.DataFrame
     planned: pd.DataFrame
     meta: Mapping[str, Any] = field(default_factory=dict)
+    ensembles: pd.DataFrame | None = None
 
     @classmethod
     def of(

@@ -1,4 +1,4 @@
-"""What does `bench report` write? The five files of tables, and one page about the run."""
+"""What does `bench report` write? Five or six files of tables, and one page about the run."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import accounts, context, escape, pairwise, rankings, scores, tables
+from . import accounts, context, escape, pairwise, rankings, scores, seeds, tables
 from .cells import cells, pool, scopes, studies
 from .evidence import Evidence
 from .tables import Section
 
 # The files that hold no time and no hardware: the same results give the same bytes anywhere.
-TIMELESS = ("scores", "ranks", "tests")
+TIMELESS = ("scores", "ranks", "tests", "seeds")
 
 
 def sections(evidence: Evidence) -> list[Section]:
-    """The report's parts, computed: scores, ranks, tests, coverage, costs."""
+    """The report's parts, computed: scores, ranks, tests, seeds where a configuration ran under
+    several, coverage, costs."""
     evidence.validate()
     table = studies(evidence)
     blocks = {
@@ -33,6 +34,7 @@ def sections(evidence: Evidence) -> list[Section]:
         scores.section(evidence, blocks, pools),
         rankings.section(evidence, pools),
         pairwise.section(evidence, pools),
+        *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
         accounts.coverage(evidence, table),
         accounts.costs(evidence),
     ]
@@ -105,6 +107,7 @@ def about(evidence: Evidence, parts: list[Section]) -> str:
         "scores": "every model on every dataset: mean over folds, its standard error or spread",
         "ranks": "mean and median ranks, win rates",
         "tests": "Friedman, and Wilcoxon with Holm's correction for every pair of models",
+        "seeds": "the chosen configurations over the seeds of one split, and ensembles of them",
         "coverage": "what was run, what failed and why",
         "costs": "trials, CPU and wall seconds, memory",
     }

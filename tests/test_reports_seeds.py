@@ -1,0 +1,221 @@
+"""Is the rule of 'not significantly worse than the best' the one it claims to be, at every n?"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from tabsweep.reports import compare, published, report, seeds
+from tabsweep.reports.evidence import Evidence
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize(("n", "m"), [(15, 15), (15, 5), (3, 3), (7, 11)])
+def test_without_ties_the_rank_sum_is_scipys_exact_one(shift, n, m):
+    rng = np.random.default_rng(n + m)
+    a, b = rng.normal(size=n) + shift, rng.normal(size=m)
+    wanted = stats.mannwhitneyu(a, b, alternative="greater", method="exact").pvalue
+    assert seeds.rank_sum(a, b) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_with_ties_the_rank_sum_counts_every_way_to_choose_the_group():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values = rng.integers(0, 4, size=9).astype(float)
+        ranks = stats.rankdata(values)
+        sums = [sum(ranks[list(c)]) for c in itertools.combinations(range(9), 4)]
+        wanted = np.mean([s >= ranks[:4].sum() for s in sums])
+        assert seeds.rank_sum(values[:4], values[4:]) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_golden_cases_of_fifteen_against_fifteen():
+    rising = np.arange(15.0)
+    assert seeds.rank_sum(rising + 15, rising) == pytest.approx(1 / math.comb(30, 15))
+    assert seeds.rank_sum(rising, rising + 15) == pytest.approx(1.0)
+    wanted = stats.mannwhitneyu(rising + 0.5, rising, alternative="greater", method="exact")
+    assert seeds.rank_sum(rising + 0.5, rising) == pytest.approx(wanted.pvalue)
+
+
+def test_a_deterministic_model_is_compared_and_equal_ones_are_no_worse():
+    constant = np.full(15, 0.462)
+    assert seeds.rank_sum(constant, constant) == 1.0
+    assert seeds.rank_sum(constant + 1e-13, constant) == 1.0, "rounding is no difference"
+    assert seeds.rank_sum(constant + 0.1, constant) == pytest.approx(1 / math.comb(30, 15))
+    found = seeds.verdicts({"a": constant, "b": constant, "c": constant + 0.1}, "min")
+    assert [found[m].top for m in "abc"] == [True, True, False]
+    assert found["a"].p is None and found["b"].p == 1.0
+    assert found["a"].std == 0.0
+
+
+def test_what_is_not_finite_is_refused():
+    for a, b in (([np.nan], [1.0]), ([1.0], [np.inf]), ([], [1.0])):
+        with pytest.raises(ValueError, match="finite"):
+            seeds.rank_sum(np.array(a), np.array(b))
+
+
+@pytest.mark.parametrize(("n", "reaches"), [(3, False), (4, False), (5, True), (15, True)])
+def test_too_few_runs_give_no_verdict_and_no_tie(n, reaches):
+    assert (seeds.smallest_p(n, n) <= seeds.ALPHA) == reaches
+    far = {"good": 0.9 + 0.001 * np.arange(n), "bad": 0.1 + 0.001 * np.arange(n)}
+    found = seeds.verdicts(far, "max")
+    assert found["good"].top is True
+    assert found["bad"].top is (False if reaches else None)
+    assert found["bad"].p == pytest.approx(seeds.smallest_p(n, n))
+
+
+def test_the_direction_decides_who_is_best():
+    scores = {"a": np.arange(15.0), "b": np.arange(15.0) + 100}
+    assert seeds.verdicts(scores, "min")["a"].p is None
+    assert seeds.verdicts(scores, "max")["b"].p is None
+    assert seeds.verdicts({}, "max") == {}
+
+
+def test_deviations_are_of_the_population_and_cut_off_as_the_published_ones():
+    repo = published.load("rtdl", "repo_means")
+    repo = repo[(repo["ensemble_size"] == "1") & (repo["configuration"] == "tuned")]
+    exact = {(r.dataset, r.method): r.spread for r in repo.itertuples()}
+    printed = published.load("rtdl", "2")
+    same = [
+        float(seeds.truncated(exact[r.dataset, r.method])) == r.spread
+        for r in printed.itertuples()
+        if (r.dataset, r.method) in exact
+    ]
+    # the stored figures have four digits: near an edge they say the next one
+    assert len(same) > 100 and np.mean(same) > 0.9
+    found = seeds.verdicts({"a": np.array([1.0, 3.0])}, "min")["a"]
+    assert (found.mean, found.std) == (2.0, 1.0)
+
+
+# ---------------------------------------------------------------------- the report's part
+
+
+def evidence(n: int, *, ensembles: bool = False, tasks: str = "rb") -> Evidence:
+    """Three models on California Housing (r) and Adult (b), n seeds each; mlp is far behind."""
+    rng = np.random.default_rng(0)
+    rows, joined = [], []
+    for dataset, task, metric in (
+        ("california-housing", "regression", "rmse"),
+        ("adult", "binary", "accuracy"),
+    ):
+        if task[0] not in tasks:
+            continue
+        for model, level in (("catboost", 0.43), ("mlp", 0.50), ("lightgbm", 0.4301)):
+            level = level if metric == "rmse" else 1.3 - level
+            values = level + rng.normal(0, 1e-3, size=n)
+            shared = {"dataset": dataset, "task": task, "fold": 0, "model": model}
+            column = f"test_{metric}"
+            done = {**shared, "status": "done", "config": "{}"}
+            rows.append(
+                {**done, "index": 0, "stage": "tune", "seed": 0, "selected": True,
+                 column: values[0]}
+            )  # fmt: skip
+            rows += [
+                {**done, "index": i, "stage": "eval", "seed": i, "selected": False, column: v}
+                for i, v in enumerate(values)
+            ]
+            joined += [
+                {**shared, "index": i, "seeds": "", column: values[5 * i : 5 * i + 5].mean()}
+                for i in range(n // 5)
+            ]
+    head = {"regression": "rmse", "binary": "accuracy"}
+    meta = {"metric": head, "protocol": {"adult": "rtdl: one", "california-housing": "rtdl: one"}}
+    made = Evidence.of(pd.DataFrame(rows), meta=meta)
+    return (
+        Evidence(made.trials, made.planned, made.meta, pd.DataFrame(joined)) if ensembles else made
+    )
+
+
+def test_the_report_has_a_file_of_seeds_only_where_there_are_several(tmp_path):
+    names = {path.name for path in report.write(evidence(3), tmp_path / "a")}
+    assert {"seeds.md", "seeds.tex", "seeds.csv"} <= names
+    single = evidence(3)
+    trials = single.trials[single.trials["stage"] == "tune"]
+    names = {p.name for p in report.write(Evidence.of(trials, meta=single.meta), tmp_path / "b")}
+    assert "seeds.md" not in names
+
+
+def test_fifteen_seeds_and_three_ensembles_stand_beside_each_other(tmp_path):
+    made = evidence(15, ensembles=True)
+    found = seeds.frame(made).set_index(["dataset", "kind", "model"])
+    assert found.loc[("adult", seeds.SINGLE, "mlp"), "top"] is False
+    assert found.loc[("adult", seeds.SINGLE, "lightgbm"), "n"] == 15
+    assert found.loc[("adult", seeds.ENSEMBLE, "mlp"), "top"] is None
+    assert found.loc[("california-housing", seeds.ENSEMBLE, "mlp"), "n"] == 3
+    report.write(made, tmp_path)
+    text = (tmp_path / "seeds.md").read_text()
+    assert "with 3 ensembles a model nothing can be significant at 0.01" in text
+    assert "That is no tie" in text and "with 15 seeds" not in text
+    assert "**" in text
+
+
+def test_three_seeds_are_said_to_be_too_few():
+    (table,) = seeds.section(evidence(3, tasks="r")).tables
+    assert any("with 3 seeds a model nothing can be significant" in note for note in table.notes)
+    shown = {row[0].text: (row[1].bold, row[4].text) for row in table.panels[0].rows}
+    assert shown["mlp"] == (False, seeds.TOO_FEW)
+    assert [bold for bold, p in shown.values() if p == "best"] == [True]
+
+
+def test_a_study_without_all_of_its_seeds_is_left_out():
+    made = evidence(5)
+    last = (made.trials["model"] == "mlp") & (made.trials["index"] == 4)
+    short = Evidence.of(made.trials[~last], made.planned, made.meta)
+    assert "mlp" not in set(seeds.frame(short)["model"])
+
+
+# ---------------------------------------------------------------------- published beside ours
+
+
+def test_table_2_stands_beside_the_seeds_with_standard_deviations_as_printed():
+    section = compare.compare(evidence(15), "rtdl-table-2")
+    rows = section.frame.set_index(["dataset", "method"])
+    ours = rows.loc[("california-housing", "catboost")]
+    runs = seeds.frame(evidence(15)).set_index(["dataset", "model"])
+    assert ours["ours_std"] == pytest.approx(runs.loc[("california-housing", "catboost"), "std"])
+    assert ours["published_std"] == 1.5e-3
+    assert ours["published_se"] == pytest.approx(1.5e-3 / math.sqrt(15))
+    assert ours["n_runs"] == 15
+    assert rows.loc[("adult", "mlp"), "metric"] == "accuracy"
+    printed = [c.sub for row in section.tables[0].panels[1].rows for c in row if c.sub]
+    assert "1.5e-3" in printed
+
+
+def test_lightgbm_stands_below_table_2_with_its_note():
+    section = compare.compare(evidence(15), "rtdl-table-2")
+    rows = section.frame.set_index(["dataset", "method"])
+    lightgbm = rows.loc[("california-housing", "lightgbm")]
+    assert lightgbm["published"] == pytest.approx(0.43217441)
+    assert "not in the published table" in lightgbm["note"]
+    assert any(n.startswith("lightgbm: not in the published") for n in section.tables[0].notes)
+    assert len(section.frame) == len(published.load("rtdl", "2")) + 3
+
+
+def test_table_3_has_the_ensembles_and_nothing_without_them():
+    section = compare.compare(evidence(15, ensembles=True), "rtdl-table-3")
+    rows = section.frame.set_index(["dataset", "method"])
+    catboost = rows.loc[("california-housing", "catboost")]
+    assert (catboost["published"], catboost["n_runs"]) == (0.423, 3)
+    assert catboost["ours"] == pytest.approx(0.43, abs=2e-3)
+    none = compare.compare(evidence(15), "rtdl-table-3").frame
+    assert none["ours"].isna().all() and set(none["note"]) >= {"not in this run"}
+
+
+def test_table_6_is_the_default_rows_and_table_19_the_uninformative_sets():
+    default = compare.compare(evidence(15), "rtdl-table-6").frame
+    assert set(default["method"]) == {
+        "ft-transformer-default", "catboost-default", "xgboost-default",
+    }  # fmt: skip
+    assert compare.datasets_of("rtdl-table-19") == {"bank", "kick", "miniboone", "click"}
+
+
+def test_the_order_of_the_methods_is_set_beside_the_papers():
+    section = compare.compare(evidence(15), "rtdl-table-2")
+    order = next(t for t in section.tables if t.name.endswith("-order"))
+    first = {row[0].text: [c.text for c in row[1:3]] for row in order.panels[-1].rows}
+    assert set(first) == {"catboost", "lightgbm", "mlp"}
+    assert first["mlp"] == ["3", "3"]
+    assert first["catboost"][0] == "1"

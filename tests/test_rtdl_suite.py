@@ -1,0 +1,284 @@
+"""Do RTDL's datasets, suite and ensembles stand here as its paper has them?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.benchmark import ensembles, sweep
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark.frame import evidence_of
+from tabsweep.benchmark.plan import Options, Plan
+from tabsweep.benchmark.reproduce import SUITES
+from tabsweep.benchmark.runs import write_report
+from tabsweep.datasets import catalog, parsers
+from tabsweep.datasets.card import SourceFile
+from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.protocols import make_folds
+from tabsweep.datasets.table import Table
+from tabsweep.models import registry
+from tabsweep.reports import compare, published
+from tabsweep.reports.metrics import rmse
+from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.samplers import make_sampler
+
+TABLE_1 = published.load("rtdl", "1").set_index("dataset").astype({"n_train": int})
+DRAWN = ["california-housing", "helena", "jannis", "higgs-small", "aloi", "covtype"]
+NETWORKS = [
+    "mlp",
+    "resnet",
+    "ft-transformer",
+    "snn",
+    "dcn-v2",
+    "autoint",
+    "node",
+    "tabnet",
+    "grownet",
+]
+
+
+def sizes(dataset: str) -> tuple[int, ...]:
+    """Rows to train, validate and test in the paper."""
+    return tuple(int(TABLE_1.loc[dataset, name]) for name in ("n_train", "n_val", "n_test"))
+
+
+def toy(n: int, n_classes: int = 0, n_test: int = 0) -> Table:
+    rng = np.random.default_rng(0)
+    target = rng.integers(n_classes, size=n) if n_classes else rng.normal(size=n)
+    tested = np.arange(n) >= n - n_test
+    masks = ((tested, ~tested & (np.arange(n) < 5)),) if n_test else ()
+    classes = tuple(map(str, range(n_classes)))
+    task = "regression" if not classes else "binary" if n_classes == 2 else "multiclass"
+    frame = pd.DataFrame({"x": np.zeros(n)})
+    return Table("toy", frame, target, task, classes, "0" * 64, masks)
+
+
+# ---------------------------------------------------------------------- datasets and their split
+
+
+@pytest.mark.parametrize("dataset", DRAWN)
+def test_the_split_has_the_papers_sizes_of_every_set_that_it_draws_from_whole(dataset):
+    n_classes = {"regression": 0, "binary": 2, "multiclass": 7}[TABLE_1.loc[dataset, "task"]]
+    (fold,) = make_folds(toy(sum(sizes(dataset)), n_classes), "rtdl")
+    assert (len(fold.train), len(fold.val), len(fold.test)) == sizes(dataset)
+
+
+@pytest.mark.parametrize("dataset", ["adult", "year"])
+def test_a_fixed_test_part_is_tested_whole_and_a_fifth_of_the_rest_validates(dataset):
+    n_test = sizes(dataset)[2]
+    table = toy(sum(sizes(dataset)), 2 if dataset == "adult" else 0, n_test)
+    (fold,) = make_folds(table, "rtdl")
+    assert (len(fold.train), len(fold.val), len(fold.test)) == sizes(dataset)
+    assert fold.test.tolist() == list(range(table.n_rows - n_test, table.n_rows))
+
+
+def test_no_seed_moves_the_split_and_several_stored_ones_are_refused():
+    table = toy(1000, 2)
+    first = [fold.sha256 for fold in make_folds(table, "rtdl", seed=0)]
+    assert [fold.sha256 for fold in make_folds(table, "rtdl", seed=7)] == first
+    twice = toy(1000, 2, 100)
+    with pytest.raises(ValueError, match="makes one split; toy has 2"):
+        make_folds(replace(twice, masks=twice.masks * 2), "rtdl")
+
+
+def test_california_housing_has_its_eight_usual_features(mirror):
+    table = catalog.load_dataset("california-housing", mirror=mirror)
+    assert list(table.frame) == list(catalog.card("california-housing").columns)
+    first = table.frame.iloc[0].to_numpy()  # as scikit-learn's documentation prints them
+    wanted = [8.3252, 41.0, 6.984127, 1.023810, 322.0, 2.555556, 37.88, -122.23]
+    np.testing.assert_allclose(first, wanted, atol=1e-6)
+    assert table.target[0] == 4.526 and table.target.max() == 5.00001
+
+
+def test_adult_tests_ucis_test_part_and_its_labels_are_of_two_kinds_alone(mirror):
+    table = catalog.load_dataset("adult", mirror=mirror)
+    assert (len(table.numeric), len(table.categorical)) == (6, 8)
+    (fold,) = catalog.splits("adult", mirror=mirror)
+    assert fold.test.tolist() == list(range(32_561, 48_842))
+    shares = [table.target[rows].mean() for rows in (fold.train, fold.val, fold.test)]
+    np.testing.assert_allclose(shares, [0.2408, 0.2408, 0.2362], atol=1e-3)
+    assert "?" not in set(table.frame["occupation"].cat.categories)
+
+
+def test_bank_and_kick_have_the_sizes_of_table_18(mirror):
+    stated = published.load("rtdl", "18").set_index("dataset")
+    bank = catalog.load_dataset("bank", mirror=mirror)
+    assert bank.n_rows == int(stated.loc["bank", "n_instances"])
+    assert (len(bank.numeric), len(bank.categorical)) == (7, 9)
+    # DIFF(Gorishniy et al. 2021, Table 18): the date of purchase is a category here, a number there
+    kick = catalog.card("kick")
+    assert kick.n_rows == int(stated.loc["kick", "n_instances"])
+    assert len(kick.categorical) == int(stated.loc["kick", "n_categorical"]) + 1
+
+
+def test_rows_that_a_first_line_counts_get_their_classes_in_its_order(tmp_path):
+    card = replace(
+        catalog.card("miniboone"),
+        columns=("a", "b"),
+        n_features=2,
+        n_rows=5,
+        files=(SourceFile("data", "x", "https://example.org/x", "0" * 64, 10),),
+    )
+    path = tmp_path / "data.txt"
+    path.write_text("  2  3\n 1.0 2.0\n -0.999E+03 4.0\n 5 6\n 7 8\n 9 10\n")
+    table = parsers.parse(card, {"data": path})
+    assert table.target.tolist() == [0, 0, 1, 1, 1] and table.classes == ("signal", "background")
+    assert table.frame["a"].tolist() == [1.0, -999.0, 5.0, 7.0, 9.0]
+    path.write_text("2 4\n1 2\n3 4\n5 6\n7 8\n9 10\n")
+    with pytest.raises(DataError, match="5 rows, its first line counts"):
+        parsers.parse(card, {"data": path})
+
+
+# ---------------------------------------------------------------------- the suite
+
+
+def planned(budget: str, model: str, dataset: str):
+    plan = Plan(suites.load("rtdl"), Options(budget=budget, models=(model,)), {}, {})
+    return plan.search(model, catalog.card(dataset).task, dataset)
+
+
+def test_the_suite_begins_with_the_two_sets_of_the_reduced_budget_and_its_cards_have_one_split():
+    suite = suites.load("rtdl")
+    assert suite.datasets[:2] == ["california-housing", "adult"]
+    for name in suite.datasets:
+        assert suite.protocol.get(name, catalog.card(name).protocol) == "rtdl"
+    for budget in suite.budgets.values():
+        assert budget.folds == 1
+    assert suite.budgets["paper"].seeds == 15
+
+
+@pytest.mark.parametrize("dataset", suites.load("rtdl").datasets)
+def test_the_papers_spaces_and_trials_are_those_of_its_tables(dataset):
+    large = dataset in ("year", "covtype")
+    for model in {*NETWORKS, "xgboost", "catboost"} - {"node", "grownet"}:
+        name, _, sampler, trials = planned("paper", model, dataset)
+        few = large and model in ("ft-transformer", "autoint")
+        assert (name, sampler) == ("rtdl-b" if large else "rtdl", "tpe")
+        assert trials == (50 if few else 100)
+    name, space, sampler, trials = planned("paper", "node", dataset)
+    assert (name, sampler, trials) == ("rtdl", "grid", space.size)
+
+
+@pytest.mark.parametrize("dataset", ["california-housing", "adult", "year"])
+def test_the_untuned_rows_have_one_configuration_the_libraries_own(dataset):
+    for model in ("ft-transformer-default", "catboost-default", "xgboost-default"):
+        _, space, _, trials = planned("paper", model, dataset)
+        assert (space.size, trials) == (1, 1)
+        config = space.grid_point(0)
+        own = registry.defaults(model.removesuffix("-default"))
+        free = {"n_estimators", "early_stopping_rounds", "learning_rate", "epochs", "ffn_factor"}
+        assert all(config[k] == own[k] for k in config.keys() - free), model
+    assert space.grid_point(0)["learning_rate"] == 0.3
+
+
+@pytest.mark.parametrize("budget", ["reduced", "paper"])
+@pytest.mark.parametrize("model", NETWORKS)
+def test_every_network_takes_what_the_suite_draws_for_it(budget, model):
+    for dataset in ("california-housing", "adult", "year"):
+        _, space, sampler, trials = planned(budget, model, dataset)
+        drawn = make_sampler(sampler, space, seed=0, n_trials=trials, lag=1).ask(0)
+        registry.make_model(model, task=catalog.card(dataset).task, **drawn)
+
+
+def test_the_reduced_networks_end_and_none_is_saved_on_its_way():
+    for model in NETWORKS:
+        for dataset, most in (("california-housing", 30), ("adult", 12)):
+            assert planned("reduced", model, dataset)[1].params["epochs"].point(0) <= most
+    assert all(b.save_every is None for b in suites.load("rtdl").budgets.values())
+
+
+def test_every_published_table_of_rtdl_has_the_suite_with_its_datasets():
+    names = [name for name in compare.REPRODUCTIONS if name.startswith("rtdl")]
+    assert names == ["rtdl-table-2", "rtdl-table-3", "rtdl-table-6", "rtdl-table-19"]
+    there = set(suites.load("rtdl").datasets)
+    for name in names:
+        assert SUITES[name] == "rtdl"
+        assert there & compare.datasets_of(name)
+    asked = set().union(*map(compare.datasets_of, names))
+    assert there <= asked
+
+
+# ---------------------------------------------------------------------- ensembles of a run's seeds
+
+SUITE = """
+name = "tiny"
+title = "Forests on two bundled tables"
+datasets = ["iris", "diabetes"]
+[metric]
+multiclass = "accuracy"
+[protocol]
+iris = "holdout"
+diabetes = "holdout"
+[budgets.quick]
+models = ["random-forest", "linear"]
+folds = 1
+trials = 1
+seeds = 11
+[budgets.quick.model.random-forest]
+fixed = {n_estimators = 5}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("seeds")
+    (root / "suite.toml").write_text(SUITE)
+    suite = suites.load(str(root / "suite.toml"))
+    wanted = sweep.Request(
+        suite=suite, runs=root / "runs", options=Options(), name="run", workers=0
+    )
+    sweep.run(wanted)
+    return wanted.folder
+
+
+def test_an_ensemble_is_the_mean_of_the_stored_predictions_of_five_seeds(folder):
+    made = ensembles.with_ensembles(evidence_of([folder]), [folder]).ensembles
+    assert made is not None and len(made) == 2 * 2 * 2  # datasets, models, whole fives of eleven
+    forest = made[(made["dataset"] == "diabetes") & (made["model"] == "random-forest")]
+    assert forest["seeds"].tolist() == ["0, 1, 2, 3, 4", "5, 6, 7, 8, 9"]
+    ledger = Ledger(folder)
+    stored = [
+        ledger.get_predictions(record["predictions"])["test"]
+        for record in ledger.records("result")
+        if (record["dataset"], record["model"]) == ("diabetes", "random-forest")
+        and record["seed"] in range(5, 10)
+    ]
+    (fold,) = catalog.splits("diabetes", "holdout")
+    y = catalog.load_dataset("diabetes").target[fold.test]
+    assert len(stored) == 5
+    assert forest["test_rmse"].iloc[1] == pytest.approx(rmse(y, np.mean(stored, axis=0)))
+    singles = evidence_of([folder]).trials
+    singles = singles[(singles["model"] == "random-forest") & (singles["dataset"] == "diabetes")]
+    assert forest["test_rmse"].mean() < singles["test_rmse"].mean()
+
+
+def test_the_report_has_seeds_and_ensembles_and_is_the_same_twice(folder, tmp_path):
+    write_report([folder], tmp_path / "a")
+    write_report([folder], tmp_path / "b")
+    text = (tmp_path / "a" / "seeds.md").read_text()
+    assert text == (tmp_path / "b" / "seeds.md").read_text()
+    assert "disjoint fives" in text and "with 2 ensembles a model nothing can be" in text
+    table = pd.read_csv(tmp_path / "a" / "seeds.csv")
+    linear = table[(table["model"] == "linear") & (table["metric"] == "accuracy")]
+    assert (linear["std"] == 0.0).all(), "a model without draws does not vary"
+
+
+def test_targets_that_are_not_the_runs_own_give_no_ensemble_and_a_note(folder, monkeypatch):
+    whole = catalog.load_dataset
+
+    def other(name, **where):
+        return replace(whole(name, **where), sha256="1" * 64)
+
+    monkeypatch.setattr(catalog, "load_dataset", other)
+    made = ensembles.with_ensembles(evidence_of([folder]), [folder])
+    assert made.ensembles is None
+    assert "No ensembles on iris: the data is not what the run was made with" in made.meta["notes"]
+
+
+def test_a_run_of_fewer_seeds_reads_no_dataset(folder, monkeypatch):
+    monkeypatch.setattr(ensembles, "SIZE", 12)
+    evidence = evidence_of([folder])
+    assert ensembles.with_ensembles(evidence, [folder]) is evidence
