@@ -46,7 +46,7 @@ nightly: setup
 # The newest versions that pyproject.toml allows, resolved in an environment of their own.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
-	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,gp,server]' setuptools wheel
+	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,gp,server,zoo]' setuptools wheel
 	{ sed -n '/^#/p' requirements.lock; \
 	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude tabsweep \
 	    | sed -e 's/+[a-z0-9.]*$$//' -e 's/^\(nvidia-nccl.*\)$$/\1 ; platform_system == "Linux"/'; } \

@@ -9,14 +9,14 @@ import pytest
 from chaos import Sweep, kill_all, kill_worker
 from tabsweep.benchmark.frame import load_results
 
-N_TRIALS = 3 * 2 * (3 * 4 + 3)  # datasets x folds x (three tuned models, two networks, constant)
+N_TRIALS = 3 * 2 * (3 * 4 + 5)  # datasets x folds x (three tuned models, four networks, constant)
 SUITE = """
 name = "reduced"
 title = "A reduced suite for the determinism test"
 datasets = ["breast-cancer-wdbc", "diabetes", "wine"]
 
 [budgets.quick]
-models = ["constant", "linear", "knn", "lightgbm", "npt", "hopular"]
+models = ["constant", "linear", "knn", "lightgbm", "npt", "hopular", "ft-transformer", "resnet"]
 folds = 2
 trials = 4
 sampler = "tpe"
@@ -38,6 +38,16 @@ space = "quick"
 trials = 1
 save_every = 4
 fixed = { steps = 10, max_width = 64 }
+[budgets.quick.model.ft-transformer]
+space = "quick"
+trials = 1
+save_every = 2
+fixed = { epochs = 5, width = 8 }
+[budgets.quick.model.resnet]
+space = "quick"
+trials = 1
+save_every = 2
+fixed = { epochs = 5, width = 16 }
 """
 
 
