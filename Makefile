@@ -49,7 +49,8 @@ lock:
 	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,gp,server,zoo]' setuptools wheel
 	{ sed -n '/^#/p' requirements.lock; \
 	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude tabsweep \
-	    | sed -e 's/+[a-z0-9.]*$$//' -e 's/^\(nvidia-nccl.*\)$$/\1 ; platform_system == "Linux"/'; } \
+	    | sed -e 's/+[a-z0-9.]*$$//' -e ':a;s/^\([^=]*\)_/\1-/;ta' \
+	      -e 's/^\(nvidia-nccl.*\)$$/\1 ; platform_system == "Linux"/'; } \
 	  > build/lock/requirements.lock
 	mv build/lock/requirements.lock requirements.lock
 	rm -rf build/lock

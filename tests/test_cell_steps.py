@@ -109,8 +109,9 @@ def every_boundary(monkeypatch):
 # -- going on -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
-@pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.parametrize(
+    ("name", "task"), [(name, task) for name in STEPPED for task in MODELS[name].tasks]
+)
 def test_a_preempted_trial_goes_on_and_equals_the_undisturbed_one(name, task, every_boundary):
     config = {"categorical": "one-hot"} if name == "catboost" else {}
     wanted, payload = trial(name, **config), data(task)

@@ -33,7 +33,6 @@ from tabsweep.models.schema import Schema, SchemaError
 from tabsweep.models.trusted import CLASSES
 from tabsweep.sweeps.fingerprint import closure
 
-TASKS = ("binary", "multiclass", "regression")
 SMALL = {"n_estimators": 8, "max_iter": 30}
 QUIET = {"warn": lambda text: None}
 
@@ -97,8 +96,10 @@ def assert_predicts_alike(fitted, estimator, task):
 # -- the law: what is loaded predicts what was saved ----------------------------------------------
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", sorted(registry.MODELS))
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [(name, task) for name in sorted(registry.MODELS) for task in registry.spec(name).tasks],
+)
 def test_a_loaded_model_predicts_the_same_bytes_and_a_second_fit_saves_the_same_file(
     name, task, tmp_path
 ):
