@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
 from .base import Number, OneOf
@@ -66,6 +68,7 @@ class Network(nn.Module):
         ]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AutoInt(RowNetwork):
     """AutoInt: attention between the features of a row, all of which are read at the end.
 
@@ -86,48 +89,13 @@ class AutoInt(RowNetwork):
         "linformer_ratio": Number(0.0, 1.0, low_open=True),
     }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 1000,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 3e-4,
-        weight_decay: float = 1e-5,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        n_layers: int = 3,
-        width: int = 32,
-        n_heads: int = 2,
-        attention_dropout: float = 0.1,
-        residual_dropout: float = 0.0,
-        linformer: str = "none",
-        linformer_ratio: float = 0.064,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.n_layers = n_layers
-        self.width = width
-        self.n_heads = n_heads
-        self.attention_dropout = attention_dropout
-        self.residual_dropout = residual_dropout
-        self.linformer = linformer
-        self.linformer_ratio = linformer_ratio
+    n_layers: int = 3
+    width: int = 32
+    n_heads: int = 2
+    attention_dropout: float = 0.1
+    residual_dropout: float = 0.0
+    linformer: str = "none"
+    linformer_ratio: float = 0.064
 
     def check(self) -> None:
         super().check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -73,6 +74,7 @@ class Network(nn.Module):
         return self.last_linear(x).squeeze(-1)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DCNV2(RowNetwork):
     """Deep and cross network V2 (Wang et al. 2021; as in Gorishniy et al. 2021, Table 15).
 
@@ -93,48 +95,13 @@ class DCNV2(RowNetwork):
         "embedding": WIDTH,
     }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 1000,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 3e-4,
-        weight_decay: float = 1e-5,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        n_cross_layers: int = 2,
-        n_hidden_layers: int = 3,
-        width: int = 256,
-        structure: str = "parallel",
-        hidden_dropout: float = 0.1,
-        cross_dropout: float = 0.0,
-        embedding: int = 64,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.n_cross_layers = n_cross_layers
-        self.n_hidden_layers = n_hidden_layers
-        self.width = width
-        self.structure = structure
-        self.hidden_dropout = hidden_dropout
-        self.cross_dropout = cross_dropout
-        self.embedding = embedding
+    n_cross_layers: int = 2
+    n_hidden_layers: int = 3
+    width: int = 256
+    structure: str = "parallel"
+    hidden_dropout: float = 0.1
+    cross_dropout: float = 0.0
+    embedding: int = 64
 
     def _network(self) -> Network:
         return Network(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -100,6 +101,7 @@ class Network(nn.Module):
         ]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FTTransformer(RowNetwork):
     """FT-Transformer: attention between the features of a row (Gorishniy et al. 2021, sec. 3.3;
     defaults in Table 6, spaces in Table 7).
@@ -127,56 +129,18 @@ class FTTransformer(RowNetwork):
         "linformer_from": Number(0, 1_000_000, whole=True),
     }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 1000,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 1e-4,
-        weight_decay: float = 1e-5,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        n_layers: int = 3,
-        width: int = 192,
-        n_heads: int = 8,
-        ffn_factor: float = 4 / 3,
-        activation: str = "reglu",
-        attention_dropout: float = 0.2,
-        ffn_dropout: float = 0.1,
-        residual_dropout: float = 0.0,
-        linformer: str = "none",
-        linformer_ratio: float = 0.064,
-        linformer_from: int = 0,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.n_layers = n_layers
-        self.width = width
-        self.n_heads = n_heads
-        self.ffn_factor = ffn_factor
-        self.activation = activation
-        self.attention_dropout = attention_dropout
-        self.ffn_dropout = ffn_dropout
-        self.residual_dropout = residual_dropout
-        self.linformer = linformer
-        self.linformer_ratio = linformer_ratio
-        self.linformer_from = linformer_from
+    lr: float = 1e-4
+    n_layers: int = 3
+    width: int = 192
+    n_heads: int = 8
+    ffn_factor: float = 4 / 3
+    activation: str = "reglu"
+    attention_dropout: float = 0.2
+    ffn_dropout: float = 0.1
+    residual_dropout: float = 0.0
+    linformer: str = "none"
+    linformer_ratio: float = 0.064
+    linformer_from: int = 0
 
     def check(self) -> None:
         super().check()

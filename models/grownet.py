@@ -7,7 +7,7 @@ Newton step of the sum so far, all others held; then all of them are trained tog
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -138,6 +138,7 @@ class GrowTask(RowTask):
         return (weight * (self.module.boost_rate.detach() * out - wanted).square()).mean()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GrowNet(RowNetwork):
     """Boosting of small networks, for two classes or a number (Badirli et al. 2020; space in
     Gorishniy et al. 2021, Table 14).
@@ -165,42 +166,13 @@ class GrowNet(RowNetwork):
 
     make_task = GrowTask
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 40,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 3e-3,
-        weight_decay: float = 0.0,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        epochs_per_stage: int = 5,
-        correct_epochs: int = 5,
-        hidden: int = 64,
-        embedding: int = 32,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.epochs_per_stage = epochs_per_stage
-        self.correct_epochs = correct_epochs
-        self.hidden = hidden
-        self.embedding = embedding
+    epochs: int = 40
+    lr: float = 3e-3
+    weight_decay: float = 0.0
+    epochs_per_stage: int = 5
+    correct_epochs: int = 5
+    hidden: int = 64
+    embedding: int = 32
 
     def check(self) -> None:
         super().check()

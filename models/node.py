@@ -7,6 +7,7 @@ the rows last: (I, B) inputs, (T, D, B) decisions of T trees of depth D, (T, m, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,7 @@ class _Task(RowTask):
         module.start(self.rows.at(first.to(self.targets.device)), seed_of(self.settings.seed, 13))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NODE(RowNetwork):
     """Neural oblivious decision ensembles (Popov et al. 2020), trained as Gorishniy et al. 2021
     (F.6) trained them: a constant rate of 1e-3 and no weight decay.
@@ -223,46 +225,14 @@ class NODE(RowNetwork):
         "embedding": WIDTH,
     }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 1000,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 1e-3,
-        weight_decay: float = 0.0,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        n_layers: int = 1,
-        n_trees: int = 2048,
-        depth: int = 6,
-        tree_dim: int = 2,
-        choice: str = "entmax",
-        embedding: int = 8,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.n_layers = n_layers
-        self.n_trees = n_trees
-        self.depth = depth
-        self.tree_dim = tree_dim
-        self.choice = choice
-        self.embedding = embedding
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    n_layers: int = 1
+    n_trees: int = 2048
+    depth: int = 6
+    tree_dim: int = 2
+    choice: str = "entmax"
+    embedding: int = 8
 
     def _network(self) -> Network:
         return Network(

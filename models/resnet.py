@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -66,6 +67,7 @@ class Network(nn.Module):
         return self.head(self.last_normalization(x).relu()).squeeze(-1)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ResNet(RowNetwork):
     """Residual network of single rows (Gorishniy et al. 2021, sec. 3.2; spaces in Table 8).
 
@@ -86,46 +88,12 @@ class ResNet(RowNetwork):
         "embedding": WIDTH,
     }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 1000,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 3e-4,
-        weight_decay: float = 1e-5,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        n_layers: int = 4,
-        width: int = 256,
-        hidden_factor: float = 1.5,
-        hidden_dropout: float = 0.3,
-        residual_dropout: float = 0.0,
-        embedding: int = 64,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.n_layers = n_layers
-        self.width = width
-        self.hidden_factor = hidden_factor
-        self.hidden_dropout = hidden_dropout
-        self.residual_dropout = residual_dropout
-        self.embedding = embedding
+    n_layers: int = 4
+    width: int = 256
+    hidden_factor: float = 1.5
+    hidden_dropout: float = 0.3
+    residual_dropout: float = 0.0
+    embedding: int = 64
 
     def _network(self) -> Network:
         return Network(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -61,6 +62,7 @@ class Network(nn.Module):
         return self.head(x).squeeze(-1)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SNN(RowNetwork):
     """Self-normalising network (Klambauer et al. 2017; spaces in Gorishniy et al. 2021, Table 12).
 
@@ -80,46 +82,12 @@ class SNN(RowNetwork):
         "embedding": WIDTH,
     }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 1000,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 3e-4,
-        weight_decay: float = 1e-5,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        n_layers: int = 4,
-        width_first: int = 256,
-        width_middle: int = 256,
-        width_last: int = 256,
-        dropout: float = 0.05,
-        embedding: int = 64,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.n_layers = n_layers
-        self.width_first = width_first
-        self.width_middle = width_middle
-        self.width_last = width_last
-        self.dropout = dropout
-        self.embedding = embedding
+    n_layers: int = 4
+    width_first: int = 256
+    width_middle: int = 256
+    width_last: int = 256
+    dropout: float = 0.05
+    embedding: int = 64
 
     def _network(self) -> Network:
         return Network(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -192,6 +192,7 @@ class _Task(RowTask):
         return self.criterion(out, self.targets[rows]) + self.settings.sparsity * entropy
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TabNet(RowNetwork):
     """TabNet (Arik and Pfister 2021), trained as Gorishniy et al. 2021 (F.7) trained it: Adam, a
     rate that decays by `decay_rate` in `decay_steps` steps, gradients clipped at 2000.
@@ -230,60 +231,21 @@ class TabNet(RowNetwork):
         "embedding": WIDTH,
     }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "fp32",
-        compile: bool = False,
-        epochs: int = 1000,
-        patience: int = 16,
-        batch_size: int = 0,
-        lr: float = 0.01,
-        weight_decay: float = 0.0,
-        numeric: str = "quantile",
-        stop_on: str = "metric",
-        n_steps: int = 3,
-        width: int = 16,
-        relaxation: float = 1.5,
-        sparsity: float = 1e-4,
-        decay_rate: float = 0.9,
-        decay_steps: int = 500,
-        n_shared: int = 2,
-        n_own: int = 2,
-        mask: str = "sparsemax",
-        virtual_batch: int = 256,
-        momentum: float = 0.05,
-        input_norm: bool = False,
-        embedding: int = 8,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.numeric = numeric
-        self.stop_on = stop_on
-        self.n_steps = n_steps
-        self.width = width
-        self.relaxation = relaxation
-        self.sparsity = sparsity
-        self.decay_rate = decay_rate
-        self.decay_steps = decay_steps
-        self.n_shared = n_shared
-        self.n_own = n_own
-        self.mask = mask
-        self.virtual_batch = virtual_batch
-        self.momentum = momentum
-        self.input_norm = input_norm
-        self.embedding = embedding
+    lr: float = 0.01
+    weight_decay: float = 0.0
+    n_steps: int = 3
+    width: int = 16
+    relaxation: float = 1.5
+    sparsity: float = 1e-4
+    decay_rate: float = 0.9
+    decay_steps: int = 500
+    n_shared: int = 2
+    n_own: int = 2
+    mask: str = "sparsemax"
+    virtual_batch: int = 256
+    momentum: float = 0.05
+    input_norm: bool = False
+    embedding: int = 8
 
     def rows_a_batch(self, n: int) -> int:
         paper = 2048 if n < 50_000 else 8192 if n < 100_000 else 16384

@@ -7,6 +7,7 @@ AdamW with a constant rate, the weights of the best epoch by accuracy or RMSE on
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -146,9 +147,11 @@ def _blocks(n: int, size: int) -> list[slice]:
     return [slice(at, at + size) for at in range(0, n, size)]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RowNetwork(DeepEstimator):
     """Base of networks that see one row at a time. A subclass writes `_network` (a `RowModule`),
-    and `batch_norm` where it has such: batches of one row are refused then.
+    and `batch_norm` where it has such: batches of one row are refused then. Its hyperparameters are
+    the fields of a dataclass; those below are every network's.
 
     epochs: at most; one is a pass over all training rows. patience: epochs without a better
     validation score that end the fit (0: none). batch_size: rows of a step, 0 for the papers' rule
@@ -176,20 +179,23 @@ class RowNetwork(DeepEstimator):
 
     transient = (*DeepEstimator.transient, "_steps_an_epoch")
 
-    epochs: int
-    patience: int
-    batch_size: int
-    lr: float
-    weight_decay: float
-    numeric: str
-    stop_on: str
-    device: str
-    precision: str
-    compile: bool
+    task: str
+    seed: int = 0
+    threads: int = 1
+    device: str = "cpu"
+    precision: str = "fp32"
+    compile: bool = False
+    epochs: int = 1000
+    patience: int = 16
+    batch_size: int = 0
+    lr: float = 3e-4
+    weight_decay: float = 1e-5
+    numeric: str = "quantile"
+    stop_on: str = "metric"
 
     # -- what a subclass may change ---------------------------------------------------------------
 
-    make_task: Callable[..., Task] = RowTask
+    make_task: ClassVar[Callable[..., Task]] = RowTask
 
     def check(self) -> None:
         super().check()
