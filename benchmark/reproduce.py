@@ -47,12 +47,13 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
     from .frame import evidence_of
     from .options import check_run
 
-    reproduction(table)  # an unknown table is refused before anything runs
-    if table.startswith("rtdl") and not given["datasets"]:  # several tables share the suite
+    what = reproduction(table)  # an unknown table is refused before anything runs
+    suite = suites.load(SUITES[table])
+    if what.narrow and not given["datasets"]:
         known = datasets_of(table)
-        given["datasets"] = tuple(d for d in suites.load("rtdl").datasets if d in known)
+        given["datasets"] = tuple(name for name in suite.datasets if name in known)
     request = runs.request_of(
-        suites.load(SUITES[table]),
+        suite,
         task=None,
         sampler=None,
         space=None,

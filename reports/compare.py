@@ -45,6 +45,7 @@ class Reproduction:
     ranked: what to say under a table of median ranks; without it there is none.
     unpublished: of this ensemble size, methods of the authors' repository join that it lacks.
     only: the end of the names of the methods wanted. named: the title, where it is not the table's.
+    narrow: the suite holds datasets that the table has not; they are not run for it.
     stds: population standard deviations are shown as the paper prints them, and the orders of the
     methods and the rule of `seeds` stand below.
     """
@@ -62,6 +63,7 @@ class Reproduction:
     unpublished: str = ""
     only: str = ""
     named: str = ""
+    narrow: bool = False
     stds: bool = False
 
     @property
@@ -81,7 +83,14 @@ class Reproduction:
 
 
 RTDL = Reproduction(
-    "rtdl", "2", "accuracy", 1.0, others={"rmse": ("rmse", 1.0)}, replicates=True, stds=True
+    "rtdl",
+    "2",
+    "accuracy",
+    1.0,
+    others={"rmse": ("rmse", 1.0)},
+    replicates=True,
+    narrow=True,
+    stds=True,
 )
 
 REPRODUCTIONS: dict[str, Reproduction] = {
