@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from parity import TOLERANCE, case
-from tabsweep.models.deep.entmax import CHOICES, entmax15, entmoid15, sparsemax, sparsemoid
+from tabsweep.models.deep.entmax import CHOICES, FIRST, entmax15, entmoid15, sparsemax, sparsemoid
 
 ALPHA = {sparsemax: 2.0, entmax15: 1.5}
 BOTH = pytest.mark.parametrize("shares", [sparsemax, entmax15])
@@ -66,6 +66,19 @@ def test_far_scores_and_ties_are_shared_as_they_should(shares):
 @BOTH
 def test_slopes_are_those_of_small_differences(shares):
     assert torch.autograd.gradcheck(shares, scores(6, 5, seed=3).requires_grad_())
+
+
+@pytest.mark.parametrize("choice", FIRST)
+def test_along_the_first_axis_shares_and_slopes_are_the_same(choice):
+    for n in (1, 2, 9, 70):
+        z = scores(n, 40, seed=n, scale=3.0).requires_grad_()
+        along, beside = FIRST[choice](z), CHOICES[choice][0](z.t()).t()
+        assert torch.allclose(along, beside, atol=1e-14)
+        weights = scores(n, 40, seed=n + 1)
+        slopes = [torch.autograd.grad((p * weights).sum(), z)[0] for p in (along, beside)]
+        assert torch.allclose(*slopes, atol=1e-13)
+    lost = FIRST[choice](torch.tensor([[1.0, 1.0], [torch.nan, 0.0]]))
+    assert torch.isnan(lost[:, 0]).all() and torch.isfinite(lost[:, 1]).all()
 
 
 @PAIRS

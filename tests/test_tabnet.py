@@ -193,7 +193,8 @@ def test_the_entropy_of_masks_weighs_in_the_loss_and_makes_them_sparser():
 
 def test_an_epochs_rows_are_shared_out_evenly_among_its_batches():
     model = TabNet(task="binary", batch_size=1000)
-    assert model.rows_a_batch(2600) == 867 and model.rows_a_batch(90) == 90
+    assert model.rows_a_batch(2600) == 868  # and not 867: four virtual batches of one size
+    assert model.rows_a_batch(90) == 90
     auto = TabNet(task="binary")
     sizes = {n: auto.rows_a_batch(n) for n in (9, 600, 26_048, 53_588, 371_847)}
     assert sizes[9] == 9 and sizes[600] == 100

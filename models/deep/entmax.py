@@ -43,6 +43,25 @@ def _entmax_rule(top: Tensor) -> tuple[Tensor, Tensor]:  # (..., n) -> (..., 1) 
     return tau.gather(-1, size - 1), size
 
 
+def _sparse_threshold(z: Tensor) -> Tensor:  # (n, ...) -> (1, ...)
+    """tau of sparsemax along the first axis, of scores of at most 0 of which one is 0.
+
+    Newton's steps from tau = -1, below the solution: each drops scores from the support, and where
+    it drops none tau is exact (Michelot 1986). Sums of whole rows of memory cost less than a sort.
+    """
+    tau = torch.full_like(z[:1], -1.0)
+    size = None
+    for _ in range(len(z)):
+        above = (z - tau).clamp_(min=0)
+        spare = above.sum(0, keepdim=True).sub_(1)
+        now = above.sign_().sum(0, keepdim=True)
+        tau = tau + spare / now.clamp(min=1)
+        if size is not None and torch.equal(size, now):
+            break
+        size = now
+    return tau
+
+
 def _threshold(z: Tensor, rule: Rule) -> Tensor:  # (..., n) -> (..., 1)
     n = z.shape[-1]
     if n > WIDE:
@@ -85,6 +104,22 @@ class _Entmax15(torch.autograd.Function):
         return found - found.sum(-1, keepdim=True) / s.sum(-1, keepdim=True) * s
 
 
+class _FirstSparsemax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        z = z - z.amax(0, keepdim=True)
+        p = (z - _sparse_threshold(z)).clamp_(min=0)
+        ctx.save_for_backward(p)
+        return p
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        support = ctx.saved_tensors[0].sign()
+        inside = grads[0] * support
+        mean = inside.sum(0, keepdim=True) / support.sum(0, keepdim=True)
+        return inside.addcmul_(mean, support, value=-1)
+
+
 def sparsemax(z: Tensor) -> Tensor:  # (..., n) -> (..., n)
     """Shares along the last axis: the point of the simplex that is nearest to z.
 
@@ -92,6 +127,16 @@ def sparsemax(z: Tensor) -> Tensor:  # (..., n) -> (..., n)
     tensor([0.7500, 0.2500, 0.0000])
     """
     return _Sparsemax.apply(z)
+
+
+def first_sparsemax(z: Tensor) -> Tensor:  # (n, ...) -> (n, ...)
+    """`sparsemax` along the first axis."""
+    return _FirstSparsemax.apply(z)
+
+
+def first_entmax15(z: Tensor) -> Tensor:  # (n, B) -> (n, B)
+    """`entmax15` along the first axis."""
+    return entmax15(z.t().contiguous()).t()
 
 
 def entmax15(z: Tensor) -> Tensor:  # (..., n) -> (..., n)
@@ -124,6 +169,12 @@ def entmoid15(x: Tensor) -> Tensor:
     """
     return _Entmoid15.apply(x)
 
+
+FIRST: dict[str, Callable[[Tensor], Tensor]] = {
+    "entmax": first_entmax15,
+    "sparsemax": first_sparsemax,
+}
+"""Name -> shares of many, which stand along the first axis."""
 
 CHOICES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "entmax": (entmax15, entmoid15),
