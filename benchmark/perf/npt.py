@@ -2,7 +2,8 @@
 
 python benchmark/perf/npt.py [--threads 1] [--repeats 7] [--only boston]
 
-Three things are timed in turn in one run, with one thread as in a trial: our training step and
+Three things are timed in turn in one run, each as the second of two runs in a row (as the steps of
+a training follow each other) and with one thread as in a trial: our training step and
 forward pass; the same equations written plainly (a loop over columns, one table of all pairs a
 layer, the library's dropout, an optimiser that walks the tensors one by one); and the matrix
 products alone, at the same shapes. Where other work shares the machine's memory the products lose
@@ -271,6 +272,8 @@ def measure(case: str, threads: int, repeats: int) -> float:
         warm = repeats > 1
         for repeat in range(repeats + warm):
             for name, run in runs.items():
+                if warm:
+                    run()
                 took = seconds(run)
                 if repeat >= warm:
                     times.setdefault(name, []).append(took)

@@ -1,7 +1,7 @@
 """How does a feed-forward block run fast and keep little? In blocks of rows that fit the cache.
 
 Linear, GELU, dropout, Linear (Vaswani et al. 2017, sec. 3.3). Between forward and backward only the
-input and the values before the GELU are kept.
+input and the values before the GELU are kept, and where they are few, those after it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .drops import Seed, drop_, dropped_at
 from .precision import in_one_format
 
 BLOCK = 2**18  # hidden values of one block
+KEEP = 2**20  # hidden values in all of which both sides of the GELU may be kept
 ROWS = 1024  # and so many rows at least: each block adds to the weights' gradients once
 
 
@@ -39,34 +40,39 @@ class _FeedForward(torch.autograd.Function):
         keep = any(ctx.needs_input_grad)
         before = x.new_empty((len(x) if keep else 0, len(w1)))
         out = x.new_empty((len(x), len(w2)))
-        scale, drops = 1.0 / (1.0 - p), []
+        scale, drops, after = 1.0 / (1.0 - p), [], []
         for n, rows in enumerate(_blocks(len(x), len(w1))):
             u = before[rows] if keep else x.new_empty((len(x[rows]), len(w1)))
             g = F.gelu(torch.addmm(b1, x[rows], w1.t(), out=u))
             if p:
                 drops.append(dropped_at(g.numel(), p, (*seed, n)))  # type: ignore[misc]
                 drop_(g, drops[-1])
+            if keep and before.numel() <= KEEP:
+                after.append(g)
             torch.addmm(b2, g, w2.t(), alpha=scale, out=out[rows])
         if keep:
-            ctx.save_for_backward(x, w1, w2, before, *drops)
-            ctx.scale = scale
+            ctx.save_for_backward(x, w1, w2, before, *drops, *after)
+            ctx.facts = scale, len(drops)
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        x, w1, w2, before, *drops = ctx.saved_tensors
+        scale, n_drops = ctx.facts
+        x, w1, w2, before, *rest = ctx.saved_tensors
+        drops, after = rest[:n_drops], rest[n_drops:]
         grad = grads[0].contiguous()
-        scaled = grad * ctx.scale if drops else grad
+        scaled = grad * scale if drops else grad
         dx = torch.empty_like(x)
         d1, d2, db1 = torch.empty_like(w1), torch.empty_like(w2), w1.new_zeros(len(w1))
         ones = x.new_ones(len(x))
         for n, rows in enumerate(_blocks(len(x), len(w1))):
             u, dy = before[rows], scaled[rows]
-            g, dg = F.gelu(u), torch.mm(dy, w2)
+            g, dg = after[n] if after else F.gelu(u), torch.mm(dy, w2)
             if drops:
-                drop_(g, drops[n])
                 drop_(dg, drops[n])
+                if not after:
+                    drop_(g, drops[n])
             torch.addmm(d2, dy.t(), g, beta=float(n > 0), out=d2)
             du = torch.ops.aten.gelu_backward(dg, u)
             torch.addmm(d1, du.t(), x[rows], beta=float(n > 0), out=d1)

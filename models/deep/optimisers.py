@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 LARGE = 2**16  # tensors beyond this many elements are walked in blocks on a CPU
-BLOCK = 2**16  # elements of a block: five arrays of them fit a core's cache
+BLOCK = 2**17  # elements of a block: four arrays of them fit a core's cache
 LATE = torch.tensor(1e9)  # steps after which moments need no correction for their start
 CAP = 10.0  # norm of a tensor beyond which its step no longer grows
 
@@ -89,35 +89,31 @@ class Lamb(torch.optim.Optimizer):
         g.add_(group["eps"]).reciprocal_().mul_(m)
         return g.add_(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
 
-    def _direction_at_once_(
-        self, p: Tensor, g: Tensor, m: Tensor, v: Tensor, room: Tensor, group: Any
-    ) -> Tensor:
-        """As `_direction_`, in one pass: Adam's step from 0 of rate -1, long after its start."""
+    def _direction_at_once_(self, p: Tensor, g: Tensor, m: Tensor, v: Tensor, group: Any) -> Tensor:
+        """As `_direction_`, in one pass: a step of AdamW from g itself, long after its start, of
+        rate -1 and with a decay that leaves nothing of where it began."""
         b1, b2 = group["betas"]
-        r = room[: len(g)].zero_()
-        torch._fused_adam_(
-            [r], [g], [m], [v], [], [LATE],
-            lr=-1.0, beta1=b1, beta2=b2, weight_decay=0.0, eps=group["eps"],
+        torch._fused_adamw_(
+            [g], [g], [m], [v], [], [LATE],
+            lr=-1.0, beta1=b1, beta2=b2, weight_decay=-1.0, eps=group["eps"],
             amsgrad=False, maximize=False,
         )  # fmt: skip
-        g.copy_(r)
         return g.add_(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
 
     def _by_block(self, p: Tensor, group: Any) -> None:
         """One large tensor on a CPU: every block once for r and its norm, once for the step."""
-        flat, grad = p.view(-1), p.grad.contiguous().view(-1)  # type: ignore[union-attr]
-        m, v = self.state[p]["exp_avg"].view(-1), self.state[p]["exp_avg_sq"].view(-1)
-        blocks = [slice(at, at + BLOCK) for at in range(0, len(flat), BLOCK)]
+        state = self.state[p]
+        whole = p, p.grad.contiguous(), state["exp_avg"], state["exp_avg_sq"]  # type: ignore[union-attr]
+        blocks = list(zip(*(t.view(-1).split(BLOCK) for t in whole), strict=True))
         ww, rr = 0.0, 0.0
-        room = torch.empty_like(flat[blocks[0]])
-        for i in blocks:
-            r = self._direction_at_once_(flat[i], grad[i], m[i], v[i], room, group)
-            ww += float(torch.dot(flat[i], flat[i]))
+        for w, g, m, v in blocks:
+            r = self._direction_at_once_(w, g, m, v, group)
+            ww += float(torch.dot(w, w))
             rr += float(torch.dot(r, r))
         ratio = min(ww**0.5, CAP) / rr**0.5 if ww and rr else 1.0
         step = -self._lr(p, group) * ratio
-        for i in blocks:
-            flat[i].add_(grad[i], alpha=step)
+        for w, r, _, _ in blocks:
+            w.add_(r, alpha=step)
 
     def _by_segment(self, p: Tensor, group: Any) -> None:
         """Rows of one stored parameter, in groups that are tensors of their own."""

@@ -131,11 +131,24 @@ class Block(nn.Module):
             split_heads(v, self.n_heads),
         )
 
-    def after(self, x: Tensor, attended: Tensor, seed: Seed | None) -> Tensor:
-        """What follows the attention: mix, residual branch, feed-forward."""
+    def _heads_and_residual(self, x: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+        """`heads`, and the residual branch (B, T, W), with one product for all that read X."""
+        if self.norm != "query":
+            return self.heads(x), self.residual(x)
+        readers = (self.key, self.value, self.residual)
+        weight = torch.cat([layer.weight for layer in readers])
+        bias = torch.cat([layer.bias for layer in readers])
+        k, v, residual = F.linear(x, weight, bias).chunk(3, dim=-1)
+        q, k, v = (split_heads(t, self.n_heads) for t in (self.query(self.norm_in(x)), k, v))
+        return (q, k, v), residual
+
+    def after(
+        self, x: Tensor, attended: Tensor, seed: Seed | None, residual: Tensor | None = None
+    ) -> Tensor:
+        """What follows the attention: mix, residual branch (of x unless given), feed-forward."""
         at = None if seed is None else (*seed, 1)
         mixed = dropout(self.mix(join_heads(attended)), self.p, at)
-        r = mixed + self.residual(x)
+        r = mixed + (self.residual(x) if residual is None else residual)
         ff = feed_forward(
             self.norm_ff(r),
             self.widen.weight,
@@ -148,9 +161,10 @@ class Block(nn.Module):
         return r + dropout(ff, self.p, None if seed is None else (*seed, 3))
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
-        q, k, v = self.heads(x)
+        (q, k, v), residual = self._heads_and_residual(x)
         at = None if seed is None else (*seed, 0)
-        return self.after(x, attend(q, k, v, scale=self.scale, p=self.p_weights, seed=at), seed)
+        attended = attend(q, k, v, scale=self.scale, p=self.p_weights, seed=at)
+        return self.after(x, attended, seed, residual)
 
     def weights(self, x: Tensor) -> Tensor:  # (B, H, T, T)
         """The attention weights, for figures."""
