@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -41,6 +41,13 @@ class Task(Protocol):
         """The validation loss of the network as it is (evaluation mode), None without such rows."""
 
 
+class Pretrained(Task, Protocol):
+    """A task whose first steps are pre-training."""
+
+    def pretraining(self) -> torch.optim.Optimizer:
+        """The optimiser of those steps; `optimiser` is asked for when they are done."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a network is trained.
@@ -52,6 +59,8 @@ class Recipe:
     average, whose weights are then scored and kept. precision: `bf16` runs the network under
     autocast, `auto` does so on a GPU that has it. compile: by torch.compile, on a GPU alone (on a
     CPU the blocks are written by hand; to compile them took minutes and gave other numbers).
+    pretrain: of the steps, the first so many are pre-training (`Pretrained`): they have an
+    optimiser of their own and no validation score, so that patience begins after them.
     """
 
     steps: int
@@ -64,6 +73,7 @@ class Recipe:
     average: float | None = None
     precision: str = "auto"
     compile: bool = False
+    pretrain: int = 0
 
 
 @contextmanager
@@ -122,7 +132,9 @@ class Training:
         self.step_s = 0.0  # seconds of a training step, on average over those run here
         if recipe.compile and self.device.type == "cuda":
             task.module.compile()
-        self.optimiser = task.optimiser()
+        self.optimiser = (
+            cast(Pretrained, task).pretraining() if recipe.pretrain else task.optimiser()
+        )
         params = list(task.module.parameters())
         self.params = params
         self.lookahead = Lookahead(params, *recipe.lookahead) if recipe.lookahead else None
@@ -139,7 +151,8 @@ class Training:
             self._wait()
             seconds += time.perf_counter() - began
             ran += 1
-            if self.step % recipe.eval_every == 0 or self.step == recipe.steps:
+            at_end = self.step % recipe.eval_every == 0 or self.step == recipe.steps
+            if at_end and self.step > recipe.pretrain:
                 self.evaluate(report)
                 if math.isnan(float(loss)):  # no later step finds back
                     self.stopped = True
@@ -166,6 +179,8 @@ class Training:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step = s + 1
+        if self.step == recipe.pretrain:
+            self.optimiser = self.task.optimiser()
         for copy in (self.lookahead, self.average):
             if copy is not None:
                 copy.after(self.step)
@@ -244,6 +259,8 @@ class Training:
 
     def _take_over(self, state: dict[str, Any]) -> None:
         self.step = state["step"]
+        if 0 < self.recipe.pretrain <= self.step:
+            self.optimiser = self.task.optimiser()
         self.task.module.load_state_dict(self._tensors(state["weights"]))
         for i, p in enumerate(self.params):
             entry = state["optimiser"][str(i)]
