@@ -10,7 +10,11 @@ from ..sweeps.space import Space, Variants
 from ..sweeps.trial import digest
 from .suite import suggest
 
-TRANSDUCTIVE = "transductive"  # the hyperparameter of models that can be so
+TRANSDUCTIVE = {
+    "transductive": "saw the features of validation and test rows, without their targets, while "
+    "training, and predicts rows together",
+    "batch_prediction": "predicts test rows in batches in which they see each other's features",
+}  # the hyperparameters of models that let test rows be seen, and what one that is true means
 
 
 class PlanError(Exception):
@@ -84,28 +88,35 @@ def _keep(params: dict[str, Any], name: str, values: list[Any]) -> bool:
     return False
 
 
+def transductive_by(model: str) -> str | None:
+    """The hyperparameter by which a model lets test rows be seen, None where it has none."""
+    return next((name for name in TRANSDUCTIVE if name in registry.defaults(model)), None)
+
+
 def refuse_transductive(space: Space, model: str) -> None:
     """PlanError where a configuration would see rows to predict and the suite does not say so."""
-    found: list[Any] = []
-    for name, param in space.params.items():
-        if name == TRANSDUCTIVE:
-            found += [param.point(i) for i in range(param.size or 0)]
-        elif isinstance(param, Variants):
-            found += [one.get(TRANSDUCTIVE) for one in param.values]
-    if TRANSDUCTIVE not in space.params and model not in registry.MODELS:
-        found.append(registry.defaults(model).get(TRANSDUCTIVE))
-    if any(value is True for value in found):
-        raise PlanError(
-            f"{model!r} with transductive = true sees the rows that it is tested on while it "
-            "trains: a suite that wants this says `transductive = true` at its top"
-        )
+    for name in TRANSDUCTIVE:
+        found: list[Any] = []
+        for key, param in space.params.items():
+            if key == name:
+                found += [param.point(i) for i in range(param.size or 0)]
+            elif isinstance(param, Variants):
+                found += [one.get(name) for one in param.values]
+        if name not in space.params and model not in registry.MODELS:
+            found.append(registry.defaults(model).get(name))
+        if any(value is True for value in found):
+            raise PlanError(
+                f"{model!r} with {name} = true lets the rows that it is tested on be seen while it "
+                "trains or predicts others: a suite that wants this says `transductive = true` at "
+                "its top"
+            )
 
 
-def transductive_note(models: list[str]) -> list[str]:
-    """What the report says of a transductive suite."""
-    if not models:
-        return []
-    return [
-        f"Transductive: {', '.join(models)} saw the features of validation and test rows, without "
-        "their targets, while training, and predicts rows together; the other models did not."
-    ]
+def transductive_note(models: Mapping[str, str]) -> list[str]:
+    """What the report says of a transductive suite. models: those that see, and by what."""
+    notes = []
+    for name, meaning in TRANSDUCTIVE.items():
+        of = [model for model, by in models.items() if by == name]
+        if of:
+            notes.append(f"Transductive: {', '.join(of)} {meaning}; the other models did not.")
+    return notes

@@ -19,11 +19,11 @@ from ..sweeps.study import Needs, Study
 from ..sweeps.trial import DONE, Limits, Result, Trial, digest
 from .agreement import source_print
 from .narrow import (
-    TRANSDUCTIVE,
     PlanError,
     narrow,
     refuse_transductive,
     resolve_space,
+    transductive_by,
     transductive_note,
 )
 from .suite import DEFAULT_METRIC, Budget, Suite, suggest
@@ -145,7 +145,8 @@ class Plan:
         self.models = tuple(self.specs)
         self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
         if suite.transductive:
-            self.notes += transductive_note([m for m in self.models if self._sees(m)])
+            seeing = {model: self._sees(model) for model in self.models}
+            self.notes += transductive_note({m: by for m, by in seeing.items() if by})
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -156,12 +157,13 @@ class Plan:
             raise PlanError(f"{asked!r} is a model: call what is to stand for {of!r} otherwise")
         return replace(find_model(of), name=asked)
 
-    def _sees(self, model: str, dataset: str | None = None) -> bool:
-        """Whether a model of a transductive suite sees the rows to predict: if its class can and
-        the suite does not pin it otherwise."""
+    def _sees(self, model: str, dataset: str | None = None) -> str | None:
+        """By which hyperparameter a model of a transductive suite sees the rows to predict: if its
+        class can and the suite does not pin it otherwise."""
         asked = self.given[model]
-        pinned = self.budget.search(asked, dataset).fixed.get(TRANSDUCTIVE, True)
-        return pinned is True and TRANSDUCTIVE in registry.defaults(self.budget.asked(asked))
+        by = transductive_by(self.budget.asked(asked))
+        pinned = by is None or self.budget.search(asked, dataset).fixed.get(by, True)
+        return by if pinned is True else None
 
     @cached_property
     def studies(self) -> list[StudyPlan]:
@@ -180,8 +182,9 @@ class Plan:
         search, of = budget.search(asked, dataset), budget.asked(asked)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
         fixed = dict(search.fixed)
-        if self.suite.transductive and self._sees(model, dataset):
-            fixed[TRANSDUCTIVE] = True
+        by = self._sees(model, dataset) if self.suite.transductive else None
+        if by is not None:
+            fixed[by] = True
         space = narrow(space, fixed, search.choices, of)
         if not self.suite.transductive:
             refuse_transductive(space, of)

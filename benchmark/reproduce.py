@@ -13,6 +13,7 @@ from .face import FAILED, OK, Face
 SUITES = {f"npt-table-{table}": "npt-small" for table in (8, 9, 10, 11, 12)}
 SUITES |= {"hopular-table-1": "hopular-small", "hopular-table-2": "hopular-medium"}
 SUITES |= {f"rtdl-table-{table}": "rtdl" for table in (2, 3, 6, 19)}
+SUITES |= {f"cheatt-table-{table}": "cheatt" for table in (1, 2, 3, 4)}
 
 # Published table -> (its title, what it holds, the experiment that measures it).
 EXPERIMENTS = {
@@ -40,7 +41,7 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
     """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run."""
     if table in EXPERIMENTS:
         return _from_experiment(face, table, no_run=no_run, **given)
-    from ..reports.compare import datasets_of, reproduction, write_comparison
+    from ..reports.compare import datasets_of, models_of, reproduction, write_comparison
     from . import runs
     from . import suite as suites
     from .ensembles import with_ensembles
@@ -52,6 +53,8 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
     if what.narrow and not given["datasets"]:
         known = datasets_of(table)
         given["datasets"] = tuple(name for name in suite.datasets if name in known)
+    if what.level and not given["models"]:
+        given["models"] = tuple(models_of(table))
     request = runs.request_of(
         suite,
         task=None,

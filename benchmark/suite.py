@@ -125,7 +125,9 @@ class Suite(Strict):
     datasets: list[str] = Field(min_length=1)
     offline: list[str] = []
     offline_below: int = Field(default=3, ge=0)
-    protocol: dict[str, Literal["kfold", "holdout", "official", "official-permuted", "rtdl"]] = {}
+    protocol: dict[
+        str, Literal["kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt"]
+    ] = {}
     folds_mean: str = ""
     metric: dict[Task, str] = {}
     transductive: bool = False

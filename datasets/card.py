@@ -14,7 +14,7 @@ from typing import Any
 from .errors import DataError, suggest
 
 TASKS = ("binary", "multiclass", "regression")
-PROTOCOLS = ("kfold", "holdout", "official", "rtdl")
+PROTOCOLS = ("kfold", "holdout", "official", "rtdl", "cheatt")
 # Each parser with the options that it knows.
 PARSERS = {
     "whitespace": (),
@@ -23,7 +23,9 @@ PARSERS = {
     "table": (
         *("target", "classes", "header", "drop", "missing", "test_rows"),
         *("quote", "unique", "folds", "val_share", "separator", "label_end"),
+        *("complete", "dates"),
     ),
+    "indicators": ("classes",),
     "california": (),
     "counted": ("classes",),
 }
@@ -32,6 +34,7 @@ ROLES = {
     "coded": {"features", "labels", "test_masks", "val_masks"},
     "bundled": set(),
     "table": {"data"},
+    "indicators": {"data"},
     "california": {"data"},
     "counted": {"data"},
 }

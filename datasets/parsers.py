@@ -155,9 +155,10 @@ def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
     value; `quote`, the sign around texts that hold commas, itself written with a backslash;
     `separator`, where it is no comma; `label_end`, a sign that some of the labels end in;
     `unique`, whether rows that repeat an earlier one, in the columns kept and the target, are left
-    out; `test_rows`, how many rows at the end are the fixed test part. A fixed test part makes one
-    stored split, whose validation rows are an eighth of the others (NPT, app. E). `folds` and
-    `val_share` make the splits that Hopular's authors draw (`drawn_splits`).
+    out; `complete`, whether rows with a gap are; `dates`, numeric columns that hold dates and become
+    days since 1970; `test_rows`, how many rows at the end are the fixed test part. A fixed test
+    part makes one stored split, whose validation rows are an eighth of the others (NPT, app. E).
+    `folds` and `val_share` make the splits that Hopular's authors draw (`drawn_splits`).
     """
     options = card.options
     away = {*options.get("drop", ()), int(options["target"])}
@@ -165,6 +166,8 @@ def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
     features = [i for i in range(width) if i not in away]
     names = dict(zip(features, card.columns, strict=True)) | {int(options["target"]): TARGET}
     parts = {role: _read_rows(path, card, names, width) for role, path in files.items()}
+    if options.get("complete"):
+        parts = {role: part.dropna() for role, part in parts.items()}
     rows = pd.concat([parts[role] for role in ("data", "more") if role in parts])
     if files["data"].suffix == ".parquet":
         rows = rows.sort_index()  # by number in the table that was cut in two
@@ -215,7 +218,8 @@ def _read_rows(
     path: Path, card: Card, names: Mapping[int, str], width: int
 ) -> pd.DataFrame:  # numeric columns float64, the others as they are
     """The columns `names` (position -> name) of a file of `width` columns."""
-    numeric = {i for i, name in names.items() if card.kinds.get(name) == "numeric"}
+    dates = set(card.options.get("dates", ()))
+    numeric = {i for i, n in names.items() if card.kinds.get(n) == "numeric" and n not in dates}
     numeric |= {i for i, name in names.items() if name == TARGET and not card.n_classes}
     try:
         if path.suffix == ".parquet":
@@ -244,6 +248,8 @@ def _read_rows(
         if n_columns != width:
             raise ValueError(f"{n_columns} columns, the card says {width}")
         found = found[sorted(names)].astype(dict.fromkeys(numeric, np.float64))
+        for i in (i for i, name in names.items() if name in dates):
+            found[i] = (pd.to_datetime(found[i]) - pd.Timestamp(0)) / pd.Timedelta(days=1)
     except (ValueError, OSError, ImportError) as error:  # ImportError: parquet without pyarrow
         raise DataError(f"{card.name}: {path.name}: {one_line(error)}") from None
     return found.rename(columns=dict(names))
@@ -294,6 +300,25 @@ def _codes(
     return np.array([classes.index(text) for text in texts], dtype=np.int64)[codes]
 
 
+def parse_indicators(card: Card, files: Mapping[str, Path]) -> Parsed:
+    """One file of numbers without header; the last columns are 0/1, one for each class.
+
+    Where a row marks several classes, the first of them is taken; where none, the first of all.
+    """
+    numbers = read_numbers(files["data"], delimiter=None)
+    n, classes = len(card.columns), tuple(card.options["classes"])
+    marked = numbers[:, n:]
+    if marked.shape[1] != len(classes) or not np.isin(marked, (0, 1)).all():
+        raise DataError(
+            f"{card.name}: the file's columns are not {n} features and {len(classes)} of 0/1"
+        )
+    odd = int((marked.sum(axis=1) != 1).sum())
+    warnings = (f"{odd} rows mark no class or several",) if odd else ()
+    columns = dict(zip(card.columns, numbers.T, strict=False))
+    target = marked.argmax(axis=1).astype(np.int64)
+    return frame_of(columns, card.categorical), target, classes, (), warnings
+
+
 def parse_california(card: Card, files: Mapping[str, Path]) -> Parsed:
     """StatLib's houses, with header, in the eight features usual since scikit-learn: rooms,
     bedrooms and people per household; the target in units of 100,000."""
@@ -329,6 +354,7 @@ def parse_counted(card: Card, files: Mapping[str, Path]) -> Parsed:
 
 _PARSERS = {
     "california": parse_california,
+    "indicators": parse_indicators,
     "counted": parse_counted,
     "whitespace": parse_whitespace,
     "coded": parse_coded,

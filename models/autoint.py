@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 from .base import Number, OneOf
 from .deep.drops import Seed, dropout
+from .deep.polynomials import ATTENTIONS, ORDER, alphas
 from .deep.rows import DROPOUT, WIDTH, RowNetwork
-from .deep.token_attention import Mix, Mixtures, TokenAttention
+from .deep.token_attention import Mix, Mixtures, token_attention
 from .deep.tokens import Tokens
-from .ft_transformer import LINFORMER, check_heads
+from .ft_transformer import LINFORMER, check_heads, check_keys
 
 
 class Block(nn.Module):
@@ -20,10 +21,21 @@ class Block(nn.Module):
     DIFF(Song 2019): the norm is Gorishniy et al.'s (authors' code).
     """
 
-    def __init__(self, width: int, n_heads: int, p: float, p_residual: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        n_heads: int,
+        p: float,
+        p_residual: float,
+        *,
+        attention: str = "softmax",
+        order: int = 5,
+    ) -> None:
         super().__init__()
         self.p_residual = p_residual
-        self.attention = TokenAttention(width, n_heads, p, out=False)
+        self.attention = token_attention(
+            width, n_heads, p, attention=attention, order=order, out=False
+        )
         self.residual = nn.Linear(width, width, bias=False)
         self.norm = nn.LayerNorm(width)
 
@@ -60,11 +72,13 @@ class Network(nn.Module):
         return self.head(x.flatten(1)).squeeze(-1)
 
     def undecayed(self) -> list[nn.Parameter]:
-        """Tokens, norms and all biases (Gorishniy et al. 2021, authors' code)."""
+        """Tokens, norms and all biases (Gorishniy et al. 2021, authors' code), and the weights of
+        polynomial attention."""
         return [
             *self.tokens.parameters(),
             *(p for name, p in self.named_parameters() if ".norm." in name),
             *(p for name, p in self.named_parameters() if name.endswith("bias")),
+            *alphas(self),
         ]
 
 
@@ -73,9 +87,9 @@ class AutoInt(RowNetwork):
     """AutoInt: attention between the features of a row, all of which are read at the end.
 
     n_layers: blocks. width: of a token, a multiple of n_heads. attention_dropout (on the
-    weights), residual_dropout (on what attention adds). linformer, linformer_ratio: see
-    `FTTransformer`. The others: see `RowNetwork`. Spaces in Gorishniy et al. 2021, Table 16; the
-    paper has no default configuration, ours lies inside its space.
+    weights), residual_dropout (on what attention adds). linformer, linformer_ratio,
+    attention, order: see `FTTransformer`. The others: see `RowNetwork`. Spaces in Gorishniy et al.
+    2021, Table 16; the paper has no default configuration, ours lies inside its space.
     """
 
     rules = {
@@ -87,6 +101,8 @@ class AutoInt(RowNetwork):
         "residual_dropout": DROPOUT,
         "linformer": OneOf(LINFORMER),
         "linformer_ratio": Number(0.0, 1.0, low_open=True),
+        "attention": OneOf(ATTENTIONS),
+        "order": ORDER,
     }
 
     n_layers: int = 3
@@ -96,10 +112,13 @@ class AutoInt(RowNetwork):
     residual_dropout: float = 0.0
     linformer: str = "none"
     linformer_ratio: float = 0.064
+    attention: str = "softmax"
+    order: int = 5
 
     def check(self) -> None:
         super().check()
         check_heads("AutoInt", self.width, self.n_heads)
+        check_keys("AutoInt", self.attention, self.linformer)
 
     def _network(self) -> Network:
         tokens = Tokens(self.n_numeric, self.sizes, self.width, bias=False, cls=False)
@@ -107,7 +126,14 @@ class AutoInt(RowNetwork):
         if self.linformer != "none":
             mixtures = Mixtures(tokens.n, self.linformer_ratio, self.linformer, self.n_layers)
         blocks = [
-            Block(self.width, self.n_heads, self.attention_dropout, self.residual_dropout)
+            Block(
+                self.width,
+                self.n_heads,
+                self.attention_dropout,
+                self.residual_dropout,
+                attention=self.attention,
+                order=self.order,
+            )
             for _ in range(self.n_layers)
         ]
         return Network(tokens, blocks, mixtures, self.n_out)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from .base import InvalidConfig, Number, OneOf
 from .deep.drops import Seed, dropout
+from .deep.polynomials import ATTENTIONS, ORDER, alphas
 from .deep.rows import DROPOUT, WIDTH, RowNetwork
-from .deep.token_attention import SHARING, Mix, Mixtures, TokenAttention
+from .deep.token_attention import SHARING, Mix, Mixtures, token_attention
 from .deep.tokens import Tokens
 
 ACTIVATIONS = ("reglu", "relu")
@@ -35,12 +36,16 @@ class Block(nn.Module):
         attention_dropout: float,
         ffn_dropout: float,
         residual_dropout: float,
+        attention: str = "softmax",
+        order: int = 5,
     ) -> None:
         super().__init__()
         self.gated = activation == "reglu"
         self.p, self.p_residual = ffn_dropout, residual_dropout
         self.norm_in = None if is_first else nn.LayerNorm(width)
-        self.attention = TokenAttention(width, n_heads, attention_dropout)
+        self.attention = token_attention(
+            width, n_heads, attention_dropout, attention=attention, order=order
+        )
         self.norm_ff = nn.LayerNorm(width)
         self.widen = nn.Linear(width, hidden * (2 if self.gated else 1))
         self.narrow = nn.Linear(hidden, width)
@@ -92,12 +97,14 @@ class Network(nn.Module):
         return self.head(self.norm_out(x[:, 0]).relu()).squeeze(-1)
 
     def undecayed(self) -> list[nn.Parameter]:
-        """Tokens, the blocks' norms, all biases; not the last norm's gain (authors' code)."""
+        """Tokens, the blocks' norms, all biases; not the last norm's gain (authors' code). Of
+        polynomial attention, its weights."""
         norms = [m for m in self.blocks.modules() if isinstance(m, nn.LayerNorm)]
         return [
             *self.tokens.parameters(),
             *(p for norm in norms for p in norm.parameters()),
             *(p for name, p in self.named_parameters() if name.endswith("bias")),
+            *alphas(self),
         ]
 
 
@@ -111,7 +118,8 @@ class FTTransformer(RowNetwork):
     gate. attention_dropout (on the weights), ffn_dropout (between the linear layers),
     residual_dropout (on what a block adds). linformer: how the mixtures of keys and values share
     their weights, `none` for all keys; linformer_ratio: mixtures a token; linformer_from: rows of
-    fewer tokens keep all keys. The others: see `RowNetwork`.
+    fewer tokens keep all keys. attention, order: `softmax`, or a polynomial of the attention matrix
+    and its order (CheAtt, see `Polynomial`), which needs all keys. The others: see `RowNetwork`.
     """
 
     rules = {
@@ -127,6 +135,8 @@ class FTTransformer(RowNetwork):
         "linformer": OneOf(LINFORMER),
         "linformer_ratio": Number(0.0, 1.0, low_open=True),
         "linformer_from": Number(0, 1_000_000, whole=True),
+        "attention": OneOf(ATTENTIONS),
+        "order": ORDER,
     }
 
     lr: float = 1e-4
@@ -141,10 +151,13 @@ class FTTransformer(RowNetwork):
     linformer: str = "none"
     linformer_ratio: float = 0.064
     linformer_from: int = 0
+    attention: str = "softmax"
+    order: int = 5
 
     def check(self) -> None:
         super().check()
         check_heads("FTTransformer", self.width, self.n_heads)
+        check_keys("FTTransformer", self.attention, self.linformer)
 
     def _network(self) -> Network:
         tokens = Tokens(self.n_numeric, self.sizes, self.width)
@@ -161,6 +174,8 @@ class FTTransformer(RowNetwork):
                 attention_dropout=self.attention_dropout,
                 ffn_dropout=self.ffn_dropout,
                 residual_dropout=self.residual_dropout,
+                attention=self.attention,
+                order=self.order,
             )
             for i in range(self.n_layers)
         ]
@@ -172,4 +187,13 @@ def check_heads(model: str, width: int, n_heads: int) -> None:
     if width % n_heads:
         raise InvalidConfig(
             f"{model}: width must be a multiple of n_heads = {n_heads}, got {width}"
+        )
+
+
+def check_keys(model: str, attention: str, linformer: str) -> None:
+    """InvalidConfig where a polynomial of the attention matrix would not find it square."""
+    if attention != "softmax" and linformer != "none":
+        raise InvalidConfig(
+            f"{model}: attention={attention!r} needs linformer='none', got {linformer!r}: mixtures "
+            "of keys leave no square attention matrix to take powers of"
         )

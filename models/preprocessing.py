@@ -7,13 +7,14 @@ indicators, then categorical columns.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-NUMERIC = ("none", "standard", "quantile")
+NUMERIC = ("none", "standard", "quantile", "min-max")
 CATEGORICAL = ("native", "ordinal", "one-hot")
 MISSING = ("native", "impute")
 TARGET = ("none", "standard")
@@ -32,7 +33,7 @@ class Policy:
 
     numeric: `none` leaves values as they are; `standard` subtracts the mean and divides by the
     standard deviation (ddof 0); `quantile` maps to a standard normal, fitted on slightly noisy
-    values (Gorishniy 2021, sec. 4.4).
+    values (Gorishniy 2021, sec. 4.4); `min-max` maps the least and largest value to 0 and 1.
     categorical: `native` gives codes 0..K-1 that a library treats as categories; `ordinal` gives
     the same codes to be read as numbers, unseen levels as K; `one-hot` gives one 0/1 column a
     level, all zeros for a level that training did not hold. A missing value is a level of its own
@@ -163,6 +164,9 @@ class _Numbers:
         self.mean, self.scale, self.constant = mean_and_scale(seen)
         if numeric == "none":
             self.centre, self.scale = 0.0, 1.0
+        elif numeric == "min-max" and not self.constant:
+            self.centre = float(seen.min())
+            self.scale = min(float(seen.max() / 2 - self.centre / 2) * 2, sys.float_info.max)
         else:
             self.centre = self.mean
 
@@ -277,7 +281,7 @@ class Preprocessor:
             out = np.asarray(self._quantile.transform(values))
             out[:, [n.constant for n in self._numbers]] = 0.0
             return out
-        if self.policy.numeric == "standard":
+        if self.policy.numeric in ("standard", "min-max"):
             return values / self._scale - self._centre / self._scale
         return np.clip(values, -LARGEST, LARGEST)
 

@@ -81,6 +81,7 @@ _NATIVE = Policy("none", "native", "native", "standard")
 _CELLS = Policy("standard", "native", "native", "standard")
 _GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
 _ROWS = Policy("quantile", "ordinal", "impute", "standard")
+_STANDARD_ROWS = Policy("standard", "ordinal", "impute", "standard")
 _FEATURES: dict[str, Any] = {
     "family": "feature network",
     "resource": "epochs",
@@ -88,6 +89,7 @@ _FEATURES: dict[str, Any] = {
     "memory_bytes_per_cell": 200.0,
     "gpu_mb": 2000.0,
 }
+_SAINT = {**_FEATURES, "family": "row attention", "memory_bytes_per_cell": 2000.0}
 _NETWORK: dict[str, Any] = {
     "resource": "steps",
     "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
@@ -222,6 +224,22 @@ MODELS: dict[str, ModelSpec] = {
             _SCALED,
         ),
         _own(
+            "met",
+            "met:MET",
+            "a masked autoencoder of columns, trained on as a classifier",
+            "Majmundar et al. 2022, arXiv:2206.08564; Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "met-cheatt",
+            "met:METCheAtt",
+            "MET with Chebyshev polynomials of its attention",
+            "Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
             "mlp",
             "mlp:MLP",
             "multi-layer perceptron with embedded categories",
@@ -270,6 +288,22 @@ MODELS: dict[str, ModelSpec] = {
             **_FEATURES,
         ),
         _own(
+            "saint",
+            "saint.estimator:SAINT",
+            "attention between features and between rows, pre-trained on damaged rows",
+            "Somepalli et al. 2021, arXiv:2106.01342; Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_SAINT,
+        ),
+        _own(
+            "saint-cheatt",
+            "saint.estimator:SAINTCheAtt",
+            "SAINT with Chebyshev polynomials of its attention",
+            "Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_SAINT,
+        ),
+        _own(
             "snn",
             "snn:SNN",
             "self-normalising multi-layer perceptron",
@@ -291,6 +325,30 @@ MODELS: dict[str, ModelSpec] = {
             "steps that look at few features of a row through masks",
             "Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, F.7",
             _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "tabtransformer",
+            "tabtransformer:TabTransformer",
+            "attention between features, pre-trained by hiding cells",
+            "Huang et al. 2020, arXiv:2012.06678; Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "tabtransformer-cheatt",
+            "tabtransformer:TabTransformerCheAtt",
+            "TabTransformer with Chebyshev polynomials of its attention",
+            "Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "vime",
+            "vime:VIME",
+            "an encoder that learned which values were exchanged, and a predictor",
+            "Yoon et al. 2020, NeurIPS",
+            Policy("min-max", "one-hot", "impute", "standard"),
             **_FEATURES,
         ),
         _own(

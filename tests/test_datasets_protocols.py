@@ -134,7 +134,9 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out() -> None:
         make_folds(toy([60, 40]), "official")
     with pytest.raises(DataError, match="needs at least 10 rows, toy has 9"):
         make_folds(toy([5, 4]), "kfold")
-    assert set(PROTOCOLS) == {"kfold", "holdout", "official", "official-permuted", "rtdl"}
+    assert set(PROTOCOLS) == {
+        "kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt",
+    }  # fmt: skip
 
 
 def test_splits_use_the_cards_protocol_unless_told_otherwise() -> None:

@@ -9,14 +9,17 @@ import pytest
 from chaos import Sweep, kill_all, kill_worker
 from tabsweep.benchmark.frame import load_results
 
-N_TRIALS = 3 * 2 * (3 * 4 + 5)  # datasets x folds x (three tuned models, four networks, constant)
+N_TRIALS = 3 * 2 * (3 * 4 + 6)  # datasets x folds x (three tuned models, five networks, constant)
 SUITE = """
 name = "reduced"
 title = "A reduced suite for the determinism test"
 datasets = ["breast-cancer-wdbc", "diabetes", "wine"]
 
 [budgets.quick]
-models = ["constant", "linear", "knn", "lightgbm", "npt", "hopular", "ft-transformer", "resnet"]
+models = [
+    "constant", "linear", "knn", "lightgbm", "npt", "hopular", "ft-transformer", "resnet",
+    "tabtransformer-cheatt",
+]
 folds = 2
 trials = 4
 sampler = "tpe"
@@ -48,6 +51,11 @@ space = "quick"
 trials = 1
 save_every = 2
 fixed = { epochs = 5, width = 16 }
+[budgets.quick.model.tabtransformer-cheatt]
+space = "quick"
+trials = 1
+save_every = 2
+fixed = { epochs = 6, pretrain_epochs = 3, width = 8 }
 """
 
 

@@ -159,8 +159,9 @@ def test_validation_rows_serve_early_stopping_alone(name, task):
     if "early_stopping_rounds" in make_model(name, task=task).get_params():
         config["early_stopping_rounds"] = 0
     if name in TINY:  # a network keeps the best of its weights: here there are none but the last
-        by_step = "eval_every" in TINY[name]
-        config |= {"eval_every": TINY[name]["steps"]} if by_step else {"epochs": 1}
+        tiny = TINY[name]
+        one = {"epochs": 1 + tiny.get("pretrain_epochs", 0)}
+        config |= {"eval_every": tiny["steps"]} if "eval_every" in tiny else one
     settings = model(name, task).set_params(**config)
     with_val = answers(clone(settings).fit(frame, y, *val), frame)
     without = answers(clone(settings).fit(frame, y), frame)

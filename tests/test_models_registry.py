@@ -18,8 +18,9 @@ from tabsweep.sweeps.space import Space, Variants
 ALL = [(name, task) for name in MODELS for task in MODELS[name].tasks]
 NAMES = (
     "autoint catboost constant dcn-v2 decision-tree extra-trees ft-transformer gaussian-process "
-    "gradient-boosting grownet hist-gradient-boosting hopular knn lightgbm linear mlp "
-    "mlp-sklearn node npt random-forest resnet snn svm tabnet xgboost"
+    "gradient-boosting grownet hist-gradient-boosting hopular knn lightgbm linear met met-cheatt "
+    "mlp mlp-sklearn node npt random-forest resnet saint saint-cheatt snn svm tabnet "
+    "tabtransformer tabtransformer-cheatt vime xgboost"
 ).split()
 
 

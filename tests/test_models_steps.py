@@ -39,12 +39,19 @@ DRAWING = {
     "hist-gradient-boosting": {"max_features": 0.5},
     "hopular": {"batch_size": 20, "average": 1.0},
     "lightgbm": {"subsample": 0.6, "subsample_freq": 1, "colsample_bytree": 0.6},
+    "met": {"batch_size": 16, "pretrain_epochs": 4, "adversarial_norm": "batch"},
+    "met-cheatt": {"batch_size": 16, "pretrain_epochs": 4, "dropout": 0.5},
     "mlp": {"batch_size": 16, "dropout": 0.5},
     "node": {"batch_size": 16, "choice": "sparsemax"},
     "npt": {"batch_size": 40, "p_target": 0.5},
     "resnet": {"batch_size": 16, "hidden_dropout": 0.5, "residual_dropout": 0.3},
+    "saint": {"batch_size": 16, "pretrain_epochs": 4, "ffn_dropout": 0.5},
+    "saint-cheatt": {"batch_size": 16, "pretrain_epochs": 4, "reference_rows": 10},
     "snn": {"batch_size": 16, "dropout": 0.3},
     "tabnet": {"batch_size": 30, "virtual_batch": 16, "mask": "entmax", "input_norm": True},
+    "tabtransformer": {"batch_size": 16, "pretrain_epochs": 4, "attention_dropout": 0.3},
+    "tabtransformer-cheatt": {"batch_size": 16, "pretrain_epochs": 4, "ffn_dropout": 0.5},
+    "vime": {"batch_size": 16, "pretrain_epochs": 4, "semi": True},
     "xgboost": {"subsample": 0.6, "colsample_bytree": 0.6, "colsample_bylevel": 0.8},
 }
 LEARNS = {
@@ -358,13 +365,17 @@ def test_a_bad_configuration_is_refused_before_anything_is_fitted():
 
 
 def test_boosting_models_count_their_rounds_networks_their_steps_and_the_others_nothing():
-    counts = {"gbdt": "n_estimators", "feature network": "epochs", "row attention": "steps"}
+    counts = {
+        "gbdt": {"n_estimators"},
+        "feature network": {"epochs"},
+        "row attention": {"steps", "epochs"},
+    }
     counted = {n for n, spec in MODELS.items() if spec.resource in ("steps", "epochs")}
     assert set(NETWORKS) == counted
     for name, spec in MODELS.items():
         cls = registry.load_class(spec.target)
         assert cls.resource == spec.resource and hasattr(cls, "fit_to") == bool(spec.resource)
-        assert spec.resource == counts.get(spec.family, "")
+        assert spec.resource in counts.get(spec.family, {""})
         assert (spec.gpu_mb > 0.0) == (name in NETWORKS)
         if spec.resource:
             assert isinstance(registry.defaults(name)[spec.resource], int)

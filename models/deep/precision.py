@@ -21,3 +21,12 @@ def in_one_format(layer: Any, tensors: tuple[Tensor, ...], *rest: Any) -> Tensor
     dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
         return layer.apply(*(t.to(dtype) for t in tensors), *rest)
+
+
+def in_float32(layer: Any, *tensors: Tensor) -> Any:
+    """`layer(*tensors)` outside of autocast; where that is on, the tensors come in float32."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return layer(*tensors)
+    with torch.autocast(device, enabled=False):
+        return layer(*(t.float() for t in tensors))

@@ -23,6 +23,7 @@ from .training import PRECISIONS, Recipe, Task, seed_of, torch_device
 
 SCORED = 1024  # rows of a validation score that are computed together
 ASKED = 256  # rows of a prediction: always so many, so that a row's answer is the same beside any
+FARTHEST = 1e15  # larger numbers are cut to it: their squares, which norms sum, would not be finite
 STOP_ON = ("metric", "loss")
 WIDTH = Number(1, 65_536, whole=True)
 DROPOUT = Number(0.0, 1.0, high_open=True)
@@ -225,7 +226,8 @@ class RowNetwork(DeepEstimator):
 
     def _rows(self, x: np.ndarray) -> Batch:
         device, n = torch_device(self.device), self.n_numeric
-        numbers = torch.from_numpy(np.ascontiguousarray(x[:, :n], dtype=np.float32))
+        seen = np.clip(x[:, :n], -FARTHEST, FARTHEST)
+        numbers = torch.from_numpy(np.ascontiguousarray(seen, dtype=np.float32))
         codes = torch.from_numpy(np.ascontiguousarray(x[:, n:], dtype=np.int64))
         return Batch(numbers.to(device), codes.to(device))
 

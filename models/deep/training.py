@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -46,6 +46,13 @@ class Task(Protocol):
         """The validation loss of the network as it is (evaluation mode), None without such rows."""
 
 
+class Pretrained(Task, Protocol):
+    """A task whose first steps are pre-training."""
+
+    def pretraining(self) -> torch.optim.Optimizer:
+        """The optimiser of those steps; `optimiser` is asked for when they are done."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a network is trained.
@@ -57,6 +64,8 @@ class Recipe:
     average, whose weights are then scored and kept. precision: `bf16` runs the network under
     autocast, `auto` does so on a GPU that has it. compile: by torch.compile, on a GPU alone (on a
     CPU the blocks are written by hand; to compile them took minutes and gave other numbers).
+    pretrain: of the steps, the first so many are pre-training (`Pretrained`): they have an
+    optimiser of their own and no validation score, so that patience begins after them.
     """
 
     steps: int
@@ -69,6 +78,7 @@ class Recipe:
     average: float | None = None
     precision: str = "auto"
     compile: bool = False
+    pretrain: int = 0
 
 
 @contextmanager
@@ -160,7 +170,9 @@ class Training:
         self.step_s = 0.0  # seconds of a training step, on average over those run here
         if recipe.compile and self.device.type == "cuda":
             task.module.compile()
-        self.optimiser = task.optimiser()
+        self.optimiser = (
+            cast(Pretrained, task).pretraining() if recipe.pretrain else task.optimiser()
+        )
         params = list(task.module.parameters())
         self.params = params
         self.lookahead = Lookahead(params, *recipe.lookahead) if recipe.lookahead else None
@@ -177,7 +189,8 @@ class Training:
             self._wait()
             seconds += time.perf_counter() - began
             ran += 1
-            if self.step % recipe.eval_every == 0 or self.step == recipe.steps:
+            at_end = self.step % recipe.eval_every == 0 or self.step == recipe.steps
+            if at_end and self.step > recipe.pretrain:
                 self.evaluate(report)
                 if math.isnan(float(loss)):  # no later step finds back
                     self.stopped = True
@@ -204,6 +217,8 @@ class Training:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step = s + 1
+        if self.step == recipe.pretrain:
+            self.optimiser = self.task.optimiser()
         for copy in (self.lookahead, self.average):
             if copy is not None:
                 copy.after(self.step)
@@ -282,6 +297,8 @@ class Training:
 
     def _take_over(self, state: dict[str, Any]) -> None:
         self.step = state["step"]
+        if 0 < self.recipe.pretrain <= self.step:
+            self.optimiser = self.task.optimiser()
         self.task.module.load_state_dict(self._tensors(state["weights"]))
         for i, p in enumerate(self.params):
             entry = state["optimiser"][str(i)]

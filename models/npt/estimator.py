@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..base import COUNT, RATE, Number, OneOf
 from ..deep.estimator import DeepEstimator, Rows
+from ..deep.polynomials import ATTENTIONS, ORDER
 from ..deep.schedules import SCHEDULES, rate
 from ..deep.training import Recipe, torch_device
 from ..preprocessing import Policy, as_frame, numbers
@@ -38,8 +39,10 @@ class NPT(DeepEstimator):
 
     width: of a cell's vector, e. max_width: the widest row d e; above it `width` is narrowed to a
     multiple of n_heads (0: never; ours, for wide tables on small machines). n_layers: ABD and ABA
-    in turn. aba: False leaves the ABA layers out (sec. B.5). n_heads. dropout: on hidden values,
-    dropout_weights: on attention weights. norm: `query` as the authors' code, `all` as eq. 4.
+    in turn. aba: False leaves the ABA layers out (sec. B.5). n_heads. attention, order: `softmax`
+    in the ABA layers, or a polynomial of their attention matrix and its order (CheAtt).
+    dropout: on hidden values, dropout_weights: on attention weights, with a polynomial on what its
+    heads answer. norm: `query` as the authors' code, `all` as eq. 4.
     p_feature, p_target: shares of feature cells and training targets that are masked in a step;
     with p_target < 1 the other training targets are seen, at prediction all of them. tradeoff,
     tradeoff_schedule: weight of the feature loss and its way to 0 (`cosine`, `linear`, `constant`).
@@ -60,6 +63,8 @@ class NPT(DeepEstimator):
         "n_layers": Number(1, 1000, whole=True),
         "n_heads": COUNT,
         "aba": OneOf((True, False)),
+        "attention": OneOf(ATTENTIONS),
+        "order": ORDER,
         "norm": OneOf(NORMS),
         "dropout": DROPOUT,
         "dropout_weights": DROPOUT,
@@ -97,6 +102,8 @@ class NPT(DeepEstimator):
         n_layers: int = 8,
         n_heads: int = 8,
         aba: bool = True,
+        attention: str = "softmax",
+        order: int = 5,
         norm: str = "query",
         dropout: float = 0.1,
         dropout_weights: float = 0.1,
@@ -126,6 +133,8 @@ class NPT(DeepEstimator):
         self.n_layers = n_layers
         self.n_heads = n_heads
         self.aba = aba
+        self.attention = attention
+        self.order = order
         self.norm = norm
         self.dropout = dropout
         self.dropout_weights = dropout_weights
@@ -183,6 +192,8 @@ class NPT(DeepEstimator):
             p=self.dropout,
             norm=self.norm,
             aba=self.aba,
+            attention=self.attention,
+            order=self.order,
         )
 
     # -- fitting ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from ..base import two_columns
 from ..deep.attention import attend, attention_weights, join_heads, split_heads
 from ..deep.drops import Seed, dropout
 from ..deep.feed_forward import feed_forward
+from ..deep.polynomials import Polynomial
 from .columns import Cells, Columns
 
 LN_EPS = 1e-12
@@ -100,9 +101,20 @@ class Block(nn.Module):
     DIFF(Kossen 2021, eq. 4): `norm="query"`, as in the authors' code, normalises the input of the
     queries alone; keys, values and the residual branch read X. `"all"` is the printed equation:
     queries, keys and values read LN(X).
+
+    polynomial: of the attention matrix, in its place (CheAtt); `p_weights` is then dropout on what
+    the heads answer.
     """
 
-    def __init__(self, width: int, n_heads: int, p_weights: float, p: float, norm: str) -> None:
+    def __init__(
+        self,
+        width: int,
+        n_heads: int,
+        p_weights: float,
+        p: float,
+        norm: str,
+        polynomial: Polynomial | None = None,
+    ) -> None:
         super().__init__()
         if width % n_heads:
             raise ValueError(f"n_heads must divide the width {width}, got {n_heads}")
@@ -119,6 +131,7 @@ class Block(nn.Module):
         self.norm_ff = nn.LayerNorm(width, eps=LN_EPS)
         self.widen = nn.Linear(width, 4 * width)
         self.narrow = nn.Linear(4 * width, width)
+        self.polynomial = polynomial
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # each (B, H, T, W / H)
         """Queries, keys and values."""
@@ -163,7 +176,12 @@ class Block(nn.Module):
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
         (q, k, v), residual = self._heads_and_residual(x)
         at = None if seed is None else (*seed, 0)
-        attended = attend(q, k, v, scale=self.scale, p=self.p_weights, seed=at)
+        if self.polynomial is None:
+            attended = attend(q, k, v, scale=self.scale, p=self.p_weights, seed=at)
+        else:
+            qkv = torch.cat([join_heads(part) for part in (q, k, v)], dim=-1)
+            found = self.polynomial.attend(qkv, self.scale)
+            attended = split_heads(dropout(found, self.p_weights, at), self.n_heads)
         return self.after(x, attended, seed, residual)
 
     def weights(self, x: Tensor) -> Tensor:  # (B, H, T, T)
@@ -280,7 +298,8 @@ class Network(nn.Module):
 
     columns: of the table. width: E, of a cell. n_layers: blocks, ABD and ABA in turn, ABD first;
     with `aba=False` every second one is left out (NPT, sec. B.5). n_heads divides E.
-    p_weights, p: dropout on attention weights and elsewhere. norm: see `Block`.
+    p_weights, p: dropout on attention weights and elsewhere. norm: see `Block`. attention, order:
+    `softmax` in the ABA layers, or the basis and order of a polynomial of their attention matrix.
 
     A seed names the dropout of one pass; without one there is none.
     """
@@ -296,6 +315,8 @@ class Network(nn.Module):
         p: float = 0.1,
         norm: str = "query",
         aba: bool = True,
+        attention: str = "softmax",
+        order: int = 5,
     ) -> None:
         super().__init__()
         self.columns, self.width, self.p = columns, width, p
@@ -304,7 +325,16 @@ class Network(nn.Module):
         kinds = ["abd" if i % 2 == 0 else "aba" for i in range(n_layers)]
         self.kinds = [kind for kind in kinds if aba or kind == "abd"]
         self.blocks = nn.ModuleList(
-            Block(whole if kind == "abd" else width, n_heads, p_weights, p, norm)
+            Block(whole, n_heads, p_weights, p, norm)
+            if kind == "abd"
+            else Block(
+                width,
+                n_heads,
+                p_weights,
+                p,
+                norm,
+                None if attention == "softmax" else Polynomial(attention, order, n_heads),
+            )
             for kind in self.kinds
         )
         self.decoder = Decoder(columns, width)

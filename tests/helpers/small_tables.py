@@ -19,6 +19,14 @@ TINY: dict[str, dict[str, Any]] = {
         "steps": 40, "width": 8, "n_blocks": 1, "n_nets": 2,
         "lr": 0.05, "average": 0.3, "gamma": 0.3, "eval_every": 10,
     },
+    "met": {
+        "epochs": 25, "pretrain_epochs": 1, "embedding": 7, "n_heads": 2, "n_layers": 1,
+        "n_decoder_layers": 1, "hidden": 16, "lr": 0.01, "adversarial_from": 0,
+    },
+    "met-cheatt": {
+        "epochs": 25, "pretrain_epochs": 1, "embedding": 7, "n_heads": 1, "n_layers": 1,
+        "n_decoder_layers": 1, "hidden": 16, "lr": 0.01, "adversarial_from": 0, "order": 3,
+    },
     "mlp": {"epochs": 40, "width_first": 32, "width_middle": 32, "width_last": 32, "lr": 0.01},
     "node": {
         "epochs": 25, "n_layers": 2, "n_trees": 16, "depth": 3, "embedding": 4, "lr": 0.05,
@@ -28,8 +36,24 @@ TINY: dict[str, dict[str, Any]] = {
         "lr": 0.03, "tradeoff": 0.5, "eval_every": 10,
     },
     "resnet": {"epochs": 40, "width": 32, "n_layers": 2, "lr": 0.01},
+    "saint": {
+        "epochs": 25, "pretrain_epochs": 1, "width": 4, "n_heads": 1, "hidden": 16, "lr": 0.01,
+    },
+    "saint-cheatt": {
+        "epochs": 25, "pretrain_epochs": 1, "width": 4, "n_heads": 1, "hidden": 16, "lr": 0.01,
+        "order": 3,
+    },
     "snn": {"epochs": 40, "width_first": 32, "width_middle": 32, "width_last": 32, "lr": 0.01},
     "tabnet": {"epochs": 30, "n_steps": 2, "width": 8, "embedding": 4, "lr": 0.03, "momentum": 0.3},
+    "tabtransformer": {
+        "epochs": 25, "pretrain_epochs": 1, "width": 8, "n_layers": 2, "n_heads": 2, "d_head": 4,
+        "hidden": 16, "lr": 0.02,
+    },
+    "tabtransformer-cheatt": {
+        "epochs": 25, "pretrain_epochs": 1, "width": 8, "n_layers": 1, "n_heads": 2, "d_head": 4,
+        "hidden": 16, "lr": 0.02, "order": 3,
+    },
+    "vime": {"epochs": 40, "pretrain_epochs": 1, "width": 32, "hidden": 32, "lr": 0.01},
 }  # fmt: skip
 """Configurations of networks small enough for a matrix of all models, and large enough to learn."""
 

@@ -1,0 +1,105 @@
+"""How is a network pre-trained? In the first epochs of its one fit, on a loss that needs no target.
+
+Both phases are steps of one training: a fit can stop in either and go on elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..base import RATE, InvalidConfig, Number
+from .estimator import Rows
+from .rows import Batch, RowNetwork, RowTask
+from .training import Recipe, Task, Training, torch_device
+
+PRETEXT = "pretext."  # where the weights that only pre-training needs are in a module's state
+
+
+class PretrainedTask(RowTask):
+    """Rows and losses of both phases; a subclass writes `pretext_loss`.
+
+    `module.pretext` holds what only pre-training needs. The batches of the two phases are drawn in
+    the same way.
+    """
+
+    settings: PretrainedNetwork
+
+    def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        """The loss of a step of pre-training on a batch, whose rows have the numbers `rows`; draws
+        from (seed, step) alone."""
+        raise NotImplementedError
+
+    def pretraining(self) -> torch.optim.Optimizer:
+        """The optimiser of pre-training: that of the fit, at the rate of the first step."""
+        return self.optimiser()
+
+    @property
+    def pretrain_steps(self) -> int:
+        """Steps that are pre-training."""
+        return self.settings.pretrain_epochs * self.unit
+
+    def loss(self, step: int) -> Tensor:
+        if step >= self.pretrain_steps:
+            return super().loss(step)
+        rows = self.batch(step)
+        return self.pretext_loss(self.rows.at(rows), rows, step)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PretrainedNetwork(RowNetwork):
+    """Base of networks of single rows that are pre-trained on the training rows without targets.
+
+    A subclass writes `_network`, `_pretext` and a task. pretrain_epochs: of the epochs, the first
+    so many are pre-training (0: none); they have no validation scores. A fit that is stopped within
+    them, as on a low rung, has an untrained head. pretrain_lr: their rate. The weights of
+    `_pretext` are not kept in the fitted model.
+    """
+
+    pretrain_rules: ClassVar[dict[str, Any]] = {
+        **RowNetwork.row_rules,
+        "pretrain_epochs": Number(0, 1_000_000, whole=True),
+        "pretrain_lr": RATE,
+    }
+
+    epochs: int = 150
+    pretrain_epochs: int = 50
+    pretrain_lr: float = 1e-3
+
+    make_task: ClassVar[Callable[..., Task]] = PretrainedTask
+
+    def check(self) -> None:
+        super().check()
+        if self.pretrain_epochs >= self.epochs:
+            name = type(self).__name__
+            raise InvalidConfig(
+                f"{name}: pretrain_epochs must be less than epochs = {self.epochs}, which counts "
+                f"them too, got {self.pretrain_epochs}"
+            )
+
+    def _pretext(self, module: Any) -> nn.Module:
+        """What pre-training needs beside the network, with fresh weights."""
+        raise NotImplementedError
+
+    def _task(self, train: Rows, val: Rows | None) -> Task:
+        task: Any = super()._task(train, val)
+        if self.pretrain_epochs:
+            task.module.pretext = self._pretext(task.module).to(torch_device(self.device))
+        return task
+
+    def _recipe(self) -> Recipe:
+        before = self.pretrain_epochs * self._unit()
+        return replace(
+            super()._recipe(),
+            rate=lambda step: self.pretrain_lr if step < before else self.lr,
+            pretrain=before,
+        )
+
+    def _finish(self, training: Training, train: Rows, val: Rows | None) -> None:
+        super()._finish(training, train, val)
+        weights = self.model_["weights"]
+        self.model_["weights"] = {n: w for n, w in weights.items() if not n.startswith(PRETEXT)}

@@ -1,0 +1,197 @@
+"""How is SAINT fitted and asked? (Somepalli et al. 2021; with polynomials, Kim et al. 2024)
+
+In training the rows of a batch attend to each other. A row to predict attends to a fixed draw of
+training rows and itself, so that no other row to predict changes its answer; in the papers' way
+(`batch_prediction`) the rows that are predicted together attend to each other instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..base import InvalidConfig, Number, OneOf
+from ..deep.estimator import Rows
+from ..deep.polynomials import ATTENTIONS, ORDER
+from ..deep.pretrained import PretrainedNetwork
+from ..deep.rows import DROPOUT, WIDTH, Batch
+from ..deep.training import Task, seed_of
+from .network import KINDS, Embedding, Network
+from .pretext import Pretext, SAINTTask
+
+RESIDUALS = ("normed", "plain")
+POLYNOMIAL_ON = ("both", "column", "row")
+MANY = 100  # features; above them tokens and batches are small
+MANY_WIDTH, MANY_ROWS = 8, 64
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SAINT(PretrainedNetwork):
+    """SAINT: attention between the columns of a row and between rows, with contrastive and
+    denoising pre-training (Somepalli et al. 2021; the settings of Kim et al. 2024 in Table 8).
+
+    style: what a layer does: `colrow` attends between columns, then between rows; `col`; `row`.
+    n_layers. width: of a token. n_heads: of width 16 between columns, 64 between rows. residual:
+    see `Layer`. ffn_dropout: after the gate of the feed-forward layers (authors' code: 0.8 but for
+    `col`). hidden: width of the layer before the answer. attention: `softmax`, or the basis of a
+    polynomial of that matrix, of degree `order`, on `polynomial_on`.
+
+    p_cutmix: share of the cells that pre-training takes from another row. mixup: what is left of a
+    row's own tokens when they are mixed with another's, 1 for all (no mixup). temperature: of the
+    contrastive loss.
+
+    reference_rows: training rows that a row to predict attends to, drawn once; 0 for as many as a
+    batch has. batch_prediction: see the module; the rows of a prediction are then taken in batches
+    as they come. The others: see `PretrainedNetwork` and `RowNetwork`.
+
+    Tables of more than 100 features have tokens of at most 8 numbers and batches of at most 64
+    rows, whatever is asked for (authors' code): a feed-forward layer between rows has 12 (T D)^2
+    weights.
+    """
+
+    rules = {
+        **PretrainedNetwork.pretrain_rules,
+        "style": OneOf(tuple(KINDS)),
+        "n_layers": Number(1, 1000, whole=True),
+        "width": WIDTH,
+        "n_heads": WIDTH,
+        "residual": OneOf(RESIDUALS),
+        "ffn_dropout": DROPOUT,
+        "hidden": WIDTH,
+        "attention": OneOf(ATTENTIONS),
+        "order": ORDER,
+        "polynomial_on": OneOf(POLYNOMIAL_ON),
+        "p_cutmix": Number(0.0, 1.0),
+        "mixup": Number(0.0, 1.0),
+        "temperature": Number(0.0, 1e6, low_open=True),
+        "reference_rows": Number(0, 1_000_000, whole=True),
+        "batch_prediction": OneOf((True, False)),
+    }
+    transient = (*PretrainedNetwork.transient, "_context")
+
+    make_task: ClassVar[Callable[..., Task]] = SAINTTask
+
+    epochs: int = 80
+    pretrain_epochs: int = 20
+    batch_size: int = 64
+    lr: float = 1e-3
+    numeric: str = "standard"
+    style: str = "colrow"
+    n_layers: int = 1
+    width: int = 8
+    n_heads: int = 4
+    residual: str = "normed"
+    ffn_dropout: float = 0.1
+    hidden: int = 1000
+    attention: str = "softmax"
+    order: int = 5
+    polynomial_on: str = "both"
+    p_cutmix: float = 0.1
+    mixup: float = 0.3
+    temperature: float = 0.7
+    reference_rows: int = 0
+    batch_prediction: bool = False
+
+    def check(self) -> None:
+        super().check()
+        damaged = self.p_cutmix > 0 or self.mixup < 1 or self.ffn_dropout > 0
+        if self.pretrain_epochs and not damaged:
+            raise InvalidConfig(
+                f"{type(self).__name__}: pre-training needs two views of a row that differ: "
+                "p_cutmix must be above 0, mixup below 1 or ffn_dropout above 0 (or "
+                "pretrain_epochs 0), got none of these"
+            )
+
+    # -- the table --------------------------------------------------------------------------------
+
+    @property
+    def _is_wide(self) -> bool:
+        made = self.preprocessor_
+        return len(made.numeric_names_) + len(made.category_names_) > MANY
+
+    def rows_a_batch(self, n: int) -> int:
+        size = super().rows_a_batch(n)
+        return min(size, MANY_ROWS) if self._is_wide else size
+
+    def _network(self) -> Network:
+        made = self.preprocessor_
+        embedding = Embedding(
+            len(made.numeric_names_),
+            self.sizes,
+            min(self.width, MANY_WIDTH) if self._is_wide else self.width,
+            gaps=made._gaps.tolist(),
+            unknown=made.missing_levels_,
+        )
+        return Network(
+            embedding,
+            style=self.style,
+            n_layers=self.n_layers,
+            n_heads=self.n_heads,
+            attention=self.attention,
+            order=self.order,
+            polynomial_on=self.polynomial_on,
+            p=self.ffn_dropout,
+            normed=self.residual == "normed",
+            hidden=self.hidden,
+            n_out=self.n_out,
+        )
+
+    def _pretext(self, module: Any) -> Pretext:
+        return Pretext(module.embedding)
+
+    # -- who sees whom ----------------------------------------------------------------------------
+
+    @property
+    def sees_batch(self) -> bool:
+        """Whether rows that are predicted together see each other."""
+        return self.batch_prediction and self.style != "col"
+
+    def references(self, n: int) -> np.ndarray:  # (R,) in order
+        """Which of n training rows a row to predict attends to."""
+        if self.style == "col" or self.batch_prediction:
+            return np.empty(0, dtype=np.int64)
+        size = min(n, self.reference_rows or self.rows_a_batch(n))
+        rng = np.random.default_rng(seed_of(self.seed, 0, 32))
+        return np.sort(rng.choice(n, size, replace=False))
+
+    def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
+        self._context: Any = None
+        return {"x": train[0][self.references(len(train[0]))].astype(np.float32)}
+
+    @contextmanager
+    def _ready(self) -> Iterator[Any]:
+        """What answers blocks of rows, as the other networks do by themselves."""
+        with super()._ready() as module:
+            if self.sees_batch:
+                yield module
+                return
+            if getattr(self, "_context", None) is None:
+                kept = self._rows(self.model_["x"])
+                self._context = module.context(*kept) if len(kept) else []
+            yield partial(module.ask, context=self._context)
+
+    def together(self, module: Network, rows: Batch) -> Tensor:
+        """Answers in the papers' way, in batches of training's size."""
+        size = self.rows_a_batch(len(rows))
+        parts = [slice(at, at + size) for at in range(0, len(rows), size)]
+        return torch.cat([module(*rows.at(part)).float() for part in parts])
+
+    def _outputs(self, x: np.ndarray) -> np.ndarray:
+        if not self.sees_batch:
+            return super()._outputs(x)
+        with self._ready() as module:
+            return self.together(module, self._rows(x)).cpu().numpy().astype(np.float64)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SAINTCheAtt(SAINT):
+    """SAINT with Chebyshev polynomials of its attention (Kim et al. 2024)."""
+
+    attention: str = "chebyshev"

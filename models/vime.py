@@ -1,0 +1,167 @@
+"""What is VIME? An encoder that learned which values of a row were exchanged, and a predictor.
+
+Yoon et al. 2020 (NeurIPS); details as in the authors' code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .base import Number, OneOf
+from .deep.drops import Seed
+from .deep.pretrained import PretrainedNetwork, PretrainedTask
+from .deep.rows import WIDTH, Batch
+from .deep.training import Task, seed_of
+from .preprocessing import Policy
+
+
+def corrupted(x: Tensor, mask: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:
+    """x~ and the mask's label: where `mask` (B, F) is true, column j has x[donors[:, j], j].
+
+    The label says where a value differs from its own, which is less than the mask says.
+    """
+    seen = torch.where(mask, x.gather(0, donors), x)
+    return seen, seen != x
+
+
+class Network(nn.Module):
+    """One layer of ReLUs that encodes a row, two that predict from it, and a linear one.
+
+    frozen: the encoder learns nothing from the predictor. Two-class and numeric outputs come as
+    (B,).
+    """
+
+    def __init__(self, n: int, width: int, hidden: int, n_out: int, *, frozen: bool) -> None:
+        super().__init__()
+        self.frozen = frozen
+        self.encoder = nn.Linear(n, width)
+        self.first = nn.Linear(width, hidden)
+        self.second = nn.Linear(hidden, hidden)
+        self.head = nn.Linear(hidden, n_out)
+
+    def encode(self, numbers: Tensor) -> Tensor:  # (B, F) -> (B, D)
+        return self.encoder(numbers).relu()
+
+    def forward(
+        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
+    ) -> Tensor:  # (B,) or (B, C)
+        x = self.encode(numbers)
+        x = self.first(x.detach() if self.frozen else x).relu()
+        return self.head(self.second(x).relu()).squeeze(-1)
+
+
+class Guesses(nn.Module):
+    """What pre-training needs: from an encoded row, which values were exchanged and what they were.
+
+    Logits of both: the features lie in [0, 1].
+    """
+
+    def __init__(self, width: int, n: int) -> None:
+        super().__init__()
+        self.mask = nn.Linear(width, n)
+        self.feature = nn.Linear(width, n)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # (B, D) -> twice (B, F)
+        return self.mask(x), self.feature(x)
+
+
+class VIMETask(PretrainedTask):
+    """Exchanged values and their masks, then the usual loss, with unlike answers to exchanged
+    copies of a row where the model is semi-supervised."""
+
+    settings: VIME
+
+    def _corrupted(self, x: Tensor, step: int, copy: int) -> tuple[Tensor, Tensor]:
+        # DIFF(Yoon 2020, authors' code): drawn anew for each batch and among its rows; theirs is
+        # drawn once, among all rows.
+        rng = np.random.default_rng(seed_of(self.settings.seed, step, copy, 23))
+        mask = rng.random(x.shape) < self.settings.p_mask
+        order = np.tile(np.arange(len(x))[:, None], x.shape[1])
+        donors = torch.from_numpy(rng.permuted(order, axis=0))
+        return corrupted(x, torch.from_numpy(mask).to(x.device), donors.to(x.device))
+
+    def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        x = batch.numbers
+        seen, label = self._corrupted(x, step, 0)
+        mask, feature = self.module.pretext(self.module.encode(seen))
+        lost = F.binary_cross_entropy_with_logits(mask.float(), label.float())
+        return lost + self.settings.feature_weight * F.mse_loss(feature.float().sigmoid(), x)
+
+    def pretraining(self) -> torch.optim.Optimizer:
+        return torch.optim.RMSprop(
+            self.module.parameters(), lr=self.settings.pretrain_lr, alpha=0.9, eps=1e-7
+        )
+
+    def loss(self, step: int) -> Tensor:
+        loss = super().loss(step)
+        if step < self.pretrain_steps or not self.settings.semi:
+            return loss
+        batch = self.rows.at(self.batch(step))
+        copies = []
+        for copy in range(self.settings.n_copies):
+            seen, _ = self._corrupted(batch.numbers, step, copy)
+            copies.append(self.module(seen, batch.codes))
+        unlike = torch.stack(copies).float().var(dim=0, correction=0).mean()
+        return loss + self.settings.consistency * unlike
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class VIME(PretrainedNetwork):
+    """VIME: pre-training that guesses exchanged values (Yoon et al. 2020).
+
+    width: of the encoded row, 0 for as many as columns (authors' code). hidden: of the two layers
+    that predict. p_mask: share of the values that are exchanged with other rows' in pre-training.
+    feature_weight: of the values' squared error beside the mask's log loss. semi: adds
+    `consistency` times the variance of the answers to `n_copies` exchanged copies of each row.
+    frozen: whether the encoder rests after pre-training. The others: see `PretrainedNetwork`.
+    Numbers are scaled to [0, 1] by their least and largest value, categories are 0/1 columns.
+    """
+
+    rules = {
+        **PretrainedNetwork.pretrain_rules,
+        "width": Number(0, 65_536, whole=True),
+        "hidden": WIDTH,
+        "p_mask": Number(0.0, 1.0),
+        "feature_weight": Number(0.0),
+        "semi": OneOf((True, False)),
+        "consistency": Number(0.0),
+        "n_copies": Number(1, 1000, whole=True),
+        "frozen": OneOf((True, False)),
+    }
+
+    make_task: ClassVar[Callable[..., Task]] = VIMETask
+
+    epochs: int = 100
+    pretrain_epochs: int = 20
+    batch_size: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    numeric: str = "min-max"
+    width: int = 0
+    hidden: int = 100
+    p_mask: float = 0.3
+    feature_weight: float = 2.0
+    semi: bool = False
+    consistency: float = 1.0
+    n_copies: int = 3
+    frozen: bool = True
+
+    def _policy(self) -> Policy:
+        return Policy(self.numeric, "one-hot", "impute", "standard")
+
+    def _width(self) -> int:
+        return self.width or self.n_numeric
+
+    def _network(self) -> Network:
+        n, width = self.n_numeric, self._width()
+        return Network(n, width, self.hidden, self.n_out, frozen=self.frozen)
+
+    def _pretext(self, module: Any) -> Guesses:
+        return Guesses(self._width(), self.n_numeric)

@@ -1,0 +1,255 @@
+"""Is our MET the official one with the same weights, and does it keep its own laws?"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from parity import Case, assert_same, case
+from small_tables import TINY, answers, table
+from tabsweep.models.deep.training import seeded
+from tabsweep.models.met import RADIUS, Block, Decoder, METTask, Network, visible_count
+from tabsweep.models.registry import defaults, make_model
+from torch.nn import functional as F
+
+DENSE = {"ffn0": "widen", "ffn1": "narrow"}
+NORM = {"layernorm1": "norm_in", "layernorm2": "norm_ff"}
+
+
+def block_of(given: Case, name: str) -> Block:
+    """Ours, in float64, with the weights of a block of Keras."""
+    m = given.meta
+    width = m["embed_dim"] + 1
+    block = Block(
+        width, m["ff_dim"], n_heads=m["num_heads"], attention="softmax", order=1, p=0.1
+    ).double()
+    theirs = given.under(f"param/{name}.")
+    parts = [theirs[f"{part}.kernel"].reshape(width, -1).T for part in ("query", "key", "value")]
+    biases = [theirs[f"{part}.bias"].ravel() for part in ("query", "key", "value")]
+    state = {
+        "attention.qkv.weight": np.vstack(parts),
+        "attention.qkv.bias": np.concatenate(biases),
+        "attention.out.weight": theirs["out.kernel"].reshape(-1, width).T,
+        "attention.out.bias": theirs["out.bias"],
+    }
+    for key, ours in DENSE.items():
+        state[f"{ours}.weight"] = theirs[f"{key}.kernel"].T
+        state[f"{ours}.bias"] = theirs[f"{key}.bias"]
+    for key, ours in NORM.items():
+        state[f"{ours}.weight"] = theirs[f"{key}.gamma"]
+        state[f"{ours}.bias"] = theirs[f"{key}.beta"]
+    block.load_state_dict({n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in state.items()})
+    return block
+
+
+def official() -> tuple[Case, Network, Decoder]:
+    """The file, and our encoder and decoder with its weights."""
+    given = case("met_reconstruction")
+    m = given.meta
+    network = Network(
+        [block_of(given, f"encoder{i}") for i in range(m["enc"])],
+        n_numeric=m["n_features"], n_categories=0, embedding=m["embed_dim"], hidden=4, n_out=1,
+    ).double()  # fmt: skip
+    network.columns.data = given.tensor("param/pos_emb")
+    blocks = [block_of(given, f"decoder{i}") for i in range(m["dec"])]
+    decoder = Decoder(blocks, m["embed_dim"] + 1).double()
+    absent = given["param/mask.kernel"].sum() + given["param/mask.bias"]
+    decoder.absent.data = torch.from_numpy(absent)
+    decoder.value.weight.data = given.tensor("param/pred.kernel").T
+    decoder.value.bias.data = given.tensor("param/pred.bias")
+    return given, network, decoder
+
+
+def test_every_intermediate_the_reconstruction_and_its_loss_are_the_official_ones():
+    given, network, decoder = official()
+    x, seen, masked = (given.tensor(f"in/{n}") for n in ("x", "visible_index", "masked_index"))
+    assert visible_count(x.shape[1], given.meta["mask_pct"]) == seen.shape[1]
+    values, vectors = x.gather(1, seen), network.columns[seen]
+    assert_same(values, given["act/visible_values"])
+    inside: list[torch.Tensor] = []
+    for block in (*network.blocks, *decoder.blocks):
+        block.register_forward_hook(lambda module, args, out: inside.extend((args[0], out)))
+    encoded = network.encode(values, vectors)
+    assert_same(inside[0], given["act/encoder_input"])
+    assert_same(inside[1], given["act/encoder0"])
+    assert_same(inside[3], given["act/encoder1"])
+    assert_same(decoder.absent.expand(6, 1), given["act/mask_scalar"])
+    found = decoder(encoded, network.columns[masked])
+    assert_same(inside[4], given["act/decoder_input"])
+    assert_same(inside[5], given["act/decoder0"])
+    assert_same(found, given["out/reconstruction"][..., 0])
+    wanted = x.gather(1, torch.cat([seen, masked], dim=1))
+    assert_same(wanted, given["out/target"][..., 0])
+    assert_same(F.mse_loss(found, wanted), given["out/loss"])
+
+
+def test_the_loss_of_a_training_step_is_the_official_one():
+    given, network, decoder = official()
+    network.pretext = decoder
+    places = torch.cat([given.tensor(f"in/{n}_index") for n in ("visible", "masked")], dim=1)
+    wanted = given.tensor("in/x").gather(1, places)
+    task = METTask.__new__(METTask)
+    task.module = network
+    network.blocks.apply(undropped), decoder.blocks.apply(undropped)
+    found = task._lost(wanted[:, :3], places, wanted, (0, 0))
+    assert_same(found, given["out/loss"], 1e-6)  # a training step computes its loss in float32
+
+
+def undropped(module: torch.nn.Module) -> None:
+    if isinstance(module, Block):
+        module.p = 0.0
+
+
+# -- laws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("percent", [0, 30, 50, 65, 70, 80, 99])
+def test_so_many_columns_are_visible_as_the_percentage_leaves_and_one_at_least(percent):
+    for n in range(1, 100):
+        seen = visible_count(n, percent)
+        assert 1 <= seen <= n
+        assert seen == 1 or 100 * seen <= (100 - percent) * n < 100 * (seen + 1)
+    assert visible_count(100, percent) == 100 - percent
+
+
+def task_of(name: str = "met", **config) -> METTask:
+    """A task on a table of five numbers (one says where another is missing) and a category."""
+    frame, y = table("regression")
+    model = make_model(name, task="regression", **{**TINY[name], "batch_size": 16, **config})
+    with seeded(0):
+        task = model._task(model._prepare(frame, y), None)
+    task.module.train()
+    return task
+
+
+def test_a_rows_columns_are_all_there_once_and_the_visible_ones_stand_in_order():
+    task = task_of(mask_percent=50)
+    values = task.module.values(*task.rows)
+    places = task._places(values, 3).numpy()
+    assert (np.sort(places, axis=1) == np.arange(6)).all()
+    assert (np.diff(places[:, :3]) > 0).all() and (np.diff(places[:, 3:]) > 0).all()
+    assert len(np.unique(places[:, :3], axis=0)) > 10  # a draw for each row
+    assert (task._places(values, 3).numpy() == places).all()
+    assert (task._places(values, 4).numpy() != places).any()
+
+
+@pytest.mark.parametrize("name", ["met", "met-cheatt"])
+def test_a_masked_column_never_reaches_the_encoder(name):
+    task = task_of(name, mask_percent=50)
+    values = task.module.values(*task.rows)
+    places = task._places(values, 0)
+    wanted = values.gather(1, places)
+    wanted.requires_grad_()
+    encoded = task.module.encode(wanted[:, :3], task.module.columns[places[:, :3]], (0, 0))
+    (slope,) = torch.autograd.grad(encoded.square().sum(), wanted)
+    assert (slope[:, :3] != 0).any() and not slope[:, 3:].any()
+    # and the reconstruction depends on what is hidden by the target alone
+    hidden = wanted.detach().clone()
+    hidden[:, 3:] = 99.0
+    seed = (0, 0)
+    outs = []
+    for x in (wanted.detach(), hidden):
+        encoded = task.module.encode(x[:, :3], task.module.columns[places[:, :3]], seed)
+        outs.append(task.module.pretext(encoded, task.module.columns[places[:, 3:]], seed))
+    assert torch.equal(*outs)
+
+
+def test_the_loss_is_over_visible_columns_too():
+    task = task_of(mask_percent=50, dropout=0.0)
+    places = task._places(task.module.values(*task.rows), 0)
+    wanted = task.module.values(*task.rows).gather(1, places)
+    vectors = task.module.columns[places]
+    found = task.module.pretext(task.module.encode(wanted[:, :3], vectors[:, :3]), vectors[:, 3:])
+    expected = (found - wanted).square().mean()
+    assert torch.allclose(task._lost(wanted[:, :3], places, wanted, (0, 0)), expected)
+
+
+@pytest.mark.parametrize("norm", ["sample", "batch"])
+def test_an_adversary_stays_in_its_ball_and_climbs_from_where_it_starts(norm, monkeypatch):
+    task = task_of(mask_percent=30, adversarial_norm=norm, dropout=0.0, pretrain_epochs=4)
+    places = task._places(task.module.values(*task.rows), 0)
+    wanted = task.module.values(*task.rows).gather(1, places)
+    visible = wanted[:, :4]
+    before = [p.clone() for p in task.module.parameters()]
+    other = task._adversary(visible, places, wanted, 0)
+    length = (other - visible).norm(dim=1) if norm == "sample" else (other - visible).norm()
+    assert (length <= RADIUS * (1 + 1e-5)).all() and (length > 0).all()
+    assert not other.requires_grad and all(p.grad is None for p in task.module.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, task.module.parameters(), strict=True))
+    assert torch.equal(other, task._adversary(visible, places, wanted, 0))
+    monkeypatch.setattr("tabsweep.models.met.ASCENT", 0.0)
+    start = task._adversary(visible, places, wanted, 0)
+    lost = [float(task._lost(x, places, wanted, (0, 0)).detach()) for x in (start, other)]
+    assert lost[1] > lost[0]
+
+
+def test_a_rows_adversary_depends_on_its_batch_by_the_codes_norm_alone():
+    near = {}
+    for norm in ("sample", "batch"):
+        task = task_of(mask_percent=30, adversarial_norm=norm, dropout=0.0)
+        places = task._places(task.module.values(*task.rows), 0)
+        wanted = task.module.values(*task.rows).gather(1, places)
+        near[norm] = [
+            task._adversary(wanted[:n, :4], places[:n], wanted[:n], 0)[:8] for n in (8, 60)
+        ]
+    assert torch.allclose(*near["sample"], atol=1e-6)
+    assert not torch.allclose(*near["batch"], atol=1e-3)
+
+
+def test_every_second_step_is_adversarial_from_its_epoch_on():
+    task = task_of(adversarial_from=2, pretrain_epochs=4)
+    assert task.unit == 4
+    assert [s for s in range(16) if task._is_adversarial(s)] == [9, 11, 13, 15]
+    assert not any(task_of(adversarial=False)._is_adversarial(s) for s in range(50))
+    assert defaults("met")["adversarial_from"] == 10
+
+
+def test_categories_enter_as_standardised_numbers():
+    task = task_of()
+    values = task.module.values(*task.rows)
+    assert values.shape == (60, 6)
+    assert torch.allclose(values[:, -1].mean(), torch.zeros(()), atol=1e-6)
+    assert torch.allclose(values[:, -1].std(correction=0), torch.ones(()))
+    assert torch.equal(values[:, :5], task.rows.numbers)
+
+
+def test_the_fitted_model_keeps_the_codes_statistics_and_no_decoder():
+    frame, y = table("binary")
+    fitted = make_model("met", task="binary", **TINY["met"]).fit(frame, y)
+    weights = fitted.model_["weights"]
+    assert weights["centre"].any() and not any(n.startswith("pretext") for n in weights)
+    moved = frame.assign(colour=pd.Categorical(["red"] * 60))
+    assert not np.allclose(answers(fitted, moved), answers(fitted, frame))
+
+
+def test_the_encoder_is_trained_on_and_polynomials_have_no_decay():
+    task = task_of("met-cheatt", weight_decay=0.5, pretrain_epochs=1)
+    rows = task.batch(0)
+    batch = task.rows.at(rows)
+    out = task.module(batch.numbers, batch.codes, (0, 9))
+    task.criterion(out, task.targets[rows]).backward()
+    assert all(p.grad is not None for p in task.module.blocks.parameters())
+    free = {
+        id(p) for g in task.optimiser().param_groups if not g["weight_decay"] for p in g["params"]
+    }
+    names = {n for n, p in task.module.named_parameters() if id(p) in free}
+    assert any(re.search(r"alpha$", n) for n in names) and "columns" in names
+    assert "blocks.0.widen.weight" not in names and "pretext.absent" in names
+
+
+def test_pretraining_lowers_the_loss_of_reconstruction():
+    frame, y = table("regression", 200)
+
+    def lost(pretrain_epochs: int) -> float:
+        config = {**TINY["met"], "dropout": 0.0, "pretrain_lr": 0.01, "mask_percent": 50}
+        model = make_model("met", task="regression", **config)
+        model.set_params(epochs=31, pretrain_epochs=pretrain_epochs)
+        training = model._training(model._prepare(frame, y), None)
+        training.run(pretrain_epochs * model._unit())
+        with torch.no_grad():
+            return float(training.task.pretext_loss(training.task.rows, torch.arange(200), 10**6))
+
+    assert lost(30) < 0.8 * lost(1)

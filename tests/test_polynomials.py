@@ -1,0 +1,463 @@
+"""Does polynomial attention compute its polynomial, in every way and for every host?"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import special
+from tabsweep.models.base import InvalidConfig
+from tabsweep.models.deep import polynomials
+from tabsweep.models.deep.attention import attention_weights, join_heads, split_heads
+from tabsweep.models.deep.polynomials import BASES, HOW, Polynomial, alphas, recurrence
+from tabsweep.models.deep.token_attention import (
+    Mixtures,
+    PolynomialAttention,
+    TokenAttention,
+    token_attention,
+)
+from tabsweep.models.npt.estimator import NPT
+from tabsweep.models.npt.network import Block
+from tabsweep.models.registry import make_model
+
+ORDERS = (0, 1, 2, 5, 10)
+every_basis = pytest.mark.parametrize("basis", BASES)
+
+
+def draws(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def matrices(t, h=2, b=3, sharpness=2.0):
+    """Row-stochastic (B, H, T, T) float64, some rows sharp."""
+    logits = sharpness * torch.randn(b, h, t, t, generator=draws(t), dtype=torch.float64)
+    return torch.softmax(logits, dim=-1)
+
+
+def values(t, d, h=2, b=3):
+    return torch.randn(b, h, t, d, generator=draws(100 + d), dtype=torch.float64)
+
+
+def polynomial(basis, order, how="auto", h=2, seed=5, jacobi=(1.0, 1.0)):
+    """With random weights, in float64."""
+    made = Polynomial(basis, order, h, how=how, jacobi=jacobi).double()
+    drawn = torch.randn(h, order + 1, generator=draws(seed), dtype=torch.float64)
+    made.alpha.data.copy_(drawn)
+    return made
+
+
+def powers(basis, order, a, jacobi=(1.0, 1.0)):
+    """P_0 .. P_K of a matrix from their definition in powers of x, by SciPy's coefficients."""
+    eye = torch.eye(a.shape[-1], dtype=a.dtype).expand_as(a)
+    found = []
+    for k in range(order + 1):
+        family = {
+            "power": lambda k: np.poly1d([1.0, *[0.0] * k]),
+            "chebyshev": special.chebyt,
+            "legendre": special.legendre,
+            "jacobi": lambda k: special.jacobi(k, *jacobi),
+        }[basis]
+        total = torch.zeros_like(a)
+        for c in np.atleast_1d(family(k).coeffs):  # Horner
+            total = total @ a + float(c) * eye
+        found.append(total)
+    return found
+
+
+def clenshaw(made, a, v):
+    """The sum from its last term to its first: no term is ever formed."""
+    steps = [*made.steps, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)]
+    later, latest = torch.zeros_like(v), torch.zeros_like(v)
+    for k in range(made.order, -1, -1):
+        slope, shift, _ = steps[k]
+        now = made.alpha[:, k, None, None] * v + slope * (a @ later) + shift * later
+        later, latest = now - steps[k + 1][2] * latest, later
+    return later
+
+
+# -- the bases ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("basis", "jacobi", "known"),
+    [
+        ("power", None, lambda k, x: x**k),
+        ("chebyshev", None, special.eval_chebyt),
+        ("legendre", None, special.eval_legendre),
+        ("jacobi", (1.0, 1.0), lambda k, x: special.eval_jacobi(k, 1.0, 1.0, x)),
+        ("jacobi", (0.3, 2.0), lambda k, x: special.eval_jacobi(k, 0.3, 2.0, x)),
+        ("jacobi", (0.0, 0.0), special.eval_legendre),
+    ],
+)
+@pytest.mark.parametrize("how", HOW)
+def test_on_a_diagonal_matrix_the_terms_are_scipys_polynomials(basis, jacobi, known, how):
+    x = np.linspace(-1.0, 1.0, 9)
+    a = torch.diag(torch.from_numpy(x))[None, None]
+    for k in range(13):
+        made = polynomial(basis, k, how, 1, jacobi=jacobi or (1.0, 1.0))
+        made.alpha.data = torch.eye(k + 1, dtype=torch.float64)[None, k]
+        found = torch.diagonal(made(a, torch.eye(9, dtype=torch.float64)[None, None])[0, 0])
+        np.testing.assert_allclose(found.detach().numpy(), known(k, x), atol=1e-12)
+
+
+def test_jacobis_polynomials_at_minus_one_half_are_chebyshevs_scaled():
+    x = np.linspace(-1.0, 1.0, 9)
+    before, now = np.ones(9), x * recurrence("jacobi", 1, -0.5, -0.5)[0]
+    for k in range(2, 9):
+        a, b, c = recurrence("jacobi", k, -0.5, -0.5)
+        before, now = now, (a * x + b) * now - c * before
+        np.testing.assert_allclose(now / now[-1], special.eval_chebyt(k, x), atol=1e-12)
+
+
+def test_three_chebyshev_terms_are_powers_with_other_weights():
+    chebyshev, power = polynomial("chebyshev", 3), polynomial("power", 3)
+    a0, a1, a2, a3 = chebyshev.alpha.detach().unbind(dim=1)
+    power.alpha.data = torch.stack([a0 - a2, a1 - 3 * a3, 2 * a2, 4 * a3], dim=1)
+    a, v = matrices(6), values(6, 4)
+    torch.testing.assert_close(chebyshev(a, v), power(a, v), rtol=0, atol=1e-12)
+
+
+def test_an_unknown_basis_order_or_way_is_refused_with_what_is_known():
+    with pytest.raises(ValueError, match="known: power, chebyshev, legendre, jacobi"):
+        recurrence("fourier", 1)
+    with pytest.raises(ValueError, match="order must be at least 0, got -1"):
+        Polynomial("power", -1, 2)
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        recurrence("power", 0)
+    with pytest.raises(ValueError, match="got 'clenshaw'"):
+        Polynomial("power", 2, 2, how="clenshaw")
+
+
+# -- the ways to evaluate -------------------------------------------------------------------------
+
+
+@every_basis
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", [(7, 4), (4, 9), (1, 3), (5, 1)])
+def test_every_way_of_evaluation_gives_the_same_answers_and_gradients(basis, order, shape):
+    a, v = matrices(shape[0]), values(*shape)
+    weight = values(shape[0], shape[1] + 1)[..., 1:]
+
+    def outcome(way):
+        made = polynomial(basis, order, way if way in HOW else "auto")
+        a_, v_ = a.clone().requires_grad_(), v.clone().requires_grad_()
+        if way == "clenshaw":
+            found = clenshaw(made, a_, v_)
+        elif way == "powers":
+            found = made.weighed([p @ v_ for p in powers(basis, order, a_)])
+        elif way == "terms":
+            found = made.weighed(made.terms(lambda u, k: a_ @ u, v_))
+        else:
+            found = made(a_, v_)
+        (found * weight).sum().backward()
+        d_a = torch.zeros_like(a) if a_.grad is None else a_.grad
+        return found.detach(), d_a, v_.grad, made.alpha.grad
+
+    wanted = outcome("powers")
+    for way in (*HOW, "clenshaw", "terms"):
+        for found, known in zip(outcome(way), wanted, strict=True):
+            scale = max(1.0, float(known.abs().max()))
+            assert float((found - known).abs().max()) <= 1e-10 * scale, way
+
+
+def test_the_way_is_chosen_by_tokens_and_width_of_a_head():
+    made = Polynomial("chebyshev", 3, 2)
+    assert [made.is_explicit(5, d) for d in (4, 5, 6)] == [False, True, True]
+    made.how = "recurrence"
+    assert not made.is_explicit(5, 6)
+    made.how = "explicit"
+    assert made.is_explicit(5, 4)
+
+
+@every_basis
+@pytest.mark.parametrize("how", ["recurrence", "explicit"])
+@pytest.mark.parametrize("block", [1, 10**6])
+def test_attention_and_its_polynomial_in_one_are_the_two_after_each_other(
+    basis, how, block, monkeypatch
+):
+    monkeypatch.setattr(polynomials, "BLOCK", block)
+    for order, t, d in ((0, 4, 3), (1, 4, 3), (2, 4, 3), (5, 4, 3), (5, 3, 4), (3, 1, 2)):
+        made = polynomial(basis, order, how, jacobi=(0.5, 1.5))
+        qkv = torch.randn(3, t, 6 * d, generator=draws(), dtype=torch.float64, requires_grad=True)
+        weight = torch.randn(3, t, 2 * d, generator=draws(1), dtype=torch.float64)
+        q, k, v = (split_heads(x, 2) for x in qkv.chunk(3, dim=-1))
+        wanted = join_heads(made(attention_weights(q, k, 0.7), v))
+        found = made.attend(qkv, 0.7)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+        given = (qkv, made.alpha)
+        theirs = torch.autograd.grad((wanted * weight).sum(), given)
+        for x, y in zip(torch.autograd.grad((found * weight).sum(), given), theirs, strict=True):
+            torch.testing.assert_close(x, y, rtol=1e-10, atol=1e-10)
+
+
+@every_basis
+@pytest.mark.parametrize("how", ["recurrence", "explicit"])
+def test_gradients_are_those_of_finite_differences(basis, how):
+    made = polynomial(basis, 4, how)
+    qkv = torch.randn(2, 4, 18, generator=draws(), dtype=torch.float64, requires_grad=True)
+
+    def attended(qkv, alpha):
+        return made._attended(0.8, qkv, alpha)
+
+    assert torch.autograd.gradcheck(attended, (qkv, made.alpha))
+
+
+# -- what the layer does --------------------------------------------------------------------------
+
+
+@every_basis
+@pytest.mark.parametrize("order", [1, 5])
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("how", ["recurrence", "explicit"])
+def test_a_fresh_layer_is_ordinary_attention(basis, order, dtype, limit, how):
+    torch.manual_seed(0)
+    plain = TokenAttention(12, 3, 0.0).to(dtype)
+    other = PolynomialAttention(12, 3, 0.0, basis=basis, order=order, how=how).to(dtype)
+    missing, spare = other.load_state_dict(plain.state_dict(), strict=False)
+    assert missing == ["polynomial.alpha"] and not spare
+    x = torch.randn(5, 6, 12, generator=draws(), dtype=dtype)
+    torch.testing.assert_close(other(x), plain(x), rtol=0, atol=limit)
+    torch.testing.assert_close(other.first(x), plain.first(x), rtol=0, atol=limit)
+    for layer in (plain, other):
+        layer(x).square().sum().backward()
+    for name, p in plain.named_parameters():
+        ours, theirs = other.get_parameter(name).grad, p.grad
+        assert float((ours - theirs).abs().max()) <= 10 * limit * float(theirs.abs().max())
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_the_first_token_alone_hears_what_it_hears_among_all(how):
+    torch.manual_seed(0)
+    layer = PolynomialAttention(12, 3, 0.0, basis="legendre", order=4, how=how).double()
+    torch.nn.init.normal_(layer.polynomial.alpha)
+    x = torch.randn(5, 6, 12, generator=draws(), dtype=torch.float64)
+    torch.testing.assert_close(layer.first(x), layer(x)[:, :1], rtol=0, atol=1e-12)
+
+
+@every_basis
+@pytest.mark.parametrize("how", HOW)
+def test_a_constant_value_is_only_scaled_as_rows_sum_to_one(basis, how):
+    a = matrices(6)
+    torch.testing.assert_close(a.sum(dim=-1), torch.ones(3, 2, 6, dtype=torch.float64))
+    made = polynomial(basis, 5, how)
+    at_one = torch.tensor([float(p) for p in powers(basis, 5, torch.ones(1, 1).double())])
+    assert at_one.tolist() == pytest.approx(
+        [k + 1.0 if basis == "jacobi" else 1.0 for k in range(6)]
+    )
+    wanted = (made.alpha.detach() @ at_one.double())[:, None, None].expand(3, 2, 6, 4)
+    torch.testing.assert_close(made(a, torch.ones(3, 2, 6, 4).double()).detach(), wanted)
+    alone = made(torch.ones(3, 2, 1, 1).double(), v := values(1, 4)).detach()
+    torch.testing.assert_close(alone, wanted[:, :, :1] * v)
+
+
+@every_basis
+def test_without_weight_on_any_power_a_value_stays_and_attention_learns_nothing(basis):
+    made = polynomial(basis, 3)
+    made.alpha.data = torch.tensor([[1.0, 0.0, 0.0, 0.0]] * 2).double()
+    a, v = matrices(6).requires_grad_(), values(6, 4)
+    out = made(a, v)
+    torch.testing.assert_close(out, v)
+    out.sum().backward()
+    assert float(a.grad.abs().max()) < 1e-12
+
+
+def test_attention_of_rank_one_mixes_the_mean_with_a_multiple_of_the_deviation():
+    made = polynomial("chebyshev", 6)
+    share = torch.softmax(torch.randn(7, generator=draws(), dtype=torch.float64), dim=0)
+    v, alpha = values(7, 4), made.alpha.detach()
+    mean = torch.einsum("t,bhtd->bhd", share, v)[:, :, None]
+    kept = (alpha[:, 0] - alpha[:, 2] + alpha[:, 4] - alpha[:, 6])[:, None, None]
+    wanted = alpha.sum(dim=1)[:, None, None] * mean + kept * (v - mean)
+    found = made(share.expand(3, 2, 7, 7), v).detach()
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_powers_of_attention_end_in_its_stationary_mean_at_the_rate_of_the_second_eigenvalue():
+    a = matrices(8, h=1, b=1, sharpness=0.3)
+    eigenvalues = np.sort(np.abs(np.linalg.eigvals(a[0, 0].numpy())))[::-1]
+    rate = eigenvalues[1]
+    assert eigenvalues[0] == pytest.approx(1.0) and 0.02 < rate < 0.5
+    shares, vectors = np.linalg.eig(a[0, 0].numpy().T)
+    share = np.real(vectors[:, np.argmax(np.real(shares))])
+    share /= share.sum()
+    v = values(8, 3, h=1, b=1)
+    limit = torch.from_numpy(share) @ v[0, 0]
+    errors = []
+    for k in range(1, 15):
+        made = Polynomial("power", k, 1).double()
+        made.alpha.data = torch.eye(k + 1, dtype=torch.float64)[None, k]
+        errors.append(float((made(a, v)[0, 0].detach() - limit).norm()))
+    assert errors[-1] < 1e-5 * errors[0]
+    mean_rate = (errors[11] / errors[3]) ** (1 / 8)  # a complex pair turns as it shrinks
+    assert mean_rate == pytest.approx(rate, rel=0.15)
+
+
+@every_basis
+def test_tokens_in_another_order_are_answered_in_that_order(basis):
+    torch.manual_seed(0)
+    layer = token_attention(12, 3, 0.0, attention=basis, order=4, d_head=8, bias=False).double()
+    torch.nn.init.normal_(layer.polynomial.alpha)
+    x = torch.randn(5, 6, 12, generator=draws(), dtype=torch.float64)
+    order = torch.tensor([3, 1, 5, 0, 4, 2])
+    torch.testing.assert_close(layer(x)[:, order], layer(x[:, order]), rtol=0, atol=1e-12)
+
+
+def test_rows_that_see_a_context_and_themselves_are_what_a_triangular_matrix_gives():
+    made = polynomial("jacobi", 5)
+    n, asked = 5, 3
+    logits = torch.randn(1, 2, n + asked, n + asked, generator=draws(), dtype=torch.float64)
+    blind = torch.ones(n + asked, n + asked, dtype=torch.bool).tril(-1) & False
+    blind[:, n:] = True
+    blind[range(n, n + asked), range(n, n + asked)] = False
+    a = torch.softmax(logits.masked_fill(blind, -torch.inf), dim=-1)
+    v = values(n + asked, 4, b=1)
+    context = made.terms(lambda u, k: a[:, :, :n, :n] @ u, v[:, :, :n])
+    own = torch.diagonal(a[:, :, n:, n:], dim1=2, dim2=3)[..., None]
+    rows = made.terms(lambda u, k: a[:, :, n:, :n] @ context[k] + own * u, v[:, :, n:])
+    torch.testing.assert_close(made.weighed(rows), made(a, v)[:, :, n:], rtol=0, atol=1e-12)
+
+
+@every_basis
+def test_inside_autocast_the_polynomial_stays_in_float32(basis):
+    torch.manual_seed(0)
+    made, a, v = polynomial(basis, 4).float(), matrices(6).bfloat16(), values(6, 4).bfloat16()
+    layer = token_attention(12, 3, 0.0, attention=basis, order=4)
+    torch.nn.init.normal_(layer.polynomial.alpha)
+    x = torch.randn(2, 5, 12, generator=draws())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = made(a, v)
+        qkv = layer.qkv(x)
+        answered = layer.polynomial.attend(qkv, 0.5)
+        layer(x).float().sum().backward()
+    assert found.dtype == answered.dtype == torch.float32 and qkv.dtype == torch.bfloat16
+    assert torch.equal(found, made(a.float(), v.float()))
+    assert torch.equal(answered, layer.polynomial.attend(qkv.float(), 0.5))
+    assert torch.isfinite(layer.polynomial.alpha.grad).all()
+
+
+def test_dropout_is_on_the_answer_and_never_on_the_matrix():
+    torch.manual_seed(0)
+    layer = token_attention(12, 3, 0.5, attention="chebyshev", order=3, out=False)
+    x = torch.randn(5, 6, 12, generator=draws())
+    whole, dropped = layer(x), layer(x, (0, 1))
+    kept = dropped != 0
+    assert 0.3 < float(kept.float().mean()) < 0.7
+    torch.testing.assert_close(dropped[kept], 2 * whole[kept])
+    assert torch.equal(layer(x, (0, 1)), dropped) and not torch.equal(layer(x, (0, 2)), dropped)
+
+
+def test_the_factory_gives_ordinary_attention_by_default_with_heads_of_any_width():
+    plain = token_attention(12, 3, 0.0)
+    assert type(plain) is TokenAttention and plain.scale == 4**-0.5
+    wide = token_attention(12, 3, 0.0, attention="power", order=2, d_head=7, bias=False)
+    assert wide.scale == 7**-0.5 and wide.qkv.bias is None and wide.out.bias is not None
+    x = torch.randn(2, 4, 12, generator=draws())
+    assert wide(x).shape == (2, 4, 12) and wide.first(x).shape == (2, 1, 12)
+    torch.testing.assert_close(wide.first(x), wide(x)[:, :1])
+    mixtures = Mixtures(4, 0.5, "layerwise", 1)
+    with pytest.raises(ValueError, match="square"):
+        wide(x, None, mixtures.of(0))
+
+
+# -- hosts ----------------------------------------------------------------------------------------
+
+SMALL = {
+    "autoint": {"width": 16, "n_heads": 2, "n_layers": 2, "lr": 3e-3, "patience": 0, "epochs": 40},
+    "ft-transformer": {
+        "width": 16, "n_heads": 2, "n_layers": 2, "lr": 3e-3, "patience": 0, "epochs": 40,
+    },
+    "npt": {
+        "width": 8, "n_heads": 2, "n_layers": 2, "lr": 1e-2, "steps": 80, "eval_every": 60,
+        "p_feature": 0.0, "schedule_share": 0.9,
+    },
+}  # fmt: skip
+LENGTH = {"npt": "steps"}
+every_host = pytest.mark.parametrize("host", SMALL)
+
+
+def host_table(n=160):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    frame["p"] = rng.choice(["x", "y"], n)
+    return frame, ((frame["a"] > 0) ^ (frame["p"] == "x")).to_numpy().astype(int)
+
+
+def fresh(host, **config):
+    return make_model(host, task="binary", seed=1, **{**SMALL[host], **config})
+
+
+def task_of(model, frame, y):
+    with model._others(None) if isinstance(model, NPT) else nullcontext():
+        return model._task(model._prepare(frame, y), None)
+
+
+@every_host
+def test_a_host_learns_with_polynomials_and_moves_their_weights(host):
+    frame, y = host_table()
+    model = fresh(host, attention="chebyshev").fit(frame, y)
+    assert (model.predict(frame) == y).mean() > 0.8
+    with model._ready() as module:
+        moved = [a.detach() for a in alphas(module)]
+    start = Polynomial("chebyshev", 5, 2).alpha.detach()
+    assert moved and all(float((a - start).abs().max()) > 1e-3 for a in moved)
+
+
+@every_host
+def test_a_host_with_polynomials_resumes_to_the_byte(host):
+    frame, y = host_table(60)
+    length = LENGTH.get(host, "epochs")
+    states = {}
+    config = {
+        "attention": "legendre",
+        "order": 3,
+        length: 6,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+    }
+    config = {k: v for k, v in config.items() if k in fresh(host).get_params()}
+
+    def grown(start=None, save=None):
+        model = fresh(host, **config)
+        model.fit_to(frame, y, stop=6, every=3, start=start, save=save)
+        return model.predict_proba(frame)
+
+    whole = grown(save=lambda step, state: states.update({step: state}))
+    np.testing.assert_array_equal(grown(start=(3, states[3])), whole)
+
+
+@every_host
+def test_the_weights_of_polynomials_never_decay(host):
+    frame, y = host_table(60)
+    task = task_of(fresh(host, attention="power"), frame, y)
+    weights = {id(p) for p in alphas(task.module)}
+    groups = task.optimiser().param_groups
+    decay = {id(p): g["weight_decay"] for g in groups for p in g["params"]}
+    assert weights and all(decay[i] == 0.0 for i in weights)
+
+
+@pytest.mark.parametrize("host", ["autoint", "ft-transformer"])
+def test_mixtures_of_keys_and_polynomials_exclude_each_other(host):
+    with pytest.raises(InvalidConfig, match="no square attention matrix"):
+        fresh(host, attention="power", linformer="headwise").check()
+    with pytest.raises(InvalidConfig, match="order"):
+        fresh(host, attention="power", order=0).check()
+    fresh(host, linformer="headwise").check()
+
+
+def test_a_fresh_polynomial_between_attributes_is_npts_own_attention():
+    torch.manual_seed(0)
+    plain = Block(8, 2, 0.0, 0.0, "query").double()
+    other = Block(8, 2, 0.0, 0.0, "query", Polynomial("legendre", 4, 2)).double()
+    other.load_state_dict(plain.state_dict(), strict=False)
+    x = torch.randn(5, 6, 8, generator=draws(), dtype=torch.float64)
+    torch.testing.assert_close(other(x), plain(x), rtol=0, atol=1e-12)
+
+
+def test_only_npts_layers_between_attributes_have_polynomials():
+    frame, y = host_table(60)
+    network = task_of(fresh("npt", attention="jacobi", n_layers=4), frame, y).module
+    has = [kind for kind, b in zip(network.kinds, network.blocks, strict=True) if b.polynomial]
+    assert has == ["aba", "aba"]

@@ -1,0 +1,98 @@
+"""Is pre-training part of the one fit: own loss and optimiser first, then scores and patience?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from small_tables import table
+from tabsweep.models.base import InvalidConfig
+from tabsweep.models.deep.pretrained import PretrainedNetwork, PretrainedTask
+from tabsweep.models.deep.rows import Batch
+from tabsweep.models.deep.training import Task
+from torch import Tensor, nn
+
+SEEN: list[int] = []  # the steps that asked for the loss of pre-training
+
+
+class Halves(nn.Module):
+    """A body and a head; pre-training tells the sum of a row from the body."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(n_in, 8), nn.Linear(8, n_out)
+
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Any = None) -> Tensor:
+        return self.head(self.body(numbers).tanh()).squeeze(-1)
+
+
+class HalvesTask(PretrainedTask):
+    def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        SEEN.append(step)
+        told = self.module.pretext(self.module.body(batch.numbers).tanh()).squeeze(-1)
+        return (told - batch.numbers.sum(dim=1)).square().mean()
+
+    def pretraining(self) -> torch.optim.Optimizer:
+        return torch.optim.RMSprop(self.module.parameters(), lr=self.settings.pretrain_lr)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Told(PretrainedNetwork):
+    rules = PretrainedNetwork.pretrain_rules
+    make_task: ClassVar[Callable[..., Task]] = HalvesTask
+
+    def _network(self) -> Halves:
+        return Halves(self.n_numeric, self.n_out)
+
+    def _pretext(self, module: Any) -> nn.Module:
+        return nn.Linear(8, 1)
+
+
+def told(**given: Any) -> Told:
+    settings = {"epochs": 6, "pretrain_epochs": 3, "batch_size": 16, "lr": 0.01, **given}
+    return Told(task="regression", **settings)
+
+
+def test_the_first_epochs_are_pretraining_and_the_others_are_not():
+    frame, y = table("regression")
+    SEEN.clear()
+    fitted = told().fit(frame, y, *table("regression", 30, seed=5))
+    assert list(range(12)) == SEEN  # three epochs of four batches
+    assert fitted.curve_[:, 0].tolist() == [4.0, 5.0, 6.0]  # no score while there is no answer
+
+
+def test_patience_begins_after_pretraining():
+    frame, y = table("regression")
+    fitted = told(epochs=40, pretrain_epochs=30, patience=2, lr=10.0).fit(frame, y, frame, y)
+    assert fitted.n_iter_ > 30
+
+
+def test_pretraining_moves_the_body_and_its_own_head_is_not_kept():
+    frame, y = table("regression")
+    bare, first = told(pretrain_epochs=0).fit(frame, y), told().fit(frame, y)
+    assert set(first.model_["weights"]) == set(bare.model_["weights"])
+    assert not np.array_equal(
+        first.model_["weights"]["body.weight"], bare.model_["weights"]["body.weight"]
+    )
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4, 5], ids=lambda stop: f"stopped-after-{stop}")
+def test_a_fit_that_stops_in_either_phase_goes_on_to_the_same_weights(stop):
+    frame, y = table("regression")
+    val = table("regression", 30, seed=5)
+    whole = told().fit(frame, y, *val)
+    saved: dict[int, bytes] = {}
+    told().fit_to(frame, y, *val, stop=stop, every=stop, save=saved.__setitem__)
+    rest = told().fit_to(frame, y, *val, stop=6, every=stop, start=(stop, saved[stop]))
+    assert rest.resumed_from_ == stop
+    for name, weights in whole.model_["weights"].items():
+        assert weights.tobytes() == rest.model_["weights"][name].tobytes(), name
+
+
+def test_a_fit_of_pretraining_alone_is_refused():
+    with pytest.raises(InvalidConfig, match="pretrain_epochs must be less than epochs = 3"):
+        told(epochs=3, pretrain_epochs=3).fit(*table("regression"))

@@ -1,0 +1,305 @@
+"""Which laws do SAINT's layers, its pre-training and its answers keep?
+
+The numbers of the authors' code are in test_saint_parity.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from parity import assert_same
+from small_tables import TINY, answers, table
+from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark.plan import Options, Plan, PlanError
+from tabsweep.models.base import InvalidConfig
+from tabsweep.models.deep.polynomials import BASES
+from tabsweep.models.registry import make_model
+from tabsweep.models.saint.network import Cells, Embedding, Network
+from tabsweep.models.saint.pretext import Pretext, cutmix, drawn
+
+# -- the network ----------------------------------------------------------------------------------
+
+
+def small(style="colrow", attention="softmax", *, seed=0, **given):
+    """A network of two numbers, the second with gaps, and two categories, in float64."""
+    torch.manual_seed(seed)
+    embedding = Embedding(2, [3, 4], 4, gaps=[1], unknown=[False, True])
+    settings = {"n_layers": 2, "order": 3, "polynomial_on": "both", "normed": True, **given}
+    module = Network(
+        embedding, style=style, n_heads=2, attention=attention, p=0.0, hidden=8, n_out=1, **settings
+    ).double()
+    for name, p in module.named_parameters():
+        if name.endswith("alpha"):
+            torch.nn.init.normal_(p)
+        elif name.endswith("qkv.weight"):
+            p.data *= 3.0  # away from flat attention
+    return module
+
+
+def some_rows(n, seed=1):
+    rng = np.random.default_rng(seed)
+    numbers = np.c_[rng.normal(size=(n, 2)), rng.random(n) < 0.3]
+    codes = np.c_[rng.integers(0, 3, n), rng.integers(0, 4, n)]
+    return torch.from_numpy(numbers), torch.from_numpy(codes)
+
+
+@pytest.mark.parametrize("style", ["col", "row", "colrow"])
+def test_rows_of_a_batch_change_each_other_where_layers_attend_between_rows(style):
+    module, (numbers, codes) = small(style), some_rows(6)
+    before = module(numbers, codes)
+    numbers[0] += 1.0
+    changed = (module(numbers, codes) - before).abs() > 1e-9
+    assert changed[0] and changed[1:].all() == (style != "col") == changed[1:].any()
+
+
+@pytest.mark.parametrize("attention", ["softmax", *BASES])
+def test_an_asked_row_is_one_more_row_of_a_matrix_that_no_kept_row_looks_back_at(attention):
+    """Layer by layer against the polynomial of [A 0; a a'], written out."""
+    module = small(attention=attention)
+    kept, asked = some_rows(7), some_rows(5, seed=2)
+    found = module.ask(*asked, module.context(*kept))
+    for i in range(5):
+        rows = [torch.cat([k, a[i : i + 1]]) for k, a in zip(kept, asked, strict=True)]
+        x = module.embedding(module.embedding.cells(*rows))
+        for kind, layer in zip(module.kinds, module.layers, strict=True):
+            if kind == "column":
+                x = layer(x)
+                continue
+            flat = x.reshape(1, 8, -1)
+            y, heads = layer.norm_in(flat), layer.attention
+            q, k, v = (t.view(8, 2, 64).transpose(0, 1) for t in heads.qkv(y)[0].chunk(3, dim=-1))
+            logits = q @ k.transpose(1, 2) / 8
+            logits[:, :-1, -1] = -torch.inf
+            matrix = torch.softmax(logits, dim=-1)
+            if attention != "softmax":
+                matrix = heads.polynomial.matrix(matrix[None])[0]
+                assert not matrix[:, :-1, -1].any()
+            attended = heads.out((matrix @ v).transpose(0, 1).flatten(1))[None]
+            x = layer._after(flat, y, attended, None).view(x.shape)
+        torch.testing.assert_close(found[i], module.read(x)[-1], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_a_polynomial_of_degree_one_starts_as_softmax_in_every_way_of_asking(basis):
+    plain, rows, kept = small(), some_rows(6), some_rows(9, seed=4)
+    other = small(attention=basis, order=1)
+    other.load_state_dict(plain.state_dict(), strict=False)
+    for p in other.undecayed():
+        p.data = torch.tensor([[0.0, 0.5 if basis == "jacobi" else 1.0]] * 2).double()
+    torch.testing.assert_close(other(*rows), plain(*rows), rtol=1e-12, atol=1e-12)
+    asked = [m.ask(*rows, m.context(*kept)) for m in (plain, other)]
+    torch.testing.assert_close(*asked, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("on", "which"), [("column", [0, 2]), ("row", [1, 3]), ("both", range(4))])
+def test_the_polynomial_is_on_the_layers_that_it_is_asked_for(on, which):
+    module = small(attention="legendre", polynomial_on=on)
+    found = [i for i, layer in enumerate(module.layers) if hasattr(layer.attention, "polynomial")]
+    assert found == list(which) and len(module.undecayed()) == len(found)
+
+
+def test_the_residual_branch_starts_behind_the_norm_or_before_it():
+    x = torch.randn(1, 3, 16, dtype=torch.float64)
+    for normed in (True, False):
+        layer = small("row", n_layers=1, normed=normed).layers[0]
+        for p in (layer.attention.out, layer.feed_forward.narrow):
+            torch.nn.init.zeros_(p.weight)
+            torch.nn.init.zeros_(p.bias)
+        x = torch.randn(1, 3, 20, dtype=torch.float64)
+        same = layer.norm_ff(layer.norm_in(x)) if normed else x
+        torch.testing.assert_close(layer(x), same)
+
+
+def test_what_stands_in_a_missing_cell_is_not_seen():
+    module, (numbers, codes) = small(), some_rows(8)
+    cells = module.embedding.cells(numbers, codes)
+    assert torch.equal(cells.missing[:, 3], numbers[:, 2] == 1)
+    assert torch.equal(cells.missing[:, 1], codes[:, 1] == 3)
+    assert not cells.missing[:, [0, 2]].any() and cells.missing[:, [1, 3]].any(dim=0).all()
+    other = cells._replace(
+        numbers=torch.where(cells.missing[:, 2:], 7.0, cells.numbers),
+        codes=torch.where(cells.missing[:, :2], 0, cells.codes),
+    )
+    assert torch.equal(module.embedding(other), module.embedding(cells))
+
+
+# -- pre-training ---------------------------------------------------------------------------------
+
+
+def test_the_cells_that_a_row_takes_come_from_one_other_row():
+    b, f = 500, 9
+    damage = drawn(b, f, p_cutmix=0.2, mixup=0.3, seed=1)
+    assert sorted(damage.donors.tolist()) == sorted(damage.partners.tolist()) == [*range(b)]
+    assert abs(float(damage.taken.double().mean()) - 0.2) < 0.02
+    cells = Cells(
+        torch.arange(b)[:, None].expand(b, 4).double(),
+        torch.arange(b)[:, None].expand(b, 5),
+        torch.rand(b, f) < 0.1,
+    )
+    mixed = cutmix(cells, damage)
+    rows = torch.cat([mixed.codes, mixed.numbers.long()], dim=1)
+    own = torch.arange(b)[:, None].expand(b, f)
+    assert torch.equal(rows, torch.where(damage.taken, damage.donors[:, None].expand(b, f), own))
+    assert torch.equal(mixed.missing, cells.missing)
+    again = drawn(b, f, p_cutmix=0.2, mixup=0.3, seed=1)
+    assert all(torch.equal(a, c) for a, c in zip(damage[:3], again[:3], strict=True))
+    assert not torch.equal(drawn(b, f, p_cutmix=0.2, mixup=0.3, seed=2).taken, damage.taken)
+
+
+def test_views_without_damage_are_equal_and_such_pretraining_is_refused():
+    module, rows = small(), some_rows(6)
+    cells = module.embedding.cells(*rows)
+    none = drawn(6, 4, p_cutmix=0.0, mixup=1.0, seed=0)
+    assert all(torch.equal(a, b) for a, b in zip(cutmix(cells, none), cells, strict=True))
+    same = {"p_cutmix": 0.0, "mixup": 1.0, "ffn_dropout": 0.0}
+    with pytest.raises(InvalidConfig, match="two views of a row that differ"):
+        saint(**same)
+    for other in ({"p_cutmix": 0.1}, {"mixup": 0.5}, {"ffn_dropout": 0.1}, {"pretrain_epochs": 0}):
+        saint(**{**same, **other})
+
+
+def test_the_contrastive_loss_is_least_where_each_view_is_most_like_its_own():
+    module = small()
+    pretext = Pretext(module.embedding).double()
+    pretext.clean = pretext.damaged = torch.nn.Identity()
+    x = torch.randn(12, 5, 4, dtype=torch.float64)
+    matched = pretext.contrastive(x, 3 * x, 0.01)  # lengths of tokens play no part
+    assert matched < 0.01 < pretext.contrastive(x, x.roll(1, dims=0), 0.01)
+    logits = (pretext.likeness(x, x.flip(0)) / 0.7).detach().numpy()
+    both = [np.log(np.exp(m).sum(axis=1)) - np.diag(m) for m in (logits, logits.T)]
+    assert_same(pretext.contrastive(x, x.flip(0), 0.7), np.mean(both))
+
+
+def test_pretraining_lowers_its_loss():
+    net = saint(epochs=31, pretrain_epochs=30, pretrain_lr=0.01, mixup=1.0)
+    training = net._training(net._prepare(*table("regression")), None)
+    seen = []
+    loss = training.task.loss
+    training.task.loss = lambda step: seen.append(loss(step)) or seen[-1]
+    training.run(30)
+    assert sum(seen[-5:]) < 0.7 * sum(seen[:5])
+
+
+# -- the fitted model -----------------------------------------------------------------------------
+
+
+def saint(task="regression", name="saint", **given):
+    return make_model(name, task=task, **{**TINY[name], "epochs": 4, **given})
+
+
+def fitted(task="regression", **given):
+    return saint(task, **given).fit(*table(task))
+
+
+@pytest.mark.parametrize("name", ["saint", "saint-cheatt"])
+@pytest.mark.parametrize(("style", "task"), [("colrow", "multiclass"), ("row", "regression")])
+def test_no_asked_row_changes_the_answer_to_another(name, style, task):
+    """Bit for bit where the others change; the rounding of a product where rows change places."""
+    model = fitted(task, name=name, style=style, n_layers=2, reference_rows=20)
+    asked, _ = table(task, 40, seed=3)
+    whole = answers(model, asked)
+    mixed = asked.where(pd.Series(np.arange(40) < 20), table(task, 40, seed=4)[0])
+    mixed["colour"] = pd.Categorical(mixed["colour"])
+    assert answers(model, mixed)[:20].tobytes() == whole[:20].tobytes()
+    assert not np.array_equal(answers(model, mixed)[20:], whole[20:])
+    assert answers(model, asked[:7]).tobytes() == whole[:7].tobytes()
+    many = pd.concat([asked] * 8)  # more than one block
+    for found, wanted in (
+        (answers(model, asked[::-1])[::-1], whole),
+        (answers(model, asked[7:9]), whole[7:9]),
+        (answers(model, many)[280:], whole),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6 * np.abs(whole).max())
+
+
+def test_in_the_papers_way_rows_that_are_asked_together_see_each_other_and_no_training_row():
+    model = fitted(batch_prediction=True, batch_size=16)
+    asked, _ = table("regression", 40, seed=3)
+    whole = model.predict(asked)
+    changed = asked.assign(a=asked["a"].where(np.arange(40) != 5, 3.0))
+    differs = model.predict(changed) != whole
+    assert differs[:16].all() and not differs[16:].any()  # batches are taken as they come
+    assert len(model.model_["x"]) == 0
+    column = fitted(batch_prediction=True, style="col").predict(asked)
+    assert np.array_equal(column, fitted(style="col").predict(asked))
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("style", ["colrow", "col"])
+def test_validation_rows_are_scored_as_they_would_be_predicted(style, together):
+    frame, y = table("regression")
+    val = table("regression", 30, seed=5)
+    model = saint(style=style, batch_prediction=together, batch_size=16, reference_rows=9)
+    model.fit(frame, y, *val)
+    rmse = np.sqrt(np.mean((model.predict(val[0]) - val[1]) ** 2)) / model._target_scale
+    assert model.curve_[:, 1].min() == pytest.approx(rmse, rel=1e-6)
+
+
+def test_the_rows_that_answers_attend_to_are_training_rows_drawn_by_the_seed():
+    frame, y = table("regression")
+    model = fitted(reference_rows=9)
+    x = model.preprocessor_.transform(frame).astype(np.float32)
+    kept = model.references(60)
+    assert len(set(kept)) == 9 and np.array_equal(model.model_["x"], x[kept])
+    assert not np.array_equal(saint(reference_rows=9, seed=1).references(60), kept)
+    assert len(fitted().references(60)) == 60 and len(fitted(batch_size=16).references(60)) == 16
+    assert len(fitted(style="col").references(60)) == 0
+    before = model.predict(frame)
+    model.model_["x"] = model.model_["x"] * 1.5
+    assert np.array_equal(model.predict(frame), before)  # what they gave is kept
+    model._context = None
+    assert not np.array_equal(model.predict(frame), before)
+
+
+def test_tables_of_many_features_have_small_tokens_and_batches():
+    rng = np.random.default_rng(0)
+    for n, width, rows in ((100, 12, 256), (101, 8, 64)):
+        net = saint(width=12, batch_size=256)
+        x, _ = net._prepare(rng.normal(size=(70, n)), rng.normal(size=70))
+        module = net._network()
+        assert module.embedding.cls.shape == (width,) and net.rows_a_batch(len(x)) == rows
+
+
+def test_the_polynomial_of_saint_cheatt_is_chebyshevs_and_has_no_weight_decay():
+    net = saint(name="saint-cheatt", weight_decay=0.25)
+    assert (net.attention, make_model("saint-cheatt", task="binary").order) == ("chebyshev", 5)
+    task = net._task(net._prepare(*table("regression")), None)
+    decayed, free = task.optimiser().param_groups
+    assert (decayed["weight_decay"], free["weight_decay"]) == (0.25, 0.0)
+    assert [p.shape for p in free["params"]] == [(1, 4), (1, 4)]  # a head of each of two layers
+
+
+SUITE = """
+name = "tiny"
+title = "SAINT on iris"
+datasets = ["iris"]
+[budgets.quick]
+models = ["saint", "saint-alone", "knn"]
+folds = 1
+trials = 1
+sampler = "random"
+timeout_s = 300
+[budgets.quick.model.saint]
+fixed = { batch_prediction = true }
+[budgets.quick.model.saint-alone]
+of = "saint"
+fixed = { batch_prediction = false }
+"""
+
+
+def test_only_a_suite_that_says_so_lets_test_rows_see_each_other_and_the_report_says_it(tmp_path):
+    path = tmp_path / "suite.toml"
+    path.write_text(SUITE.replace("title", "transductive = true\ntitle"))
+    plan = Plan(suites.load(str(path)), Options(), {}, {})
+    (note,) = plan.notes
+    assert note.startswith("Transductive: saint predicts test rows in batches in which they see")
+    for model, together in (("saint", True), ("saint-alone", False)):
+        _, space, _, _ = plan.search(model, "multiclass")
+        assert space.params["batch_prediction"].point(0) is together
+    path.write_text(SUITE)
+    plan = Plan(suites.load(str(path)), Options(), {}, {})
+    with pytest.raises(PlanError, match="batch_prediction = true .* says `transductive = true`"):
+        plan.search("saint", "multiclass")
+    assert plan.notes == [] and plan.search("saint-alone", "multiclass")
