@@ -32,7 +32,7 @@ import pandas as pd
 import torch
 from tabsweep.models.deep.optimisers import clip_norm, clip_values
 from tabsweep.models.deep.training import Training, computing, seeded
-from tabsweep.models.registry import MODELS, make_model
+from tabsweep.models.registry import MODELS, defaults, make_model
 from torch import Tensor, nn
 
 ROWS, NUMBERS = 26_048, 6
@@ -51,7 +51,8 @@ def training(name: str) -> Training:
     frame = pd.DataFrame(rng.standard_normal((ROWS, NUMBERS)))
     for j, n in enumerate(LEVELS):
         frame[f"c{j}"] = pd.Categorical([f"v{code}" for code in rng.integers(0, n, ROWS)])
-    model = make_model(name, task="binary")
+    plain = {"pretrain_epochs": 0} if "pretrain_epochs" in defaults(name) else {}
+    model = make_model(name, task="binary", **plain)
     x, y = model._prepare(frame, rng.integers(0, 2, ROWS))
     return model._training((x, y), None)
 
