@@ -156,9 +156,9 @@ def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
     `separator`, where it is no comma; `label_end`, a sign that some of the labels end in;
     `unique`, whether rows that repeat an earlier one, in the columns kept and the target, are left
     out; `complete`, whether rows with a gap are; `dates`, numeric columns that hold dates and
-    become days since 1970; `test_rows`, how many rows at the end are the fixed test part. A fixed test
-    part makes one stored split, whose validation rows are an eighth of the others (NPT, app. E).
-    `folds` and `val_share` make the splits that Hopular's authors draw (`drawn_splits`).
+    become days since 1970; `test_rows`, how many rows at the end are the fixed test part. A fixed
+    test part makes one stored split, whose validation rows are an eighth of the others (NPT, app.
+    E). `folds` and `val_share` make the splits that Hopular's authors draw (`drawn_splits`).
     """
     options = card.options
     away = {*options.get("drop", ()), int(options["target"])}
