@@ -39,6 +39,12 @@ ADDRESS = click.option(
     show_default=True,
     help="Ray: local, auto (the cluster of this machine) or HOST:PORT.",
 )
+FALLBACK = click.option(
+    "--fallback",
+    metavar="MODEL",
+    help="What stands for a missing score in the leaderboard's second view: this model's, or "
+    "'worst'. Default: constant.",
+)
 RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
 
 
@@ -53,7 +59,7 @@ def main() -> None:
     bench report runs/uci-small-quick        write the tables again
     bench sweep --csv houses.csv --target price
 
-    Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 5 nothing to do,
+    Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 4 regression, 5 nothing to do,
     130 interrupted.
     """
 
@@ -302,25 +308,142 @@ def clean(face: Face, run: Path | None, everything: bool, parts: Any, **given: A
     return clean_command(face, run, parts=PARTS if everything else parts, **given)
 
 
-@main.command(short_help="Write the tables of one or several runs.")
+@main.command(short_help="Write the report of one or several runs.")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="DIR/NAME...")
-@click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
+@click.option(
+    "--from",
+    "results",
+    type=click.Path(path_type=Path),
+    help="Results of another tool instead: a CSV of method, dataset, split, seed, metric, value.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Default: report/ in the first run, or beside the CSV.",
+)
+@click.option("--reference", metavar="MODEL", help="The model that the others are tested against.")
+@FALLBACK
+@click.option("--siunitx", is_flag=True, help="LaTeX columns aligned by the package siunitx.")
+@click.option("--html/--no-html", default=True, show_default=True, help="The page in html/.")
+@MIRROR
+@CACHE
 @common
-def report(face: Face, runs: tuple[Path, ...], out: Path | None) -> int:
-    """Write the tables of one or several runs: scores, ranks, tests, coverage, costs."""
-    if not runs:
-        raise click.UsageError("name at least one run: bench report runs/uci-small-quick")
+def report(
+    face: Face, runs: tuple[Path, ...], results: Path | None, out: Path | None, **how: Any
+) -> int:
+    """Write the report of one or several runs: scores, ranks, tests, coverage, costs.
+
+    \b
+    bench report runs/uci-small-quick
+    bench report --from results.csv
+    """
+    if runs and results:
+        raise click.UsageError("either runs or --from, not both")
+    if not runs and not results:
+        raise click.UsageError(
+            "name at least one run, or --from a CSV: bench report runs/uci-small-quick"
+        )
     from .options import check_run
 
     for run in runs:
         check_run(run)
     from .runs import write_report
 
-    files = write_report(runs, out)
+    files = write_report(runs, out, results=results, **how)
     face.data({"files": [str(path) for path in files]})
     for path in files:
         face.say(str(path))
     return OK
+
+
+@main.command(short_help="Show where a number of a table comes from.")
+@click.argument("table")
+@click.argument("dataset")
+@click.argument("model")
+@click.option(
+    "--run",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME",
+    help="Default: the only run that holds the dataset. Repeatable, as for a common report.",
+)
+@FALLBACK
+@RUNS
+@MIRROR
+@CACHE
+@common
+def explain(face: Face, table: str, dataset: str, model: str, **given: Any) -> int:
+    """Show the trials behind a cell of TABLE, how its number follows from them, and the one command
+    that makes it again.
+
+    TABLE is scores, ranks, seeds, leaderboard or a published table (`bench reproduce --list`).
+
+    \b
+    bench explain scores iris knn --run runs/smoke-quick
+    bench explain npt-table-11 yacht catboost --run runs/npt-small-paper
+    """
+    from .explain import explain_command
+
+    return explain_command(face, table, dataset, model, **given)
+
+
+@main.command(short_help="Ask more of a run's trials and predictions; fits nothing.")
+@click.argument(
+    "runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR/NAME..."
+)
+@click.option(
+    "--what",
+    type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric"]),
+    required=True,
+    help="Ranks after n trials; samplers compared; greedy ensembles; ECE; another metric.",
+)
+@click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
+@click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
+@MIRROR
+@CACHE
+@common
+def analyse(face: Face, runs: tuple[Path, ...], **given: Any) -> int:
+    """Ask more of the trials and predictions that runs have stored; nothing is fitted again.
+
+    \b
+    bench analyse runs/uci-small-quick --what ensembles
+    bench analyse runs/random runs/tpe --what tuners
+    """
+    from .analyse import analyse_command
+
+    return analyse_command(face, runs, **given)
+
+
+@main.command(short_help="Say what changed from one run to another.")
+@click.argument("base", type=click.Path(path_type=Path), metavar="RUN_A")
+@click.argument("new", type=click.Path(path_type=Path), metavar="RUN_B")
+@click.option(
+    "--history",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME",
+    help="One more run before RUN_B; single cells are tested from two of them on. Repeatable.",
+)
+@click.option(
+    "--min-effect",
+    type=click.FloatRange(min=0, max=1),
+    default=0.01,
+    show_default=True,
+    help="Relative change of the error that matters over all cells; of one cell three times it.",
+)
+@click.option("--fail-on-regression", is_flag=True, help="Exit with 4 if RUN_B is worse.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write compare.md, .tex, .csv here.")
+@common
+def compare(face: Face, base: Path, new: Path, **given: Any) -> int:
+    """Say what changed from RUN_A to RUN_B: scores, coverage, failures, CPU time.
+
+    \b
+    bench compare runs/nightly-1 runs/nightly-2 --fail-on-regression
+    """
+    from .between import compare_command
+
+    return compare_command(face, base, new, **given)
 
 
 @main.command(short_help="Print a paper's published values beside ours.")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..sweeps.halving import Halving, stages
 from ..sweeps.ledger import Ledger, Record
-from ..sweeps.records import latest_results
 from ..sweeps.study import EVAL, TUNE
-from ..sweeps.trial import DONE, canonical
+from ..sweeps.trial import DONE
+from .results import Columns, columns_of, results_frame, shared_texts, study_ends
 from .status import plan_in, planned_slots, slots_of, study_name
 
 if TYPE_CHECKING:
@@ -19,63 +22,25 @@ if TYPE_CHECKING:
 
     from ..reports.evidence import Evidence
 
-COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
-
 
 def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
     """One plain row for every slot that has ended, in the order of (study, stage, index)."""
-    results = latest_results(ledger)
-    slots: dict[tuple[str, str, int], tuple[str, int]] = {}
-    for at, head in ledger.heads("result", "slot"):
-        slots[head.study, head.stage, head.index] = (head.id, at)
-    rows = []
-    for (study, stage, index), (id, at) in sorted(slots.items()):
-        if id not in results:  # its record was damaged: a slot that has not ended
-            continue
-        record = ledger.at(results[id])
-        linked = ledger.head(at).kind == "slot"
-        if linked and (record["fidelity"] or {}).get("async"):
-            continue  # the place of a failure whose retry ended on another rung
-        place = ledger.at(at) if linked else record
-        rows.append(
-            {
-                "dataset": place["dataset"],
-                "fold": place["fold"],
-                "model": place["model"],
-                "index": index,
-                "stage": stage,
-                "seed": record["seed"],
-                "config": canonical(record["config"]),
-                "status": record["status"],
-                "cause": record["cause"] or "",
-                "message": record["message"],
-                **{f"val_{name}": value for name, value in record["val"].items()},
-                **{f"test_{name}": value for name, value in record["test"].items()},
-                **{name: record["costs"].get(name) for name in COSTS},
-                "study": study,
-                "id": id,
-                "origin": record.get("origin") or "",
-                "time": record["time"],
-                "cpu": record["info"].get("cpu", ""),
-            }
-        )
+    return plain_rows(results_frame(columns_of(ledger.facts())))
+
+
+def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dictionaries: a cost that is missing is None, a score that is missing is not
+    there."""
+    columns = {name: frame[name].tolist() for name in frame}
+    rows: list[dict[str, Any]] = [{} for _ in range(len(frame))]
+    for name, values in columns.items():
+        score = name.startswith(("val_", "test_"))
+        for row, value in zip(rows, values, strict=True):
+            if value == value:
+                row[name] = value
+            elif not score:
+                row[name] = None
     return rows
-
-
-def select(rows: Iterable[Mapping[str, Any]], metric: Mapping[str, str]) -> dict[str, int]:
-    """{study: index of the configuration that validation chose}, ties to the lower index.
-
-    `metric` maps a task to the metric that selects; every row carries its `task`.
-    """
-    best: dict[str, tuple[float, int]] = {}
-    for row in rows:
-        loss = loss_of(row, metric[row["task"]]) if row["stage"] == TUNE else None
-        if loss is None:
-            continue
-        key = (loss, row["index"])
-        if row["study"] not in best or key < best[row["study"]]:
-            best[row["study"]] = key
-    return {study: index for study, (_, index) in best.items()}
 
 
 def load_results(run: str | Path) -> pd.DataFrame:
@@ -87,72 +52,110 @@ def load_results(run: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    plan, rows = planned_rows(Ledger(Path(run)))
-    if not rows:
+    plan, frame = planned_frame(ledger := Ledger(Path(run)), columns_of(ledger.facts()))
+    if not len(frame):
         return pd.DataFrame(columns=["dataset", "task", "fold", "model", "status", "selected"])
-    return pd.DataFrame(rows)
+    return frame.infer_objects()
 
 
 def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
-    """(the plan in force, the rows that belong to it, each with its `task` and `selected`)."""
+    """`planned_frame` with plain rows."""
+    plan, frame = planned_frame(ledger, columns_of(ledger.facts()))
+    return plan, plain_rows(frame)
+
+
+def planned_frame(ledger: Ledger, columns: Columns) -> tuple[Record, pd.DataFrame]:
+    """(the plan in force, the rows that belong to it, each with its `task` and `selected`). Uses
+    the `columns` of the ledger's facts up."""
+    import pandas as pd
+
     plan = plan_in(ledger)
+    frame = results_frame(columns)
+    bounds = slots_of(plan)
+    study, stage = frame["study"].to_numpy(), frame["stage"].to_numpy()
+    first = np.append(True, (study[1:] != study[:-1]) | (stage[1:] != stage[:-1]))[: len(frame)]
+    limits = [bounds.get(place, 0) for place in zip(study[first], stage[first], strict=True)]
+    inside = frame["index"].to_numpy() < np.array(limits, dtype=np.int64)[np.cumsum(first) - 1]
+    frame = frame if inside.all() else frame[inside]
     tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
-    planned = slots_of(plan)
-    rows = [
-        row
-        for row in rows_of(ledger)
-        if row["index"] < planned.get((row["study"], row["stage"]), 0)
-    ]
-    for row in rows:
-        row["task"] = tasks[row["dataset"]]
-    rows = on_rungs(rows, plan)
-    chosen = select(rows, plan["metric"])
-    for row in rows:
-        row["selected"] = row["stage"] == TUNE and chosen.get(row["study"]) == row["index"]
+    codes, names = pd.factorize(frame["dataset"])
+    task = shared_texts(codes, [tasks[name] for name in names])
+    frame = frame.assign(task=task.set_axis(frame.index))
+    frame = frame.assign(loss=losses(frame, plan["metric"]))
+    frame = on_rungs(frame, plan)
+    frame = frame.assign(selected=chosen(frame))
     # An evaluation of what was chosen before the run was extended says nothing any more.
-    config = {row["study"]: row["config"] for row in rows if row["selected"]}
-    rows = [r for r in rows if r["stage"] != EVAL or r["config"] == config.get(r["study"])]
-    return plan, rows
+    evals = frame.loc[frame["stage"] == EVAL, ["study", "config"]]
+    picked = frame.loc[frame["selected"], ["study", "config"]]
+    config = dict(zip(picked["study"], picked["config"], strict=True))
+    gone = evals.index[[config.get(s) != c for s, c in evals.itertuples(index=False, name=None)]]
+    frame = frame.drop(columns="loss")
+    return plan, (frame.drop(index=gone) if len(gone) else frame).reset_index(drop=True)
 
 
-def on_rungs(rows: list[dict[str, Any]], plan: Record) -> list[dict[str, Any]]:
+def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
+    """The validation score of each row as something to minimise; NaN where it has none.
+
+    `metric` maps a task to the metric that selects; every row carries its `task`.
+    """
+    from ..reports.metrics import METRICS
+
+    found = np.full(len(frame), np.nan)
+    done = (frame["status"] == DONE).to_numpy()
+    for task, name in metric.items():
+        if f"val_{name}" in frame:
+            mine = done & (frame["task"] == task).to_numpy()
+            sign = -1.0 if METRICS[name].direction == "max" else 1.0
+            found[mine] = sign * frame[f"val_{name}"].to_numpy()[mine]
+    return found
+
+
+def chosen(frame: pd.DataFrame) -> np.ndarray:
+    """Which rows validation chose: of each study the least loss, ties to the lower index. The rows
+    of a study stand together, in the order of their index."""
+    found = np.zeros(len(frame), dtype=bool)
+    loss, study = frame["loss"].to_numpy(), frame["study"].to_numpy()
+    at = np.flatnonzero((frame["stage"] == TUNE).to_numpy() & ~np.isnan(loss))
+    if len(at):
+        loss, study = loss[at], study[at]
+        first = np.append(True, study[1:] != study[:-1])
+        group = np.cumsum(first) - 1
+        best = np.flatnonzero(loss == np.minimum.reduceat(loss, np.flatnonzero(first))[group])
+        found[at[best[np.unique(group[best], return_index=True)[1]]]] = True
+    return found
+
+
+def on_rungs(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
     """The rows without those of configurations that the plan in force does not promote: a run that
     was extended may have promoted them before. Rows of other studies stay, in their order."""
-    metric = plan["metric"]
     halved = {
         study_name(study): study
         for study in plan["studies"]
         if study.get("rungs") and not study.get("async")
     }
-    places: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        if row["study"] in halved and row["stage"] != EVAL:
-            places[row["study"], row["stage"]].append(row)
-    gone: set[tuple[str, str, int]] = set()
+    if not halved:
+        return frame
+    there = frame[frame["study"].isin(list(halved)) & (frame["stage"] != EVAL)]
+    places: dict[tuple[str, str], dict[int, tuple[Any, float]]] = defaultdict(dict)
+    for at, row in zip(
+        there.index, there[["study", "stage", "index", "loss"]].itertuples(index=False), strict=True
+    ):
+        places[row[0], row[1]][row[2]] = at, row[3]
+    gone: list[Any] = []
     for name, study in halved.items():
         sizes = study["rungs"]
         halving = Halving(rungs=len(sizes))
         members = list(range(study["n_trials"]))
         for stage, size in zip(stages(halving, TUNE), [*sizes[1:], 0], strict=True):
-            there = places[name, stage]
-            gone |= {(name, stage, row["index"]) for row in there if row["index"] not in members}
-            losses = {
-                row["index"]: loss_of(row, metric[study["task"]])
-                for row in there
-                if row["index"] in members
+            rung = places[name, stage]
+            gone += [at for index, (at, _) in rung.items() if index not in members]
+            known = {
+                index: None if math.isnan(loss) else loss
+                for index, (_, loss) in rung.items()
+                if index in members
             }
-            members = halving.promote(losses, size) if len(losses) == len(members) else []
-    return [row for row in rows if (row["study"], row["stage"], row["index"]) not in gone]
-
-
-def loss_of(row: Mapping[str, Any], metric: str) -> float | None:
-    """The validation score of a row as something to minimise; None where it has none."""
-    from ..reports.metrics import METRICS
-
-    value = row.get(f"val_{metric}") if row["status"] == DONE else None
-    if value is None:
-        return None
-    return -value if METRICS[metric].direction == "max" else value
+            members = halving.promote(known, size) if len(known) == len(members) else []
+    return frame.drop(index=gone) if gone else frame
 
 
 def evidence_of(runs: Iterable[str | Path]) -> Evidence:
@@ -165,12 +168,19 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     from ..reports.evidence import Evidence
 
     ledgers = [Ledger(Path(run)) for run in runs]
-    parts = [planned_rows(ledger) for ledger in ledgers]
+    parts, ends = [], []
+    for ledger in ledgers:
+        columns = columns_of(ledger.facts())
+        ends.append(slots_in_the_end(columns, plan_in(ledger)))
+        parts.append(planned_frame(ledger, columns))
     plans = [plan for plan, _ in parts]
-    ends = [slots_in_the_end(*both) for both in zip(ledgers, plans, strict=True)]
     for other in plans[1:]:
         _agree(plans[0], other)
-    rows = [row for _, part in parts for row in part]
+    frames = [frame for _, frame in parts if len(frame)]
+    trials = frames[0] if len(frames) == 1 else None
+    if trials is None:
+        trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
+    meta = meta_of(plans, trials)
     planned = [
         {
             "dataset": study["dataset"],
@@ -183,24 +193,23 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
         for plan, ended in zip(plans, ends, strict=True)
         for study in plan["studies"]
     ]
-    trials = pd.DataFrame(rows) if rows else _empty_trials(plans)
     for task in {study["task"] for plan in plans for study in plan["studies"]}:
         column = f"test_{plans[0]['metric'][task]}"
         if column not in trials:
             trials[column] = float("nan")  # nothing succeeded: a table of failures
     if "task" in trials:
         trials = trials.drop(columns=[c for c in ("study", "time", "cpu") if c in trials])
-    return Evidence.of(trials, pd.DataFrame(planned), meta_of(plans, rows))
+    return Evidence.of(trials, pd.DataFrame(planned), meta)
 
 
-def slots_in_the_end(ledger: Ledger, plan: Record) -> dict[str, int]:
+def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
     """{study: how many slots it had when it ended as planned}: failures may have left fewer than
     the plan says for the higher rungs and the evaluation."""
     planned = {study_name(study): study["n_trials"] for study in plan["studies"]}
     return {
-        record["study"]: record["n_slots"]
-        for record in ledger.records("study")
-        if "n_slots" in record and planned.get(record["study"]) == record["n_trials"]
+        study: n_slots
+        for study, n_trials, n_slots in study_ends(columns)
+        if planned.get(study) == n_trials
     }
 
 
@@ -208,6 +217,7 @@ def _empty_trials(plans: list[Record]) -> pd.DataFrame:
     import pandas as pd
 
     columns = ["dataset", "task", "fold", "model", "index", "stage", "seed", "status", "selected"]
+    columns += ["study", "cause", "time", "cpu"]
     metrics = [f"test_{name}" for plan in plans for name in plan["metric"].values()]
     return pd.DataFrame(columns=[*columns, *dict.fromkeys(metrics)])
 
@@ -223,9 +233,9 @@ def _agree(first: Record, other: Record) -> None:
                 )
 
 
-def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
+def meta_of(plans: list[Record], frame: pd.DataFrame) -> dict[str, Any]:
     """What the tables say about themselves, from plans and the last record's time."""
-    from ..datasets.protocols import PROTOCOLS
+    from ..datasets.protocols import N_FOLDS, PROTOCOLS
     from .suite import Suite, parse
 
     first = plans[0]
@@ -242,11 +252,12 @@ def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
         notes.insert(0, budget.note)
     if suite.folds_mean:
         notes.append(suite.folds_mean)
-    notes.extend(promises_of(plans, rows))
+    struck = frame.loc[frame["cause"].isin(LIMITED), ["study", "cause"]].drop_duplicates()
+    notes.extend(promises_of(plans, struck.to_dict("records")))
     notes.extend(warnings_of(datasets))
     spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
     environment = first["environment"]
-    cpus = sorted({row["cpu"] for row in rows} - {""})
+    cpus = sorted(set(frame["cpu"].unique()) - {""})
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
@@ -260,11 +271,17 @@ def meta_of(plans: list[Record], rows: list[dict[str, Any]]) -> dict[str, Any]:
             name: f"{facts['protocol']}: {PROTOCOLS[facts['protocol']]}"
             for name, facts in sorted(datasets.items())
         },
+        "test_over_train": {
+            name: 1.0 / (N_FOLDS - 1)
+            for name, facts in sorted(datasets.items())
+            if facts["protocol"] == "kfold"
+        },
+        "rows": {name: facts["n_rows"] for name, facts in sorted(datasets.items())},
         "subset": subset,
         "subset_note": why,
         "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
         "notes": list(dict.fromkeys(notes)),
-        "last_record_utc": max((row["time"] for row in rows), default=""),
+        "last_record_utc": frame["time"].max() if len(frame) else "",
         "versions": environment["libraries"],
         "environment": {
             "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,

@@ -25,20 +25,16 @@ FULL = ("paper", "full")  # budgets that mean an experiment's full size; others 
 
 def list_tables(face: Face) -> int:
     """`bench reproduce --list`."""
-    from ..reports.compare import REPRODUCTIONS
+    from . import papers
 
-    rows = [[name, what.title, what.label, SUITES[name]] for name, what in REPRODUCTIONS.items()]
-    rows += [[name, *what] for name, what in EXPERIMENTS.items()]
-    face.data(
-        [{"table": name, "suite": SUITES[name]} for name in REPRODUCTIONS]
-        + [{"table": name, "experiment": what[2]} for name, what in EXPERIMENTS.items()]
-    )
-    face.table(["table", "what", "metric", "suite or experiment"], rows)
-    return OK
+    return papers.list_tables(face)
 
 
 def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> int:
     """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run."""
+    from . import papers
+
+    papers.refuse_others(table)
     if table in EXPERIMENTS:
         return _from_experiment(face, table, no_run=no_run, **given)
     from ..reports.compare import datasets_of, models_of, reproduction, write_comparison

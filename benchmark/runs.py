@@ -364,17 +364,28 @@ def write_report(
     *,
     mirror: str | None = None,
     cache: str | None = None,
+    results: Path | None = None,
+    **how: Any,
 ) -> list[Path]:
-    """Write the tables of runs into `out` (default: report/ of the first run)."""
+    """Write the report of runs into `out` (default: report/ of the first run), or of `results`, a
+    CSV of another tool (default: report/ beside it). `how`: what `reports.report.write` takes."""
     from ..reports.report import write
+
+    if results is not None:
+        from .external import read_results
+
+        return write(read_results(results), out or results.parent / "report", **how)
     from .ensembles import with_ensembles
     from .frame import evidence_of
+    from .importance import with_importance
 
     runs = list(runs)
     for run in runs:
         check_run(run)
     evidence = with_ensembles(evidence_of(runs), runs, mirror=mirror, cache=cache)
-    return write(evidence, out or runs[0] / "report")
+    if how.get("html", True):
+        evidence = with_importance(evidence)
+    return write(evidence, out or runs[0] / "report", **how)
 
 
 def closing_words(face: Face, request: Request, outcome: sweep.Outcome, files: list[Path]) -> int:

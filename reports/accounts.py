@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from . import context, escape
-from .cells import COMPLETE, FAILED, OPEN, STUDY, UNSUPPORTED
+from .cells import COMPLETE, FAILED, OPEN, UNSUPPORTED, study_numbers
 from .evidence import Evidence
 from .tables import Cell, Panel, Section, Table
 
@@ -73,10 +74,12 @@ def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
 
 def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
     models = evidence.models
-    cells = {
-        key: (int((rows["state"] == COMPLETE).sum()), len(rows), set(rows["state"]))
-        for key, rows in studies.groupby(["dataset", "model"], sort=True)
-    }
+    states: dict[tuple[str, str], list[str]] = {}
+    for dataset, model, state in zip(
+        *(studies[name].tolist() for name in ("dataset", "model", "state")), strict=True
+    ):
+        states.setdefault((dataset, model), []).append(state)
+    cells = {key: (mine.count(COMPLETE), len(mine), set(mine)) for key, mine in states.items()}
     rows = []
     for dataset in evidence.datasets():
         row = [Cell(escape.label(dataset))]
@@ -131,19 +134,20 @@ def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
     trials = evidence.trials
     bad = trials[trials["status"] == "failed"]
     causes = sorted(set(bad["cause"].where(bad["cause"] != "", "error")))
-    sums = studies.groupby("model", sort=True)[["n_trials", "n_recorded", "n_done"]].sum()
+    sums = studies.groupby("model", sort=True)[
+        ["n_trials", "n_recorded", "n_done", "n_failed"]
+    ].sum()
     rows = []
+    words_of = dict(list(bad["cause"].where(bad["cause"] != "", "error").groupby(bad["model"])))
     for model in evidence.models:
-        mine = trials[trials["model"] == model]
-        failed = mine[mine["status"] == "failed"]
-        words = failed["cause"].where(failed["cause"] != "", "error")
+        words = words_of.get(model, bad["cause"][:0])
         open_ = studies.loc[studies["model"] == model]
         n_open = int((open_["n_trials"] - open_["n_recorded"]).clip(lower=0).sum())
-        figures = [int(sums.loc[model, "n_done"]), len(failed)]
+        figures = [int(sums.loc[model, "n_done"]), len(words)]
         figures += [int((words == cause).sum()) for cause in causes]
-        figures += [int((mine["status"] == "unsupported").sum()), n_open]
-        planned = int(sums.loc[model, "n_trials"])
-        row = [Cell(escape.label(model)), Cell(str(max(planned, len(mine))))]
+        recorded, planned = (int(sums.loc[model, name]) for name in ("n_recorded", "n_trials"))
+        figures += [recorded - int(sums.loc[model, ["n_done", "n_failed"]].sum()), n_open]
+        row = [Cell(escape.label(model)), Cell(str(max(planned, recorded)))]
         rows.append((*row, *(Cell(str(n)) for n in figures)))
     header = ("model", "planned", "done", "failed", *(f"of these {c}" for c in causes))
     header += ("unsupported", "open")
@@ -181,15 +185,19 @@ def costs(evidence: Evidence) -> Section:
     A result that several rows share by its id ran once and is counted once.
     """
     trials = evidence.trials
-    frame = _cost_frame(trials)
+    ids = pd.factorize(trials["id"])[0]
+    frame = _cost_frame(trials, ids)
     title = "What the sweep cost: sums over trials, the median trial, and the largest memory."
     header = ["model", "trials", "copied", "CPU s", "fit s", "predict s", "fit s, median"]
     header += ["CPU %", "peak MiB"]
     total = frame["cpu_s"].sum()
+    models, names = pd.factorize(trials["model"])
+    once = ~_again(trials, ids, models)
+    fits_of = {names[i]: fits for i, fits in trials["fit_s"][once].groupby(models[once])}
     rows = []
     for model in evidence.models:
         mine = frame[frame["model"] == model]
-        fits = _once(trials[trials["model"] == model])["fit_s"].dropna()
+        fits = fits_of.get(model, trials["fit_s"][:0]).dropna()
         share = 100.0 * mine["cpu_s"].sum() / total if total > 0 else math.nan
         figures = [
             _seconds(mine["cpu_s"].sum()),
@@ -212,23 +220,37 @@ def costs(evidence: Evidence) -> Section:
     return Section("costs", "Costs", (table,), frame)
 
 
-def _once(trials: pd.DataFrame) -> pd.DataFrame:
-    """Rows whose result is not already counted by an earlier row of the same id."""
-    return trials[~((trials["id"] != "") & trials.duplicated("id"))]
+def _again(trials: pd.DataFrame, ids: np.ndarray, *keys: np.ndarray) -> np.ndarray:
+    """Which rows have a result that an earlier row of the same id (and keys) has counted already;
+    `ids` are numbers, which a million of are compared faster than texts."""
+    found = np.bincount(ids, minlength=1)[ids] > 1
+    shared = pd.DataFrame(dict(enumerate((ids[found], *(key[found] for key in keys)))))
+    found[found] = shared.duplicated().to_numpy() & (trials["id"][found] != "").to_numpy()
+    return found
 
 
-def _cost_frame(trials: pd.DataFrame) -> pd.DataFrame:
+def _cost_frame(trials: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
     """One row a (dataset, model)."""
-    once = _once(trials)
-    once = once.assign(trials=1, copied=(once["origin"] != "").astype(int))
-    once = once.assign(failed=(once["status"] == "failed").astype(int))
-    grouped = once.sort_values(STUDY, kind="stable").groupby(
-        ["dataset", "task", "model"], sort=True
+    number, keys = study_numbers(trials)
+    order = np.arange(len(trials))
+    if (np.diff(number) < 0).any():  # sums to the last bit are those of this order
+        order = np.argsort(number, kind="stable")
+    order = order[~_again(trials, ids)[order]]
+    keys["task"] = keys["dataset"].map(
+        trials.drop_duplicates("dataset").set_index("dataset")["task"]
     )
+    cells = keys.groupby(["dataset", "task", "model"], sort=True)
+    once = pd.DataFrame({"cell": cells.ngroup().to_numpy()[number[order]], "trials": 1})
+    for name in ("cpu_s", "fit_s", "predict_s", "peak_ram_mb"):
+        once[name] = trials[name].to_numpy()[order]
+    once["failed"] = (trials["status"] == "failed").to_numpy()[order].astype(int)
+    once["copied"] = (trials["origin"] != "").to_numpy()[order].astype(int)
+    grouped = once.groupby("cell", sort=True)
     sums = grouped[["trials", "failed", "copied", "cpu_s", "fit_s", "predict_s"]].sum(min_count=1)
     sums["peak_ram_mb"] = grouped["peak_ram_mb"].max()
     sums["median_fit_s"] = grouped["fit_s"].median()
-    frame = sums.reset_index()
+    names = cells.size().index.to_frame(index=False)
+    frame = names.iloc[sums.index].reset_index(drop=True).join(sums.reset_index(drop=True))
     for name in ("trials", "failed", "copied"):
         frame[name] = frame[name].astype(int)
     return frame

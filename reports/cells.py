@@ -7,6 +7,7 @@ the complete matrix that ranks and tests need. Every table of the report starts 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +35,20 @@ COMPLETE, PARTIAL, FAILED, UNSUPPORTED, OPEN, UNDEFINED, ABSENT = (
 MIN_COVERAGE = 0.8
 
 
+def study_numbers(trials: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
+    """(number of each trial's study, the studies by number, sorted by STUDY).
+
+    Quick where the trials of a study stand together: names are compared once, and never hashed.
+    """
+    columns = [trials[name].to_numpy() for name in STUDY]
+    new = np.logical_or.reduce([values[1:] != values[:-1] for values in columns])
+    new = np.append(True, new)[: len(trials)]
+    starts = trials.loc[new, STUDY]
+    ranks = starts.groupby(STUDY, sort=True).ngroup().to_numpy()
+    keys = starts.drop_duplicates().sort_values(STUDY, kind="stable").reset_index(drop=True)
+    return ranks[np.cumsum(new) - 1], keys
+
+
 def studies(evidence: Evidence) -> pd.DataFrame:
     """One row a planned study: its state, its cause where it has no score, its test scores.
 
@@ -43,13 +58,13 @@ def studies(evidence: Evidence) -> pd.DataFrame:
     trials, plan = evidence.trials, evidence.planned
     metrics = [c for c in trials.columns if c.startswith("test_")]
     table = plan[["dataset", "task", "fold", "model", "n_trials", "reason"]].copy()
-    counts = trials.assign(
-        n_recorded=1,
-        n_done=(trials["status"] == "done").astype(int),
-        n_failed=(trials["status"] == "failed").astype(int),
+    number, counts = study_numbers(trials)
+    counts = counts.assign(
+        n_recorded=np.bincount(number, minlength=len(counts)),
+        n_done=np.bincount(number[trials["status"] == "done"], minlength=len(counts)),
+        n_failed=np.bincount(number[trials["status"] == "failed"], minlength=len(counts)),
     )
-    counts = counts.groupby(STUDY, sort=True)[["n_recorded", "n_done", "n_failed"]].sum()
-    table = table.merge(counts.reset_index(), on=STUDY, how="left")
+    table = table.merge(counts, on=STUDY, how="left")
     for name in ("n_recorded", "n_done", "n_failed"):
         table[name] = table[name].fillna(0).astype(int)
     table = table.merge(_scores(trials, metrics), on=STUDY, how="left")
@@ -70,6 +85,7 @@ def _scores(trials: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
 
     A study whose evaluations did not all end well has no score (`whole` is False).
     """
+    trials = trials[[*STUDY, "stage", "selected", "status", *metrics]]
     evals = trials[trials["stage"] == "eval"]
     evaluated = pd.MultiIndex.from_frame(evals[STUDY])
     chosen = trials[(trials["stage"] == "tune") & trials["selected"].astype(bool)]
@@ -77,11 +93,25 @@ def _scores(trials: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     rows = pd.concat([evals, chosen])
     rows = rows.assign(whole=rows["status"] == "done", n_seeds=1)
     grouped = rows.groupby(STUDY, sort=True)
-    # A metric that one seed leaves undefined is undefined: min_count has no such option for means.
-    means = grouped[metrics].agg(lambda v: float(np.mean(v.to_numpy(dtype=float))))
+    means = _means(grouped, rows[metrics])
     means["whole"] = grouped["whole"].all()
     means["n_seeds"] = grouped["n_seeds"].sum()
     return means.reset_index()
+
+
+def _means(grouped: Any, scores: pd.DataFrame) -> pd.DataFrame:
+    """The mean of each group's scores: numpy's of the group alone, to the bit, but of all groups of
+    a size at once. A metric that one seed leaves undefined is undefined."""
+    sizes = grouped.size()
+    order = np.argsort(grouped.ngroup().to_numpy(), kind="stable")
+    values = scores.to_numpy(dtype=float)[order]
+    first = np.cumsum(sizes.to_numpy()) - sizes.to_numpy()
+    found = np.empty((len(sizes), scores.shape[1]))
+    for size in np.unique(sizes):
+        at = np.flatnonzero(sizes == size)
+        blocks = values[first[at][:, None] + np.arange(size)]  # (n_groups, size, n_metrics)
+        found[at] = np.ascontiguousarray(blocks.swapaxes(1, 2)).mean(axis=2)
+    return pd.DataFrame(found, index=sizes.index, columns=scores.columns)
 
 
 def _first_cause(trials: pd.DataFrame) -> pd.DataFrame:
@@ -174,15 +204,23 @@ def _spread(values: np.ndarray, overlapping: bool) -> float:
     return deviation if overlapping else deviation / math.sqrt(len(values))
 
 
-def best_models(block: pd.DataFrame, direction: str) -> set[str]:
-    """Models whose complete mean is the best of the dataset, near-equal ones together."""
+def best_models(block: pd.DataFrame, direction: str, place: int = 1) -> set[str]:
+    """Models whose complete mean is the best of the dataset, near-equal ones together; with place 2
+    those with the next value."""
     cells = zip(block["model"].tolist(), block["state"].tolist(), block["mean"], strict=True)
     whole = {model: mean for model, state, mean in cells if state == COMPLETE}
-    if not whole:
-        return set()
-    sign = -1.0 if direction == "max" else 1.0
-    values = snap(sign * np.array(list(whole.values())), TIE_TOLERANCE)
-    return {m for m, v in zip(whole, values, strict=True) if v == values.min()}
+    found = places(list(whole.values()), direction)
+    return {m for m, p in zip(whole, found, strict=True) if p == place}
+
+
+def places(values: Sequence[float], direction: str) -> list[int]:
+    """1 for the best of the values, 2 for the next, and so on; near-equal ones share their place.
+
+    >>> places([0.9, 0.8, 0.9, 0.7], "max")
+    [1, 2, 1, 3]
+    """
+    losses = np.asarray(values, dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
+    return (np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True)[1] + 1).tolist()
 
 
 @dataclass(frozen=True)
@@ -219,30 +257,43 @@ class Pool:
         """The headline metric of the dataset in that row of `scores`."""
         return metric(self.scope.metrics[self.scope.tasks.index(self.tasks[row])])
 
+    @property
+    def errors(self) -> np.ndarray:
+        """`scores` as errors, (n_datasets, n_models): 0 is perfect, 1 - score where 1 is best."""
+        bounded = np.array([self.metric_of(i).bounded for i in range(len(self.scores))], dtype=bool)
+        return np.where(bounded[:, None], 1.0 + self.scores, self.scores)
+
+
+def losses(headline: pd.DataFrame, scope: Scope, subset: list[str]) -> pd.DataFrame:
+    """Datasets of the scope by models: complete scores turned so that lower is better, else NaN.
+
+    Rows and columns are those of the plan, sorted by name; `headline` as for `pool`.
+    """
+    rows = headline[headline["task"].isin(scope.tasks)]
+    if scope.subset:
+        rows = rows[rows["dataset"].isin(subset)]
+    named = dict(zip(scope.tasks, scope.metrics, strict=True))
+    loss = [
+        metric(named[t]).loss(m) if state == COMPLETE else math.nan
+        for t, m, state in zip(rows["task"], rows["mean"], rows["state"], strict=True)
+    ]
+    matrix = rows.assign(loss=loss).pivot(index="dataset", columns="model", values="loss")
+    return matrix.sort_index().sort_index(axis=1)
+
 
 def pool(evidence: Evidence, headline: pd.DataFrame, scope: Scope) -> Pool:
     """The complete matrix of a scope. `headline` has the cells of each task's headline metric."""
-    rows = headline[headline["task"].isin(scope.tasks)]
-    if scope.subset:
-        rows = rows[rows["dataset"].isin(evidence.subset)]
-    n_scope = rows["dataset"].nunique()
-    whole = rows[rows["state"] == COMPLETE].copy()
-    direction = dict(zip(scope.tasks, scope.metrics, strict=True))
-    whole["loss"] = [
-        metric(direction[t]).loss(m) for t, m in zip(whole["task"], whole["mean"], strict=True)
-    ]
-    covered = whole.groupby("model", sort=True)["dataset"].nunique()
-    everyone = sorted(set(rows["model"]))
-    counts = {m: int(covered.get(m, 0)) for m in everyone}
-    models = [m for m in everyone if counts[m] and counts[m] >= MIN_COVERAGE * n_scope]
+    everything = losses(headline, scope, evidence.subset)
+    n_scope = len(everything)
+    counts = {str(m): int(n) for m, n in everything.notna().sum().items()}
+    models = [m for m in counts if counts[m] and counts[m] >= MIN_COVERAGE * n_scope]
     thin = {m: n for m, n in counts.items() if m not in models}
-    matrix = whole.pivot(index="dataset", columns="model", values="loss")
-    matrix = matrix.reindex(columns=models).sort_index()
+    matrix = everything[models]
     matrix = matrix[matrix.notna().any(axis=1)]
     full = matrix.dropna()
-    task_of = dict(zip(rows["dataset"], rows["task"], strict=True))
+    task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
     datasets = [str(d) for d in full.index]
-    dropped = sorted(set(map(str, rows["dataset"])) - set(datasets))
+    dropped = sorted(set(map(str, everything.index)) - set(datasets))
     holed = matrix.to_numpy(dtype=float)
     return Pool(
         scope,

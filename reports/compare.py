@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import context, escape, means, medians, orders, published, seeds
+from . import beside, context, escape, means, medians, orders, published, seeds
 from .cells import COMPLETE, PARTIAL, cells, studies
 from .evidence import Evidence
 from .metrics import METRICS
@@ -270,7 +270,9 @@ UNPUBLISHED = "not in the published table: from the authors' repository"
 
 def write_comparison(evidence: Evidence, name: str, out: str | Path) -> list[Path]:
     """Write reproduce-<name>.tex, .md and .csv to the folder `out`; return their paths."""
-    return write_files(render(compare(evidence, name)), out)
+    section = compare(evidence, name)
+    remarks = (*section.remarks, *beside.said(evidence, reproduction(name).shape, section.frame))
+    return write_files(render(replace(section, remarks=remarks)), out)
 
 
 def _frame(evidence: Evidence, what: Reproduction, models: Mapping[str, str]) -> pd.DataFrame:

@@ -17,6 +17,16 @@ TASK_TITLES = {
     "all tasks": "all tasks",
 }
 
+# Three kinds of claim, which no table mixes: what each is about, and what it is not about.
+CLAIMS = {
+    "seeds": "Across seeds: whether a difference outlasts another seed on this one split. It says "
+    "nothing of other rows or other datasets.",
+    "folds": "Across folds: whether a difference outlasts other rows of the same dataset. It says "
+    "nothing of other datasets.",
+    "datasets": "Across datasets: whether a difference outlasts other datasets like these; each "
+    "counts once, however many folds and seeds it had.",
+}
+
 PERCENT = ("accuracy", "balanced_accuracy")
 
 TIES = (

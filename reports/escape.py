@@ -88,6 +88,8 @@ _FORMULA_STARTS = "=+-@\t\r\n＝＋－＠"
 
 def visible(text: str) -> str:
     """The text in composed form, with every character that acts unseen written as [U+XXXX]."""
+    if text.__class__ is str and text.isascii() and text.isprintable():
+        return text  # most names
     composed = unicodedata.normalize("NFC", str(text))
     return "".join(
         f"[U+{ord(c):04X}]" if unicodedata.category(c) in _INVISIBLE else c for c in composed

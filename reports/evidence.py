@@ -6,12 +6,14 @@ Everything that a report says is computed from these two frames and the facts in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from .metrics import METRICS, TASKS, metric, metrics_of
 
@@ -63,6 +65,8 @@ META_KEYS: dict[str, str] = {
     "protocol": "how rows became folds: {dataset: text}",
     "overlapping": "datasets whose stored test parts overlap, so that their spread is no standard "
     "error; default: those whose protocol text starts with 'official'",
+    "test_over_train": "n_test / n_train of folds that partition a dataset: {dataset: float}",
+    "rows": "number of rows of each dataset: {dataset: int}",
     "subset": "the independent, learnable datasets that the tests are repeated on: [name]",
     "subset_note": "one sentence that says why the others are not in it (str)",
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
@@ -91,7 +95,9 @@ class Evidence:
     The score of a study is the mean over its `eval` trials if the plan has any, all of them done;
     otherwise the test score of the one tuning trial marked `selected`. `ensembles`, where there are
     any, has one row an ensemble of evaluation seeds (dataset, task, fold, model, index, seeds,
-    test_<metric>); no score of a study comes from it.
+    test_<metric>); no score of a study comes from it. `importance`, where it was computed, has one
+    row a hyperparameter (dataset, model, parameter, importance, n_trials): the share of the
+    validation score's variance that it explains.
 
     Evidence.of(...) builds one from looser frames: it fills what may be left out, sorts the rows,
     and validates.
@@ -101,6 +107,7 @@ class Evidence:
     planned: pd.DataFrame
     meta: Mapping[str, Any] = field(default_factory=dict)
     ensembles: pd.DataFrame | None = None
+    importance: pd.DataFrame | None = None
 
     @classmethod
     def of(
@@ -120,12 +127,24 @@ class Evidence:
         evidence.validate()
         return evidence
 
+    def but(self, **changes: Any) -> Evidence:
+        """A copy with other `meta`, `ensembles` or `importance`; what was found right stays so."""
+        made = replace(self, **changes)
+        if made.trials is self.trials and made.planned is self.planned:
+            made.__dict__["_held"] = self.__dict__.get("_held", False)
+            made._check_meta()
+        return made
+
     def validate(self) -> None:
-        """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions."""
+        """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions.
+
+        What was found right once is not looked at again: nobody writes to its frames.
+        """
+        if self.__dict__.get("_held"):
+            return
         _need_columns(self.trials, TRIAL_COLUMNS, "trials")
         _need_columns(self.planned, PLANNED_COLUMNS, "planned")
-        on_rung = self.trials["stage"].str.fullmatch(r"rung\d+").astype(bool)
-        _need_words(self.trials[~on_rung], "stage", STAGES)
+        _need_words(self.trials, "stage", STAGES, besides=r"rung\d+")
         _need_words(self.trials, "status", STATUSES)
         _need_words(self.trials, "task", TASKS)
         _need_words(self.planned, "task", TASKS)
@@ -133,13 +152,14 @@ class Evidence:
         self._refuse_two_tasks()
         self._refuse_unplanned()
         self._check_meta()
+        self.__dict__["_held"] = True
 
     def _refuse_duplicates(self) -> None:
         study = ["dataset", "fold", "model"]
-        trials = self.trials
-        tune = trials[trials["stage"] != "eval"]
+        trials = self.trials[[*study, "stage", "index", "seed", "status", "selected"]]
+        evaluated = trials["stage"] == "eval"
+        tune, evals = trials[~evaluated], trials[evaluated]
         selected = tune[tune["selected"].astype(bool)]
-        evals = trials[trials["stage"] == "eval"]
         _refuse_duplicate(self.planned, study, "planned studies")
         _refuse_duplicate(tune, [*study, "stage", "index"], "tuning trials")
         _refuse_duplicate(selected, study, "selected trials")
@@ -152,15 +172,17 @@ class Evidence:
             raise EvidenceError(f"a selected trial has run to its end: {_name(row)}")
 
     def _refuse_two_tasks(self) -> None:
-        both = pd.concat([self.trials[["dataset", "task"]], self.planned[["dataset", "task"]]])
-        tasks = both.drop_duplicates().groupby("dataset", sort=True)["task"].nunique()
+        names = ["dataset", "task"]
+        both = pd.concat([_distinct(frame, names) for frame in (self.trials, self.planned)])
+        tasks = both.groupby("dataset", sort=True)["task"].nunique()
         if (tasks > 1).any():
             raise EvidenceError(f"a dataset has one task; {tasks[tasks > 1].index[0]!r} has two")
 
     def _refuse_unplanned(self) -> None:
         keys = ["dataset", "fold", "model"]
         planned = set(self.planned[keys].itertuples(index=False, name=None))
-        for key in sorted(set(self.trials[keys].itertuples(index=False, name=None)) - planned):
+        there = _distinct(self.trials, keys)
+        for key in sorted(set(there.itertuples(index=False, name=None)) - planned):
             raise EvidenceError(
                 f"every trial belongs to a planned study; there is none for dataset {key[0]!r}, "
                 f"fold {key[1]}, model {key[2]!r}"
@@ -208,9 +230,9 @@ class Evidence:
     def test_metrics(self, task: str) -> list[str]:
         """Metrics of the task that its trials carry test scores of, the headline first."""
         head = self.headline(task)
-        mine = self.trials[self.trials["task"] == task]
-        carried = [m for m in metrics_of(task) if f"test_{m}" in mine and m != head]
-        return [head, *(m for m in carried if mine[f"test_{m}"].notna().any())]
+        mine = (self.trials["task"] == task).to_numpy()
+        carried = [m for m in metrics_of(task) if f"test_{m}" in self.trials and m != head]
+        return [head, *(m for m in carried if self.trials[f"test_{m}"].notna()[mine].any())]
 
     @property
     def overlapping(self) -> set[str]:
@@ -231,18 +253,19 @@ class Evidence:
 def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
     """Optional columns filled, types fixed, rows in one order whatever the input's."""
     _need_columns(trials, dict.fromkeys(_REQUIRED_TRIALS, ""), "trials")
-    frame = trials.copy()
+    frame = trials.copy(deep=False)
     for name in _TEXT_DEFAULTS:
         frame[name] = "" if name not in frame else _texts(frame[name])
     for name in _COST_COLUMNS:
         frame[name] = np.nan if name not in frame else frame[name]
     frame["selected"] = False if "selected" not in frame else _flags(frame["selected"])
     for name in ("dataset", "task", "model", "stage", "status"):
-        frame[name] = frame[name].map(str).astype(object)
+        frame[name] = _words(frame[name])
     for name in ("fold", "index"):
         frame[name] = _integers(frame, name)
     try:
-        frame["seed"] = frame["seed"].map(int)  # may need more than 64 bits
+        if frame["seed"].dtype.kind != "i":
+            frame["seed"] = frame["seed"].map(int)  # may need more than 64 bits
     except (TypeError, ValueError):
         raise EvidenceError("column 'seed' must hold whole numbers") from None
     scores = [f"{part}_{m}" for part in ("val", "test") for m in METRICS]
@@ -251,17 +274,37 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
         if np.isinf(frame[name]).any():
             row = frame[np.isinf(frame[name])].iloc[0]
             raise EvidenceError(f"{name} must be a number or missing, not infinite: {_name(row)}")
-    order = ["dataset", "fold", "model", "stage", "index", "seed", "id"]
-    return frame.sort_values(order, kind="stable").reset_index(drop=True)
+    return _in_order(frame)
+
+
+def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Sorted by study, stage, index and seed; by id where these tie, which no valid frame does.
+
+    A million rows are neither compared as texts nor copied where they are in order already.
+    """
+    keys = ["dataset", "fold", "model", "stage", "index", "seed"]
+    ranks = [_ranks(frame[name]) for name in keys]
+    places = np.lexsort(ranks[::-1])
+    if np.logical_and.reduce([r[places][1:] == r[places][:-1] for r in ranks]).any():
+        places = np.lexsort([_ranks(frame["id"]), *ranks[::-1]])
+    if (np.diff(places) != 1).any():
+        frame = frame.iloc[places]
+    return frame.reset_index(drop=True)
+
+
+def _ranks(column: pd.Series) -> np.ndarray:
+    """Numbers that order the rows as the values do."""
+    values = column.to_numpy()
+    return values if values.dtype.kind == "i" else pd.factorize(column, sort=True)[0]
 
 
 def _canonical_plan(planned: pd.DataFrame) -> pd.DataFrame:
     _need_columns(planned, dict.fromkeys(("dataset", "task", "fold", "model"), ""), "planned")
     frame = planned.copy()
-    frame["reason"] = "" if "reason" not in frame else _texts(frame["reason"])
+    frame["reason"] = "" if "reason" not in frame else _texts(frame["reason"]).astype(object)
     frame["n_trials"] = 0 if "n_trials" not in frame else _integers(frame, "n_trials")
     for name in ("dataset", "task", "model"):
-        frame[name] = frame[name].map(str).astype(object)
+        frame[name] = _words(frame[name])
     frame["fold"] = _integers(frame, "fold")
     return frame.sort_values(["dataset", "fold", "model"], kind="stable").reset_index(drop=True)
 
@@ -277,11 +320,27 @@ def _plan_of(trials: pd.DataFrame) -> pd.DataFrame:
     return _canonical_plan(plan)
 
 
+def _words(column: pd.Series) -> pd.Series:
+    """The values as texts."""
+    return (column if _all_texts(column) else column.map(str)).astype(object)
+
+
 def _texts(column: pd.Series) -> pd.Series:
+    """Texts, a missing one as ""; texts that pandas keeps as such stay so."""
+    if _all_texts(column):
+        return column
     return column.map(lambda v: "" if v is None or v is pd.NA or v != v else str(v)).astype(object)
 
 
+def _all_texts(column: pd.Series) -> bool:
+    if isinstance(column.dtype, pd.StringDtype):
+        return not column.hasnans
+    return infer_dtype(column, skipna=False) == "string"
+
+
 def _flags(column: pd.Series) -> pd.Series:
+    if column.dtype == bool:
+        return column
     return column.map(lambda v: bool(v) if v is not None and v is not pd.NA and v == v else False)
 
 
@@ -294,6 +353,13 @@ def _integers(frame: pd.DataFrame, name: str) -> pd.Series:
     return numbers.astype("int64")
 
 
+def _distinct(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The distinct rows of these columns; quick where equal ones stand together."""
+    columns = [frame[name].to_numpy() for name in keys]
+    new = np.logical_or.reduce([values[1:] != values[:-1] for values in columns])
+    return frame.loc[np.append(True, new)[: len(frame)], keys].drop_duplicates()
+
+
 def _need_columns(frame: pd.DataFrame, wanted: Mapping[str, str], what: str) -> None:
     missing = [name for name in wanted if name not in frame]
     if missing:
@@ -303,8 +369,11 @@ def _need_columns(frame: pd.DataFrame, wanted: Mapping[str, str], what: str) -> 
         )
 
 
-def _need_words(frame: pd.DataFrame, column: str, words: tuple[str, ...]) -> None:
-    wrong = sorted(set(frame[column].map(str)) - set(words))
+def _need_words(
+    frame: pd.DataFrame, column: str, words: tuple[str, ...], *, besides: str = ""
+) -> None:
+    found = {str(word) for word in frame[column].unique()}
+    wrong = sorted(w for w in found - set(words) if not (besides and re.fullmatch(besides, w)))
     if wrong:
         raise EvidenceError(f"{column} must be one of {', '.join(words)}; got {wrong[0]!r}")
 

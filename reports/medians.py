@@ -13,6 +13,7 @@ import pandas as pd
 
 from . import context, escape
 from .cells import Pool, cells, pool, scopes, studies
+from .conventions import ranked
 from .evidence import Evidence
 from .rankings import why_no_ranks
 from .statistics import ranks, standard_error
@@ -31,8 +32,8 @@ def of_table(table: pd.DataFrame) -> dict[str, float]:
     """{method: median of its ranks on the datasets} of a published table; no value ranks last."""
     sign = np.where(table["direction"] == "max", -1.0, 1.0)
     losses = table.assign(loss=sign * table["value"])
-    matrix = losses.pivot(index="dataset", columns="method", values="loss").fillna(np.inf)
-    middle = np.median(ranks(matrix.to_numpy(), "min"), axis=0)
+    matrix = losses.pivot(index="dataset", columns="method", values="loss")
+    middle = np.median(ranked(matrix.to_numpy(dtype=float), "min", "hopular"), axis=0)
     return dict(zip(matrix.columns, middle.tolist(), strict=True))
 
 

@@ -18,6 +18,7 @@ from . import context, escape
 from .cells import Pool
 from .evidence import Evidence
 from .rankings import which, why_no_ranks
+from .signed_ranks import EXACT_UP_TO, wilcoxons
 from .statistics import (
     critical_difference,
     fewest_pairs,
@@ -25,7 +26,6 @@ from .statistics import (
     holm,
     ranks,
     smallest_p,
-    wilcoxon,
 )
 from .tables import Cell, Panel, Section, Table, p_text
 
@@ -33,6 +33,12 @@ ALPHA = 0.05
 MIN_MODELS_FRIEDMAN = 3
 MIN_DATASETS_FRIEDMAN = 5  # fewer, and the F approximation says little
 MIN_DATASETS_PAIR = fewest_pairs(ALPHA)
+
+WILCOXON = (
+    f"Two-sided, exact over all sign patterns (a normal approximation with more than "
+    f"{EXACT_UP_TO} datasets); datasets without a difference are ranked and then left out (Pratt), "
+    "ties share their rank."
+)
 
 _COLUMNS = """scope datasets test model_a model_b n_datasets n_models n_zero a_better b_better
     w_plus w_minus statistic df p p_a_better p_b_better p_holm n_pairs note""".split()
@@ -88,12 +94,7 @@ def advantages(mine: Pool) -> np.ndarray:  # -> (n_datasets, n_models, n_models)
     losses = mine.scores
     if not relative(mine):
         return losses[:, None, :] - losses[:, :, None]
-    errors = np.array(
-        [
-            [m.error(m.loss(v)) for v in row]  # loss() undoes itself
-            for m, row in ((mine.metric_of(i), losses[i]) for i in range(len(losses)))
-        ]
-    )
+    errors = mine.errors
     difference = errors[:, None, :] - errors[:, :, None]
     total = np.abs(errors[:, None, :]) + np.abs(errors[:, :, None])
     return np.where(total > 0, difference / np.where(total > 0, total, 1.0), 0.0)
@@ -108,13 +109,13 @@ def _omnibus_frame(mine: Pool) -> list[list[object]]:
     }
     reason = why_no_omnibus(mine)
     if reason:
-        return [_line(base, test="friedman", note=reason)]
+        return [line(base, test="friedman", note=reason)]
     test = friedman(ranks(mine.scores, "min"))
     lines = [
-        _line(base, test="friedman-chi2-tie-corrected", statistic=test.chi2_ties, p=test.p_ties),
-        _line(base, test="friedman-chi2", statistic=test.chi2),
-        _line(base, test="iman-davenport-f", statistic=_finite(test.f), p=test.p),
-        _line(
+        line(base, test="friedman-chi2-tie-corrected", statistic=test.chi2_ties, p=test.p_ties),
+        line(base, test="friedman-chi2", statistic=test.chi2),
+        line(base, test="iman-davenport-f", statistic=_finite(test.f), p=test.p),
+        line(
             base,
             test="nemenyi-critical-difference-.05",
             statistic=critical_difference(test.n_models, test.n_datasets, ALPHA),
@@ -131,7 +132,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _line(base: dict[str, object], **values: object) -> list[object]:
+def line(base: dict[str, object], **values: object) -> list[object]:
+    """A row of the frame, None where there is no value."""
     return [{**base, **values}.get(name) for name in _COLUMNS]
 
 
@@ -145,14 +147,15 @@ def _pairs_frame(mine: Pool) -> list[list[object]]:
     }
     reason = why_no_pairs(mine)
     if reason:
-        return [_line(base, test="wilcoxon", note=reason)]
+        return [line(base, test="wilcoxon", note=reason)]
     gain = advantages(mine)
     rank = ranks(mine.scores, "min")
     pairs = list(itertools.combinations(range(len(mine.models)), 2))
-    tests = [wilcoxon(gain[:, a, b]) for a, b in pairs]
+    first, second = np.array(pairs).T
+    tests = wilcoxons(gain[:, first, second])
     adjusted = holm([t.p for t in tests])
     return [
-        _line(
+        line(
             base,
             test="wilcoxon",
             model_a=mine.models[a],
@@ -184,6 +187,7 @@ def _omnibus_table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame) -
     title = "Do the models differ across datasets? Friedman's test on their ranks."
     notes = [
         *context.setting(evidence),
+        context.CLAIMS["datasets"],
         "Each dataset counts once, with the mean over its folds. " + context.TIES,
         "N: datasets with a complete score of every ranked model. χ²: Friedman with tie "
         "correction; F: Iman and Davenport's, from the plain χ². CD: difference of two mean ranks "
@@ -280,9 +284,8 @@ def _p_cell(p: float, sign: float) -> Cell:
 def _matrix_notes(pools: list[Pool]) -> list[str]:
     notes = [
         "+: the model of the row does better, −: the model of the column, by the rank sums; bold: "
-        f"p ≤ {_short(ALPHA)} after Holm. Two-sided, exact over all sign patterns; pairs without a "
-        "difference are ranked and then left out (Pratt), ties share their rank. The one-sided "
-        "and uncorrected p-values stand in the CSV.",
+        f"p ≤ {_short(ALPHA)} after Holm. {WILCOXON} The one-sided and uncorrected p-values stand "
+        "in the CSV.",
         "Differences are of errors relative to their sum, which has no unit."
         if relative(pools[0])
         else "Differences are of the scores.",

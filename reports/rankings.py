@@ -9,6 +9,7 @@ import pandas as pd
 
 from . import context, escape
 from .cells import MIN_COVERAGE, Pool, Scope
+from .conventions import Convention, convention
 from .evidence import Evidence
 from .metrics import METRICS
 from .statistics import ranks, standard_error, win_rate
@@ -17,10 +18,11 @@ from .tables import Cell, Panel, Section, Table
 NO_RANK = "n/a"
 
 
-def section(evidence: Evidence, pools: list[Pool]) -> Section:
-    """The file `ranks`, from the pool of every scope."""
-    frame = pd.concat([_frame(p, evidence.models) for p in pools], ignore_index=True)
-    return Section("ranks", "Ranks", (_table(evidence, pools),), frame)
+def section(evidence: Evidence, pools: list[Pool], ranking: str = "average") -> Section:
+    """The file `ranks`, from the pool of every scope; ranking: a name of `conventions`."""
+    how = convention(ranking)
+    frame = pd.concat([_frame(p, evidence.models, how) for p in pools], ignore_index=True)
+    return Section("ranks", "Ranks", (_table(evidence, pools, how),), frame)
 
 
 def why_no_ranks(mine: Pool) -> str:
@@ -34,11 +36,16 @@ def why_no_ranks(mine: Pool) -> str:
     return ""
 
 
-def _frame(mine: Pool, everyone: list[str]) -> pd.DataFrame:
+def _ranked(mine: Pool, how: Convention) -> np.ndarray:
+    """Ranks on the complete datasets, or on all where the convention ranks what is missing."""
+    return ranks(mine.holed if how.missing_last else mine.scores, "min", ties=how.ties)
+
+
+def _frame(mine: Pool, everyone: list[str], how: Convention) -> pd.DataFrame:
     """One row a model of the plan: its ranks in this pool, or why it has none."""
     reason = why_no_ranks(mine)
     rows = []
-    figures = {} if reason else _figures(mine)
+    figures = {} if reason else _figures(mine, how)
     for model in everyone:
         if model in figures:
             note = ""
@@ -51,7 +58,7 @@ def _frame(mine: Pool, everyone: list[str]) -> pd.DataFrame:
             "datasets": which(mine.scope),
             "model": model,
             "n_scope": mine.n_scope,
-            "n_ranked": len(mine.datasets) if not reason else 0,
+            "n_ranked": len(_ranked(mine, how)) if not reason else 0,
             "n_models": len(mine.models) if not reason else 0,
         }
         rows.append({**row, **figures.get(model, _NO_FIGURES), "note": note})
@@ -63,8 +70,8 @@ _NO_FIGURES: dict[str, float | int | None] = dict.fromkeys(
 )
 
 
-def _figures(mine: Pool) -> dict[str, dict[str, float | int | None]]:
-    rank = ranks(mine.scores, "min")
+def _figures(mine: Pool, how: Convention) -> dict[str, dict[str, float | int | None]]:
+    rank = _ranked(mine, how)
     last = ranks(mine.holed, "min").mean(axis=0)
     error = standard_error(rank).tolist() if len(rank) > 1 else [None] * len(mine.models)
     wins = win_rate(rank)
@@ -87,11 +94,12 @@ def which(scope: Scope) -> str:
     return "subset" if scope.subset else "all"
 
 
-def _table(evidence: Evidence, pools: list[Pool]) -> Table:
+def _table(evidence: Evidence, pools: list[Pool], how: Convention) -> Table:
     everything = [p for p in pools if not p.scope.subset]
     wide = everything[-1]  # all tasks, or the only task
     several = len(everything) > 1
     holes = any(len(p.holed) > len(p.datasets) for p in _wide_pools(pools, wide))
+    holes = holes and not how.missing_last
     header = ["model"]
     header += [_heading(p.scope) for p in everything] if several else ["mean rank ↓"]
     header += ["median ↓", "win rate ↑", "best"]
@@ -100,12 +108,12 @@ def _table(evidence: Evidence, pools: list[Pool]) -> Table:
     for subset in sorted({p.scope.subset for p in pools}):
         mine = [p for p in pools if p.scope.subset == subset]
         title = "independent, learnable subset" if subset else "all datasets"
-        panels.append(_panel(evidence, mine, several, holes, title))
+        panels.append(_panel(evidence, mine, how, holes, title))
     title = (
         "Rank of each model's test score among the models, 1 is best: mean over datasets with "
         "standard error, and median. The best of each column is bold."
     )
-    notes = [*context.setting(evidence), *_notes(evidence, pools, several, holes)]
+    notes = [*context.setting(evidence), *_notes(evidence, pools, several, holes, how)]
     return Table("ranks", title, tuple(header), tuple(panels), tuple(notes))
 
 
@@ -117,11 +125,12 @@ def _heading(scope: Scope) -> str:
     return f"{scope.name} ↓"
 
 
-def _panel(evidence: Evidence, mine: list[Pool], several: bool, holes: bool, title: str) -> Panel:
+def _panel(evidence: Evidence, mine: list[Pool], how: Convention, holes: bool, title: str) -> Panel:
     wide = mine[-1]
-    figures = [{} if why_no_ranks(p) else _figures(p) for p in mine]
+    figures = [{} if why_no_ranks(p) else _figures(p, how) for p in mine]
     counts = [Cell("datasets")]
-    counts += [Cell(f"{len(p.datasets)}/{p.n_scope}") for p in mine]
+    ranked = [len(p.holed if how.missing_last else p.datasets) for p in mine]
+    counts += [Cell(f"{n}/{p.n_scope}") for n, p in zip(ranked, mine, strict=True)]
     counts += [Cell()] * (3 + holes)
     lowest = [_extreme(f, "mean_rank", min) for f in figures]
     ends = {
@@ -164,12 +173,14 @@ def _plain_cell(mine: Pool, own: dict | None, name: str, end: float | None) -> C
     return Cell(text, bold=abs(value - end) <= 1e-12)
 
 
-def _notes(evidence: Evidence, pools: list[Pool], several: bool, holes: bool) -> list[str]:
+def _notes(
+    evidence: Evidence, pools: list[Pool], several: bool, holes: bool, how: Convention
+) -> list[str]:
     metrics = [
         f"{context.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}" for t in evidence.tasks
     ]
     wide = [p for p in pools if not p.scope.subset][-1].scope.name
-    notes = [f"Ranked: {'; '.join(metrics)}. {context.TIES}"]
+    notes = [f"Ranked: {'; '.join(metrics)}. {how.said}"]
     if any(len(p.datasets) > 1 for p in pools):
         notes.append(
             "After the mean: s/√N over N datasets (ddof 1). It describes the spread; ranks of "
@@ -186,8 +197,11 @@ def _notes(evidence: Evidence, pools: list[Pool], several: bool, holes: bool) ->
     notes.append(
         f"Ranked are the models with a complete score on at least {share} of the datasets of a "
         "column, on the datasets on which all of them have one."
+        if not how.missing_last
+        else f"Ranked are the models with a complete score on at least {share} of the datasets of "
+        "a column, on every dataset with any score."
     )
-    notes += _absences(pools)
+    notes += absences(pools)
     if holes:
         notes.append(
             "Missing last: mean rank over all datasets with any score, a missing one ranked last."
@@ -199,7 +213,7 @@ def _notes(evidence: Evidence, pools: list[Pool], several: bool, holes: bool) ->
     return notes
 
 
-def _absences(pools: list[Pool]) -> list[str]:
+def absences(pools: list[Pool]) -> list[str]:
     """Which datasets and models the rankings lack, with their scopes; the reason of every n/a."""
     said: dict[str, list[str]] = {}
     for p in pools:

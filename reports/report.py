@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from . import accounts, context, escape, pairwise, rankings, scores, seeds, tables
-from .cells import cells, pool, scopes, studies
+from . import (
+    accounts,
+    context,
+    escape,
+    figures,
+    folds,
+    leaderboard,
+    pairwise,
+    parquet,
+    posthoc,
+    rankings,
+    scores,
+    seeds,
+    tables,
+)
+from .cells import Pool, cells, pool, scopes, studies
 from .evidence import Evidence
 from .tables import Section
 
 # The files that hold no time and no hardware: the same results give the same bytes anywhere.
-TIMELESS = ("scores", "ranks", "tests", "seeds")
+TIMELESS = ("scores", "leaderboard", "ranks", "tests", "folds", "seeds")
 
 
-def sections(evidence: Evidence) -> list[Section]:
-    """The report's parts, computed: scores, ranks, tests, seeds where a configuration ran under
-    several, coverage, costs."""
+@dataclass(frozen=True)
+class Parts:
+    """What a report is made of: its sections, and what figures are drawn from."""
+
+    sections: list[Section]
+    headline: pd.DataFrame  # cells of each task's headline metric
+    pools: list[Pool]  # the complete matrix of every scope
+
+
+def parts_of(
+    evidence: Evidence,
+    *,
+    reference: str | None = None,
+    fallback: str | None = None,
+    ranking: str = "average",
+) -> Parts:
+    """The report's parts, computed: scores, leaderboard, ranks, tests across datasets, across folds
+    and, where a configuration ran under several, across seeds; coverage, costs.
+
+    `reference`, `fallback`: names of models, see `posthoc.added` and `leaderboard.section`.
+    `ranking`: the rules of the file `ranks`, a name of `conventions`.
+    """
     evidence.validate()
     table = studies(evidence)
     blocks = {
@@ -30,47 +64,82 @@ def sections(evidence: Evidence) -> list[Section]:
     heads = [blocks[task, evidence.headline(task)] for task in evidence.tasks]
     headline = pd.concat(heads, ignore_index=True)
     pools = [pool(evidence, headline, scope) for scope in scopes(evidence)]
-    return [
+    found = [
         scores.section(evidence, blocks, pools),
-        rankings.section(evidence, pools),
-        pairwise.section(evidence, pools),
+        leaderboard.section(evidence, headline, pools, fallback),
+        rankings.section(evidence, pools, ranking),
+        posthoc.added(pairwise.section(evidence, pools), evidence, pools, reference),
+        folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
         accounts.coverage(evidence, table),
         accounts.costs(evidence),
     ]
+    return Parts(found, headline, pools)
 
 
-def write(evidence: Evidence, out: str | Path) -> list[Path]:
-    """Write <section>.tex, .md and .csv for each section, and about.md; return the paths.
+def sections(
+    evidence: Evidence, *, reference: str | None = None, fallback: str | None = None
+) -> list[Section]:
+    """The sections alone, as `parts_of` computes them."""
+    return parts_of(evidence, reference=reference, fallback=fallback).sections
 
-    `out` is made where it is missing. Each file appears whole or not at all. The same evidence, in
-    any order of rows, gives the same bytes. Raises EvidenceError for evidence that breaks a law.
+
+def write(
+    evidence: Evidence,
+    out: str | Path,
+    *,
+    siunitx: bool = False,
+    reference: str | None = None,
+    fallback: str | None = None,
+    ranking: str = "average",
+    html: bool = True,
+) -> list[Path]:
+    """Write <section>.tex, .md and .csv for each section, scores.parquet, about.md and the folder
+    `figures` with the critical-difference diagrams and, with `html`, the folder `html` of pages;
+    return the paths.
+
+    `siunitx`: LaTeX columns stand on their decimal points. `reference`: the model that all others
+    are tested against (default: the best by mean rank). `fallback`: the model whose score stands
+    for a missing one in the leaderboard's second view (default: `constant`, or 'worst'). `ranking`:
+    whose rules the file `ranks` follows, ours ('average'), 'npt' or 'hopular'. `out` is made where
+    it is missing. Each file appears whole or not at all. The same evidence, in any order
+    of rows, gives the same bytes. Raises EvidenceError for evidence that breaks a law.
     """
-    parts = sections(evidence)
-    texts = {"about.md": about(evidence, parts)}
-    for part in parts:
-        texts.update(render(part))
+    found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
+    texts: dict[str, str | bytes] = dict(figures.critical_differences(found.pools))
+    for part in found.sections:
+        texts.update(render(part, siunitx=siunitx))
+    texts["scores.parquet"] = parquet.to_parquet(found.sections[0].frame)
+    if html:
+        from .html.write import pages
+
+        made = pages(evidence, found.sections, sorted(texts))
+        texts.update({f"html/{name}": text for name, text in made.items()})
+    texts["about.md"] = about(evidence, found.sections, sorted(texts))
     return write_files(texts, out)
 
 
-def write_files(texts: Mapping[str, str], out: str | Path) -> list[Path]:
+def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]:
     """Write each text to its file under `out`, whole or not at all; return the sorted paths."""
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    for parent in {(folder / name).parent for name in texts}:
+        parent.mkdir(parents=True, exist_ok=True)
     return [_write_whole(folder / name, text) for name, text in sorted(texts.items())]
 
 
-def render(section: Section) -> dict[str, str]:
+def render(section: Section, *, siunitx: bool = False) -> dict[str, str]:
     """File name -> text of a section in its three forms."""
     return {
-        f"{section.name}.tex": tables.to_latex(section.tables),
+        f"{section.name}.tex": tables.to_latex(section.tables, aligned=siunitx),
         f"{section.name}.md": tables.to_markdown(section),
         f"{section.name}.csv": tables.to_csv(section.frame),
     }
 
 
-def about(evidence: Evidence, parts: list[Section]) -> str:
-    """The page that says what the numbers are numbers of: suite, protocol, versions, machine."""
+def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) -> str:
+    """The page that says what the numbers are numbers of: suite, protocol, versions, machine.
+    others: names of further files of the report."""
     meta, esc = evidence.meta, escape.markdown
     lines = ["# About this report", ""]
     lines += [f"> {esc(escape.one_line(str(note)))}\n" for note in meta.get("notes") or []]
@@ -105,13 +174,27 @@ def about(evidence: Evidence, parts: list[Section]) -> str:
     lines += ["", "## Files", ""]
     files = {
         "scores": "every model on every dataset: mean over folds, its standard error or spread",
+        "leaderboard": "Elo, mean rank, wins, normalised score and improvability with 95 % "
+        "intervals: on complete datasets, and with missing cells imputed",
         "ranks": "mean and median ranks, win rates",
-        "tests": "Friedman, and Wilcoxon with Holm's correction for every pair of models",
-        "seeds": "the chosen configurations over the seeds of one split, and ensembles of them",
+        "tests": "across datasets: Friedman, Nemenyi, and Wilcoxon with Holm's correction for "
+        "every pair of models and for all against one reference",
+        "folds": "within a dataset, across its folds: the best model against each other one",
+        "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
         "coverage": "what was run, what failed and why",
         "costs": "trials, CPU and wall seconds, memory",
     }
     lines += [f"- `{p.name}.tex`, `{p.name}.md`, `{p.name}.csv`: {files[p.name]}" for p in parts]
+    if "html/index.html" in others:
+        lines.append("- `html/index.html`: all of this as a page, with filters; a page a dataset")
+    if "scores.parquet" in others:
+        lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")
+    lines += [
+        f"- `{name}`: critical-difference diagram as {kind}"
+        for end, kind in ((".svg", "SVG"), (".pdf", "PDF"), (".tex", "TikZ"))
+        for name in others
+        if name.startswith("figures/") and name.endswith(end)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -123,8 +206,8 @@ def _list(facts: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _write_whole(path: Path, text: str) -> Path:
+def _write_whole(path: Path, text: str | bytes) -> Path:
     beside = path.with_name(path.name + ".part")
-    beside.write_bytes(text.encode("utf-8"))
+    beside.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
     os.replace(beside, path)
     return path

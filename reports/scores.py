@@ -96,7 +96,8 @@ def _table(evidence: Evidence, task: str, block: pd.DataFrame, mine: Pool) -> Ta
         panels.append(Panel((rank_row,)))
     title = (
         f"Test {context.metric_title(metric_name)} on {context.TASK_TITLES[task]}: mean over the "
-        f"folds. The best mean of each dataset is bold."
+        f"folds. The best mean of each dataset is bold, the second best underlined; equal "
+        "means share their place."
     )
     better = "higher" if direction == "max" else "lower"
     notes = [
@@ -118,6 +119,7 @@ def _row(
     scale = 100.0 if metric_name in context.PERCENT else 1.0
     by_model = {r.model: r for r in mine.itertuples(index=False)}
     best = best_models(mine, METRICS[metric_name].direction)
+    second = best_models(mine, METRICS[metric_name].direction, place=2)
     decimals = _decimals(metric_name, mine)
     # A score that cannot exceed 1 needs no zero before the point, and the table is narrower.
     number = bare if scale == 1.0 and METRICS[metric_name].bounded else fixed
@@ -136,6 +138,7 @@ def _row(
                     number(scale * cell.mean, decimals),
                     "" if math.isnan(cell.spread) else number(scale * cell.spread, decimals),
                     bold=model in best,
+                    underline=model in second,
                     mark=_PARTIAL_MARK if cell.state == PARTIAL else "",
                 )
             )

@@ -206,6 +206,7 @@ def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> Table:
     )
     notes = [
         *context.setting(evidence),
+        context.CLAIMS["seeds"],
         *context.protocols(evidence, sorted(set(found["dataset"]))),
         RULE,
         STD,

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 # Two values are equal when they differ by less than this share of the larger one.
 TIE_TOLERANCE = 1e-9
@@ -36,24 +37,26 @@ def _matrix(scores: Array, direction: str) -> Array:
 # --- ranks and what follows from them -------------------------------------------------------------
 
 
-def snap(values: Array, tolerance: float = TIE_TOLERANCE) -> Array:  # (n,) -> (n,)
-    """Values with every run of near-equal neighbours set to the run's smallest.
+def snap(values: Array, tolerance: float = TIE_TOLERANCE) -> Array:  # (..., n) -> the same shape
+    """Values with every run of near-equal neighbours of a row set to the run's smallest.
 
     Neighbours in sorted order are near-equal when they differ by at most `tolerance` times the
     larger magnitude, so 0.1 + 0.2 and 0.3 tie whatever the digits (plain rounding has edges).
     """
     values = np.asarray(values, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    if len(ordered) < 2:
+    if values.shape[-1] < 2:
         return values.copy()
-    scale = np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
+    order = np.argsort(values, axis=-1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=-1)
+    low, high = ordered[..., :-1], ordered[..., 1:]
+    scale = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(invalid="ignore"):  # infinity - infinity: equal
-        close = np.isfinite(scale) & (np.diff(ordered) <= tolerance * scale)
-    starts = np.concatenate([[True], ~(close | (ordered[1:] == ordered[:-1]))])
-    heads = ordered[np.maximum.accumulate(np.where(starts, np.arange(len(ordered)), 0))]
+        equal = (np.isfinite(scale) & (high - low <= tolerance * scale)) | (high == low)
+    place = np.broadcast_to(np.arange(values.shape[-1]), values.shape).copy()
+    place[..., 1:][equal] = 0
+    heads = np.take_along_axis(ordered, np.maximum.accumulate(place, axis=-1), axis=-1)
     snapped = np.empty_like(values)
-    snapped[order] = heads
+    np.put_along_axis(snapped, order, heads, axis=-1)
     return snapped
 
 
@@ -75,8 +78,7 @@ def ranks(
     matrix = _matrix(scores, direction)
     if not matrix.size:
         return matrix
-    snapped = np.array([snap(row, tolerance) for row in matrix])
-    return stats.rankdata(snapped, method=ties, axis=1).astype(np.float64)
+    return stats.rankdata(snap(matrix, tolerance), method=ties, axis=1).astype(np.float64)
 
 
 def standard_error(values: Array, axis: int = 0, ddof: int = 1) -> Array:
@@ -116,42 +118,54 @@ def improvability(errors: Array) -> Array:  # (n_datasets, n_models) -> the same
     return np.where(errors > 0, 1.0 - best / np.where(errors > 0, errors, 1.0), 0.0)
 
 
-def elo(rank: Array, *, centre: float = 0.0, n_steps: int = 10_000) -> Array:  # -> (n_models,)
-    """Bradley-Terry strengths on Elo's scale (400 log10), their mean at `centre`.
-
-    A model that never loses, or never wins, has no finite strength; then every pair is given half
-    a won and half a lost game more, as if each had tied once.
-    """
+def elo(rank: Array, *, centre: float = 0.0) -> Array:  # (n_datasets, n_models) -> (n_models,)
+    """Bradley-Terry strengths on Elo's scale (400 log10), their mean at `centre`."""
     n_datasets, n_models = rank.shape
     if n_models < 2:
         raise ValueError("a rating needs an opponent; there is one model")
-    better = (rank[:, :, None] < rank[:, None, :]).sum(axis=0).astype(np.float64)
-    tied = (rank[:, :, None] == rank[:, None, :]).sum(axis=0).astype(np.float64)
-    wins = better + 0.5 * tied  # (n_models, n_models): games that the row model won
-    np.fill_diagonal(wins, 0.0)
-    games = np.full((n_models, n_models), float(n_datasets))
-    np.fill_diagonal(games, 0.0)
-    if not _strongly_connected(wins > 0):
-        extra = 1.0 - np.eye(n_models)
-        wins, games = wins + 0.5 * extra, games + extra
-    total = wins.sum(axis=1)
-    strength = np.ones(n_models)
-    for _ in range(n_steps):
-        update = total / (games / (strength[:, None] + strength[None, :])).sum(axis=1)
-        update /= np.exp(np.log(update).mean())
-        settled = np.abs(update / strength - 1.0).max() < 1e-13
-        strength = update
-        if settled:
+    return elo_of_wins((n_models - rank).sum(axis=0)[None], n_datasets, centre=centre)[0]
+
+
+def elo_of_wins(
+    wins: Array, n_games: int, *, centre: float = 0.0, start: float | Array = 0.0
+) -> Array:  # (S, k) -> (S, k)
+    """Elo of S leagues of k models in which every pair met `n_games` times; ties are half wins.
+
+    Where everybody met everybody equally often, the likelihood knows of each model only the number
+    of games that it won. Where some models lost no game to the others (`separable`) there is no
+    finite strength; then every pair is given half a won and half a lost game more, as if it had
+    tied once. Newton's steps from `start` (Elo), cut to a factor of e^2 in a strength.
+    """
+    n_models = wins.shape[1]
+    extra = 1.0 * separable(wins, n_games)[:, None]
+    share = (wins + 0.5 * (n_models - 1) * extra) / (n_games + extra)
+    found = np.broadcast_to(start, wins.shape) * (math.log(10.0) / 400.0)
+    diagonal = np.arange(n_models)
+    for _ in range(100):
+        strength = np.exp(found)
+        chance = strength[:, :, None] / (strength[:, :, None] + strength[:, None, :])
+        slope = chance * (chance - 1.0)
+        slope[:, diagonal, diagonal] -= slope.sum(axis=2)
+        # Strengths are known up to a factor: a constant added to the matrix makes it invertible.
+        excess = share - (chance.sum(axis=2) - 0.5)
+        step = np.linalg.solve(slope + 1.0 / n_models, excess[:, :, None])[:, :, 0]
+        found = found + np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-5:  # the next would be its square
             break
-    return centre + 400.0 * np.log10(strength)
+    return centre + (found - found.mean(axis=1, keepdims=True)) * (400.0 / math.log(10.0))
 
 
-def _strongly_connected(edge: Array) -> bool:  # (k, k) bool
-    """Whether every model has beaten every other, directly or by way of others."""
-    reach = edge | np.eye(len(edge), dtype=bool)
-    for _ in range(max(1, math.ceil(math.log2(max(2, len(edge)))))):
-        reach = (reach.astype(int) @ reach.astype(int)) > 0
-    return bool(reach.all())
+def separable(wins: Array, n_games: int) -> Array:  # (S, k) -> (S,) bool
+    """Whether some models of a league won every game against all the others.
+
+    The m models with the most wins have n_games * (m (m - 1) / 2 + m (k - m)) wins exactly where
+    they lost none to the rest (Landau 1953).
+    """
+    k = wins.shape[1]
+    m = np.arange(1, k)
+    most = n_games * (m * (m - 1) / 2.0 + m * (k - m))
+    best = np.cumsum(-np.sort(-wins, axis=1), axis=1)[:, :-1]
+    return (best >= most - 1e-6).any(axis=1)
 
 
 # --- all models at once ---------------------------------------------------------------------------
@@ -201,6 +215,7 @@ def _tie_sizes(row: Array) -> Array:
     return np.unique(row, return_counts=True)[1].astype(np.float64)
 
 
+@cache
 def nemenyi_q(n_models: int, alpha: float = 0.05) -> float:
     """Critical value of Nemenyi's test: the studentised range divided by sqrt 2."""
     return float(stats.studentized_range.isf(alpha, n_models, np.inf)) / math.sqrt(2.0)
@@ -209,6 +224,24 @@ def nemenyi_q(n_models: int, alpha: float = 0.05) -> float:
 def critical_difference(n_models: int, n_datasets: int, alpha: float = 0.05) -> float:
     """Difference of two mean ranks from which Nemenyi's test calls them different."""
     return nemenyi_q(n_models, alpha) * math.sqrt(n_models * (n_models + 1) / (6.0 * n_datasets))
+
+
+def groups(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """(first, last) of every largest run of ascending mean ranks that lies within `difference`.
+
+    Runs of one are left out: such a model lies apart from all others.
+
+    >>> groups([1.0, 1.5, 2.2, 4.0], 1.0)
+    [(0, 1), (1, 2)]
+    """
+    found: list[tuple[int, int]] = []
+    for first in range(len(mean_ranks)):
+        last = first
+        while last + 1 < len(mean_ranks) and mean_ranks[last + 1] - mean_ranks[first] < difference:
+            last += 1
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return found
 
 
 # --- two models -----------------------------------------------------------------------------------
@@ -364,4 +397,5 @@ def nadeau_bengio(differences: Array, test_over_train: float) -> PairedT:  # (n_
             return PairedT(n, mean, 0.0, 1.0, 0.5)
         return PairedT(n, mean, math.copysign(math.inf, mean), 0.0, 0.0 if mean > 0 else 1.0)
     t = mean / math.sqrt((1.0 / n + test_over_train) * variance)
-    return PairedT(n, mean, t, float(2.0 * stats.t.sf(abs(t), n - 1)), float(stats.t.sf(t, n - 1)))
+    two, greater = (float(special.stdtr(n - 1, -x)) for x in (abs(t), t))  # tails of Student's t
+    return PairedT(n, mean, t, 2.0 * two, greater)

@@ -1,14 +1,16 @@
 """What is a table, and how does it become LaTeX, Markdown or CSV?
 
 A Table holds plain text; the writers escape it (`escape`), so no caller can forget to. LaTeX needs
-booktabs alone and a text width of an article: the writer takes the largest of three font sizes in
-which the table fits, and otherwise sets its columns in blocks, one below the other.
+booktabs (siunitx too, where asked for) and a text width of an article: the writer takes the largest
+of three font sizes in which the table fits, and otherwise sets its columns in blocks, one below the
+other.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -16,10 +18,12 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from . import escape
+from . import escape, siunitx
+from .widths import width
 
 TEXT_WIDTH_PT = 345.0  # of article at 10pt, the narrowest common single column
-FLOAT_LINES = 56  # table lines in script size that one page holds beside caption and notes
+PAGE_PT = 550.0  # height of its text
+NOTE_CHARACTERS = 95  # of a note in script size that stand on a line, about
 LABEL_GAP_PT = 6.0  # between two columns of text
 MAX_DECIMALS = 6
 HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
@@ -27,11 +31,13 @@ HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry: text, an uncertainty in small figures, a footnote sign; may span columns."""
+    """One entry: text, an uncertainty in small figures, a footnote sign; may span columns.
+    `underline` becomes italics in Markdown, which has no line below."""
 
     text: str = ""
     sub: str = ""
     bold: bool = False
+    underline: bool = False
     mark: str = ""
     span: int = 1
 
@@ -119,36 +125,50 @@ def p_text(p: float) -> str:
 # --- LaTeX ----------------------------------------------------------------------------------------
 
 _SIZES = (("small", 9.0, 4.0), ("footnotesize", 8.0, 3.0), ("scriptsize", 7.0, 1.5))
+_BASELINES = {"small": 11.0, "footnotesize": 9.5, "scriptsize": 8.0}  # pt
 
 
-def to_latex(tables: Sequence[Table]) -> str:
-    """Floats with booktabs rules, ready for \\input; needs \\usepackage{booktabs} and no more."""
-    parts = ["% Made by tabsweep. Needs \\usepackage{booktabs} in the preamble.\n"]
+def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
+    """Floats with booktabs rules, ready for \\input; needs \\usepackage{booktabs} and no more.
+
+    `aligned`: columns of numbers stand on their decimal points, which needs siunitx as well.
+    """
+    needs = siunitx.PREAMBLE if aligned else "\\usepackage{booktabs}"
+    parts = [f"% Made by tabsweep. Needs {needs} in the preamble.\n"]
     for table in tables:
         if "tex" in table.outputs:
-            parts.extend(_float(table))
+            parts.extend(_float(table, aligned))
     return "\n".join(parts)
 
 
-def _float(table: Table) -> list[str]:
+def _float(table: Table, aligned: bool) -> list[str]:
     size, gap, blocks = _largest_fit(table)
+    room = _room(table, size)
     pieces = [
         (block, panels)
         for block in blocks
-        for panels in _row_chunks(table, FLOAT_LINES - 2 * _header_depth(table, block))
+        for panels in _row_chunks(table, room - 2 * _header_depth(table, block))
     ]
     floats: list[list[str]] = [[]]
     used = 0
     for block, panels in pieces:
         lines = sum(len(p.rows) + 1 for p in panels) + _header_depth(table, block) + 1
-        if floats[-1] and used + lines > FLOAT_LINES:
+        if floats[-1] and used + lines > room:
             floats.append([])
             used = 0
-        floats[-1].append(_tabular(table, block, panels))
+        floats[-1].append(_tabular(table, block, panels, aligned))
         used += lines
     return [
-        _wrap_float(table, body, size, gap, number) for number, body in enumerate(floats, start=1)
+        _wrap_float(table, body, size, gap, number, siunitx.SETUP if aligned else "")
+        for number, body in enumerate(floats, start=1)
     ]
+
+
+def _room(table: Table, size: str) -> int:
+    """Lines of a table in that size that a page holds beside the caption and all notes."""
+    notes = sum(math.ceil(len(note) / NOTE_CHARACTERS) for note in table.notes)
+    caption = math.ceil(len(table.title) / 70)
+    return max(12, int((PAGE_PT - 8.0 * notes - 12.0 * caption - 44.0) / _BASELINES[size]))
 
 
 def _largest_fit(table: Table) -> tuple[str, float, list[list[int]]]:
@@ -161,7 +181,9 @@ def _largest_fit(table: Table) -> tuple[str, float, list[list[int]]]:
     return name, gap, _blocks(table, points, gap)
 
 
-def _wrap_float(table: Table, body: list[str], size: str, gap: float, number: int) -> str:
+def _wrap_float(
+    table: Table, body: list[str], size: str, gap: float, number: int, setup: str
+) -> str:
     title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
     suffix = f"-{number}" if number > 1 else ""
     notes = ""
@@ -179,39 +201,60 @@ def _wrap_float(table: Table, body: list[str], size: str, gap: float, number: in
         "  \\centering\n"
         f"  \\caption{{{title}}}\\par\\smallskip\n"
         f"  \\label{{tab:{table.name}{suffix}}}\n"
-        f"  \\{size}\\setlength{{\\tabcolsep}}{{{gap:g}pt}}%\n"
+        f"  \\{size}\\setlength{{\\tabcolsep}}{{{gap:g}pt}}%\n{setup}"
         f"{tabulars}{notes}"
         "\\end{table}\n"
     )
 
 
-def _tabular(table: Table, block: list[int], panels: list[Panel]) -> str:
+def _tabular(table: Table, block: list[int], panels: list[Panel], aligned: bool) -> str:
     labels = f"@{{\\hspace{{{LABEL_GAP_PT:g}pt}}}}".join("l" * table.n_labels)
-    columns = labels + "r" * (len(block) - table.n_labels)
+    on_points = {c: _s_column(table, c) for c in block[table.n_labels :]} if aligned else {}
+    points = {c for c, column in on_points.items() if column}
+    columns = labels + "".join(on_points.get(c) or "r" for c in block[table.n_labels :])
     lines = [f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}", "    \\toprule"]
     headings = [_broken(table.header[c]) for c in block]
     depth = max(len(h) for h in headings)
     for line in range(depth):
         row = [h[line - depth + len(h)] if line >= depth - len(h) else "" for h in headings]
-        lines.append("    " + " & ".join(escape.latex(t) for t in row) + r" \\")
+        texts = [escape.latex(t) for t in row]
+        texts = [f"{{{t}}}" if c in points else t for c, t in zip(block, texts, strict=True)]
+        lines.append("    " + " & ".join(texts) + r" \\")
     for panel in panels:
         lines.append("    \\midrule")
         if panel.title:
             title = f"\\textit{{{escape.latex(panel.title)}}}"
             lines.append(f"    \\multicolumn{{{len(block)}}}{{@{{}}l}}{{{title}}} \\\\")
-        lines.extend("    " + _latex_row(row, block) + r" \\" for row in panel.rows)
+        lines.extend("    " + _latex_row(row, block, points) + r" \\" for row in panel.rows)
     lines += ["    \\bottomrule", "  \\end{tabular}\n"]
     return "\n".join(lines)
 
 
-def _latex_row(row: Row, block: list[int]) -> str:
-    """The cells of the block's columns; a cell that spans is cut to the columns that stand here."""
+def _s_column(table: Table, column: int) -> str | None:
+    """What siunitx needs to know of a column of the table; None for one that is not of numbers."""
+    cells = []
+    for row in (row for panel in table.panels for row in panel.rows):
+        starts = list(itertools.accumulate((cell.span for cell in row), initial=0))
+        if column in starts[:-1] and row[starts.index(column)].span == 1:
+            cell = row[starts.index(column)]
+            cells.append((cell.text, _latex_after(cell)))
+    return siunitx.column(cells)
+
+
+def _latex_row(row: Row, block: list[int], points: set[int]) -> str:
+    """The cells of the block's columns; a cell that spans is cut to the columns that stand here.
+    points: the columns that stand on their decimal points."""
     entries, start = [], 0
     for cell in row:
         here = [c for c in block if start <= c < start + cell.span]
         start += cell.span
         if here and cell.span > 1:
             entries.append(f"\\multicolumn{{{len(here)}}}{{l}}{{{_latex_cell(cell)}}}")
+        elif here and here[0] in points and siunitx.is_number(cell.text):
+            after = _latex_after(cell)
+            entries.append(siunitx.entry(cell.text, after, cell.bold, cell.underline))
+        elif here and here[0] in points:
+            entries.append(f"{{{_latex_cell(cell)}}}")
         elif here:
             entries.append(_latex_cell(cell))
     return " & ".join(entries)
@@ -221,11 +264,15 @@ def _latex_cell(cell: Cell) -> str:
     text = escape.latex(cell.text)
     if cell.bold:
         text = f"\\textbf{{{text}}}"
-    if cell.sub:
-        text += f"$_{{\\mathrm{{{escape.latex(cell.sub)}}}}}$"
-    if cell.mark:
-        text += f"\\textsuperscript{{{escape.latex(cell.mark)}}}"
-    return text
+    if cell.underline:
+        text = f"\\underline{{{text}}}"
+    return text + _latex_after(cell)
+
+
+def _latex_after(cell: Cell) -> str:
+    """What stands small behind the text: the uncertainty below the line, the mark above it."""
+    sub = f"$_{{\\mathrm{{{escape.latex(cell.sub)}}}}}$" if cell.sub else ""
+    return sub + (f"\\textsuperscript{{{escape.latex(cell.mark)}}}" if cell.mark else "")
 
 
 def _broken(heading: str) -> list[str]:
@@ -248,7 +295,7 @@ def _blocks(table: Table, points: float, gap: float) -> list[list[int]]:
     """Columns in groups that fit the text width, of nearly equal number, labels in each."""
     widths = [0.0] * len(table.header)
     for c, heading in enumerate(table.header):
-        widths[c] = max(_width(line, points) for line in _broken(heading))
+        widths[c] = max(width(line, points) for line in _broken(heading))
     for panel in table.panels:
         for row in panel.rows:
             start = 0
@@ -283,7 +330,7 @@ def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
         rows = list(panel.rows)
         while rows:
             free = limit - used - 1
-            if free < 3 and used:
+            if used and len(rows) > free and (free < 3 or len(rows) < limit):
                 chunks.append([])
                 used, free = 0, limit - 1
             chunks[-1].append(Panel(tuple(rows[:free]), panel.title))
@@ -294,26 +341,8 @@ def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
 
 def _cell_width(cell: Cell, points: float) -> float:
     bold = 1.15 if cell.bold else 1.0
-    small = _width(cell.sub, 5.0) + 1.0 if cell.sub else 0.0
-    return bold * _width(cell.text, points) + small + _width(cell.mark, 5.0)
-
-
-# Widths of Computer Modern at 10pt in em, by character; the small sizes are cut wider.
-_EM = {
-    **dict.fromkeys("il.,:;'|![]", 0.28),
-    **dict.fromkeys("fjrst-()/ ", 0.39),
-    **dict.fromkeys("cez", 0.44),
-    **dict.fromkeys("abdghknopquvxy0123456789", 0.53),
-    **dict.fromkeys("mwMW…±%@", 0.84),
-}
-_CUT = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}
-
-
-def _width(text: str, points: float) -> float:
-    """Width in pt of the text in Computer Modern, rather too wide than too narrow."""
-    digits = sum(c.isdigit() for c in text)
-    em = sum(_EM.get(c, 0.75) for c in text) - 0.03 * digits
-    return em * points * _CUT[points]
+    small = width(cell.sub, 5.0) + 1.0 if cell.sub else 0.0
+    return bold * width(cell.text, points) + small + width(cell.mark, 5.0)
 
 
 # --- Markdown and CSV -----------------------------------------------------------------------------
@@ -344,6 +373,8 @@ def _markdown_table(table: Table) -> str:
     lines = [_pipe(head, widths, right), "| " + " | ".join(rule) + " |"]
     lines += [_pipe(row, widths, right) for row in rows]
     notes = "".join(f"- {escape.markdown(escape.one_line(n))}\n" for n in table.notes)
+    if any(cell.underline for panel in table.panels for row in panel.rows for cell in row):
+        notes += "- Italic: underlined.\n"
     return f"## {escape.markdown(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
 
 
@@ -351,6 +382,8 @@ def _markdown_cells(cell: Cell) -> list[str]:
     text = escape.markdown(cell.text)
     if cell.bold:
         text = f"**{text}**"
+    if cell.underline:
+        text = f"*{text}*"
     if cell.sub:
         text += f" ± {escape.markdown(cell.sub)}"
     if cell.mark:

@@ -5,6 +5,7 @@ A run folder holds
     ledger/MANIFEST.json        the sealed segments with their sha256, and the name of the tail
     ledger/segment-000001.parquet   sealed records, 10,000 each, columnar and checksummed: the JSON
                                 text of each, and in columns of their own what tells cells apart
+    ledger/facts-000001.parquet     of the same records what tables need, in columns; made from them
     ledger/tail-000002.jsonl    one record a line: crc32 of the text, a blank, the JSON text
     predictions/000000.bin      predictions back to back; a record names file, offset and sha256
     quarantine/                 bytes that failed a checksum, kept for a person to look at
@@ -21,47 +22,45 @@ import io
 import json
 import math
 import os
-import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from .parts import (
+    PARTS,
+    Facts,
+    Head,
+    Kept,
+    LedgerError,
+    Part,
+    Sealed,
+    columns_of,
+    facts_file,
+    head_of,
+    heads_in,
+    plain_name,
+    stamp_of,
+)
 from .trial import canonical
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = 1
 SEAL_AT = 10_000  # records in the tail
 ROLL_AT = 256 * 1024 * 1024  # bytes in one file of predictions
 ROW_GROUP = 500  # records of a segment that are lost together where its disk fails
+GROUPS_KEPT = 512  # such groups that a reader keeps in memory, some 400 kB each
+READERS = 4  # segments that are read at once
 
 _NUMERIC = "biuf"  # kinds of dtype that predictions may have
 
 Record = dict[str, Any]
-
-
-@dataclass(slots=True)  # not frozen: that would make it three times as dear
-class Head:
-    """Which cell a record speaks of, and how that ended: known without decoding its text.
-
-    "" or -1 stands for what a record of its kind does not say.
-    """
-
-    kind: str
-    id: str = ""
-    study: str = ""
-    stage: str = ""
-    index: int = -1
-    status: str = ""
-
-
-PARTS = tuple(field.name for field in fields(Head))
-Columns = list[list[Any]]  # one for each part of a head
-
-
-class LedgerError(Exception):
-    """The store cannot be read or written; the message says which file and what to do."""
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
@@ -109,25 +108,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def head_of(record: Mapping[str, Any]) -> Head:
-    """The head of a decoded record; what has another type than it should is not said.
-
-    >>> head_of({"kind": "death", "id": "ab", "index": None})
-    Head(kind='death', id='ab', study='', stage='', index=-1, status='')
-    """
-    texts = {name: record.get(name) for name in ("id", "study", "stage", "status")}
-    index = record.get("index")
-    return Head(
-        kind=record["kind"],
-        index=index if type(index) is int and 0 <= index < 2**31 else -1,
-        **{name: text if isinstance(text, str) else "" for name, text in texts.items()},
-    )
-
-
-def _columns(heads: Sequence[Head]) -> Columns:
-    return [[getattr(head, part) for head in heads] for part in PARTS]
-
-
 class Ledger:
     """The records of one run, in the order in which they became durable.
 
@@ -142,11 +122,11 @@ class Ledger:
         self.writable = write
         self.warnings: list[str] = []
         self.torn_bytes = 0
-        # Records stay encoded: a million of them as dictionaries would not fit.
-        self._texts: list[bytes] = []
-        self._heads: Columns = _columns([])
+        self._parts: list[Part] = []
+        self._starts: list[int] = []  # position of the first record of each part
+        self._newest = Kept()  # the last part: the records of the tail
+        self._groups = lru_cache(GROUPS_KEPT)(Sealed.read_group)
         self._tail: BinaryIO | None = None
-        self._tail_count = 0
         self._blobs: BinaryIO | None = None
         self._blob_index = 0
         if write:
@@ -183,8 +163,8 @@ class Ledger:
             )
         try:
             for segment in manifest["segments"]:
-                _plain_name(segment["file"]), str(segment["sha256"]), int(segment["records"])
-            _number(_plain_name(manifest["tail"]))
+                plain_name(segment["file"]), str(segment["sha256"]), int(segment["records"])
+            _number(plain_name(manifest["tail"]))
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"{self._manifest_path} is damaged ({error!r})") from None
         return manifest
@@ -202,11 +182,23 @@ class Ledger:
 
     def _load(self) -> None:
         manifest, data = self._read_tail()
-        for segment in list(manifest["segments"]):
-            heads, texts, damaged = self._read_segment(segment)
-            self._keep(heads, texts)
-            if damaged is not None and self.writable:
-                self._mend(manifest, segment, heads, texts, damaged)
+        segments = list(manifest["segments"])
+        if len(segments) > 1:
+            with ThreadPoolExecutor(min(READERS, len(segments))) as pool:
+                parts = list(pool.map(self._read_segment, segments))
+        else:
+            parts = [self._read_segment(segment) for segment in segments]
+        for segment, (part, damaged) in zip(segments, parts, strict=True):
+            self._add(part)
+            if damaged is not None:  # not a crash's doing: a failing disk's, or somebody's
+                self.torn_bytes += len(damaged)
+                self.warnings.append(
+                    f"the sealed segment {self.folder / segment['file']} has a wrong checksum: "
+                    f"{len(part)} of {segment['records']} records are intact, the cells of the "
+                    "others run again"
+                )
+                if self.writable:
+                    self._mend(manifest, segment, part, damaged)
         path = self.folder / manifest["tail"]
         good: list[bytes] = []
         bad: list[bytes] = []
@@ -218,8 +210,8 @@ class Ledger:
             else:
                 good.append(line)
                 found.append(head_of(record))
-        self._keep(_columns(found), [line[9:-1] for line in good])
-        self._tail_count = len(good)
+        self._newest.add(columns_of(found), [line[9:-1] for line in good])
+        self._add(self._newest)
         self.torn_bytes += sum(map(len, bad))
         if self.writable:
             if bad:
@@ -233,54 +225,54 @@ class Ledger:
             self._tail = _open_to_append(path)
             self._open_blobs()
 
-    def _keep(self, heads: Columns, texts: Iterable[bytes]) -> None:
-        for name, column, values in zip(PARTS, self._heads, heads, strict=True):
-            column.extend(values if name == "index" else map(sys.intern, values))
-        self._texts.extend(texts)
+    def _add(self, part: Part) -> None:
+        self._starts.append(len(self))
+        self._parts.append(part)
 
-    def _read_segment(
-        self, segment: Mapping[str, Any]
-    ) -> tuple[Columns, list[bytes], bytes | None]:
-        """The intact records of a sealed segment, and its bytes where these are damaged."""
+    def _read_segment(self, segment: Mapping[str, Any]) -> tuple[Part, bytes | None]:
+        """The intact records of a sealed segment, and its bytes where these are damaged.
+
+        A writer keeps them in memory, where a resume asks for one here and one there; a reader
+        reads them when they are asked for.
+        """
         import pyarrow.parquet as pq
 
         path = self.folder / segment["file"]
         try:
-            data = path.read_bytes()
+            with open(path, "rb") as opened:
+                data, stamp = opened.read(), stamp_of(opened)
         except OSError as error:
             raise LedgerError(f"cannot read the sealed segment {path}: {error}") from None
-        if hashlib.sha256(data).hexdigest() == segment["sha256"]:
-            try:
-                return *_whole(pq.ParquetFile(io.BytesIO(data))), None
-            except Exception as error:  # not its bytes' fault: nothing is thrown away
-                raise LedgerError(f"cannot read the sealed segment {path}: {error}") from None
-        # Not a crash's doing: a failing disk's, or somebody's.
-        rows = _intact(data)
-        self.torn_bytes += len(data)
-        self.warnings.append(
-            f"the sealed segment {path} has a wrong checksum: {len(rows)} of "
-            f"{segment['records']} records are intact, the cells of the others run again"
-        )
-        return _columns([head for head, _ in rows]), [text for _, text in rows], data
+        if hashlib.sha256(data).hexdigest() != segment["sha256"]:
+            rows = _intact(data)
+            return Kept(columns_of([head for head, _ in rows]), [text for _, text in rows]), data
+        try:
+            file = pq.ParquetFile(io.BytesIO(data))
+            if self.writable:
+                return _whole(file), None
+            return Sealed(path, stamp, file, Facts.of(segment), self._groups), None
+        except Exception as error:  # not its bytes' fault: nothing is thrown away
+            raise LedgerError(f"cannot read the sealed segment {path}: {error}") from None
 
     def _mend(
         self,
         manifest: dict[str, Any],
         segment: Mapping[str, Any],
-        heads: Columns,
-        texts: list[bytes],
+        part: Part,
         damaged: bytes,
     ) -> None:
         """Keep a damaged segment's bytes in quarantine, and its intact records in its place."""
         path = self._quarantine(segment["file"], damaged)
         self.warnings[-1] += f"; its bytes are kept in {path}"
         at = manifest["segments"].index(segment)
+        assert isinstance(part, Kept)
         manifest["segments"][at : at + 1] = (
-            [self._write_segment(segment["file"], heads, texts)] if texts else []
+            [self._write_segment(segment["file"], part)] if len(part) else []
         )
         self._write_manifest(manifest)
-        if not texts:
-            (self.folder / segment["file"]).unlink(missing_ok=True)
+        if not len(part):
+            for name in (segment["file"], _facts_name(segment["file"])):
+                (self.folder / name).unlink(missing_ok=True)
 
     def _quarantine(self, name: str, data: bytes) -> Path:
         folder = self.run / "quarantine"
@@ -296,24 +288,46 @@ class Ledger:
 
     def positions(self, *kinds: str) -> Iterator[int]:
         """Where the records of some kinds (all, if none is named) stand, in order."""
-        return (i for i, kind in enumerate(self._heads[0]) if not kinds or kind in kinds)
+        for start, part in zip(self._starts, self._parts, strict=True):
+            rows = part.rows(kinds) if kinds else range(len(part))
+            yield from (start + row for row in rows)
+
+    def _find(self, position: int) -> tuple[Part, int]:
+        """The part that holds a position (of which there may be empty ones), and the row there."""
+        at = bisect_right(self._starts, position) - 1
+        return self._parts[at], position - self._starts[at]
 
     def at(self, position: int) -> Record:
         """The whole record; decoding it takes some 20 microseconds."""
-        return json.loads(self._texts[position].decode())
+        part, row = self._find(position)
+        return json.loads(part.text(row))
 
     def head(self, position: int) -> Head:
         """What it is about, at a tenth of the price."""
-        return Head(*[column[position] for column in self._heads])
+        part, row = self._find(position)
+        return Head(*[column[row] for column in part.heads])
 
     def heads(self, *kinds: str) -> Iterator[tuple[int, Head]]:
         """Position and head of the records of some kinds (all, if none is named), in order."""
-        for position, parts in enumerate(zip(*self._heads, strict=True)):
-            if not kinds or parts[0] in kinds:
-                yield position, Head(*parts)
+        for start, part in zip(self._starts, self._parts, strict=True):
+            for row, values in enumerate(zip(*part.heads, strict=True)):
+                if not kinds or values[0] in kinds:
+                    yield start + row, Head(*values)
+
+    def facts(self) -> pa.Table:
+        """What tables need of results, slots and ends of studies (`facts.COLUMNS`, scores), in the
+        order of the records; `row` is the position. Nothing is decoded that was sealed."""
+        import pyarrow as pa
+
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(lambda part: part.facts(), self._parts))
+        for at, start in enumerate(self._starts):
+            rows = pa.array(found[at].column("row").to_numpy() + start, type=pa.int64())
+            found[at] = found[at].set_column(0, "row", rows)
+        return pa.concat_tables(found, promote_options="default").unify_dictionaries()
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return self._starts[-1] + len(self._parts[-1]) if self._parts else 0
 
     # ------------------------------------------------------------------ writing
 
@@ -338,9 +352,8 @@ class Ledger:
         except OSError:
             self._cut_tail(before)
             raise
-        self._keep(_columns([head_of(record) for record in records]), texts)
-        self._tail_count += len(records)
-        if self._tail_count >= SEAL_AT:
+        self._newest.add(columns_of([head_of(record) for record in records]), texts)
+        if len(self._newest) >= SEAL_AT:
             self.seal()
 
     def _cut_tail(self, length: int) -> None:
@@ -361,14 +374,12 @@ class Ledger:
         the way the ledger can still be written.
         """
         assert self._tail is not None
-        if not self._tail_count:
+        if not len(self._newest):
             return
         manifest = self._manifest()
         number = _number(manifest["tail"])
-        heads = [column[-self._tail_count :] for column in self._heads]
-        texts = self._texts[-self._tail_count :]
         name = f"segment-{number:06d}.parquet"
-        manifest["segments"].append(self._write_segment(name, heads, texts))
+        manifest["segments"].append(self._write_segment(name, self._newest))
         manifest["tail"] = _tail_name(number + 1)
         fresh = _open_to_append(self.folder / manifest["tail"])
         try:
@@ -376,18 +387,19 @@ class Ledger:
         finally:  # go on in the tail that the manifest on disk names, replaced or not
             if self._manifest()["tail"] == manifest["tail"]:
                 self._tail, fresh = fresh, self._tail
-                self._tail_count = 0
+                self._newest = Kept()
+                self._add(self._newest)
             fresh.close()
         for old in self.folder.glob("tail-*.jsonl"):
             if _number(old.name) <= number:
                 old.unlink(missing_ok=True)
 
-    def _write_segment(self, name: str, heads: Columns, texts: list[bytes]) -> dict[str, Any]:
-        """Make records a segment; returns its entry in the manifest."""
+    def _write_segment(self, name: str, part: Kept) -> dict[str, Any]:
+        """Make records a segment, with their facts beside it; returns its entry in the manifest."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = dict(zip(PARTS, heads, strict=True))
+        texts, columns = part.texts, dict(zip(PARTS, part.heads, strict=True))
         table = pa.table(
             {
                 "kind": pa.array(columns.pop("kind"), type=pa.string()),
@@ -399,10 +411,12 @@ class Ledger:
         )
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", row_group_size=ROW_GROUP)
-        data = sink.getvalue().to_pybytes()
+        entry = {"records": len(texts), **self._write(name, sink.getvalue().to_pybytes())}
+        return {**entry, "facts": self._write(_facts_name(name), facts_file(part.facts()))}
+
+    def _write(self, name: str, data: bytes) -> dict[str, str]:
         write_atomically(self.folder / name, data)
-        sha256 = hashlib.sha256(data).hexdigest()
-        return {"file": name, "sha256": sha256, "records": len(texts)}
+        return {"file": name, "sha256": hashlib.sha256(data).hexdigest()}
 
     def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
         write_atomically(self._manifest_path, json.dumps(manifest, indent=1).encode() + b"\n")
@@ -467,7 +481,7 @@ class Ledger:
         found = {}
         for part, place in where.items():
             try:
-                path = self.run / "predictions" / _plain_name(place["file"])
+                path = self.run / "predictions" / plain_name(place["file"])
                 dtype, sha256 = np.dtype(str(place["dtype"])), str(place["sha256"])
                 start, shape = int(place["offset"]), [int(n) for n in place["shape"]]
                 if dtype.kind not in _NUMERIC or min(start, *shape) < 0:
@@ -492,14 +506,10 @@ class Ledger:
         return found
 
 
-def _whole(file: Any) -> tuple[Columns, list[bytes]]:
-    """Heads and texts of an undamaged segment."""
-    names = [name for name in PARTS if name in file.schema_arrow.names]
-    table = file.read(columns=[*names, "json"])
-    texts = table.column("json").to_pylist()
-    if len(names) < len(PARTS):  # sealed by a version that knew the kind alone
-        return _columns([head_of(json.loads(text)) for text in texts]), texts
-    return [table.column(name).to_pylist() for name in names], texts
+def _whole(file: Any) -> Kept:
+    """The records of an undamaged segment, in memory."""
+    texts = file.read(columns=["json"]).column("json").to_pylist()
+    return Kept(heads_in(file) or columns_of([head_of(json.loads(t)) for t in texts]), texts)
 
 
 def _intact(data: bytes) -> list[tuple[Head, bytes]]:
@@ -536,13 +546,10 @@ def _tail_name(number: int) -> str:
     return f"tail-{number:06d}.jsonl"
 
 
+def _facts_name(segment: str) -> str:
+    return segment.replace("segment", "facts")
+
+
 def _number(tail: str) -> int:
     """The number in the name of a tail, which its segment will have too."""
     return int(tail.removeprefix("tail-").removesuffix(".jsonl"))
-
-
-def _plain_name(name: Any) -> str:
-    """A file name out of a record, refused where it is a path: records may come from others."""
-    if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
-        raise LedgerError(f"a record names the file {name!r}, which is not a plain name; refused")
-    return name

@@ -109,6 +109,8 @@ def test_there_is_a_command_for_every_promise():
         "retry",
         "report",
         "reproduce",
+        "explain",
+        "compare",
         "fit",
         "predict",
         "data list",

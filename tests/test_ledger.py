@@ -517,11 +517,12 @@ def test_a_segment_that_cannot_be_read_though_its_bytes_are_right_is_not_thrown_
     expected = filled(tmp_path, 12)
     before = contents(tmp_path)
 
-    def no_memory(file):
+    def no_memory(*what):
         raise MemoryError("injected")
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "_whole", no_memory)
+        patch.setattr(store.Sealed, "__init__", no_memory)
         for write in (False, True):
             with pytest.raises(LedgerError, match="injected"):
                 Ledger(tmp_path, write=write)

@@ -1,24 +1,23 @@
-"""Other people's statistics agree with ours: scikit-posthocs and statsmodels as oracles."""
+"""Other people's statistics agree with ours: scikit-posthocs, statsmodels, bencheval as oracles."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tabsweep.reports import statistics as ours
 from tabsweep.reports.statistics import critical_difference, holm, ranks
-
-posthocs = pytest.importorskip("scikit_posthocs", reason="needs the dev extra scikit-posthocs")
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_holm_agrees_with_statsmodels(seed):
-    from statsmodels.stats.multitest import multipletests
-
+    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="needs the dev extra")
     p = np.random.default_rng(seed).beta(0.3, 1.0, size=21)
-    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1], abs=1e-15)
+    assert holm(p) == pytest.approx(multitest.multipletests(p, method="holm")[1], abs=1e-15)
 
 
 @pytest.mark.parametrize("n_models", [3, 7, 12])
 def test_ranks_lie_apart_by_the_critical_difference_exactly_where_nemenyi_says_so(n_models):
+    posthocs = pytest.importorskip("scikit_posthocs", reason="needs the dev extra scikit-posthocs")
     rng = np.random.default_rng(n_models)
     scores = rng.normal(size=(25, n_models)) + np.linspace(0, 1.5, n_models)
     rank = ranks(scores)
@@ -28,3 +27,33 @@ def test_ranks_lie_apart_by_the_critical_difference_exactly_where_nemenyi_says_s
     off = ~np.eye(n_models, dtype=bool)
     assert np.array_equal(apart[off], (p < 0.05)[off])
     assert apart[off].any() and not apart[off].all()
+
+
+@pytest.mark.parametrize(
+    "n_models, n_datasets, tied", [(5, 12, False), (8, 25, True), (4, 6, True)]
+)
+def test_elo_wins_ranks_and_improvability_are_bencheval_s(n_models, n_datasets, tied):
+    bencheval = pytest.importorskip("bencheval.evaluator", reason="needs the dev extra bencheval")
+    import pandas as pd
+
+    rng = np.random.default_rng(n_models)
+    errors = rng.uniform(0.05, 0.5, (n_datasets, n_models)) + 0.02 * np.arange(n_models)
+    errors = np.round(errors, 1 if tied else 6)
+    rows = [
+        {"method": f"m{j}", "task": f"t{i}", "metric_error": errors[i, j]}
+        for i in range(n_datasets)
+        for j in range(n_models)
+    ]
+    board = bencheval.BenchmarkEvaluator(
+        method_col="method", task_col="task", columns_to_agg_extra=None
+    ).leaderboard(pd.DataFrame(rows), include_rescaled_loss=True)
+    board = board.loc[[f"m{j}" for j in range(n_models)]]
+    rank = ranks(errors, "min")
+    assert board["rank"].tolist() == pytest.approx(rank.mean(axis=0).tolist())
+    assert board["winrate"].tolist() == pytest.approx(ours.win_rate(rank).tolist())
+    share = ours.improvability(errors).mean(axis=0)
+    assert board["improvability"].tolist() == pytest.approx(share.tolist())
+    lost = 1.0 - ours.normalised(errors).mean(axis=0)
+    assert board["loss_rescaled"].tolist() == pytest.approx(lost.tolist())
+    elo = board["elo"].to_numpy()
+    assert (elo - elo.mean()).tolist() == pytest.approx(ours.elo(rank).tolist(), abs=0.11)

@@ -77,8 +77,14 @@ def evidence_of(frame, planned=None, **meta):
     return Evidence.of(frame, planned, {"metric": tasks, "suite": "test", **meta})
 
 
-def texts(evidence, folder):
-    return {p.name: p.read_bytes() for p in report.write(evidence, folder)}
+def texts(evidence, folder, **options):
+    """{path inside the report: bytes}, without the pages (tests/test_reports_html.py has those)."""
+    paths = report.write(evidence, folder, html=False, **options)
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
+
+
+def readable(written):
+    return {n: data for n, data in written.items() if not n.endswith((".pdf", ".parquet"))}
 
 
 def csv_rows(data):
@@ -90,8 +96,9 @@ def csv_rows(data):
 
 def test_the_report_writes_each_part_in_three_forms_and_a_page_about_the_run(tmp_path):
     written = texts(evidence_of(rows_of(mixed(2), ["a", "b"])), tmp_path / "deep" / "report")
-    parts = ("scores", "ranks", "tests", "coverage", "costs")
-    assert set(written) == {f"{p}.{e}" for p in parts for e in ("tex", "md", "csv")} | {"about.md"}
+    parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs")
+    files = {f"{p}.{e}" for p in parts for e in ("tex", "md", "csv")}
+    assert set(written) == files | {"about.md", "scores.parquet"}
 
 
 def test_scores_ranks_and_p_values_are_those_of_the_formulas(tmp_path):
@@ -217,6 +224,40 @@ def test_the_subset_has_its_own_ranks_and_tests(tmp_path):
     assert "The rest leak." in written["tests.md"].decode()
 
 
+def test_the_second_best_is_underlined_and_italic_where_there_is_no_line(tmp_path):
+    frame = rows_of({"d": "binary"}, list("abcd"), score=lambda d, j: (0.9, 0.8, 0.9, 0.8)[j])
+    written = texts(evidence_of(frame), tmp_path)
+    latex, markdown = written["scores.tex"].decode(), written["scores.md"].decode()
+    assert latex.count("\\textbf{.900}") == 2 and latex.count("\\underline{.800}") == 2
+    assert markdown.count("**.900**") == 2 and markdown.count("*.800*") == 2
+    assert "Italic: underlined" in markdown
+
+
+def test_the_parquet_file_is_the_tidy_frame_unrounded_and_the_same_to_the_byte(tmp_path):
+    evidence = evidence_of(rows_of(mixed(2), ["a", HOSTILE[5]]))
+    data = texts(evidence, tmp_path)["scores.parquet"]
+    assert data == texts(evidence, tmp_path / "again")["scores.parquet"]
+    frame = pd.read_parquet(io.BytesIO(data))
+    want = report.sections(evidence)[0].frame
+    assert list(frame) == list(want) and len(frame) == len(want)
+    assert frame["mean"].tolist() == want["mean"].tolist()
+    assert set(frame["model"]) == {"a", HOSTILE[5]}
+
+
+def test_the_options_of_the_report_reach_its_parts(tmp_path):
+    evidence = evidence_of(WITH_HOLES, PLAN)
+    written = texts(evidence, tmp_path, reference="c", fallback="b", ranking="npt")
+    tests = csv_rows(written["tests.csv"])
+    assert {r["model_a"] for r in tests if r["test"] == "wilcoxon-reference"} <= {"c", ""}
+    assert {r["fallback"] for r in csv_rows(written["leaderboard.csv"])} == {"", "b"}
+    ranks = csv_rows(written["ranks.csv"])
+    assert {r["n_ranked"] for r in ranks if r["mean_rank"]} == {"7"}
+    assert "Ranked as in NPT" in written["ranks.md"].decode()
+    for wrong in ({"reference": "z"}, {"fallback": "z"}, {"ranking": "z"}):
+        with pytest.raises(ValueError, match="'z'"):
+            report.write(evidence, tmp_path, html=False, **wrong)
+
+
 # --- the same to the byte -------------------------------------------------------------------------
 
 
@@ -265,7 +306,7 @@ def hostile_evidence():
 @pytest.mark.fault(13)
 def test_hostile_names_stay_inert_in_latex_markdown_and_csv(tmp_path):
     written = texts(hostile_evidence(), tmp_path)
-    for name, data in written.items():
+    for name, data in readable(written).items():
         text = data.decode("utf-8")
         assert not set(text) & {"\x00", "\u202e", "\r", "\t"}, name
         if name.endswith(".tex"):
@@ -314,11 +355,13 @@ PDFLATEX = shutil.which("pdflatex")
 needs_latex = pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: install texlive")
 
 
-def compiled(evidence, folder):
+def compiled(evidence, folder, packages="booktabs", figures=(), **options):
     """The log of pdflatex on all tables of the report in a plain article with booktabs."""
-    report.write(evidence, folder)
-    inputs = "".join(f"\\input{{{p}}}\n" for p in ("scores", "ranks", "tests", "coverage", "costs"))
-    page = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n" + inputs
+    report.write(evidence, folder, html=False, **options)
+    parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs", *figures)
+    inputs = "".join(f"\\input{{{p}}}\n" for p in parts)
+    head = f"\\documentclass{{article}}\n\\usepackage{{{packages}}}\n\\begin{{document}}\n"
+    page = head + inputs
     (folder / "page.tex").write_text(page + "\\end{document}\n")
     command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
@@ -341,6 +384,41 @@ def test_25_datasets_fit_the_page_of_a_plain_article(tmp_path, n_models):
     datasets = {f"conn-bench-sonar-mines-rock{i:02}": TASKS[i // 11] for i in range(25)}
     log = compiled(evidence_of(rows_of(datasets, names[:n_models])), tmp_path)
     assert "Overfull \\hbox" not in log and "Float too large" not in log
+
+
+SIUNITX = PDFLATEX and subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True).stdout
+
+
+@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
+def test_columns_on_their_decimal_points_compile_and_fit_the_page(tmp_path):
+    datasets = {f"conn-bench-sonar-mines-rock{i:02}": TASKS[i // 9] for i in range(27)}
+    models = ["catboost", "constant", "hist-gradient-boosting", "linear", "tabtransformer-cheatt"]
+    log = compiled(
+        evidence_of(rows_of(datasets, models)), tmp_path, "booktabs,siunitx", siunitx=True
+    )
+    assert "Overfull \\hbox" not in log and "Float too large" not in log
+
+
+@pytest.mark.fault(13)
+@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
+def test_hostile_names_compile_on_decimal_points_too(tmp_path):
+    compiled(hostile_evidence(), tmp_path, "booktabs,siunitx", siunitx=True)
+
+
+def test_a_column_of_numbers_stands_on_its_points_and_one_of_words_does_not():
+    rows = (
+        (tables.Cell("a"), tables.Cell(".912", ".01", bold=True), tables.Cell("fail")),
+        (tables.Cell("b"), tables.Cell("−1.5", underline=True), tables.Cell("12")),
+        (tables.Cell("c"), tables.Cell("n/a"), tables.Cell("open")),
+    )
+    table = tables.Table("t", "title", ("x", "number", "word"), (tables.Panel(rows),))
+    text = tables.to_latex([table], aligned=True)
+    spec = "S[table-format=-1.3{$_{\\mathrm{.01}}$}, print-zero-integer=false]"
+    assert f"{{@{{}}l{spec}r@{{}}}}" in text
+    assert "a & \\bfseries .912{$_{\\mathrm{.01}}$} & fail" in text
+    assert "b & -1.5{\\llap{\\underline{\\phantom{$-$1.5}}}} & 12" in text
+    assert "c & {n/a} & open" in text
+    assert "siunitx" in text and "siunitx" not in tables.to_latex([table])
 
 
 # --- never without words --------------------------------------------------------------------------
@@ -419,7 +497,7 @@ DEGENERATE = {
 def test_too_little_to_say_is_said_with_its_reason(case, tmp_path):
     frame, plan, reason = DEGENERATE[case]
     written = texts(evidence_of(frame, plan), tmp_path)
-    for name, data in written.items():
+    for name, data in readable(written).items():
         assert not re.search(rb"(?<![a-z])(nan|inf|None|NaT)(?![a-z])", data), name
         for line in data.decode().splitlines():
             assert "Traceback" not in line

@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("benchmark", "datasets", "models", "reports", "sweeps")
+DATA = (".toml", ".csv", ".css", ".js", ".j2")  # what lies beside the code and is read by it
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
 ALLOWED = {"benchmark": {"sweeps", "models", "datasets", "reports"}}
 BARE = {"ray", "mlflow", "optuna", "hyperopt"}  # what models and datasets must do without
@@ -182,11 +183,7 @@ def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
 
 def data_files(folder: str) -> list[Path]:
     """What lies beside the code and is read by it."""
-    return [
-        path
-        for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".toml", ".csv", ".html", ".js")
-    ]
+    return [path for path in (ROOT / folder).rglob("*") if path.suffix in DATA]
 
 
 def test_only_python_and_known_data_lie_in_the_folders() -> None:
@@ -195,7 +192,7 @@ def test_only_python_and_known_data_lie_in_the_folders() -> None:
         for path in tree()
         if path.relative_to(ROOT).parts[0] in FOLDERS
         and not any(path.is_relative_to(ROOT / scripts) for scripts in SCRIPTS)
-        and path.suffix not in (".py", ".toml", ".csv", ".html", ".js")
+        and path.suffix not in (".py", *DATA)
     ]
     assert not odd
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -142,12 +143,16 @@ def test_resuming_a_finished_run_runs_nothing_and_starts_no_ray(monkeypatch):
 def test_the_report_can_be_deleted_and_comes_back_the_same():
     sweeps("--model", "knn", "--model", "constant", "--name", "r")
     folder = Path("runs/r/report")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def held() -> dict[str, bytes]:
+        paths = (path for path in folder.rglob("*") if path.is_file())
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+    before = held()
     assert {f"{t}.{kind}" for t in TABLES for kind in ("tex", "md", "csv")} < set(before)
-    for path in folder.iterdir():
-        path.unlink()
+    shutil.rmtree(folder)
     assert bench("report", "runs/r").code == 0
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert held() == before
 
 
 def test_status_has_the_promised_keys():
@@ -206,7 +211,7 @@ def test_several_runs_make_one_table_in_a_folder_of_their_own():
     sweeps("--model", "linear", "--name", "b")
     before = Path("runs/a/report/scores.md").read_bytes()
     files = answer("report", "runs/a", "runs/b", "--out", "both")["files"]
-    assert all(Path(file).parent == Path("both") for file in files)
+    assert all(Path("both") in Path(file).parents for file in files)
     header = Path("both/scores.csv").read_text().splitlines()
     assert any("knn" in line for line in header) and any("linear" in line for line in header)
     assert Path("runs/a/report/scores.md").read_bytes() == before

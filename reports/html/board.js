@@ -1,0 +1,175 @@
+// What does the first page show for the chosen tasks, sizes, models, datasets and budget?
+
+const SIZES = [
+  ["small", "under 1,000 rows", 0, 1000],
+  ["medium", "1,000 to 10,000 rows", 1000, 10000],
+  ["large", "10,000 rows and more", 10000, Infinity],
+];
+const COLUMNS = ["model", "mean", "median", "win", "elo", "score", "best", "cpu"];
+let order = ["mean", false]; // column and whether descending
+
+/** The boxes of a list that are not ticked, by value. */
+const unticked = (name) =>
+  [...document.querySelectorAll(`input[name=${name}]`)].filter((b) => !b.checked).map((b) => b.value);
+const chosen = (id) => byId(id)?.value ?? "";
+
+/** The indices that the controls choose. */
+function readChoice() {
+  const without = { tasks: unticked("task"), models: unticked("model"), datasets: unticked("dataset") };
+  const size = SIZES.find(([key]) => key === chosen("size"));
+  const onlySubset = chosen("subset") === "independent";
+  const fits = (d) =>
+    !without.tasks.includes(d.task) &&
+    !without.datasets.includes(d.name) &&
+    (!size || (d.rows !== null && d.rows >= size[2] && d.rows < size[3])) &&
+    (!onlySubset || d.subset);
+  const indices = (list, keep) => list.flatMap((item, i) => (keep(item) ? [i] : []));
+  return {
+    datasets: indices(DATA.datasets, fits),
+    models: indices(DATA.models, (name) => !without.models.includes(name)),
+    budget: Math.max(0, DATA.budgets.findIndex((b) => b.key === chosen("budget"))),
+  };
+}
+
+function showBoard(pool, entries) {
+  const rows = entries.map((entry) => {
+    const error = entry.se === null ? null : make("small", {}, ` ± ${fixed(entry.se, 2)}`);
+    const cpu = entry.cpu === null ? "n/a" : Math.round(entry.cpu).toLocaleString("en");
+    const texts = {
+      mean: fixed(entry.mean, 2),
+      median: fixed(entry.median, 2),
+      win: `${fixed(100 * entry.win, 1)} %`,
+      elo: fixed(entry.elo, 0),
+      score: fixed(entry.score, 3),
+      best: String(entry.best),
+      cpu,
+    };
+    const row = make("tr", {}, make("th", { scope: "row" }, DATA.models[entry.model]));
+    for (const key of COLUMNS.slice(1)) {
+      const value = entry[key] === null ? "n/a" : entry[key];
+      const top = isTop(entries, entry, key);
+      const text = top ? make("b", {}, texts[key]) : texts[key];
+      const cell = make("td", { class: "num", "data-value": value }, text);
+      if (key === "mean" && error) cell.append(error);
+      row.append(cell);
+    }
+    return row;
+  });
+  byId("board").tBodies[0].replaceChildren(...rows);
+  sortTable(byId("board"), COLUMNS.indexOf(order[0]), order[1]);
+}
+
+/** Whether the entry has the best value of a column that has one. */
+function isTop(entries, entry, key) {
+  if (key === "cpu") return false;
+  const values = entries.map((other) => other[key]);
+  const best = key === "mean" || key === "median" ? Math.min(...values) : Math.max(...values);
+  return Math.abs(entry[key] - best) <= 1e-12;
+}
+
+function say(pool, entries) {
+  const why = whyNoRanks(pool);
+  const thin = pool.thin.map(({ model, n }) => `${DATA.models[model]} (${n} of ${pool.scope.length})`);
+  const dropped = pool.scope.length - pool.datasets.length;
+  const ranked = `${plural(entries.length, "model")} ranked on ${pool.datasets.length} of `;
+  byId("status").textContent = [
+    why || `${ranked}${plural(pool.scope.length, "dataset")}.`,
+    thin.length ? `Not ranked, with a complete score on too few datasets: ${thin.join(", ")}.` : "",
+    !why && dropped ? `${plural(dropped, "dataset")} left out: some ranked model has no score.` : "",
+  ].join(" ").trim();
+}
+
+function update() {
+  const choice = readChoice();
+  const pool = { ...poolOf(DATA, choice), budget: choice.budget };
+  const entries = standings(DATA, pool);
+  showBoard(pool, entries);
+  say(pool, entries);
+  const drawn = [criticalFigure, distributionFigure, costFigure, winFigure];
+  byId("drawn").replaceChildren(
+    ...(entries.length ? drawn.map((f) => f(DATA, pool, entries)) : []),
+  );
+  byId("drawn").hidden = false;
+  for (const [id, label, name] of [["models", "Models", "model"], ["datasets", "Datasets", "dataset"]]) {
+    const all = DATA[id].length;
+    byId(`${id}-title`).textContent = `${label}: ${all - unticked(name).length} of ${all}`;
+  }
+  writeState({
+    without: unticked("model"),
+    tasks: unticked("task").length ? Object.keys(DATA.tasks).filter((t) => !unticked("task").includes(t)) : [],
+    size: [chosen("size")].filter(Boolean),
+    subset: [chosen("subset")].filter(Boolean),
+    skip: unticked("dataset"),
+    budget: [chosen("budget")].filter(Boolean),
+    sort: order[0] === "mean" && !order[1] ? [] : [(order[1] ? "-" : "") + order[0]],
+  });
+}
+
+/** Put the controls where the address says. */
+function restore() {
+  const state = readState();
+  const set = (id, values = []) => {
+    const list = byId(id);
+    if (list) list.value = [...list.options].some((o) => o.value === values[0]) ? values[0] : "";
+  };
+  for (const box of document.querySelectorAll("#filters input")) {
+    const out = { model: state.without, dataset: state.skip }[box.name] ?? [];
+    box.checked = box.name === "task" && state.tasks ? state.tasks.includes(box.value) : !out.includes(box.value);
+  }
+  set("size", state.size);
+  set("subset", state.subset);
+  set("budget", state.budget);
+  const wanted = state.sort?.[0] ?? "mean";
+  const column = wanted.replace(/^-/, "");
+  order = COLUMNS.includes(column) ? [column, wanted.startsWith("-")] : ["mean", false];
+  update();
+}
+
+function pick(id, name, labels) {
+  const boxes = labels.map((label) => checkbox(label, label, update, name));
+  const all = (checked) => () => {
+    for (const box of byId(id).querySelectorAll("input")) box.checked = checked;
+    update();
+  };
+  const button = (text, checked) => make("button", { type: "button", onclick: all(checked) }, text);
+  byId(id).append(make("div", { class: "row" }, button("all", true), button("none", false)), ...boxes);
+}
+
+function build() {
+  const simple = byId("simple");
+  const tasks = Object.entries(DATA.tasks);
+  if (tasks.length > 1) {
+    const boxes = tasks.map(([task, title]) => checkbox(title, task, update, "task"));
+    simple.append(make("fieldset", {}, make("legend", {}, "Tasks"), ...boxes));
+  }
+  const sizes = SIZES.filter(([, , low, high]) =>
+    DATA.datasets.some((d) => d.rows !== null && d.rows >= low && d.rows < high),
+  );
+  if (sizes.length > 1)
+    simple.append(select("Size", "size", [["", "any size"], ...sizes], update));
+  if (DATA.datasets.some((d) => !d.subset)) {
+    const options = [["", "all"], ["independent", "independent, learnable"]];
+    simple.append(select("Subset", "subset", options, update));
+  }
+  if (DATA.budgets.length > 1) {
+    const options = DATA.budgets.map((b) => [b.key, b.name]);
+    simple.append(select("Budget", "budget", options, update));
+  }
+  const reset = () => {
+    history.replaceState(null, "", location.pathname);
+    restore();
+  };
+  simple.append(make("button", { type: "button", class: "reset", onclick: reset }, "Reset"));
+  pick("pick-models", "model", DATA.models);
+  pick("pick-datasets", "dataset", DATA.datasets.map((d) => d.name));
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+  byId("filters").hidden = false;
+  makeSortable(byId("board"), (column, descending) => {
+    order = [COLUMNS[column], descending];
+    update();
+  });
+}
+
+build();
+restore();
+addEventListener("hashchange", () => location.hash.includes("=") && restore());

@@ -1,0 +1,153 @@
+"""What does the leaderboard know? Losses, states and costs of every cell, for the page to rank.
+
+The page recomputes every figure for the models and datasets that are chosen on it (`ranks.js`), by
+the rules of `cells.pool` and `statistics`; the standings computed here are what it must show first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .. import context, curves, escape
+from ..cells import COMPLETE, FAILED, MIN_COVERAGE, OPEN, PARTIAL, UNDEFINED, UNSUPPORTED, Pool
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..rankings import why_no_ranks
+from ..statistics import (
+    TIE_TOLERANCE,
+    elo,
+    nemenyi_q,
+    normalised,
+    ranks,
+    standard_error,
+    win_rate,
+)
+
+ELO_CENTRE = 1000.0
+ALPHA = 0.05
+FEWEST_MODELS, FEWEST_DATASETS = 3, 5  # for a critical difference to be drawn
+LETTERS = {
+    COMPLETE: "c",
+    PARTIAL: "p",
+    FAILED: "f",
+    UNSUPPORTED: "u",
+    OPEN: "o",
+    UNDEFINED: "x",
+}
+
+
+def data(
+    evidence: Evidence,
+    headline: pd.DataFrame,
+    costs: pd.DataFrame,
+    steps: pd.DataFrame,
+    files: Mapping[str, str],
+) -> dict[str, Any]:
+    """The leaderboard's document.
+
+    `headline`: cells of each task's headline metric; `costs`: a row a (dataset, model) with
+    `cpu_s`; `steps`: `curves.running`; `files`: page of each dataset. The losses of a budget, by
+    dataset and model, are lower for better and None where the cell is not complete; the first
+    budget is the plan's.
+    """
+    models, datasets, subset = evidence.models, evidence.datasets(), set(evidence.subset)
+    rows = evidence.meta.get("rows") or {}
+    task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
+    states = headline.assign(letter=headline["state"].map(LETTERS))
+    grid = _grid(states, "letter", datasets, models)
+    asked = [("as planned", "", headline, costs.rename(columns={"cpu_s": "cpu"}))]
+    for n in curves.budgets(steps):
+        cells = curves.cells_after(steps, headline, n)
+        name = "first configuration" if n == 1 else f"first {n} configurations"
+        asked.append((name, str(n), cells, cells))
+    budgets = [
+        {
+            "name": name,
+            "key": key,
+            "losses": _losses(evidence, cells, datasets, models),
+            "cpu": _numbers(_grid(cost, "cpu", datasets, models), 6),
+        }
+        for name, key, cells, cost in asked
+    ]
+    return {
+        "kind": "index",
+        "models": [escape.label(m) for m in models],
+        "datasets": [
+            {
+                "name": escape.label(d),
+                "file": files[d],
+                "task": task_of[d],
+                "rows": rows.get(d),
+                "subset": d in subset,
+                "states": "".join(s if isinstance(s, str) else "-" for s in grid[i]),
+            }
+            for i, d in enumerate(datasets)
+        ],
+        "tasks": {t: context.TASK_TITLES[t] for t in evidence.tasks},
+        "budgets": budgets,
+        "q": [None, None, *(round(nemenyi_q(k, ALPHA), 9) for k in range(2, len(models) + 1))],
+        "rules": {
+            "min_coverage": MIN_COVERAGE,
+            "tolerance": TIE_TOLERANCE,
+            "centre": ELO_CENTRE,
+            "fewest_models": FEWEST_MODELS,
+            "fewest_datasets": FEWEST_DATASETS,
+        },
+    }
+
+
+def _grid(
+    frame: pd.DataFrame, value: str, datasets: list[str], models: list[str]
+) -> np.ndarray:  # (n_datasets, n_models), NaN where there is no row
+    wide = frame.pivot(index="dataset", columns="model", values=value)
+    return wide.reindex(index=datasets, columns=models).to_numpy()
+
+
+def _losses(
+    evidence: Evidence, cells: pd.DataFrame, datasets: list[str], models: list[str]
+) -> list[list[float | None]]:
+    signs = {
+        t: -1.0 if METRICS[evidence.headline(t)].direction == "max" else 1.0 for t in evidence.tasks
+    }
+    loss = cells["mean"].where(cells["state"] == COMPLETE) * cells["task"].map(signs)
+    return _numbers(_grid(cells.assign(loss=loss), "loss", datasets, models), 12)
+
+
+def _numbers(grid: np.ndarray, digits: int) -> list[list[float | None]]:
+    return [[rounded(v, digits) for v in row] for row in grid.astype(float).tolist()]
+
+
+def rounded(value: float, digits: int = 12) -> float | None:
+    """The number with so many significant digits; None for NaN."""
+    return None if math.isnan(value) else float(f"{value:.{digits}g}")
+
+
+def standings(mine: Pool, cpu: Mapping[str, float]) -> list[dict[str, Any]]:
+    """One entry a ranked model, the best mean rank first (then by name); empty without a ranking.
+
+    `cpu`: CPU seconds of each model over the pool's datasets, NaN where they are not known.
+    """
+    if why_no_ranks(mine):
+        return []
+    rank = ranks(mine.scores, "min")
+    n = len(rank)
+    error = standard_error(rank) if n > 1 else np.full(len(mine.models), math.nan)
+    figures = {
+        "mean": rank.mean(axis=0),
+        "se": error,
+        "median": np.median(rank, axis=0),
+        "win": win_rate(rank),
+        "elo": elo(rank, centre=ELO_CENTRE),
+        "score": normalised(mine.scores).mean(axis=0),
+        "best": (rank == rank.min(axis=1, keepdims=True)).sum(axis=0),
+    }
+    entries = [
+        {"model": m, **{k: float(v[j]) for k, v in figures.items()}, "cpu": cpu.get(m, math.nan)}
+        for j, m in enumerate(mine.models)
+    ]
+    return sorted(entries, key=lambda e: (e["mean"], e["model"]))

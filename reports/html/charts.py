@@ -1,0 +1,241 @@
+"""How is a small figure drawn as SVG text? Lines, dots with whiskers, bars; the same bytes always.
+
+Colours come from the classes c0 to c9 of the style sheet, so that a figure follows the page's light
+or dark scheme; every series also has its own dash pattern or a label beside it, so that none is
+told by colour alone. Every text that comes from outside is escaped here.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import escape
+
+WIDTH = 560
+LEFT, RIGHT, TOP, BOTTOM = 58, 150, 12, 40
+MAX_LABELLED = 10  # series with a colour and a label; the others are thin and grey
+ROW = 22  # pixels of a row of dots or bars
+
+
+@dataclass(frozen=True)
+class Line:
+    """A named series of points (x, y), x rising."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A named value with what stands on either side of it (0: no whisker)."""
+
+    name: str
+    value: float
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale from values to pixels, with its ticks."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: int = 0  # base of the logarithm, 2 or 10; 0: a linear scale
+
+    def at(self, value: float) -> float:
+        """The pixel of the value."""
+        low, high, value = (
+            (math.log10(v) for v in (self.low, self.high, value))
+            if self.log
+            else (self.low, self.high, value)
+        )
+        share = (value - low) / (high - low) if high > low else 0.5
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Round values on the scale: about five; powers of the base where it is logarithmic."""
+        if not self.log:
+            return _round_ticks(self.low, self.high)
+        lowest, highest = (math.log(v, self.log) for v in (self.low, self.high))
+        powers = range(math.floor(lowest), math.ceil(highest) + 1)
+        for steps in ((1,), (1, 3), (1, 2, 5)) if self.log == 10 else ((1,),):
+            found = [s * float(self.log) ** p for p in powers for s in steps]
+            found = [v for v in found if self.low * 0.999 <= v <= self.high * 1.001]
+            if len(found) >= 3:
+                return found[:: math.ceil(len(found) / 8)]
+        return found or [self.low]
+
+
+def _round_ticks(low: float, high: float, about: int = 5) -> list[float]:
+    if not high > low:
+        return [low]
+    raw = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [i * step for i in range(first, last + 1)]
+
+
+def lines(series: Sequence[Line], *, title: str, x: str, y: str, log_x: int = 0) -> str:
+    """Series over one pair of axes, labelled at their ends; series in order of importance."""
+    points = [p for line in series for p in line.points]
+    height = 300
+    xs, ys = [p[0] for p in points], [p[1] for p in points]
+    log = log_x if min(xs) > 0 and max(xs) > min(xs) else 0
+    across = Axis(min(xs), max(xs), LEFT, WIDTH - RIGHT, log)
+    pad = 0.04 * (max(ys) - min(ys)) or 0.5 * abs(ys[0]) or 0.5
+    up = Axis(min(ys) - pad, max(ys) + pad, height - BOTTOM, TOP)
+    parts = [*_frame(across, up, x, y, height)]
+    labelled = series[:MAX_LABELLED]
+    for line in series[MAX_LABELLED:]:
+        path = _path(line, across, up)
+        parts.append(f'<path class="rest" d="{path}"><title>{_text(line.name)}</title></path>')
+    for number, line in enumerate(labelled):
+        path = _path(line, across, up)
+        name = f"<title>{_text(line.name)}</title>"
+        parts.append(f'<path class="line c{number}" d="{path}">{name}</path>')
+    ends = [up.at(line.points[-1][1]) for line in labelled]
+    for number, (line, top) in enumerate(zip(labelled, _apart(ends, height), strict=True)):
+        end_x, end_y = across.at(line.points[-1][0]), up.at(line.points[-1][1])
+        left = WIDTH - RIGHT + 10
+        parts.append(f'<path class="leader" d="M{_n(end_x)} {_n(end_y)}L{left - 2} {_n(top)}"/>')
+        parts.append(f'<circle class="fill c{number}" cx="{_n(end_x)}" cy="{_n(end_y)}" r="3"/>')
+        label = _text(escape.label(line.name, 22))
+        parts.append(f'<text class="name" x="{left + 2}" y="{_n(top + 4)}">{label}</text>')
+    return _svg(parts, height, f"{title}. {_spoken(series)}")
+
+
+def dots(values: Sequence[Dot], *, title: str, x: str) -> str:
+    """One row a name: a dot, and a whisker of its spread to either side."""
+    height = ROW * len(values) + BOTTOM + TOP
+    ends = [v.value + side * v.spread for v in values for side in (-1, 1)]
+    pad = 0.05 * (max(ends) - min(ends)) or 0.5 * abs(ends[0]) or 0.5
+    across = Axis(min(ends) - pad, max(ends) + pad, RIGHT + 10, WIDTH - 12)
+    parts = _across(across, x, height)
+    for number, dot in enumerate(values):
+        y = TOP + ROW * (number + 0.5)
+        label = _text(escape.label(dot.name, 22))
+        parts.append(f'<text class="name end" x="{RIGHT}" y="{_n(y + 4)}">{label}</text>')
+        if dot.spread:
+            left, right = across.at(dot.value - dot.spread), across.at(dot.value + dot.spread)
+            parts.append(f'<path class="whisker" d="M{_n(left)} {_n(y)}H{_n(right)}"/>')
+        parts.append(
+            f'<circle class="fill c0" cx="{_n(across.at(dot.value))}" cy="{_n(y)}" r="4"/>'
+        )
+    spoken = "; ".join(f"{dot.name} {dot.value:.4g}" for dot in values)
+    return _svg(parts, height, f"{title}. {spoken}.")
+
+
+def bars(values: Sequence[Dot], *, title: str, x: str) -> str:
+    """One row a name: a bar from 0, with its value at the end. Values are shares, 0 to 1."""
+    height = ROW * len(values) + BOTTOM + TOP
+    across = Axis(0.0, 1.0, RIGHT + 10, WIDTH - 52)
+    parts = _across(across, x, height)
+    for number, bar in enumerate(values):
+        top = TOP + ROW * number + 4
+        wide = max(0.0, across.at(bar.value) - across.start)
+        label = _text(escape.label(bar.name, 22))
+        parts.append(f'<text class="name end" x="{RIGHT}" y="{top + 11}">{label}</text>')
+        parts.append(
+            f'<rect class="fill c0" x="{RIGHT + 10}" y="{top}" width="{_n(wide)}" '
+            f'height="{ROW - 8}" rx="2"/>'
+        )
+        left = across.start + wide + 6
+        parts.append(f'<text class="tick" x="{_n(left)}" y="{top + 11}">{bar.value:.2f}</text>')
+    spoken = "; ".join(f"{bar.name} {bar.value:.2f}" for bar in values)
+    return _svg(parts, height, f"{title}. {spoken}.")
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def _frame(across: Axis, up: Axis, x: str, y: str, height: int) -> list[str]:
+    parts = []
+    for value in up.ticks():
+        at = up.at(value)
+        parts.append(f'<path class="grid" d="M{LEFT} {_n(at)}H{WIDTH - RIGHT}"/>')
+        parts.append(
+            f'<text class="tick end" x="{LEFT - 6}" y="{_n(at + 4)}">{number(value)}</text>'
+        )
+    middle = _n((TOP + height - BOTTOM) / 2)
+    parts.append(
+        f'<text class="axis mid" transform="rotate(-90 12 {middle})" x="12" y="{middle}">'
+        f"{_text(y)}</text>"
+    )
+    return parts + _across(across, x, height, grid=False)
+
+
+def _across(across: Axis, x: str, height: int, grid: bool = True) -> list[str]:
+    floor = height - BOTTOM
+    parts = [f'<path class="base" d="M{_n(across.start)} {floor}H{_n(across.end)}"/>']
+    for value in across.ticks():
+        at = _n(across.at(value))
+        parts.append(f'<path class="grid" d="M{at} {TOP}V{floor}"/>' if grid else "")
+        parts.append(f'<text class="tick mid" x="{at}" y="{floor + 16}">{number(value)}</text>')
+    middle = _n((across.start + across.end) / 2)
+    parts.append(f'<text class="axis mid" x="{middle}" y="{floor + 33}">{_text(x)}</text>')
+    return parts
+
+
+def _path(line: Line, across: Axis, up: Axis) -> str:
+    """Steps: a value holds until the next point."""
+    places = [(_n(across.at(px)), _n(up.at(py))) for px, py in line.points]
+    path = f"M{places[0][0]} {places[0][1]}"
+    last = places[0]
+    for at_x, at_y in places[1:]:
+        path += f"H{at_x}" + (f"V{at_y}" if at_y != last[1] else "")
+        last = (at_x, at_y)
+    return path
+
+
+def _apart(tops: Sequence[float], height: int, gap: float = 15.0) -> list[float]:
+    """The heights moved as little as needed for labels to stand `gap` apart, in the same order."""
+    order = sorted(range(len(tops)), key=lambda i: (tops[i], i))
+    placed = list(tops)
+    floor = height - BOTTOM + 6.0
+    for rank, i in enumerate(order):
+        lowest = TOP if rank == 0 else placed[order[rank - 1]] + gap
+        placed[i] = max(tops[i], lowest)
+    for rank, i in reversed(list(enumerate(order))):
+        most = floor - gap * (len(order) - 1 - rank)
+        placed[i] = min(placed[i], most)
+    return placed
+
+
+def _spoken(series: Sequence[Line]) -> str:
+    """What the lines end at, for a reader who cannot see them."""
+    said = [f"{line.name} {line.points[-1][1]:.4g}" for line in series[:MAX_LABELLED]]
+    more = len(series) - MAX_LABELLED
+    return "At the end: " + "; ".join(said) + (f"; and {more} more." if more > 0 else ".")
+
+
+def _svg(parts: Sequence[str], height: int, spoken: str) -> str:
+    body = "".join(parts)
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-label="{_text(spoken)}">{body}</svg>'
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(escape.one_line(text))
+
+
+def _n(value: float) -> str:
+    """A coordinate with one decimal at most."""
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def number(value: float) -> str:
+    """A tick's label: few digits, no exponent where it can be read without one."""
+    size = abs(value)
+    if size and (size >= 1e5 or size < 1e-3):
+        return f"{value:.0e}".replace("e+0", "e").replace("e-0", "e−").replace("-", "−")
+    return f"{value:.4g}".replace("-", "−")

@@ -1,0 +1,144 @@
+// What every page can do: sortable tables, filters kept in the address, printing all that is folded.
+"use strict";
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+
+/** An element with attributes and children; text never becomes markup. */
+function make(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes))
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null) element.setAttribute(name, value);
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+/** The number with so many decimals, exact halves to the even digit as in the report's tables. */
+function fixed(value, decimals) {
+  if (value === null) return "n/a";
+  const scaled = value * 10 ** decimals;
+  const half = Math.abs(value * 2 ** (decimals + 1)) % 2 === 1;
+  const even = half ? 2 * Math.round(scaled / 2) : 0;
+  const text = (half ? even / 10 ** decimals : value).toFixed(decimals);
+  return text.replace("-", "−");
+}
+
+const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+
+// --- sortable tables -----------------------------------------------------------------------------
+
+/** What a cell sorts by: its data-value, its number, or its text; null for no number. */
+function sortValue(cell, numeric) {
+  const text = cell.dataset.value ?? cell.textContent.trim();
+  if (!numeric) return text;
+  const found = text.replaceAll(",", "").replaceAll("−", "-").match(/-?\d*\.?\d+(e-?\d+)?/);
+  return found ? Number(found[0]) : null;
+}
+
+/** Sort the rows by a column; cells without a number come last in either direction. */
+function sortTable(table, column, descending) {
+  const heads = [...table.tHead.rows[0].cells];
+  const numeric = heads[column].classList.contains("num");
+  const body = table.tBodies[0];
+  const rows = [...body.rows].map((row) => [sortValue(row.cells[column], numeric), row]);
+  rows.sort(([a], [b]) => {
+    if (a === null || b === null) return (a === null) - (b === null);
+    const order = numeric ? a - b : a.localeCompare(b, "en", { numeric: true });
+    return descending ? -order : order;
+  });
+  body.append(...rows.map(([, row]) => row));
+  heads.forEach((head, i) => {
+    if (i === column) head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  });
+}
+
+/** Headings become buttons; `changed(column, descending)` hears of a new order. */
+function makeSortable(table, changed = () => {}) {
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    const click = () => {
+      const now = head.getAttribute("aria-sort");
+      const upFirst = head.textContent.includes("↑"); // higher is better: the best first
+      const descending = now ? now === "ascending" : upFirst;
+      sortTable(table, column, descending);
+      changed(column, descending);
+    };
+    const button = make("button", { type: "button", onclick: click }, ...head.childNodes);
+    head.replaceChildren(button);
+  });
+}
+
+// --- the address ---------------------------------------------------------------------------------
+
+/** {key: [values]} of the address's fragment; empty where it names a place on the page. */
+function readState() {
+  const pairs = location.hash.slice(1).split("&").filter((part) => part.includes("="));
+  const decode = (text) => {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return "";
+    }
+  };
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [key, value] = [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)];
+      return [key, value.split(",").filter(Boolean).map(decode)];
+    }),
+  );
+}
+
+/** Keep what differs from the page's own order in the address, without a step in the history. */
+function writeState(state) {
+  const parts = Object.entries(state)
+    .filter(([, values]) => values.length)
+    .map(([key, values]) => `${key}=${values.map(encodeURIComponent).join(",")}`);
+  history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname);
+}
+
+// --- controls ------------------------------------------------------------------------------------
+
+/** A labelled list of choices [value, text]. */
+function select(label, id, options, changed) {
+  const choices = options.map(([value, text]) => make("option", { value }, text));
+  const list = make("select", { id, onchange: changed }, ...choices);
+  return make("div", { class: "control" }, make("label", { for: id }, label), list);
+}
+
+function checkbox(label, value, changed, name) {
+  const box = make("input", { type: "checkbox", checked: true, value, name, onchange: changed });
+  return make("label", { class: "check" }, box, " " + label);
+}
+
+// --- all pages -----------------------------------------------------------------------------------
+
+// The section links leave the filters in the address alone.
+for (const link of document.querySelectorAll('nav.top a[href^="#"]'))
+  link.addEventListener("click", (event) => {
+    const target = byId(link.getAttribute("href").slice(1));
+    if (!target) return;
+    event.preventDefault();
+    target.scrollIntoView();
+    target.focus({ preventScroll: true });
+  });
+
+for (const table of document.querySelectorAll("table.sortable:not(#board):not(#rows)"))
+  makeSortable(table);
+
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details:not(.pick):not([open])")) {
+    folded.open = true;
+    folded.dataset.printed = "";
+  }
+});
+addEventListener("afterprint", () => {
+  for (const folded of document.querySelectorAll("details[data-printed]")) {
+    folded.open = false;
+    delete folded.dataset.printed;
+  }
+});

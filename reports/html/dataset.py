@@ -1,0 +1,169 @@
+"""What stands on the page of one dataset? Its scores, its tuning, every trial's configuration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .. import context, escape
+from ..cells import COMPLETE
+from ..metrics import METRICS, Metric
+from ..tables import decimals_for, fixed
+from . import charts
+from .board import rounded
+from .page import Source, importance, thin
+
+MAX_TRIALS = 1000  # of a page; with more, the chosen, the failed and the first ones stand on it
+MAX_TEXT = 500  # characters of a configuration or message
+MAX_CSV = 20_000  # trials that the file beside a page holds, where the page cannot hold all
+
+_KEPT = ["model", "fold", "stage", "index", "seed", "status", "cause", "selected", "config"]
+_KEPT += ["message", "fit_s", "cpu_s"]
+
+
+def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
+    """The variables of the dataset's page; `trials` are its rows of the evidence."""
+    evidence = source.evidence
+    cells = source.cells[name]
+    task = cells[0].task
+    metric = METRICS[evidence.headline(task)]
+    names = source.names
+    at = names.index(name)
+    rows = (evidence.meta.get("rows") or {}).get(name)
+    shown, known = _shown(trials), evidence.importance
+    return {
+        "title": escape.label(name),
+        "facts": [
+            ("task", context.TASK_TITLES[task]),
+            ("metric", context.metric_title(metric.name)),
+            *([("rows", f"{rows:,}")] if rows else []),
+            ("folds", str(max(cell.n_planned for cell in cells))),
+            ("protocol", (evidence.meta.get("protocol") or {}).get(name, "not stated")),
+        ],
+        "notes": [str(note) for note in evidence.meta.get("notes") or []],
+        "subset": name in source.subset,
+        "scores": _scores(source, cells, metric.name),
+        "spread": "standard deviation" if name in evidence.overlapping else "standard error",
+        "figures": _figures(source, name, cells, metric),
+        "importance": [] if known is None else importance(known[known["dataset"] == name]),
+        "n_trials": len(trials),
+        "csv": csv_name(source, name) if len(shown) < len(trials) <= MAX_CSV else "",
+        "n_shown": len(shown),
+        "before": _link(source, names[at - 1]) if at else None,
+        "after": _link(source, names[at + 1]) if at + 1 < len(names) else None,
+        "data": {"kind": "dataset", "metric": metric.label, "trials": _columns(shown, metric.name)},
+    }
+
+
+def csv_name(source: Source, name: str) -> str:
+    """Name of the file beside the dataset's page that holds all of its trials."""
+    return source.files[name].removesuffix(".html") + ".csv"
+
+
+def _link(source: Source, name: str) -> tuple[str, str]:
+    return escape.label(name), source.files[name]
+
+
+def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict[str, Any]]:
+    """One entry a model, best first, those without a complete score last with the reason."""
+    metric = METRICS[metric_name]
+    scale = 100.0 if metric_name in context.PERCENT else 1.0
+    means = [cell.mean for cell in cells if not math.isnan(cell.mean)]
+    decimals = 2 if scale > 1 else 4 if metric.bounded else decimals_for(means)
+    entries = []
+    for cell in cells:
+        known = not math.isnan(cell.mean)
+        cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
+        loss = metric.loss(cell.mean) if cell.state == COMPLETE else math.inf
+        entries.append(
+            {
+                "model": escape.label(cell.model),
+                "mean": fixed(scale * cell.mean, decimals) if known else "–",
+                "value": rounded(cell.mean) if known else "",
+                "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
+                "folds": f"{cell.n_folds} of {cell.n_planned}",
+                "state": cell.state,
+                "cause": cell.cause,
+                "best": bool(cell.best),
+                "cpu": "n/a" if math.isnan(cpu) else f"{cpu:,.1f}",
+                "order": (loss, cell.model),
+            }
+        )
+    return sorted(entries, key=lambda entry: entry["order"])
+
+
+def _figures(
+    source: Source, name: str, cells: Sequence[Any], metric: Metric
+) -> list[dict[str, str]]:
+    label = metric.label
+    scored = [cell for cell in cells if not math.isnan(cell.mean)]
+    found = []
+    if scored:
+        dots = [
+            charts.Dot(cell.model, cell.mean, 0.0 if math.isnan(cell.spread) else cell.spread)
+            for cell in sorted(scored, key=lambda cell: (metric.loss(cell.mean), cell.model))
+        ]
+        kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
+        drawn = charts.dots(dots, title=f"Test {label} by model", x=f"test {label}")
+        note = f"Mean over folds; the whisker is one {kind} to either side."
+        found.append({"title": f"Test {label}", "svg": drawn, "note": note})
+    paths = source.paths.get(name, {})
+    if not any(len(p) > 1 for p in paths.values()):
+        return found
+    sign = -1.0 if metric.direction == "max" else 1.0  # from a loss to a score
+    note = "Mean over folds of the best validation score so far: what selects, not the test score."
+    for column, title, x, base in (
+        (0, "trials", "configurations tried", 2),
+        (1, "time", "wall seconds", 10),
+    ):
+        lines = [
+            (p[-1, 2], charts.Line(m, thin(p[:, [column, 2]] * (1.0, sign))))
+            for m, p in paths.items()
+            if np.isfinite(p[:, column]).all()
+        ]
+        if lines:
+            lines.sort(key=lambda pair: (pair[0], pair[1].name))
+            heading = f"Best validation {label} against {title}"
+            drawn = charts.lines(
+                [line for _, line in lines], title=heading, x=x, y=f"validation {label}", log_x=base
+            )
+            found.append({"title": heading, "svg": drawn, "note": note})
+    return found
+
+
+# --- trials ---------------------------------------------------------------------------------------
+
+
+def _shown(trials: pd.DataFrame) -> pd.DataFrame:
+    """All trials, or MAX_TRIALS of them: the chosen, then the failed, then the lowest indices."""
+    if len(trials) <= MAX_TRIALS:
+        return trials
+    urgency = np.where(trials["selected"], 0, np.where(trials["status"] == "failed", 1, 2))
+    order = np.lexsort((np.arange(len(trials)), trials["index"], urgency))
+    return trials.iloc[np.sort(order[:MAX_TRIALS])]
+
+
+def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
+    """The trials by column, texts made visible and cut, numbers rounded."""
+    columns = {name: trials[name].tolist() for name in _KEPT}
+    for name in ("model", "cause", "stage", "status"):
+        columns[name] = [escape.label(v) if v else "" for v in columns[name]]
+    for name in ("config", "message"):
+        columns[name] = [_cut(v) for v in columns[name]]
+    columns["seed"] = [str(v) for v in columns["seed"]]  # may exceed what a script counts exactly
+    for part in ("val", "test"):
+        scores = f"{part}_{metric_name}"
+        values = trials[scores].tolist() if scores in trials else [math.nan] * len(trials)
+        columns[part] = [rounded(v, 6) for v in values]
+    for name in ("fit_s", "cpu_s"):
+        columns[name] = [rounded(v, 4) for v in columns[name]]
+    return columns
+
+
+def _cut(text: str) -> str:
+    shown = escape.one_line(text)
+    return shown if len(shown) <= MAX_TEXT else shown[: MAX_TEXT - 1] + "…"

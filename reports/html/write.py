@@ -1,0 +1,116 @@
+"""How do the pages become files? Templates filled with every text escaped, nothing from outside.
+
+A page loads nothing: style, script and data stand in it, and its content security policy names the
+style and the script by their hashes and forbids everything else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import escape
+from ..evidence import Evidence
+from ..tables import Section, to_csv
+from . import dataset, page
+
+if TYPE_CHECKING:
+    import jinja2
+
+HERE = Path(__file__).parent
+SCRIPTS = {
+    "index": ("common.js", "ranks.js", "figures.js", "board.js"),
+    "dataset": ("common.js", "trials.js"),
+}
+
+
+def pages(
+    evidence: Evidence, parts: Sequence[Section], others: Sequence[str] = ()
+) -> dict[str, str]:
+    """File name -> text of the folder html/: index.html, one page a dataset, and beside a page that
+    cannot hold all trials a CSV of them.
+
+    `parts` are the sections of the evidence's report, which the first page shows as tables;
+    `others` the names of further files of the report.
+    """
+    source = page.Source.of(evidence, parts)
+    texts = {"index.html": _render("index", page.index(source, others))}
+    of_rows = evidence.trials["dataset"].to_numpy()  # sorted, as Evidence.of leaves them
+    for name in source.names:
+        start, end = (np.searchsorted(of_rows, name, side) for side in ("left", "right"))
+        mine = evidence.trials.iloc[start:end]
+        variables = dataset.page(source, name, mine)
+        texts[source.files[name]] = _render("dataset", variables)
+        if variables["csv"]:
+            texts[variables["csv"]] = to_csv(mine.dropna(axis="columns", how="all"))
+    return texts
+
+
+def _render(kind: str, variables: dict[str, Any]) -> str:
+    style, script = _style(), _script(kind)
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        _templates()
+        .get_template(f"{kind}.html.j2")
+        .render(**variables, policy=policy, style=style, script=script)
+    )
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    import jinja2
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters["embedded"] = embedded
+    made.filters["tables"] = page.tables_of
+    return made
+
+
+def _visible(value: Any) -> Any:
+    """What a template prints of a value: text on one line, no character that acts unseen."""
+    return value if hasattr(value, "__html__") else escape.one_line(str(value))
+
+
+def embedded(document: Any) -> str:
+    """The document as JSON that no HTML parser takes for anything else.
+
+    >>> embedded({"name": "</script>"})
+    '{"name":"\\\\u003c/script\\\\u003e"}'
+    """
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+@cache
+def _style() -> str:
+    return (HERE / "report.css").read_text(encoding="utf-8")
+
+
+@cache
+def _script(kind: str) -> str:
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS[kind])
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,20 @@
+"""How wide will a text be in LaTeX? Estimates for Computer Modern, without running TeX."""
+
+from __future__ import annotations
+
+# Widths of Computer Modern at 10pt in em, by character; the small sizes are cut wider.
+_EM = {
+    **dict.fromkeys("il.,:;'|![]", 0.28),
+    **dict.fromkeys("fjrst-()/ ", 0.39),
+    **dict.fromkeys("cez", 0.44),
+    **dict.fromkeys("abdghknopquvxy0123456789", 0.53),
+    **dict.fromkeys("mwMW…±%@<>+−", 0.84),
+}
+_CUT = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}
+
+
+def width(text: str, points: float) -> float:
+    """Width in pt of the text in Computer Modern, rather too wide than too narrow."""
+    digits = sum(c.isdigit() for c in text)
+    em = sum(_EM.get(c, 0.75) for c in text) - 0.03 * digits
+    return em * points * _CUT[points]

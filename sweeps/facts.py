@@ -1,0 +1,97 @@
+"""What does a table need of a record? Its facts in columns, so that a million are read undecoded.
+
+A segment's facts lie beside it in a file of their own, which is made from the records and can be
+made again: the records alone are the truth.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .trial import canonical
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KINDS = ("result", "slot", "study")  # the records that tables are made of
+CELL = ("kind", "id", "study", "stage", "status", "dataset", "model", "cause", "message")
+TEXTS = (*CELL, "config", "seed", "origin", "time", "cpu")  # configuration and seed as JSON
+SHARED = tuple(name for name in TEXTS if name not in ("id", "config", "time"))  # by many rows
+NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1: not said
+COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+SCORES = ("val", "test")  # become val_<metric> and test_<metric>
+COLUMNS = ("row", *TEXTS, *NUMBERS, *COSTS, "async")  # of a table of facts, besides the scores
+
+
+def facts_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that a record states. What has another type than it should is not stated, a score
+    without a meaning (None) is stated as None; text that UTF-8 lacks is escaped.
+
+    >>> facts_of({"kind": "study", "study": "iris/0/svm", "n_trials": 4})
+    {'kind': 'study', 'study': 'iris/0/svm', 'n_trials': 4}
+    """
+    info, costs = _mapping(record, "info"), _mapping(record, "costs")
+    found = {name: record[name] for name in TEXTS if isinstance(record.get(name), str)}
+    if isinstance(info.get("cpu"), str):
+        found["cpu"] = info["cpu"]
+    for name, text in found.items():
+        if not text.isascii():
+            found[name] = text.encode("utf-8", "backslashreplace").decode()
+    for name in ("config", "seed"):
+        if name in record:
+            found[name] = canonical(record[name])
+    for name in NUMBERS:
+        value = record.get(name)
+        if type(value) is int and 0 <= value < 2**31:
+            found[name] = value
+    found |= {name: number for name in COSTS if (number := _number(costs.get(name))) is not None}
+    for part in SCORES:
+        found |= {
+            f"{part}_{name}": _number(value)
+            for name, value in _mapping(record, part).items()
+            if name.isascii()
+        }
+    if _mapping(record, "fidelity").get("async"):
+        found["async"] = True
+    return found
+
+
+def _mapping(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = record.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value) if type(value) in (int, float) else None
+    except OverflowError:
+        return None
+
+
+def facts_table(kinds: Iterable[str], records: Iterable[bytes]) -> pa.Table:
+    """The facts of encoded records of KINDS, a row each; `row` says which of the records it is.
+
+    Texts of SHARED are numbers of the texts in a dictionary.
+    """
+    import pyarrow as pa
+
+    rows, found = [], []
+    for row, (kind, text) in enumerate(zip(kinds, records, strict=True)):
+        if kind in KINDS:
+            rows.append(row)
+            found.append(facts_of(json.loads(text)))
+    scores = sorted(
+        {name for facts in found for name in facts if name.startswith(("val_", "test_"))}
+    )
+    columns: dict[str, pa.Array] = {"row": pa.array(rows, type=pa.int32())}
+    for name in TEXTS:
+        texts = pa.array([facts.get(name, "") for facts in found], type=pa.string())
+        columns[name] = texts.dictionary_encode() if name in SHARED else texts
+    for name in NUMBERS:
+        columns[name] = pa.array([facts.get(name, -1) for facts in found], type=pa.int32())
+    for name in (*COSTS, *scores):
+        columns[name] = pa.array([facts.get(name) for facts in found], type=pa.float64())
+    columns["async"] = pa.array([facts.get("async", False) for facts in found], type=pa.bool_())
+    return pa.table(columns)

@@ -1,0 +1,40 @@
+"""Evidence from a matrix of scores: what tests of the report's statistics are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from tabsweep.reports.cells import cells, pool, scopes, studies
+from tabsweep.reports.evidence import Evidence
+
+
+def evidence(scores, models=None, *, task="binary", metric="accuracy", planned=None, **meta):
+    """(n_datasets, n_models) or (n_datasets, n_models, n_folds) scores, NaN where there is none.
+
+    Every (dataset, model, fold) is planned; datasets are d00, d01, ..., models m0, m1, ...
+    """
+    scores = np.asarray(scores, dtype=float)
+    scores = scores[:, :, None] if scores.ndim == 2 else scores
+    models = models or [f"m{j}" for j in range(scores.shape[1])]
+    rows, plan = [], []
+    for (i, j, fold), value in np.ndenumerate(scores):
+        place = {"dataset": f"d{i:02}", "task": task, "fold": fold, "model": models[j]}
+        plan.append({**place, "n_trials": 1})
+        if np.isnan(value):
+            continue
+        trial = {"index": 0, "stage": "tune", "seed": 0, "status": "done", "selected": True}
+        rows.append({**place, **trial, f"test_{metric}": value})
+    meta = {"metric": {task: metric}, **meta}
+    return Evidence.of(pd.DataFrame(rows), pd.DataFrame(plan), meta)
+
+
+def headline(made):
+    """(studies, cells of the headline metric) of the evidence's only task."""
+    table = studies(made)
+    return table, cells(made, table, made.headline(made.tasks[0]))
+
+
+def pools(made):
+    """The pool of every scope."""
+    head = headline(made)[1]
+    return [pool(made, head, scope) for scope in scopes(made)]

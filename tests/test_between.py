@@ -1,0 +1,282 @@
+"""Does a comparison of two runs find what changed, and raise no alarm where nothing did?"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import bench
+from tabsweep.reports import between, changes
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.report import render
+
+DATASETS = [f"d{i}" for i in range(8)]
+MODELS = ["a", "b"]
+FAST = ("--workers", 0, "--tracking-uri", "none")
+
+
+def run(score=None, *, datasets=DATASETS, models=MODELS, folds=2, cause=None, **meta):
+    """Evidence of one chosen trial a fold. `score(dataset, model, fold)` times the usual is its
+    RMSE; None fails."""
+    rows = []
+    for d in datasets:
+        for m in models:
+            for f in range(folds):
+                usual = 1.0 + 0.1 * datasets.index(d) + 0.01 * f + 0.5 * (m == "b")
+                value = usual * (1.0 if score is None else score(d, m, f) or math.nan)
+                done = not math.isnan(value)
+                rows.append(
+                    {
+                        **{"dataset": d, "task": "regression", "fold": f, "model": m, "index": 0},
+                        **{"stage": "tune", "seed": 0, "selected": done, "test_rmse": value},
+                        **{"status": "done" if done else "failed", "cpu_s": 1.0},
+                        "cause": "" if done else cause or "oom",
+                        "id": f"{d}{m}{f}{value:.17g}",
+                    }
+                )
+    return Evidence.of(pd.DataFrame(rows), meta={"metric": {"regression": "rmse"}, **meta})
+
+
+def factor(**of_model: float):
+    return lambda d, m, f: of_model.get(m, 1.0)
+
+
+def compare(base, new, **given):
+    found = between.compare_runs(base, new, **given)
+    for text in render(changes.section(found)).values():  # every kind of change can be printed
+        assert "nan" not in text and "None" not in text
+    return found
+
+
+# ---------------------------------------------------------------------- what changed
+
+
+def test_a_run_against_itself_is_identical():
+    found = compare(run(), run())
+    assert found.identical and found.n_equal == len(found.cells) == 16
+    assert found.regressions == () and found.overall.p == 1.0
+    assert changes.summary(found) == [
+        "Identical: 16 cells, equal to the last bit on every fold; no change of coverage."
+    ]
+
+
+def test_the_last_bit_counts():
+    def one_bit(d, m, f):
+        return 1.0 + np.finfo(float).eps if (d, m, f) == ("d3", "a", 1) else 1.0
+
+    found = compare(run(), run(one_bit))
+    assert not found.identical and found.n_equal == 15 and not found.regressions
+
+
+def test_changes_are_of_the_error_and_turn_round_with_the_runs():
+    there, back = compare(run(), run(factor(a=1.1))), compare(run(factor(a=1.1)), run())
+    cells = there.cells.set_index(["dataset", "model"])
+    assert cells.loc[("d0", "a"), "change"] == pytest.approx(math.log(1.1))
+    assert cells.loc[("d0", "b"), "change"] == 0.0 and cells.loc[("d0", "b"), "equal"]
+    assert there.cells["change"].tolist() == pytest.approx((-back.cells["change"]).tolist())
+    models = there.models.set_index("model")
+    assert models.loc["a", ["n_worse", "n_better", "n_equal"]].tolist() == [8, 0, 0]
+    assert models.loc["a", "p"] == 2 * 0.5**8 and models.loc["b", "p"] == 1.0
+    assert models.loc["a", "p_holm"] == 4 * 0.5**8
+
+
+def test_a_difference_is_in_joint_standard_errors_of_the_folds():
+    row = compare(run(), run(factor(a=1.1))).cells.iloc[0]
+    a, b = np.array([1.0, 1.01]), 1.1 * np.array([1.0, 1.01])
+    joint = math.hypot(a.std(ddof=1) / math.sqrt(2), b.std(ddof=1) / math.sqrt(2))
+    assert row["difference_in_joint_se"] == pytest.approx((b.mean() - a.mean()) / joint)
+    assert math.isnan(compare(run(folds=1), run(folds=1)).cells.iloc[0]["joint_se"])
+
+
+def test_only_the_folds_of_both_runs_are_compared():
+    found = compare(run(folds=2), run(folds=5))
+    assert (found.cells["n_folds"] == 2).all() and found.n_equal == 16
+
+
+def test_an_accuracy_of_one_is_an_error_of_nothing_and_no_nan():
+    def accuracy(value):
+        row = {"dataset": "d", "task": "binary", "fold": 0, "model": "m", "index": 0}
+        row |= {"stage": "tune", "seed": 0, "status": "done", "selected": True}
+        frame = pd.DataFrame([row | {"test_accuracy": value}])
+        return Evidence.of(frame, meta={"metric": {"binary": "accuracy"}})
+
+    assert compare(accuracy(1.0), accuracy(1.0)).cells["change"][0] == 0.0
+    assert compare(accuracy(1.0), accuracy(0.9)).cells["change"][0] == math.inf
+    assert compare(accuracy(0.9), accuracy(1.0)).cells["change"][0] == -math.inf
+
+
+def test_coverage_that_was_gained_lost_or_left_out_is_told_apart():
+    def lacks(dataset):
+        return lambda d, m, f: None if (d, m) == (dataset, "a") else 1.0
+
+    found = compare(run(lacks("d0")), run(lacks("d1"), models=["a", "c"]))
+    kinds = {(r.dataset, r.model): r.kind for r in found.coverage.itertuples()}
+    assert kinds[("d0", "a")] == "gained" and kinds[("d1", "a")] == "lost"
+    assert kinds[("d0", "b")] == "left out" and kinds[("d0", "c")] == "new"
+    assert "lost: a on d1 was complete and is failed (oom)" in found.regressions
+
+
+def test_failures_are_counted_by_cause_and_only_new_ones_are_a_regression():
+    def breaks(d, m, f):
+        return None if d == "d0" and m == "a" else 1.0
+
+    found = compare(run(breaks), run(breaks, cause="timeout"))
+    counts = {(r.model, r.cause): (r.a, r.b) for r in found.failures.itertuples()}
+    assert counts == {("a", "oom"): (2, 0), ("a", "timeout"): (0, 2)}
+    assert not found.regressions and not found.identical
+    assert "failing now and not before: 2 oom" in compare(run(), run(breaks)).regressions
+
+
+def test_one_id_with_two_results_is_said_to_be_not_deterministic():
+    new = run()
+    new.trials.loc[new.trials.index[0], "test_rmse"] *= 2
+    found = compare(run(), new)
+    assert found.same_id == (32, 1)
+    assert "Not deterministic: of 32 trials of one id in both runs 1 differ." in (
+        changes.summary(found)
+    )
+
+
+def test_cpu_time_is_compared_over_what_both_computed_and_is_advice_only():
+    new = run()
+    new.trials.loc[new.trials["model"] == "a", "cpu_s"] = 3.0
+    new.trials.loc[new.trials["model"] == "b", "origin"] = "another"
+    found = compare(run(), new)
+    (row,) = found.costs.itertuples()
+    assert (row.model, row.n_trials, row.ratio) == ("a", 16, pytest.approx(3.0))
+    assert "3.00 times the CPU time" in found.advice[0] and not found.regressions
+
+
+@pytest.mark.parametrize(
+    "meta, says",
+    [
+        ({"protocol": {"d1": "holdout"}}, "protocol of d1 is 'kfold' in one and 'holdout'"),
+        ({"metric": {"regression": "mae"}}, "metric of the task regression is 'rmse' in one"),
+    ],
+)
+def test_runs_with_another_protocol_or_metric_are_refused(meta, says):
+    other = run()
+    frame = other.trials.assign(test_mae=1.0)
+    new = Evidence(frame, other.planned, {**other.meta, **meta})
+    with pytest.raises(ValueError, match=says):
+        between.compare_runs(run(protocol={"d1": "kfold"}), new)
+
+
+# ---------------------------------------------------------------------- regressions
+
+
+def test_worse_all_over_is_a_regression_from_the_smallest_effect_on():
+    assert not compare(run(), run(factor(a=1.009, b=1.009))).regressions
+    found = compare(run(), run(factor(a=1.02, b=1.02)))
+    assert found.regressions[0].startswith("worse all over: median change of the error +2.0 %")
+    assert not compare(run(), run(factor(a=1.02, b=1.02)), min_effect=0.03).regressions
+    assert not compare(run(), run(factor(a=0.9, b=0.9))).regressions
+
+
+def noisy(seed, *, worse=1.0):
+    rng = np.random.default_rng(seed)
+    return run(lambda d, m, f: math.exp(0.01 * rng.normal()) * (worse if d + m == "d2a" else 1.0))
+
+
+def test_one_cell_is_a_regression_where_base_runs_show_how_much_it_varies():
+    base, *history = [noisy(seed) for seed in range(5)]
+    found = compare(base, noisy(99, worse=1.3), history=history)
+    assert [r.split(",")[0] for r in found.regressions] == ["worse: a on d2"]
+    assert found.n_bases == 5 and found.cells["p"].notna().all()
+    assert not compare(base, noisy(99), history=history).regressions
+    alone = compare(base, noisy(99, worse=1.3))
+    assert alone.cells["p"].isna().all()
+    assert "Single cells: not tested" in changes.summary(alone)[-1]
+
+
+def test_a_cell_that_never_varied_is_not_tested_but_shown():
+    found = compare(run(), run(factor(a=1.5)), history=[run(), run()])
+    assert found.cells["p"].isna().all() and found.n_equal == 8
+
+
+def test_the_rules_rarely_cry_wolf_and_see_what_is_there():
+    """32 cells, ten base runs, seeds that move an error by 2 %: the numbers that the rules were
+    chosen by, within what 60 repetitions can say."""
+    rng = np.random.default_rng(0)
+    n, hits = 60, {"none": 0, "all": 0, "one": 0}
+    for _ in range(n):
+        logs = rng.normal(0.0, 0.02 / math.sqrt(3), (11, 32))
+        for truth in hits:
+            new = (
+                logs[-1] + 0.02 * (truth == "all") + 0.10 * (truth == "one") * (np.arange(32) == 0)
+            )
+            base = logs[:-1]
+            overall = between.global_rule(np.exp(base.mean(axis=0)), np.exp(new))
+            tests = [between.cell_rule(base[:, c], new[c]) for c in range(32)]
+            p = between.holm([t[1] for t in tests if t])
+            large = new - base.mean(axis=0) > between.CELL_EFFECT * between.MIN_EFFECT
+            hits[truth] += overall.hit or bool((np.array(p)[large] < between.CELL_P).any())
+    assert hits["none"] <= 0.02 * n and hits["all"] >= 0.95 * n and hits["one"] >= 0.9 * n
+
+
+# ---------------------------------------------------------------------- the command
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A working directory with two runs that differ in their seed and by a model."""
+    folder = tmp_path_factory.mktemp("between")
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder)
+    patch.setattr(sys, "path", sys.path.copy())
+    data = ("--dataset", "iris", "--dataset", "wine", "--trials", 1, "--model", "knn")
+    for name, more in (("one", ("--model", "constant")), ("two", ("--seed", 1))):
+        call = ("sweep", "--suite", "smoke", *data, *more, "--name", name, *FAST)
+        assert bench(*call).code == 0
+    yield folder
+    patch.undo()
+
+
+def test_the_command_says_identical_of_a_run_and_itself(work):
+    found = bench("compare", "runs/one", "runs/one", "--fail-on-regression")
+    assert found.code == 0 and found.out.startswith("Identical: 4 cells")
+
+
+def test_the_command_says_what_was_made_otherwise_and_writes_what_it_shows(work):
+    found = bench("compare", "runs/one", "runs/two", "--out", "changes")
+    assert found.code == 0 and "note: seed 0 and 1" in found.out
+    assert "only in one" in found.out
+    assert {path.name for path in Path("changes").iterdir()} == {
+        f"compare.{kind}" for kind in ("tex", "md", "csv")
+    }
+    document = json.loads(bench("compare", "runs/one", "runs/two", "--json").out)
+    assert document["cells"] == 2 and document["identical"] is False
+    assert {row["kind"] for row in document["coverage"]} == {"left out"}
+
+
+def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):
+    rule = between.global_rule
+
+    def any_change(base, new, min_effect):
+        return between.Global(len(base), 1.0, 0.0, not rule(base, new).median == 0.0)
+
+    monkeypatch.setattr(between, "global_rule", any_change)
+    call = ("compare", "runs/one", "runs/two")
+    found = bench(*call, "--fail-on-regression")
+    assert found.code == 4 and "REGRESSION, worse all over" in found.out
+    assert bench(*call).code == 0
+    assert bench("compare", "runs/one", "runs/one", "--fail-on-regression").code == 0
+
+
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        (("runs/one", "runs/thre"), "BENCH-E020: runs/thre is not the folder of a run; runs here:"),
+        (("runs/one", "runs/two", "--history", "x"), "BENCH-E020: x is not the folder of a run"),
+        (("runs/one", "runs/two", "--min-effect", 2), "2.0 is not in the range 0<=x<=1"),
+        (("runs/one",), "Missing argument 'RUN_B'"),
+    ],
+)
+def test_a_wrong_call_is_refused_with_the_way_out(work, args, says):
+    found = bench("compare", *args)
+    assert found.code == 2 and says in found.err and not found.out

@@ -1,0 +1,289 @@
+"""Can every number of a table be traced to its trials, and made again by the one command?"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import bench
+from tabsweep.reports import compare, trace
+from tabsweep.reports.evidence import Evidence
+
+FAST = ("--workers", 0, "--tracking-uri", "none")
+SUITE = """
+name = "mine"
+title = "Five evaluation seeds, in a file of one's own"
+datasets = ["iris", "diabetes"]
+[budgets.quick]
+models = ["knn", "random-forest"]
+folds = 1
+trials = 2
+seeds = 5
+sampler = "random"
+[budgets.quick.model.random-forest]
+fixed = { n_estimators = 5 }
+"""
+
+
+def explain(*args: object) -> dict:
+    found = bench("explain", *args, "--json")
+    assert found.code == 0, found.err
+    return json.loads(found.out)
+
+
+def again(command: str) -> Path:
+    """Run the command that `explain` printed; the folder of its one run."""
+    words = shlex.split(command)
+    assert words[0] == "bench" and "--runs" in words
+    found = bench(*words[1:], *FAST)
+    assert found.code == 0, found.err
+    (run,) = Path(words[words.index("--runs") + 1]).iterdir()
+    return run
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A working directory with a run of a built-in suite and one of a suite file."""
+    folder = tmp_path_factory.mktemp("explain")
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder)
+    patch.setattr(sys, "path", sys.path.copy())
+    patch.delenv("TABSWEEP_MIRROR", raising=False)
+    data = ("--dataset", "iris", "--dataset", "wine", "--timeout", 77)
+    picks = ("--model", "constant", "--model", "knn", "--model", "linear", "--trials", 2)
+    assert bench("sweep", "--suite", "smoke", *data, *picks, *FAST).code == 0
+    Path("mine.toml").write_text(SUITE)
+    assert bench("sweep", "--suite", "mine.toml", "--runs", "others", *FAST).code == 0
+    Path("mine.toml").unlink()
+    yield folder
+    patch.undo()
+
+
+def cells(run: str, table: str, *keys: str) -> dict:
+    frame = pd.read_csv(Path(run) / "report" / f"{table}.csv")
+    return frame.set_index(list(keys))
+
+
+# ---------------------------------------------------------------------- the number, from its trials
+
+
+def test_every_score_is_the_number_of_the_table(work):
+    scores = cells("runs/smoke-quick", "scores", "dataset", "model").query("headline")
+    assert len(scores) == 6
+    for (dataset, model), row in scores.query("dataset == 'wine'").iterrows():
+        found = explain("scores", dataset, model)
+        assert found["value"] == pytest.approx(row["mean"], rel=1e-11)
+        counted = [trial["test"] for trial in found["trials"] if trial["counts"]]
+        assert np.mean(counted) == pytest.approx(row["mean"], rel=1e-11)
+        assert found["run"] == "runs/smoke-quick" and len(found["folds"]) == 2
+
+
+def test_a_rank_is_the_place_among_the_models_of_the_table(work):
+    ranks = cells("runs/smoke-quick", "ranks", "scope", "datasets", "model")
+    for model in ("constant", "knn", "linear"):
+        each = [explain("ranks", dataset, model)["value"] for dataset in ("iris", "wine")]
+        assert np.mean(each) == ranks.loc[("multiclass", "all", model), "mean_rank"]
+
+
+def test_seeds_and_their_ensembles_follow_from_the_evaluations(work):
+    found = explain("seeds", "diabetes", "random-forest", "--run", "others/mine-quick")
+    seeds = cells("others/mine-quick", "seeds", "dataset", "model", "metric", "kind")
+    single = seeds.loc[("diabetes", "random-forest", "rmse", "single")]
+    assert found["value"] == pytest.approx(single["mean"], rel=1e-11)
+    values = [t["test"] for t in found["trials"] if t["stage"] == "eval"]
+    assert len(values) == 5 and np.mean(values) == pytest.approx(single["mean"])
+    assert [step.split(",")[1].split(":")[0] for step in found["steps"]] == [" single", " ensemble"]
+
+
+def test_people_see_the_sum_the_trials_and_the_command(work):
+    out = bench("explain", "scores", "wine", "knn").out
+    assert "mean over 2 folds: (" in out and ")/2 = " in out and "standard error: s/√n" in out
+    assert out.count("\n*") == 3 and '{"n_neighbors":' in out
+    assert out.rstrip().splitlines()[-1].startswith("bench sweep --suite smoke")
+
+
+# ---------------------------------------------------------------------- the one command
+
+
+def same(found: dict, new: dict) -> None:
+    assert new["value"] == found["value"] and new["value"] is not None
+    assert [t["id"] for t in new["trials"]] == [t["id"] for t in found["trials"]]
+    assert not any(trial["origin"] for trial in new["trials"])
+
+
+def test_the_command_makes_a_score_again(work):
+    found = explain("scores", "wine", "knn")
+    assert found["command"] == (
+        "bench sweep --suite smoke --budget quick --dataset wine --model knn --trials 2 "
+        "--timeout 77 --runs recomputed"
+    )
+    same(found, explain("scores", "wine", "knn", "--run", again(found["command"])))
+    assert explain("scores", "wine", "knn")["command"].endswith("--runs recomputed-2")
+
+
+def test_the_command_makes_a_rank_again(work):
+    found = explain("ranks", "iris", "linear")
+    run = again(found["command"])
+    same(found, explain("ranks", "iris", "linear", "--run", run))
+    alone = cells(str(run), "ranks", "scope", "datasets", "model")
+    assert alone.loc[("multiclass", "all", "linear"), "mean_rank"] == found["value"]
+
+
+def test_a_suite_file_that_is_gone_is_written_for_the_command(work):
+    found = explain("scores", "diabetes", "random-forest", "--run", "others/mine-quick")
+    assert "--suite others/mine-quick/report/suite.yaml" in found["command"]
+    same(found, explain("scores", "diabetes", "random-forest", "--run", again(found["command"])))
+
+
+def test_a_table_of_one_s_own_is_named_with_its_target(work):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    frame.assign(y=frame["a"] + 0.1 * frame["b"]).to_csv("own table.csv", index=False)
+    call = ("sweep", "--csv", "own table.csv", "--target", "y", "--model", "knn")
+    assert bench(*call, "--folds", 2, "--trials", 1, "--runs", "own", *FAST).code == 0
+    found = explain("scores", "own-table", "knn", "--runs", "own")
+    assert "--target y --task regression" in found["command"]
+    same(found, explain("scores", "own-table", "knn", "--run", again(found["command"])))
+
+
+def test_a_reproduction_is_explained_beside_the_published_value_and_made_again(work):
+    args = ("npt-table-8", "--budget", "quick", "--dataset", "breast-cancer-wdbc", "--folds", 2)
+    args = (*args, "--model", "knn", "--trials", 1, "--runs", "papers")
+    assert bench("reproduce", *args, *FAST).code == 0
+    cell = ("npt-table-8", "breast-cancer-wdbc", "knn")
+    found = explain(*cell, "--runs", "papers")
+    row = cells("papers/npt-small-quick", "reproduce-npt-table-8", "dataset", "method").loc[
+        cell[1:]
+    ]
+    assert found["value"] == pytest.approx(row["ours"], rel=1e-11)
+    text = "\n".join(found["steps"])
+    assert "published: 95.26 ± 0.79" in text
+    assert f"{row['difference_in_joint_se']:+.2f} of them" in text
+    assert found["command"] == (
+        "bench reproduce npt-table-8 --budget quick --dataset breast-cancer-wdbc --model knn "
+        f"--folds 2 --trials 1 --runs {shlex.split(found['command'])[-1]}"
+    )
+    same(found, explain(*cell, "--run", again(found["command"])))
+
+
+def test_another_library_version_is_said_before_it_surprises(work, monkeypatch):
+    from tabsweep.benchmark import environment
+
+    was = environment.capture()
+    libraries = {**was["libraries"], "numpy": "9.9"}
+    monkeypatch.setattr(environment, "capture", lambda: {**was, "libraries": libraries})
+    (said,) = explain("scores", "wine", "knn")["differences"]
+    assert said.startswith("numpy was ") and said.endswith("is 9.9")
+
+
+# ---------------------------------------------------------------------- cells that are not whole
+
+META = {"metric": {"binary": "accuracy"}}
+
+
+def evidence(scores: dict[str, list[float | None]], dataset: str = "d") -> Evidence:
+    """One chosen trial a fold; None: it failed by lack of memory."""
+    rows = [
+        {
+            **{"dataset": dataset, "task": "binary", "fold": fold, "model": model, "index": 0},
+            **{"stage": "tune", "seed": 0, "selected": value is not None, "val_accuracy": value},
+            **{"status": "failed" if value is None else "done", "test_accuracy": value},
+            "cause": "oom" if value is None else "",
+        }
+        for model, values in scores.items()
+        for fold, value in enumerate(values)
+    ]
+    return Evidence.of(pd.DataFrame(rows), meta=META)
+
+
+def test_a_partial_cell_says_so_and_is_in_no_ranking():
+    mine = evidence({"a": [0.5, None], "b": [0.7, 0.8], "c": [0.6, 0.9]})
+    found = trace.trace(mine, "scores", "d", "a")
+    assert (found.value, found.state) == (0.5, "partial")
+    assert found.flags[0].startswith("partial (oom): 1 of 2 folds have a score")
+    assert found.steps[1] == "fold 1: no score, failed (oom)"
+    rank = trace.trace(mine, "ranks", "d", "a")
+    assert rank.value is None and "too few" in rank.flags[-1]
+    assert trace.trace(mine, "ranks", "d", "c").value == 1.5
+
+
+def several(n: int, lost: str = "") -> Evidence:
+    """Four models on n datasets; one of them has no score on `lost`."""
+    models = {"a": 0.9, "b": 0.8, "c": 0.7, "constant": 0.5}
+    parts = []
+    for i in range(n):
+        name = f"d{i}"
+        scores = {m: [None if (m, name) == ("a", lost) else v] for m, v in models.items()}
+        parts.append(evidence(scores, name).trials)
+    return Evidence.of(pd.concat(parts), meta=META)
+
+
+def test_the_leaderboard_s_figures_are_explained_where_nothing_is_missing():
+    found = trace.trace(several(3), "leaderboard", "d1", "b")
+    assert found.value == 2.0 and found.ranked
+    text = "\n".join(found.steps)
+    assert "rank 2 of 4; mean over 3 datasets: (2 + 2 + 2)/3 = 2; median 2" in text
+    assert "normalised 0.75 (mean 0.75), improvability 0.5 (mean 0.5)" in text
+
+
+def test_an_imputed_cell_says_by_what():
+    mine = several(6, lost="d2")
+    found = trace.trace(mine, "leaderboard", "d2", "a")
+    assert found.value == 3.5 and "this cell ranks as constant scores" in found.flags[-1]
+    assert "rank 3.5 of 4" in "\n".join(found.steps)
+    worst = trace.trace(mine, "leaderboard", "d2", "a", fallback="worst")
+    assert worst.value == 4.0 and worst.flags[-1].endswith("ranks behind every score")
+    assert trace.trace(mine, "ranks", "d2", "a").value is None
+    with pytest.raises(ValueError, match="must be a model of the results or 'worst'"):
+        trace.trace(mine, "leaderboard", "d2", "a", fallback="b2")
+
+
+def test_a_cell_without_a_score_has_no_number_but_its_reason():
+    found = trace.trace(evidence({"a": [None], "b": [0.7]}), "scores", "d", "a")
+    assert found.value is None and found.flags[0].startswith("failed (oom): 0 of 1 folds")
+
+
+def test_a_published_cell_without_ours_is_no_error_and_one_without_a_value_is():
+    mine = evidence({"knn": [0.9], "constant": [0.5]}, "breast-cancer-wdbc")
+    found = trace.trace(mine, "npt-table-8", "breast-cancer-wdbc", "knn")
+    assert found.value == 90.0 and "rests on 1 fold" in found.flags[-1]
+    with pytest.raises(ValueError, match="has no value of constant on breast-cancer-wdbc; of that"):
+        trace.trace(mine, "npt-table-8", "breast-cancer-wdbc", "constant")
+
+
+@pytest.mark.parametrize("table", list(compare.REPRODUCTIONS))
+def test_every_published_table_can_be_explained_or_says_why_not(table):
+    what = compare.reproduction(table)
+    dataset = sorted(compare.datasets_of(table))[0]
+    mine = evidence({"knn": [0.9, 0.8], "catboost": [0.5, 0.7]}, dataset)
+    try:
+        found = trace.trace(mine, table, dataset, "catboost")
+        assert found.table == table and found.steps
+    except ValueError as error:
+        assert what.title in str(error)
+
+
+@pytest.mark.parametrize(
+    "args, id, says",
+    [
+        (("scors", "iris", "knn"), "E017", "no table 'scors' (did you mean 'scores'?)"),
+        (("scores", "wine", "kn"), "E017", "no model 'kn' planned on wine (did you mean 'knn'?)"),
+        (("scores", "irs", "knn", "--run", "runs/smoke-quick"), "E017", "did you mean 'iris'?"),
+        (("scores", "irs", "knn"), "E020", "no run in runs holds 'irs'; name one: --run DIR/NAME"),
+        (("scores", "iris", "knn", "--run", "runs"), "E020", "runs here: runs/smoke-quick"),
+        (("scores", "iris", "knn", "--runs", "twice"), "E020", "name one: --run twice/a or --run"),
+    ],
+)
+def test_a_wrong_word_is_refused_with_the_way_out(work, args, id, says):
+    if "twice" in args:
+        for name in "ab":
+            shutil.copytree("runs/smoke-quick", f"twice/{name}")
+    found = bench("explain", *args)
+    assert found.code == 2 and found.err.startswith(f"error BENCH-{id}: ")
+    assert says in found.err and not found.out

@@ -1,0 +1,99 @@
+"""Does the importance of a hyperparameter say which one the score depends on?"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.benchmark import importance
+from tabsweep.reports.evidence import Evidence
+
+
+def configs_of(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "rate": float(10 ** rng.uniform(-4, 0)),
+            "kind": str(rng.choice(["a", "b", "c"])),
+            "depth": int(rng.integers(1, 9)),
+            "fixed": 3,
+            **({"momentum": 0.9} if i % 2 else {}),
+        }
+        for i in range(n)
+    ]
+
+
+def evidence_of(losses, configs, folds):
+    frame = pd.DataFrame(
+        {
+            "dataset": "d",
+            "task": "regression",
+            "fold": folds,
+            "model": "m",
+            "index": range(len(configs)),
+            "stage": "tune",
+            "seed": 0,
+            "status": "done",
+            "config": [json.dumps(c) for c in configs],
+            "val_rmse": losses,
+            "test_rmse": losses,
+        }
+    )
+    return Evidence.of(frame, None, {"metric": {"regression": "rmse"}})
+
+
+@pytest.mark.parametrize("cause", ["rate", "kind", "depth"])
+def test_the_hyperparameter_that_decides_the_score_gets_most_of_it(cause):
+    configs = configs_of()
+    effect = {
+        "rate": [np.log10(c["rate"]) for c in configs],
+        "kind": ["abc".index(c["kind"]) for c in configs],
+        "depth": [c["depth"] for c in configs],
+    }
+    shares = importance.importance_of(configs, np.array(effect[cause], dtype=float))
+    assert next(iter(shares)) == cause and shares[cause] > 0.9
+    assert sum(shares.values()) == pytest.approx(1.0, abs=1e-4)
+    assert set(shares) == {"rate", "kind", "depth"}  # neither the constant nor the conditional one
+
+
+def test_the_same_trials_give_the_same_numbers():
+    configs, losses = configs_of(), np.random.default_rng(1).normal(size=60)
+    once = importance.importance_of(configs, losses)
+    assert once == importance.importance_of(configs, losses)
+
+
+def test_scores_that_do_not_differ_and_configurations_that_do_not_say_nothing():
+    assert importance.importance_of(configs_of(), np.zeros(60)) == {}
+    assert importance.importance_of([{"a": 1}] * 30, np.arange(30.0)) == {}
+
+
+def test_what_differs_between_folds_explains_nothing():
+    configs = configs_of()
+    folds = np.arange(60) // 30
+    losses = np.array([c["depth"] for c in configs]) * 0.01 + 100.0 * folds
+    found = importance.with_importance(evidence_of(losses, configs, folds)).importance
+    assert found.iloc[0]["parameter"] == "depth" and found.iloc[0]["importance"] > 0.9
+    assert (found["n_trials"] == 60).all()
+
+
+def test_few_trials_leave_the_evidence_as_it_is():
+    one = evidence_of(np.arange(19.0), configs_of(19), np.zeros(19, dtype=int))
+    assert importance.with_importance(one) is one
+
+
+def test_configurations_in_words_of_another_tool_are_left_out():
+    one = evidence_of(np.arange(60.0), configs_of(), np.zeros(60, dtype=int))
+    one.trials["config"] = "depth=3, rate=0.1"
+    assert importance.with_importance(one) is one
+
+
+def test_too_many_cells_are_named_and_not_computed():
+    one = evidence_of(np.arange(60.0), configs_of(), np.zeros(60, dtype=int))
+    found = importance.with_importance(one, most=0)
+    assert found.importance is None
+    assert found.meta["notes"] == [
+        "Hyperparameter importance of 1 (dataset, model) is not computed: more than 0."
+    ]
+    assert importance.with_importance(one, most=None).importance is not None

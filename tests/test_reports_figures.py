@@ -1,0 +1,150 @@
+"""Do the diagrams show the ranks, the same to the byte, whatever the names?"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matrices import evidence, pools
+from tabsweep.reports import figures, report
+from tabsweep.reports import statistics as stats
+
+NAMES = [
+    "a_b",
+    "</text><script>alert(1)</script>",
+    r"\input{/etc/passwd}",
+    "$x_",
+    "n" * 200,
+    "日本",
+]
+
+
+def scores(k=6, n=9):
+    rng = np.random.default_rng(2)
+    return 0.6 + 0.03 * np.arange(k) + 0.03 * rng.normal(size=(n, k))
+
+
+def drawn(k=6, names=None):
+    made = evidence(scores(k), names)
+    return made, pools(made)[0]
+
+
+def test_every_model_hangs_at_its_mean_rank_in_order():
+    made, pool = drawn()
+    drawing = figures.diagram(pool)
+    mean = stats.ranks(pool.scores, "min").mean(axis=0)
+    axis = [line for line in drawing.lines if line.width == 0.8][0]
+    feet = [line for line in drawing.lines if line.x1 == line.x2 and line.y1 == axis.y1]
+    hung = sorted(1 + 5 * (line.x1 - axis.x1) / (axis.x2 - axis.x1) for line in feet)
+    assert hung == pytest.approx(sorted(mean))
+    labels = [t.text for t in drawing.texts if " " in t.text and t.anchor != "center"]
+    assert sorted(labels) == sorted(f"m{j} {r:.2f}" for j, r in enumerate(mean))
+
+
+def test_bars_join_exactly_the_groups_and_the_difference_is_drawn_to_scale():
+    made, pool = drawn()
+    drawing = figures.diagram(pool)
+    mean = sorted(stats.ranks(pool.scores, "min").mean(axis=0))
+    cd = stats.critical_difference(6, 9)
+    axis = [line for line in drawing.lines if line.width == 0.8][0]
+    unit = (axis.x2 - axis.x1) / 5
+    bars = [line for line in drawing.lines if line.width == 2.4]
+    want = [(mean[a], mean[b]) for a, b in stats.groups(mean, cd)]
+    got = [(1 + (b.x1 + 2 - axis.x1) / unit, 1 + (b.x2 - 2 - axis.x1) / unit) for b in bars]
+    assert np.array(got) == pytest.approx(np.array(want)) and len(got) == len(want)
+    (span,) = [line for line in drawing.lines if line.width == 1.0]
+    assert (span.x2 - span.x1) / unit == pytest.approx(cd)
+
+
+@pytest.mark.parametrize("k", [3, 4, 13, 30])
+def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet(k):
+    made, pool = drawn(k)
+    drawing = figures.diagram(pool)
+    for line in drawing.lines:
+        assert 0 <= min(line.x1, line.x2) and max(line.x1, line.x2) <= drawing.width
+        assert 0 <= min(line.y1, line.y2) and max(line.y1, line.y2) <= drawing.height
+    for side in ("left", "right"):
+        heights = sorted(t.y for t in drawing.texts if t.anchor == side)
+        assert (np.diff(heights) >= figures.ROW - 1e-9).all()
+
+
+def test_the_same_pool_gives_the_same_bytes_in_another_process():
+    code = (
+        "import hashlib, numpy as np\n"
+        "from matrices import evidence, pools\n"
+        "from tabsweep.reports import figures\n"
+        "scores = np.arange(54.0).reshape(9, 6) % 7 / 10\n"
+        "files = figures.critical_differences(pools(evidence(scores)))\n"
+        "for name, data in sorted(files.items()):\n"
+        "    data = data.encode() if isinstance(data, str) else data\n"
+        "    print(name, hashlib.sha256(data).hexdigest())\n"
+    )
+    helpers = str(Path(__file__).parent / "helpers")
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {helpers!r})\n{code}"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone},
+        ).stdout
+        for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo"))
+    ]
+    assert runs[0] == runs[1] and runs[0].count("critical-difference-binary.") == 3
+
+
+def test_the_users_own_plot_settings_change_nothing():
+    import matplotlib
+
+    made, pool = drawn()
+    plain = figures.to_svg_and_pdf(figures.diagram(pool), "x")
+    with matplotlib.rc_context({"font.size": 30, "text.color": "red", "svg.fonttype": "path"}):
+        assert figures.to_svg_and_pdf(figures.diagram(pool), "x") == plain
+
+
+@pytest.mark.fault(13)
+def test_hostile_names_stay_inert_in_the_diagrams():
+    made, pool = drawn(6, NAMES)
+    files = figures.critical_differences([pool])
+    svg = files["figures/critical-difference-binary.svg"]
+    assert "<script" not in svg and "alert(1)" in svg and "$x_" in svg
+    root = ElementTree.fromstring(svg)
+    assert not [e for e in root.iter() if e.tag.endswith(("script", "image", "foreignObject"))]
+    tikz = files["figures/critical-difference-binary.tex"]
+    assert tikz.isascii() and not re.search(r"\\(input|write18)\b", tikz)
+
+
+@pytest.mark.fault(17)
+def test_where_friedman_says_nothing_there_is_no_diagram(tmp_path):
+    made = evidence(scores(2))
+    assert figures.critical_differences(pools(made)) == {}
+    report.write(made, tmp_path, html=False)
+    assert not (tmp_path / "figures").exists()
+
+
+PDFLATEX = shutil.which("pdflatex")
+
+
+def has(package):
+    found = subprocess.run(["kpsewhich", package], capture_output=True, text=True)
+    return bool(found.stdout.strip())
+
+
+@pytest.mark.fault(13)
+@pytest.mark.skipif(not (PDFLATEX and has("tikz.sty")), reason="needs pdflatex with tikz")
+def test_the_tikz_of_hostile_names_compiles_within_the_width_of_an_article(tmp_path):
+    made, pool = drawn(6, NAMES)
+    files = figures.critical_differences([pool])
+    (tmp_path / "cd.tex").write_text(files["figures/critical-difference-binary.tex"])
+    page = "\\documentclass{article}\\usepackage{tikz}\\begin{document}\\noindent\\input{cd}\n"
+    (tmp_path / "page.tex").write_text(page + "\\end{document}\n")
+    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0 and "Overfull" not in done.stdout, done.stdout[-2000:]
