@@ -6,6 +6,7 @@ import pandas as pd
 
 from . import published
 from .evidence import Evidence
+from .means import HOSTS
 from .seeds import ENSEMBLE
 from .tables import fixed
 
@@ -23,6 +24,9 @@ def said(evidence: Evidence, shape: str, frame: pd.DataFrame) -> list[str]:
             f"{n} of {len(theirs)} published methods have a median rank of ours. A median rank has "
             "no published standard error, so no difference in joint standard errors."
         )
+    if shape == "means":
+        n = frame["host"].nunique() if "host" in frame else 0
+        lines.append(f"{n} of {len(HOSTS)} published hosts have means of ours.")
     if shape == "ensembles" and evidence.ensembles is not None:
         n = evidence.ensembles.groupby(["dataset", "fold", "model"]).size()
         lines.append(f"Ours: {_span(n)} {ENSEMBLE}s of seeds a cell; their spread is over these.")

@@ -124,10 +124,10 @@ def test_bounds_printed_as_exponents_are_values_here():
     assert math.isclose(high, math.exp(2), rel_tol=1e-5)
 
 
-def test_a_paper_space_names_its_table_or_section():
+def test_a_paper_space_names_its_table_section_or_code():
     for name in NAMES:
         for key, data in spaces(name, "regression").items():
-            named = re.search(r"Table|\b[A-Z]\.\d", data["source"])
+            named = re.search(r"Table|\b[A-Z]\.\d|authors' code", data["source"])
             assert key in ("default", "quick") or named, (name, key)
 
 
