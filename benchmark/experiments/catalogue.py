@@ -140,5 +140,30 @@ EXPERIMENTS: dict[str, Experiment] = {
             full="California Housing and Adult, 15 minutes to six hours, five tuning seeds: a GPU",
             beside=("rtdl_table5",),
         ),
+        Experiment(
+            name="cheatt-smoothing",
+            title="Do tokens become alike? Spectral response, cosines, singular values",
+            source="Kim et al. 2024, sec. 5.3, Fig. 4",
+            run="cheatt_smoothing:run",
+            reduced="TabTransformer on the Telco table, the paper's network, 24 epochs, one seed",
+            full="the same with 150 epochs and five seeds: hours on a CPU",
+        ),
+        Experiment(
+            name="cheatt-convergence",
+            title="How fast does A^k V come to rest?",
+            source="Kim et al. 2024, sec. 3.3, Fig. 2",
+            run="cheatt_convergence:run",
+            reduced="TabTransformer on the Telco table, the paper's network, 24 epochs",
+            full="the same with 150 epochs",
+        ),
+        Experiment(
+            name="cheatt-time",
+            title="Time with polynomial attention over time without",
+            source="Kim et al. 2024, sec. 5.4, Tables 5, 10 and 11",
+            run="cheatt_time:run",
+            reduced="the paper's networks on its ten tables, steps of 128 rows: 15 minutes",
+            full="batches as in training, 50 steps, with pre-training: a GPU",
+            beside=("cheatt_table5", "cheatt_table10", "cheatt_table11"),
+        ),
     )
 }
