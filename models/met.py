@@ -127,7 +127,7 @@ class Network(nn.Module):
     def standardise(self, codes: Tensor) -> None:
         """Takes mean and deviation of the codes (N, F2) of the training rows."""
         self.centre = codes.float().mean(dim=0)
-        spread = codes.float().std(dim=0, correction=0)
+        spread = (codes - self.centre).square().mean(dim=0).sqrt()
         self.scale = torch.where(spread > 0, spread, torch.ones_like(spread))
 
     def values(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F1), (B, F2) -> (B, F)

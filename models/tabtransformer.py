@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from .base import InvalidConfig, Number, OneOf
 from .deep.drops import Seed
 from .deep.geglu import GEGLU
-from .deep.polynomials import ATTENTIONS, alphas
+from .deep.polynomials import ATTENTIONS, ORDER, alphas
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.rows import DROPOUT, WIDTH, Batch
 from .deep.token_attention import token_attention
@@ -242,7 +242,7 @@ class TabTransformer(PretrainedNetwork):
         "n_heads": WIDTH,
         "d_head": WIDTH,
         "attention": OneOf(ATTENTIONS),
-        "order": Number(1, 64, whole=True),
+        "order": ORDER,
         "hidden": WIDTH,
         "attention_dropout": DROPOUT,
         "ffn_dropout": DROPOUT,
