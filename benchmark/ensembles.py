@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,14 +54,14 @@ def with_ensembles(
         for dataset in sorted({study["dataset"] for study in groups.values()}):
             mine = {k: v for k, v in groups.items() if v["dataset"] == dataset}
             try:
-                truth = _truth(plan, dataset, mirror=mirror, cache=cache)
-                rows += _scored(ledger, mine.values(), *truth)
+                known = truth(plan, dataset, mirror=mirror, cache=cache)
+                rows += _scored(ledger, mine.values(), *known)
             except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
                 notes.append(f"No ensembles on {dataset}: {error}")
     if not rows and not notes:
         return evidence
     meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), *notes]}
-    return replace(evidence, ensembles=pd.DataFrame(rows) if rows else None, meta=meta)
+    return evidence.but(ensembles=pd.DataFrame(rows) if rows else None, meta=meta)
 
 
 def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -81,7 +80,7 @@ def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return groups
 
 
-def _truth(
+def truth(
     plan: Record, dataset: str, **where: Any
 ) -> tuple[Table, dict[int, Fold]]:  # ValueError where they are not those of the run
     """The table and folds that the plan names."""

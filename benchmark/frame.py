@@ -14,7 +14,7 @@ from ..sweeps.halving import Halving, stages
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE
-from .results import Columns, columns_of, results_frame, shared_texts, study_ends
+from .results import Columns, columns_of, results_frame, study_ends
 from .status import plan_in, planned_slots, slots_of, study_name
 
 if TYPE_CHECKING:
@@ -69,18 +69,20 @@ def planned_frame(ledger: Ledger, columns: Columns) -> tuple[Record, pd.DataFram
     the `columns` of the ledger's facts up."""
     import pandas as pd
 
+    from ..reports.evidence import starts
+
     plan = plan_in(ledger)
     frame = results_frame(columns)
     bounds = slots_of(plan)
-    study, stage = frame["study"].to_numpy(), frame["stage"].to_numpy()
-    first = np.append(True, (study[1:] != study[:-1]) | (stage[1:] != stage[:-1]))[: len(frame)]
-    limits = [bounds.get(place, 0) for place in zip(study[first], stage[first], strict=True)]
+    first = starts(frame, ["study", "stage"])
+    places = frame.loc[first, ["study", "stage"]].itertuples(index=False, name=None)
+    limits = [bounds.get(place, 0) for place in places]
     inside = frame["index"].to_numpy() < np.array(limits, dtype=np.int64)[np.cumsum(first) - 1]
     frame = frame if inside.all() else frame[inside]
     tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
     codes, names = pd.factorize(frame["dataset"])
-    task = shared_texts(codes, [tasks[name] for name in names])
-    frame = frame.assign(task=task.set_axis(frame.index))
+    words = pd.array([tasks[name] for name in names], dtype="str")
+    frame = frame.assign(task=words.take(codes))
     frame = frame.assign(loss=losses(frame, plan["metric"]))
     frame = on_rungs(frame, plan)
     frame = frame.assign(selected=chosen(frame))

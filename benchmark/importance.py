@@ -37,8 +37,12 @@ def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evi
     """
     import pandas as pd
 
+    from ..reports.cells import study_numbers
+
     losses = _losses(evidence)
-    sizes = evidence.trials.loc[losses.notna(), CELL].groupby(CELL).size()
+    number, studies = study_numbers(evidence.trials)
+    known = np.bincount(number[losses.notna()], minlength=len(studies))
+    sizes = studies.assign(n=known).groupby(CELL)["n"].sum()
     names = sizes.index[sizes >= FEWEST]
     if most is not None and len(names) > most:
         note = (

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Columns = dict[str, Any]  # of chunked arrays, by name
 
+# Compared with a word again and again: pandas does that ten times as fast with texts of its own.
+WORDS = ("stage", "status")
 # What comes from the slot's own record, from the record of its trial, and from the first of these
 # for a slot that was linked to a trial that ran for another.
 OWN, PLACE = ("study", "stage", "index"), ("dataset", "fold", "model")
@@ -116,10 +118,14 @@ def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
     import pyarrow as pa
 
     if pa.types.is_string(column.type):
+        column = column.cast(pa.large_string()).combine_chunks()  # takes half as long in one piece
         return column.take(pa.array(rows)).to_pandas()
     if not pa.types.is_dictionary(column.type):
         values = column.to_numpy()[rows]
         return values.astype(np.int64) if values.dtype == np.int32 else values
+    if name in WORDS:
+        codes, words = _codes(column)
+        return words.cast(pa.large_string()).take(pa.array(codes[rows])).to_pandas()
     codes, texts = _texts(column)
     if name != "seed":
         return shared_texts(codes[rows], texts)

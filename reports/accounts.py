@@ -134,20 +134,18 @@ def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
     trials = evidence.trials
     bad = trials[trials["status"] == "failed"]
     causes = sorted(set(bad["cause"].where(bad["cause"] != "", "error")))
-    sums = studies.groupby("model", sort=True)[
-        ["n_trials", "n_recorded", "n_done", "n_failed"]
-    ].sum()
+    counts = studies[["model", "n_trials", "n_recorded", "n_done", "n_failed"]]
+    counts = counts.assign(open=(counts["n_trials"] - counts["n_recorded"]).clip(lower=0))
+    sums = counts.groupby("model", sort=True).sum().to_dict("index")
     rows = []
     words_of = dict(list(bad["cause"].where(bad["cause"] != "", "error").groupby(bad["model"])))
     for model in evidence.models:
         words = words_of.get(model, bad["cause"][:0])
-        open_ = studies.loc[studies["model"] == model]
-        n_open = int((open_["n_trials"] - open_["n_recorded"]).clip(lower=0).sum())
-        figures = [int(sums.loc[model, "n_done"]), len(words)]
+        mine = sums[model]
+        figures = [mine["n_done"], len(words)]
         figures += [int((words == cause).sum()) for cause in causes]
-        recorded, planned = (int(sums.loc[model, name]) for name in ("n_recorded", "n_trials"))
-        figures += [recorded - int(sums.loc[model, ["n_done", "n_failed"]].sum()), n_open]
-        row = [Cell(escape.label(model)), Cell(str(max(planned, recorded)))]
+        figures += [mine["n_recorded"] - mine["n_done"] - mine["n_failed"], mine["open"]]
+        row = [Cell(escape.label(model)), Cell(str(max(mine["n_trials"], mine["n_recorded"])))]
         rows.append((*row, *(Cell(str(n)) for n in figures)))
     header = ("model", "planned", "done", "failed", *(f"of these {c}" for c in causes))
     header += ("unsupported", "open")

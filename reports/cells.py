@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .evidence import Evidence
+from .evidence import Evidence, starts
 from .metrics import Metric, metric
 from .statistics import TIE_TOLERANCE, snap
 
@@ -40,12 +40,10 @@ def study_numbers(trials: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
 
     Quick where the trials of a study stand together: names are compared once, and never hashed.
     """
-    columns = [trials[name].to_numpy() for name in STUDY]
-    new = np.logical_or.reduce([values[1:] != values[:-1] for values in columns])
-    new = np.append(True, new)[: len(trials)]
-    starts = trials.loc[new, STUDY]
-    ranks = starts.groupby(STUDY, sort=True).ngroup().to_numpy()
-    keys = starts.drop_duplicates().sort_values(STUDY, kind="stable").reset_index(drop=True)
+    new = starts(trials, STUDY)
+    blocks = trials.loc[new, STUDY]
+    ranks = blocks.groupby(STUDY, sort=True).ngroup().to_numpy()
+    keys = blocks.drop_duplicates().sort_values(STUDY, kind="stable").reset_index(drop=True)
     return ranks[np.cumsum(new) - 1], keys
 
 
@@ -85,10 +83,11 @@ def _scores(trials: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
 
     A study whose evaluations did not all end well has no score (`whole` is False).
     """
-    trials = trials[[*STUDY, "stage", "selected", "status", *metrics]]
-    evals = trials[trials["stage"] == "eval"]
+    evaluates = trials["stage"] == "eval"
+    counts = evaluates | (trials["selected"].astype(bool) & (trials["stage"] == "tune"))
+    trials = trials.loc[counts, [*STUDY, "stage", "status", *metrics]]
+    evals, chosen = trials[evaluates[counts]], trials[~evaluates[counts]]
     evaluated = pd.MultiIndex.from_frame(evals[STUDY])
-    chosen = trials[(trials["stage"] == "tune") & trials["selected"].astype(bool)]
     chosen = chosen[~pd.MultiIndex.from_frame(chosen[STUDY]).isin(evaluated)]
     rows = pd.concat([evals, chosen])
     rows = rows.assign(whole=rows["status"] == "done", n_seeds=1)

@@ -161,7 +161,8 @@ class Evidence:
         tune, evals = trials[~evaluated], trials[evaluated]
         selected = tune[tune["selected"].astype(bool)]
         _refuse_duplicate(self.planned, study, "planned studies")
-        _refuse_duplicate(tune, [*study, "stage", "index"], "tuning trials")
+        if not _in_strict_order(trials):  # where they are, no two are the same
+            _refuse_duplicate(tune, [*study, "stage", "index"], "tuning trials")
         _refuse_duplicate(selected, study, "selected trials")
         _refuse_duplicate(evals, [*study, "seed"], "evaluation trials")
         if (selected["status"] != "done").any():
@@ -259,8 +260,10 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
     for name in _COST_COLUMNS:
         frame[name] = np.nan if name not in frame else frame[name]
     frame["selected"] = False if "selected" not in frame else _flags(frame["selected"])
-    for name in ("dataset", "task", "model", "stage", "status"):
-        frame[name] = _words(frame[name])
+    for name in ("dataset", "model"):
+        frame[name] = _words(frame[name]).astype(object)  # to be grouped by
+    for name in ("task", "stage", "status"):
+        frame[name] = _words(frame[name]).astype("str")  # to be compared with
     for name in ("fold", "index"):
         frame[name] = _integers(frame, name)
     try:
@@ -278,18 +281,35 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Sorted by study, stage, index and seed; by id where these tie, which no valid frame does.
-
-    A million rows are neither compared as texts nor copied where they are in order already.
-    """
+    """Sorted by study, stage, index and seed; by id where these tie, which no valid frame does."""
+    if _in_strict_order(frame):  # as a ledger gives them: a million rows need no copy
+        return frame.reset_index(drop=True)
     keys = ["dataset", "fold", "model", "stage", "index", "seed"]
     ranks = [_ranks(frame[name]) for name in keys]
     places = np.lexsort(ranks[::-1])
     if np.logical_and.reduce([r[places][1:] == r[places][:-1] for r in ranks]).any():
         places = np.lexsort([_ranks(frame["id"]), *ranks[::-1]])
-    if (np.diff(places) != 1).any():
-        frame = frame.iloc[places]
-    return frame.reset_index(drop=True)
+    return frame.iloc[places].reset_index(drop=True)
+
+
+def _in_strict_order(frame: pd.DataFrame) -> bool:
+    """Whether each row comes after the one before it by study, stage and index."""
+    names = ["dataset", "fold", "model", "stage"]
+    new = starts(frame, names)
+    blocks = list(frame.loc[new, names].itertuples(index=False, name=None))
+    rising = new[1:] | (np.diff(frame["index"].to_numpy()) > 0)
+    return bool(rising.all()) and blocks == sorted(set(blocks))
+
+
+def starts(frame: pd.DataFrame, keys: list[str]) -> np.ndarray:
+    """Which rows differ from the row before them in a column of `keys`; the first row does."""
+    found = np.ones(len(frame), dtype=bool)
+    found[1:] = False
+    for name in keys:
+        column = frame[name]  # pandas compares its own texts faster, numpy everything else
+        values = column.array if isinstance(column.dtype, pd.StringDtype) else column.to_numpy()
+        found[1:] |= np.asarray(values[1:] != values[:-1], dtype=bool)
+    return found
 
 
 def _ranks(column: pd.Series) -> np.ndarray:
@@ -304,7 +324,7 @@ def _canonical_plan(planned: pd.DataFrame) -> pd.DataFrame:
     frame["reason"] = "" if "reason" not in frame else _texts(frame["reason"]).astype(object)
     frame["n_trials"] = 0 if "n_trials" not in frame else _integers(frame, "n_trials")
     for name in ("dataset", "task", "model"):
-        frame[name] = _words(frame[name])
+        frame[name] = _words(frame[name]).astype(object)
     frame["fold"] = _integers(frame, "fold")
     return frame.sort_values(["dataset", "fold", "model"], kind="stable").reset_index(drop=True)
 
@@ -322,7 +342,7 @@ def _plan_of(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _words(column: pd.Series) -> pd.Series:
     """The values as texts."""
-    return (column if _all_texts(column) else column.map(str)).astype(object)
+    return column if _all_texts(column) else column.map(str)
 
 
 def _texts(column: pd.Series) -> pd.Series:
@@ -355,9 +375,7 @@ def _integers(frame: pd.DataFrame, name: str) -> pd.Series:
 
 def _distinct(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """The distinct rows of these columns; quick where equal ones stand together."""
-    columns = [frame[name].to_numpy() for name in keys]
-    new = np.logical_or.reduce([values[1:] != values[:-1] for values in columns])
-    return frame.loc[np.append(True, new)[: len(frame)], keys].drop_duplicates()
+    return frame.loc[starts(frame, keys), keys].drop_duplicates()
 
 
 def _need_columns(frame: pd.DataFrame, wanted: Mapping[str, str], what: str) -> None:

@@ -22,7 +22,6 @@ SHARED = tuple(name for name in TEXTS if name not in ("id", "config", "time"))  
 NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1: not said
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 SCORES = ("val", "test")  # become val_<metric> and test_<metric>
-COLUMNS = ("row", *TEXTS, *NUMBERS, *COSTS, "async")  # of a table of facts, besides the scores
 
 
 def facts_of(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,16 +81,36 @@ def facts_table(kinds: Iterable[str], records: Iterable[bytes]) -> pa.Table:
         if kind in KINDS:
             rows.append(row)
             found.append(facts_of(json.loads(text)))
-    scores = sorted(
-        {name for facts in found for name in facts if name.startswith(("val_", "test_"))}
-    )
-    columns: dict[str, pa.Array] = {"row": pa.array(rows, type=pa.int32())}
-    for name in TEXTS:
-        texts = pa.array([facts.get(name, "") for facts in found], type=pa.string())
-        columns[name] = texts.dictionary_encode() if name in SHARED else texts
-    for name in NUMBERS:
-        columns[name] = pa.array([facts.get(name, -1) for facts in found], type=pa.int32())
-    for name in (*COSTS, *scores):
-        columns[name] = pa.array([facts.get(name) for facts in found], type=pa.float64())
-    columns["async"] = pa.array([facts.get("async", False) for facts in found], type=pa.bool_())
+    scores = {name for facts in found for name in facts if is_score(name)}
+    given = {"row": rows, "async": [facts.get("async", False) for facts in found]}
+    columns = {}
+    for name, type_ in types(scores).items():
+        missing = "" if name in TEXTS else -1 if name in NUMBERS else None
+        values = given.get(name) or [facts.get(name, missing) for facts in found]
+        column = pa.array(values, type=pa.string() if name in SHARED else type_)
+        columns[name] = column.dictionary_encode() if name in SHARED else column
     return pa.table(columns)
+
+
+def types(scores: Iterable[str] = ()) -> dict[str, pa.DataType]:
+    """The columns of a table of facts, with those of some scores."""
+    import pyarrow as pa
+
+    return {
+        "row": pa.int32(),
+        **dict.fromkeys(TEXTS, pa.string()),
+        **dict.fromkeys(SHARED, pa.dictionary(pa.int32(), pa.string())),
+        **dict.fromkeys(NUMBERS, pa.int32()),
+        **dict.fromkeys((*COSTS, *sorted(scores)), pa.float64()),
+        "async": pa.bool_(),
+    }
+
+
+def is_score(name: str) -> bool:
+    return name.startswith(tuple(f"{part}_" for part in SCORES))
+
+
+def is_facts(schema: pa.Schema) -> bool:
+    """Whether a table has our columns and types, and besides them only scores."""
+    wanted = types(name for name in schema.names if is_score(name))
+    return [(field.name, field.type) for field in schema] == list(wanted.items())

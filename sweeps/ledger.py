@@ -5,7 +5,7 @@ A run folder holds
     ledger/MANIFEST.json        the sealed segments with their sha256, and the name of the tail
     ledger/segment-000001.parquet   sealed records, 10,000 each, columnar and checksummed: the JSON
                                 text of each, and in columns of their own what tells cells apart
-    ledger/facts-000001.parquet     of the same records what tables need, in columns; made from them
+    ledger/facts-000001.arrow       of the same records what tables need, in columns; made from them
     ledger/tail-000002.jsonl    one record a line: crc32 of the text, a blank, the JSON text
     predictions/000000.bin      predictions back to back; a record names file, offset and sha256
     quarantine/                 bytes that failed a checksum, kept for a person to look at
@@ -315,7 +315,7 @@ class Ledger:
                     yield start + row, Head(*values)
 
     def facts(self) -> pa.Table:
-        """What tables need of results, slots and ends of studies (`facts.COLUMNS`, scores), in the
+        """What tables need of results, slots and ends of studies (`facts.types`), in the
         order of the records; `row` is the position. Nothing is decoded that was sealed."""
         import pyarrow as pa
 
@@ -547,7 +547,7 @@ def _tail_name(number: int) -> str:
 
 
 def _facts_name(segment: str) -> str:
-    return segment.replace("segment", "facts")
+    return segment.replace("segment", "facts").replace(".parquet", ".arrow")
 
 
 def _number(tail: str) -> int:

@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from .facts import COLUMNS, SHARED, facts_table
+from .facts import facts_table, is_facts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,27 +193,28 @@ class Facts:
         return cls(plain_name(found["file"]), str(found["sha256"])) if found else None
 
     def read(self, folder: Path) -> pa.Table | None:
-        """None where the file is not what the manifest says, or lacks what we ask."""
+        """None where the file is not what the manifest says, or not what this version asks for."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         try:
             data = (folder / self.file).read_bytes()
             if hashlib.sha256(data).hexdigest() != self.sha256:
                 return None
-            source = pa.BufferReader(data)
-            table = pq.read_table(source, use_threads=False, read_dictionary=list(SHARED))
+            table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+            table.validate(full=True)  # a run may come from others, its manifest too
         except (OSError, pa.ArrowException):
             return None
-        return table if set(COLUMNS) <= set(table.column_names) else None
+        return table if is_facts(table.schema) else None
 
 
 def facts_file(table: pa.Table) -> bytes:
+    """In Arrow's own format, which is read in half of the time that Parquet takes."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_statistics=False)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
     return sink.getvalue().to_pybytes()
 
 

@@ -1,0 +1,339 @@
+"""Do analyses of stored trials and predictions say what a look at the numbers says?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import bench
+from sklearn.metrics import brier_score_loss
+from tabsweep.benchmark import predictions
+from tabsweep.benchmark.frame import load_results
+from tabsweep.reports import budgets, tuners
+from tabsweep.reports.calibration import brier, pooled, reliability
+from tabsweep.reports.curves import running
+from tabsweep.reports.evidence import Evidence, EvidenceError
+from tabsweep.reports.greedy import greedy
+from tabsweep.reports.metrics import METRICS
+from tabsweep.reports.recomputed import with_metric
+from tabsweep.reports.report import parts_of
+
+# ---------------------------------------------------------------------- ensembles
+
+
+def problem(seed: int, n: int = 12, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Targets of three classes, and the probabilities of n weak candidates."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, rows)
+    logits = rng.normal(size=(n, rows, 3)) + 0.7 * np.eye(3)[y]
+    return y, np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "log_loss", "roc_auc"])
+@pytest.mark.parametrize("seed", range(4))
+def test_an_ensemble_is_never_worse_on_validation_rows_than_its_best_candidate(name, seed):
+    y, proba = problem(seed)
+    metric = METRICS[name]
+
+    def loss(prediction):
+        return metric.loss(metric.fn(y, prediction))
+
+    found = greedy(proba, loss)
+    alone = [loss(p) for p in proba]
+    assert found.losses[-1] == min(found.losses) <= min(alone) == found.losses[0]
+    assert found.losses[-1] == pytest.approx(loss(found.predict(proba)), abs=1e-12)
+    assert found.members[0] == int(np.argmin(alone))
+
+
+def test_one_candidate_is_the_ensemble_and_copies_of_it_add_nothing():
+    y, proba = problem(0, n=1)
+
+    def loss(p):
+        return METRICS["log_loss"].fn(y, p)
+
+    assert greedy(proba, loss).members == (0,)
+    copies = np.repeat(proba, 3, axis=0)
+    assert np.allclose(greedy(copies, loss).predict(copies), proba[0])
+    assert greedy(copies[:0], loss) is None
+    assert greedy(proba, lambda p: None) is None
+
+
+def test_two_opposite_errors_cancel_and_a_member_may_count_twice():
+    y = np.zeros(2)
+    predictions = np.array([[1.0, -1.0], [-2.0, 2.0], [5.0, 5.0]])
+    found = greedy(predictions, lambda p: METRICS["mse"].fn(y, p))
+    assert found.members == (0, 1, 0) and found.losses == (1.0, 0.25, 0.0)  # (1 - 2 + 1) / 3
+    assert np.array_equal(found.predict(predictions), [0.0, 0.0])
+
+
+# ---------------------------------------------------------------------- calibration
+
+
+def test_outcomes_drawn_with_the_stated_probabilities_are_calibrated():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200_000)
+    y = (rng.uniform(size=len(p)) < p).astype(int)
+    proba = np.stack([1 - p, p], axis=1)
+    curve = reliability(y, proba)
+    assert curve.ece < 0.01 and curve.n.sum() == len(y) and (curve.n[:7] == 0).all()
+    sharper = proba**3 / (proba**3).sum(axis=1, keepdims=True)  # the same choices, too sure
+    assert reliability(y, sharper).ece > 0.1
+
+
+def test_the_calibration_error_of_five_rows_is_the_one_by_hand():
+    p = np.array([0.95, 0.9, 0.9, 0.6, 0.55])  # of class 1, which three of the rows are
+    y = np.array([1, 1, 0, 0, 1])
+    curve = reliability(y, np.stack([1 - p, p], axis=1), bins=10)
+    # (0.9, 1]: one row, right; (0.8, 0.9]: two, one right; (0.5, 0.6]: two, one right
+    by_hand = 0.2 * abs(1 - 0.95) + 0.4 * abs(0.5 - 0.9) + 0.4 * abs(0.5 - 0.575)
+    assert curve.ece == pytest.approx(by_hand, abs=1e-12)
+    assert curve.n.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 2, 1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_brier_score_is_scikit_learns_over_all_classes(n_classes):
+    rng = np.random.default_rng(1)
+    proba = rng.dirichlet(np.ones(n_classes), size=50)
+    y = rng.integers(0, n_classes, 50)
+    each = [brier_score_loss(y == c, proba[:, c]) for c in range(n_classes)]
+    assert brier(y, proba) == pytest.approx(sum(each), abs=1e-12)
+
+
+def test_pooled_curves_are_the_curve_of_all_rows():
+    (y1, p1), (y2, p2) = ((y, p[0]) for y, p in (problem(1), problem(2, rows=9)))
+    both = pooled([reliability(y1, p1), reliability(y2, p2)])
+    whole = reliability(np.concatenate([y1, y2]), np.concatenate([p1, p2]))
+    for name in ("n", "confidence", "accuracy"):
+        np.testing.assert_allclose(getattr(both, name), getattr(whole, name), atol=1e-12)
+
+
+# ---------------------------------------------------------------------- budgets
+
+
+def by_brute_force(losses, tests, n, fixed):
+    """The mean over all orders of what validation chooses among the first n, if anything."""
+    found = []
+    for order in permutations(range(fixed, len(losses))):
+        first = [*range(fixed), *order][:n]
+        known = [
+            (losses[i], place, tests[i]) for place, i in enumerate(first) if losses[i] == losses[i]
+        ]
+        found.append(min(known)[2] if known else np.nan)
+    found = [value for value in found if value == value]
+    return np.mean(found) if found else np.nan
+
+
+@pytest.mark.parametrize("fixed", [0, 1])
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [0.3, 0.1, 0.5, 0.2, 0.4],
+        [0.3, 0.3, 0.1, 0.1, 0.3],
+        [0.3, np.nan, 0.1, np.nan, 0.2],
+        [np.nan, 0.2, np.nan, 0.2, 0.1],
+        [np.nan] * 4,
+        [0.1, 0.2],
+        [0.7],
+    ],
+    ids=str,
+)
+def test_the_expectation_over_orders_is_that_of_all_orders(losses, fixed):
+    losses = np.array(losses)
+    tests = np.arange(len(losses)) ** 2.0
+    ns = range(1, len(losses) + 1)
+    found = budgets.expected_choice(losses, tests, ns, fixed)
+    brute = [by_brute_force(losses, tests, n, fixed) for n in ns]
+    np.testing.assert_allclose(found, brute, atol=1e-12)
+    assert np.isnan(budgets.expected_choice(losses, tests, [0, len(losses) + 1], fixed)).all()
+
+
+def searched(seed: int, n_trials: int = 6, better: float = 0.0) -> Evidence:
+    """Two models on six datasets in two folds, every seventh trial failed."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for dataset in range(6):
+        for fold in range(2):
+            for model in ("a", "b"):
+                val = rng.uniform(0.5, 0.9, n_trials)
+                failed = rng.uniform(size=n_trials) < 1 / 7
+                val = np.where(failed, np.nan, val + better * np.arange(n_trials))
+                best = -1 if failed.all() else int(np.nanargmax(val))
+                for i in range(n_trials):
+                    rows.append(
+                        {
+                            **{"dataset": f"d{dataset}", "task": "binary", "fold": fold},
+                            **{"model": model, "index": i, "stage": "tune", "seed": 0},
+                            "status": "failed" if failed[i] else "done",
+                            "cause": "error" if failed[i] else "",
+                            "val_accuracy": val[i],
+                            "test_accuracy": np.nan if failed[i] else rng.uniform(),
+                            "selected": i == best,
+                        }
+                    )
+    metric = {"binary": "accuracy"}
+    return Evidence.of(pd.DataFrame(rows), meta={"metric": metric})
+
+
+def test_a_budget_of_all_trials_chooses_what_the_report_chooses_in_any_order():
+    evidence = searched(3)
+    headline = parts_of(evidence).headline
+    pairs = {(d, m): 0 for d in evidence.datasets() for m in evidence.models}
+    cells = budgets.frame(evidence, headline, pairs)
+    last = cells[cells["n"] == 6].merge(headline, on=["dataset", "model"], suffixes=("", "_report"))
+    assert len(last) == 2 * 12 and set(last["order"]) == {budgets.AS_RUN, budgets.EXPECTED}
+    np.testing.assert_allclose(last["mean"], last["mean_report"], atol=1e-12)
+    ranks = budgets.mean_ranks(evidence, cells)
+    assert set(ranks["n"]) == {1, 2, 4, 6}
+    sums = ranks.groupby(["order", "n"])["mean_rank"].sum()
+    assert len(sums) == 8 and sums.tolist() == pytest.approx([3.0] * 8)
+    section = budgets.section(evidence, cells)
+    assert [t.name for t in section.tables] == ["budgets-any-order", "budgets-as-run"]
+
+
+def test_trials_of_a_search_that_learns_have_no_other_order():
+    evidence = searched(3)
+    cells = budgets.frame(evidence, parts_of(evidence).headline, {})
+    assert set(cells["order"]) == {budgets.AS_RUN}
+    one = Evidence.of(evidence.trials[evidence.trials["index"] == 0], meta=evidence.meta)
+    with pytest.raises(EvidenceError, match="no study has two trials"):
+        budgets.frame(one, parts_of(one).headline, {})
+
+
+# ---------------------------------------------------------------------- tuners
+
+
+def test_a_tuner_against_itself_is_equal_everywhere():
+    evidence = searched(5)
+    found = tuners.frame({"x": running(evidence), "y": running(evidence)})
+    assert found["regret"].between(0, 1).all()
+    x, y = (found[found["tuner"] == t].reset_index(drop=True) for t in "xy")
+    assert x.drop(columns="tuner").equals(y.drop(columns="tuner"))
+    rows = tuners.section(evidence, found).tables[1].panels[0].rows
+    assert [cell.text for cell in rows[0]] == [
+        "x",
+        "y",
+        "0",
+        str(x["dataset"].nunique()),
+        "0",
+        "1",
+        "1",
+    ]
+
+
+def test_the_better_tuner_has_less_regret_and_regret_falls_with_trials():
+    found = tuners.frame({"good": running(searched(5, better=0.2)), "bad": running(searched(6))})
+    means = pd.DataFrame({n: tuners.regrets(found, n).mean() for n in (1, 2, 4, 6)})
+    assert (np.diff(means.to_numpy(), axis=1) <= 0).all()
+    assert means.loc["good", 6] < 0.05 < means.loc["bad", 6]
+    with pytest.raises(EvidenceError, match="two by two"):
+        tuners.frame({"good": running(searched(5))})
+    other = searched(7)
+    other = Evidence.of(other.trials.replace({"model": {"a": "c", "b": "d"}}), meta=other.meta)
+    with pytest.raises(EvidenceError, match="no study was searched by all"):
+        tuners.frame({"good": running(searched(5)), "other": running(other)})
+
+
+# ---------------------------------------------------------------------- the command
+
+FAST = ("--workers", 0, "--tracking-uri", "none", "-q")
+PICKS = ("--model", "knn", "--model", "linear", "--dataset", "iris", "--dataset", "wine")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """The same studies of two datasets and two models, searched at random and by TPE."""
+    folder = tmp_path_factory.mktemp("analyse")
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder)
+    patch.delenv("TABSWEEP_MIRROR", raising=False)
+    for sampler in ("random", "tpe"):
+        how = ("--sampler", sampler, "--name", sampler, "--trials", 3, "--folds", 2)
+        found = bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST)
+        assert found.code == 0, found.err
+    yield folder
+    patch.undo()
+
+
+def analyse(*words: object) -> dict:
+    found = bench("analyse", *words, "--json")
+    assert found.code == 0, found.err
+    return json.loads(found.out)
+
+
+@pytest.mark.parametrize("what", ["budgets", "ensembles", "calibration", "tuners"])
+def test_every_analysis_writes_its_files_and_the_same_bytes_again(work, what):
+    runs = ["runs/random", "runs/tpe"] if what == "tuners" else ["runs/random"]
+    texts = []
+    for out in ("one", "two"):
+        found = analyse(*runs, "--what", what, "--out", out)
+        assert found["rows"] and not found["notes"]
+        names = {Path(name).suffix for name in found["files"]}
+        assert {".tex", ".md", ".csv"} <= names and (".svg" in names) == (what != "ensembles")
+        texts.append({Path(f).name: Path(f).read_bytes() for f in found["files"]})
+    assert texts[0] == texts[1]
+
+
+def test_a_metric_from_predictions_is_the_recorded_one(work):
+    found = analyse("runs/random", "--what", "metric", "--metric", "accuracy", "--out", "m")
+    again = pd.read_csv("m/metric-accuracy.csv").set_index(["dataset", "model"])
+    report = pd.read_csv("runs/random/report/scores.csv").query("metric == 'accuracy'")
+    report = report.set_index(["dataset", "model"])
+    assert len(again) == 4 and found["what"] == "metric"
+    pd.testing.assert_series_equal(again["mean"], report["mean"])
+
+
+def test_a_metric_of_another_task_or_without_a_name_is_refused(work):
+    evidence = searched(1)
+    with pytest.raises(EvidenceError, match="metric of regression alone"):
+        with_metric(evidence, "rmse", {})
+    assert bench("analyse", "runs/random", "--what", "metric").code == 2
+    assert (
+        "did you mean"
+        in bench("analyse", "runs/tpe", "--what", "metric", "--metric", "acuracy").err
+    )
+
+
+def test_the_ensembles_choice_is_the_reports_and_its_weights_name_trials(work):
+    rows = analyse("runs/random", "--what", "ensembles", "--out", "e")["rows"]
+    trials = load_results("runs/random")
+    chosen = trials[trials["selected"]].set_index(["dataset", "fold", "model"])
+    assert {row["library"] for row in rows} == {"all models", "knn", "linear"}
+    for row in rows:
+        metric = METRICS[row["metric"]]
+        assert metric.loss(row["val_ensemble"]) <= metric.loss(row["val_single"])
+        assert set(json.loads(row["members"])) <= set(trials["id"])
+        if row["library"] != "all models":
+            mine = chosen.loc[(row["dataset"], row["fold"], row["library"])]
+            assert row["val_single"] == mine[f"val_{metric.name}"]
+            assert row["test_single"] == pytest.approx(mine[f"test_{metric.name}"], abs=1e-12)
+
+
+@pytest.mark.parametrize("how", ["another table", "another split"])
+def test_data_that_is_not_the_runs_is_left_out_with_a_note(work, monkeypatch, how):
+    real = predictions.truth
+
+    def other(plan, dataset, **where):
+        table, folds = real(plan, dataset, **where)
+        if dataset == "wine" and how == "another table":
+            raise ValueError("the data is not what the run was made with")
+        if dataset == "wine":
+            folds = {k: replace(f, val=f.val[:-1]) for k, f in folds.items()}
+        return table, folds
+
+    monkeypatch.setattr(predictions, "truth", other)
+    found = analyse("runs/random", "--what", "calibration", "--out", "c")
+    (note,) = found["notes"]
+    assert note.startswith("Without wine: ") and "the run" in note
+    assert {row["dataset"] for row in found["rows"]} == {"iris"}
+
+
+def test_searches_of_other_spaces_are_not_compared(work):
+    how = ("--sampler", "random", "--name", "later", "--trials", 3, "--folds", 2, "--seed", 1)
+    assert bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST).code == 0
+    found = bench("analyse", "runs/random", "runs/later", "--what", "tuners")
+    assert found.code == 2 and "no study was searched by all" in found.err

@@ -1,0 +1,239 @@
+"""Do the columns beside a segment say what its records say, and nothing where they are damaged?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from tabsweep.benchmark.frame import plain_rows
+from tabsweep.benchmark.results import columns_of, results_frame, study_ends
+from tabsweep.sweeps import ledger as store
+from tabsweep.sweeps.facts import COSTS, facts_of
+from tabsweep.sweeps.ledger import Ledger, LedgerError
+from tabsweep.sweeps.parts import facts_file
+from tabsweep.sweeps.records import latest_results
+from tabsweep.sweeps.trial import canonical
+
+N_STUDIES = 5
+
+
+def result(random: np.random.Generator, **changes: Any) -> dict[str, Any]:
+    """A result as the engine writes it, at random a failure, on a rung or without some scores."""
+    study = int(random.integers(N_STUDIES))
+    index = int(random.integers(6))
+    failed = random.uniform() < 0.2
+    scores = {"accuracy": random.uniform(), "roc_auc": None} if study else {"rmse": 3}
+    return {
+        "kind": "result",
+        "id": f"{int(random.integers(20)):032x}",
+        "study": f"d{study % 2}/{study}/m",
+        "stage": str(random.choice(["tune", "eval", "rung0"])),
+        "index": index,
+        "dataset": f"d{study % 2}",
+        "fold": study,
+        "model": "m",
+        "config": {"lr": random.uniform(), "name": "é", "n": index},
+        "seed": int(random.integers(2**32)),
+        "fidelity": {"async": "asha"} if random.uniform() < 0.2 else None,
+        "status": "failed" if failed else "done",
+        "cause": "oom" if failed else None,
+        "message": "größer\n" if failed else "",
+        "val": {} if failed else scores,
+        "test": {} if failed else scores,
+        "costs": {"fit_s": random.uniform(), "cpu_s": 1} if random.uniform() < 0.9 else {},
+        "info": {"cpu": "x"} if random.uniform() < 0.5 else {},
+        "log": "",
+        "predictions": {},
+        "time": f"2030-01-01T00:00:{index:02d}.000Z",
+        **({"origin": "other"} if random.uniform() < 0.3 else {}),
+        **changes,
+    }
+
+
+def records(n: int, seed: int) -> list[dict[str, Any]]:
+    random = np.random.default_rng(seed)
+    found: list[dict[str, Any]] = []
+    names = ("id", "study", "stage", "index", "config", "seed", "dataset", "fold", "model", "time")
+    for i in range(n):
+        made = result(random)
+        kind = random.choice(["result", "result", "slot", "lease", "study"])
+        if kind == "slot":
+            made = {"kind": "slot", **{name: made[name] for name in names}}
+        elif kind == "lease":
+            made = {"kind": "lease", **{name: made[name] for name in names[:5]}}
+        elif kind == "study":
+            made = {"kind": "study", "study": made["study"], "n_trials": 4, "n_slots": i}
+        found.append(made)
+    return found
+
+
+def one_by_one(ledger: Ledger) -> list[dict[str, Any]]:
+    """The rows of a ledger, record after record: what the columns must say at a fraction of it."""
+    results = latest_results(ledger)
+    slots = {
+        (head.study, head.stage, head.index): (head.id, at)
+        for at, head in ledger.heads("result", "slot")
+    }
+    rows = []
+    for (study, stage, index), (id, at) in sorted(slots.items()):
+        if id not in results:
+            continue
+        record = ledger.at(results[id])
+        linked = ledger.head(at).kind == "slot"
+        if linked and (record["fidelity"] or {}).get("async"):
+            continue
+        place = ledger.at(at) if linked else record
+        scores = {f"{part}_{k}": v for part in ("val", "test") for k, v in record[part].items()}
+        row = {
+            **{name: place[name] for name in ("dataset", "fold", "model")},
+            **{"study": study, "stage": stage, "index": index},
+            **{name: record[name] for name in ("seed", "status", "message", "id", "time")},
+            "config": canonical(record["config"]),
+            "cause": record["cause"] or "",
+            **{name: record["costs"].get(name) for name in COSTS},
+            **{"origin": record.get("origin") or "", "cpu": record["info"].get("cpu", "")},
+        }
+        rows.append(row | {name: value for name, value in scores.items() if value is not None})
+    return rows
+
+
+def filled(run: Path, found: list[dict[str, Any]]) -> None:
+    ledger = Ledger(run, write=True)
+    for record in found:
+        ledger.append([record], sync=False)
+    ledger.close()
+
+
+def rows_in(ledger: Ledger) -> list[dict[str, Any]]:
+    return plain_rows(results_frame(columns_of(ledger.facts())))
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch, seed, sealed):
+    monkeypatch.setattr(store, "SEAL_AT", 60 if sealed else 1000)
+    monkeypatch.setattr(store, "ROW_GROUP", 7)
+    filled(tmp_path, records(200, seed))
+    assert len(list((tmp_path / "ledger").glob("facts-*"))) == (3 if sealed else 0)
+    ledger = Ledger(tmp_path)
+    expected = one_by_one(ledger)
+    assert len(expected) > 20 and rows_in(ledger) == expected
+    with_writer = Ledger(tmp_path, write=True)
+    assert rows_in(with_writer) == expected
+    with_writer.close()
+    ends = [(r["study"], r["n_trials"], r["n_slots"]) for r in ledger.records("study")]
+    assert study_ends(columns_of(ledger.facts())) == ends
+
+
+@pytest.mark.parametrize("damage", ["gone", "bytes", "empty", "of an older version", "unnamed"])
+def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr(store, "SEAL_AT", 40)
+    filled(tmp_path, records(90, 1))
+    expected = one_by_one(Ledger(tmp_path))
+    manifest = tmp_path / "ledger" / "MANIFEST.json"
+    for path in (tmp_path / "ledger").glob("facts-*"):
+        if damage == "gone":
+            path.unlink()
+        elif damage == "bytes":
+            path.write_bytes(path.read_bytes()[:-100] + bytes(100))
+        elif damage == "empty":
+            path.write_bytes(b"")
+    if damage in ("of an older version", "unnamed"):
+        named = json.loads(manifest.read_text())
+        for segment in named["segments"]:
+            if damage == "unnamed":
+                del segment["facts"]
+            else:
+                segment["facts"]["sha256"] = rewritten(
+                    tmp_path / "ledger" / segment["facts"]["file"]
+                )
+        manifest.write_text(json.dumps(named))
+    ledger = Ledger(tmp_path)
+    assert rows_in(ledger) == expected and not ledger.warnings
+
+
+def rewritten(path: Path) -> str:
+    """Leaves a column out of a file; returns its checksum, which is right."""
+    table = pa.ipc.open_file(path.read_bytes()).read_all()
+    path.write_bytes(facts_file(table.drop_columns(["origin"])))
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_of_a_damaged_segment_the_columns_say_only_what_its_intact_records_do(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(store, "SEAL_AT", 40)
+    monkeypatch.setattr(store, "ROW_GROUP", 10)
+    filled(tmp_path, records(90, 2))
+    whole = rows_in(Ledger(tmp_path))
+    path = tmp_path / "ledger" / "segment-000001.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data[:600] + bytes(40) + data[640:])
+    reader = Ledger(tmp_path)
+    assert reader.warnings and rows_in(reader) == one_by_one(reader) != whole
+    writer = Ledger(tmp_path, write=True)  # mends it, and its columns with it
+    writer.close()
+    again = Ledger(tmp_path)
+    assert not again.warnings and rows_in(again) == one_by_one(again) == rows_in(reader)
+
+
+def test_a_segment_that_is_replaced_under_a_reader_is_an_error_and_no_other_record(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(store, "SEAL_AT", 20)
+    filled(tmp_path, records(50, 3))
+    reader = Ledger(tmp_path)
+    first, second = sorted((tmp_path / "ledger").glob("segment-*"))
+    kept = reader.at(3)
+    first.write_bytes(second.read_bytes())
+    assert reader.at(3) == kept  # what was read is kept
+    reader = Ledger(tmp_path.parent / copied(tmp_path))
+    path = reader.folder / second.name
+    path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
+    with pytest.raises(LedgerError, match="replaced meanwhile"):
+        reader.at(25)
+
+
+def copied(run: Path) -> str:
+    """The same records in another folder."""
+    filled(run.with_name("again"), records(50, 3))
+    return "again"
+
+
+def test_a_reader_reads_records_in_any_order_and_forgets_the_oldest(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SEAL_AT", 30)
+    monkeypatch.setattr(store, "ROW_GROUP", 4)
+    monkeypatch.setattr(store, "GROUPS_KEPT", 2)
+    expected = records(100, 4)
+    filled(tmp_path, expected)
+    ledger = Ledger(tmp_path)
+    for at in np.random.default_rng(0).permutation(100):
+        assert ledger.at(int(at)) == expected[at]
+    assert ledger._groups.cache_info().currsize == 2
+
+
+def test_what_has_another_type_than_it_should_is_not_stated():
+    odd = {
+        "kind": "result",
+        **{"study": 3, "index": True, "fold": -1, "seed": 2**70, "status": None, "config": [1]},
+        **{"val": {"accuracy": "1", "rmse": 10**400, "größe": 1.0, "r2": False}, "test": None},
+        **{"costs": {"fit_s": 1, "cpu_s": None}, "info": 7, "message": "\udcc3"},
+    }
+    assert facts_of(odd) == {
+        **{"kind": "result", "config": "[1]", "seed": str(2**70), "message": "\\udcc3"},
+        **{"fit_s": 1.0, "val_accuracy": None, "val_rmse": None, "val_r2": None},
+    }
+
+
+def test_a_seed_may_need_more_than_64_bits(tmp_path):
+    random = np.random.default_rng(0)
+    filled(tmp_path, [result(random, index=i, id=f"{i}", seed=2**70 + i) for i in range(3)])
+    frame = results_frame(columns_of(Ledger(tmp_path).facts()))
+    assert sorted(frame["seed"]) == [2**70, 2**70 + 1, 2**70 + 2]
+    assert isinstance(frame, pd.DataFrame) and frame["fold"].dtype == np.int64
