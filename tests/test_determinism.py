@@ -9,7 +9,7 @@ import pytest
 from chaos import Sweep, kill_all, kill_worker
 from tabsweep.benchmark.frame import load_results
 
-N_TRIALS = 3 * 2 * (3 * 4 + 6)  # datasets x folds x (three tuned models, five networks, constant)
+N_TRIALS = 3 * 2 * (3 * 4 + 12)  # datasets x folds x (three tuned models, 11 networks, constant)
 SUITE = """
 name = "reduced"
 title = "A reduced suite for the determinism test"
@@ -18,7 +18,7 @@ datasets = ["breast-cancer-wdbc", "diabetes", "wine"]
 [budgets.quick]
 models = [
     "constant", "linear", "knn", "lightgbm", "npt", "hopular", "ft-transformer", "resnet",
-    "tabtransformer-cheatt",
+    "tabtransformer-cheatt", "tabtransformer", "saint", "saint-cheatt", "met", "met-cheatt", "vime",
 ]
 folds = 2
 trials = 4
@@ -56,6 +56,58 @@ space = "quick"
 trials = 1
 save_every = 2
 fixed = { epochs = 6, pretrain_epochs = 3, width = 8 }
+[budgets.quick.model.tabtransformer]
+trials = 1
+save_every = 2
+fixed.epochs = 5
+fixed.pretrain_epochs = 3
+fixed.batch_size = 128
+fixed.width = 8
+fixed.n_layers = 1
+fixed.n_heads = 2
+fixed.d_head = 4
+fixed.hidden = 16
+[budgets.quick.model.saint]
+trials = 1
+save_every = 2
+fixed = { epochs = 5, pretrain_epochs = 3, batch_size = 128, width = 4, n_heads = 1, hidden = 16 }
+[budgets.quick.model.saint-cheatt]
+trials = 1
+save_every = 2
+fixed.epochs = 5
+fixed.pretrain_epochs = 3
+fixed.batch_size = 128
+fixed.width = 4
+fixed.n_heads = 1
+fixed.hidden = 16
+fixed.order = 3
+[budgets.quick.model.met]
+trials = 1
+save_every = 2
+fixed.epochs = 5
+fixed.pretrain_epochs = 3
+fixed.batch_size = 128
+fixed.embedding = 4
+fixed.n_heads = 1
+fixed.n_layers = 1
+fixed.n_decoder_layers = 1
+fixed.hidden = 16
+fixed.adversarial_from = 1
+[budgets.quick.model.met-cheatt]
+trials = 1
+save_every = 2
+fixed.epochs = 5
+fixed.pretrain_epochs = 3
+fixed.batch_size = 128
+fixed.embedding = 4
+fixed.n_heads = 1
+fixed.n_layers = 1
+fixed.n_decoder_layers = 1
+fixed.hidden = 16
+[budgets.quick.model.vime]
+trials = 1
+save_every = 2
+fixed = { epochs = 5, pretrain_epochs = 3, batch_size = 128, hidden = 16 }
 """
 
 
