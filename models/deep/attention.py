@@ -25,6 +25,7 @@ KEEP = 3 * 2**21  # weights in all that may be kept for the backward pass
 FUSED_WIDTH = 256  # widest head of the fused GPU kernels
 MASKED = 2**24  # pairs of a mask that such a kernel is given at once
 SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`
+WORD, NARROW = 16, 128  # bytes of torch's widest element, and of the rows moved as such
 SMALL_SUM = 1e-20  # a row whose weights sum to less has lost its digits
 
 
@@ -92,8 +93,8 @@ class _Attention(torch.autograd.Function):
         (b, h, tq, _), tk = q.shape, k.shape[2]
         keep = b * h * tq * tk <= KEEP and any(ctx.needs_input_grad)
         many = b > 1  # many small products: their factors are written out, one behind the other
-        q = torch.mul(q, scale, out=q.new_empty(q.shape)) if many else q * scale
-        k, v = (k.contiguous(), v.contiguous()) if many else (k, v)
+        q = _written_out(q).mul_(scale) if many else q * scale
+        k, v = (_written_out(k), _written_out(v)) if many else (k, v)
         out = _rows_first(b, h, tq, v)
         kept = []
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
@@ -107,7 +108,7 @@ class _Attention(torch.autograd.Function):
             if keep:
                 kept += [weights, weights.new_empty(0) if norm is None else norm]
             found = torch.matmul(dropped, v[i])
-            out[i, :, j] = found if norm is None else found.mul_(norm)
+            _copy_(out[i, :, j], found if norm is None else found.mul_(norm))
         if p:
             out *= 1.0 / (1.0 - p)
         ctx.save_for_backward(q, k, v, out, *([] if forbidden is None else [forbidden]), *kept)
@@ -123,7 +124,7 @@ class _Attention(torch.autograd.Function):
         (b, h, tq, _), tk = q.shape, k.shape[2]
         dq, dk, dv = _rows_first(b, h, tq, q), _rows_first(b, h, tk, k), _rows_first(b, h, tk, v)
         # sum over keys of weight x its gradient = output x its gradient, dropout or not
-        delta = (grads[0] * out).sum(dim=-1, keepdim=True)
+        delta = _row_sums(grads[0] * out)
         grad = grads[0] * (1.0 / (1.0 - p)) if p else grads[0]
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
             if keep:
@@ -138,7 +139,7 @@ class _Attention(torch.autograd.Function):
                     dropped = drop_(weights.clone(), at)
             g, less = grad[i, :, j], delta[i, :, j]
             if norm is not None:
-                g, less = torch.mul(g, norm, out=g.new_empty(g.shape)), less * norm
+                g, less = _written_out(g).mul_(norm), less * norm
             seen = weights if dropped is None else dropped
             _put(dv, i, j, torch.matmul(seen.transpose(-1, -2), g))
             d_logits = torch.matmul(g, _turned(v[i]))
@@ -146,7 +147,7 @@ class _Attention(torch.autograd.Function):
                 d_logits.sub_(less).mul_(weights)
             else:
                 d_logits.mul_(dropped).addcmul_(weights, less, value=-1)
-            dq[i, :, j] = torch.matmul(d_logits, k[i])
+            _copy_(dq[i, :, j], torch.matmul(d_logits, k[i]))
             _put(dk, i, j, torch.matmul(d_logits.transpose(-1, -2), q[i, :, j]))
         dq *= scale
         return dq, dk, dv, None, None, None, None
@@ -157,10 +158,39 @@ def _rows_first(b: int, h: int, t: int, like: Tensor) -> Tensor:  # (b, h, t, D)
     return like.new_empty((b, t, h, like.shape[3])).transpose(1, 2)
 
 
+def _row_sums(x: Tensor) -> Tensor:  # (b, h, t, D), rows first -> (b, h, t, 1)
+    """As a product: torch's sum takes its time per row, however short."""
+    b, h, t, width = x.shape
+    sums = torch.mv(x.transpose(1, 2).reshape(-1, width), x.new_ones(width))
+    return sums.view(b, t, h, 1).transpose(1, 2)
+
+
+def _written_out(x: Tensor) -> Tensor:
+    """A contiguous copy of its own."""
+    return _copy_(x.new_empty(x.shape), x)
+
+
+def _copy_(to: Tensor, x: Tensor) -> Tensor:
+    """`to.copy_(x)`; of narrow rows, which torch copies an element at a time, whole words."""
+    words = _words(to), _words(x)
+    if None in words or to.dtype != x.dtype:
+        return to.copy_(x)
+    words[0].copy_(words[1])  # type: ignore[union-attr, arg-type]
+    return to
+
+
+def _words(x: Tensor) -> Tensor | None:
+    """The same memory as words, where rows are narrow and made of whole ones."""
+    each = WORD // x.element_size()
+    starts = (x.shape[-1], x.storage_offset(), *x.stride()[:-1])
+    narrow = x.shape[-1] * x.element_size() <= NARROW and x.stride(-1) == 1
+    return x.view(torch.complex128) if narrow and not any(s % each for s in starts) else None
+
+
 def _put(total: Tensor, i: slice, j: slice, part: Tensor) -> None:
     """Adds what a block of queries j gives to all keys; the first of batch items i sets it."""
     if j.start == 0:
-        total[i] = part
+        _copy_(total[i], part)
     else:
         total[i] += part
 

@@ -30,20 +30,21 @@ def dropped_at(n: int, p: float, seed: Seed) -> Tensor:
         for begin in range(0, len(at), DRAWN):
             part = at[begin : begin + DRAWN]
             drawn = bits.random_raw(-(-len(part) // 4)).view(np.uint16)[: len(part)]
-            np.take(gaps, drawn, out=part, mode="clip")
-            part[0] += last
-            last = int(np.cumsum(part, out=part)[-1])
+            np.cumsum(np.take(gaps, drawn, mode="clip"), dtype=np.int64, out=part)
+            part += last
+            last = int(part[-1])
         parts.append(at)
     at = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return torch.from_numpy(at[: np.searchsorted(at, n)])
 
 
 @lru_cache(maxsize=64)
-def _gaps(p: float) -> np.ndarray:  # (65536,) int64
+def _gaps(p: float) -> np.ndarray:  # (65536,) of the narrowest unsigned integers
     """Quantiles of the distance to the next dropped element, P(k) = p (1 - p)^(k - 1): all that 16
     random bits tell apart. Their mean is 1 / p to two parts in 100,000, for any p."""
     q = (np.arange(2**16) + 0.5) / 2**16
-    return np.floor(np.log1p(-q) / np.log1p(-p)).astype(np.int64) + 1
+    gaps = np.floor(np.log1p(-q) / np.log1p(-p)).astype(np.int64) + 1
+    return gaps.astype(np.min_scalar_type(int(gaps.max())))  # the table should fit the cache
 
 
 def drop_(x: Tensor, at: Tensor) -> Tensor:
