@@ -347,7 +347,7 @@ def report(
 
     for run in runs:
         check_run(run)
-    from .runs import write_report
+    from .reporting import write_report
 
     files = write_report(runs, out, results=results, **how)
     face.data({"files": [str(path) for path in files]})

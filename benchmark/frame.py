@@ -169,7 +169,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
 
     from ..reports.evidence import Evidence
 
-    ledgers = [Ledger(Path(run)) for run in runs]
+    ledgers = [Ledger(Path(run), deferred=True) for run in runs]
     parts, ends = [], []
     for ledger in ledgers:
         columns = columns_of(ledger.facts())

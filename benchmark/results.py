@@ -118,8 +118,7 @@ def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
     import pyarrow as pa
 
     if pa.types.is_string(column.type):
-        column = column.cast(pa.large_string()).combine_chunks()  # takes half as long in one piece
-        return column.take(pa.array(rows)).to_pandas()
+        return column.cast(pa.large_string()).take(pa.array(rows)).to_pandas()
     if not pa.types.is_dictionary(column.type):
         values = column.to_numpy()[rows]
         return values.astype(np.int64) if values.dtype == np.int32 else values

@@ -302,6 +302,8 @@ def run_and_report(face: Face, request: Request, tracking_uri: str | None) -> in
         return interrupted(face, request)
     for warning in outcome.warnings:
         face.warn(warning)
+    from .reporting import write_report
+
     files = write_report([request.folder], None, mirror=request.mirror, cache=request.cache)
     return closing_words(face, request, outcome, files)
 
@@ -356,36 +358,6 @@ def interruptible(stop: Stop) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def write_report(
-    runs: Iterable[Path],
-    out: Path | None,
-    *,
-    mirror: str | None = None,
-    cache: str | None = None,
-    results: Path | None = None,
-    **how: Any,
-) -> list[Path]:
-    """Write the report of runs into `out` (default: report/ of the first run), or of `results`, a
-    CSV of another tool (default: report/ beside it). `how`: what `reports.report.write` takes."""
-    from ..reports.report import write
-
-    if results is not None:
-        from .external import read_results
-
-        return write(read_results(results), out or results.parent / "report", **how)
-    from .ensembles import with_ensembles
-    from .frame import evidence_of
-    from .importance import with_importance
-
-    runs = list(runs)
-    for run in runs:
-        check_run(run)
-    evidence = with_ensembles(evidence_of(runs), runs, mirror=mirror, cache=cache)
-    if how.get("html", True):
-        evidence = with_importance(evidence)
-    return write(evidence, out or runs[0] / "report", **how)
 
 
 def closing_words(face: Face, request: Request, outcome: sweep.Outcome, files: list[Path]) -> int:

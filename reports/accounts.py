@@ -191,17 +191,17 @@ def costs(evidence: Evidence) -> Section:
     total = frame["cpu_s"].sum()
     models, names = pd.factorize(trials["model"])
     once = ~_again(trials, ids, models)
-    fits_of = {names[i]: fits for i, fits in trials["fit_s"][once].groupby(models[once])}
+    medians = trials["fit_s"][once].groupby(models[once]).median()
+    median_of = {names[i]: float(median) for i, median in medians.items()}
     rows = []
     for model in evidence.models:
         mine = frame[frame["model"] == model]
-        fits = fits_of.get(model, trials["fit_s"][:0]).dropna()
         share = 100.0 * mine["cpu_s"].sum() / total if total > 0 else math.nan
         figures = [
             _seconds(mine["cpu_s"].sum()),
             _seconds(mine["fit_s"].sum()),
             _seconds(mine["predict_s"].sum()),
-            _seconds(float(fits.median()) if len(fits) else math.nan, 3),
+            _seconds(median_of.get(model, math.nan), 3),
             "n/a" if math.isnan(share) else f"{share:.1f}",
             _seconds(mine["peak_ram_mb"].max(), 0),
         ]

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .parts import (
     PARTS,
+    Deferred,
     Facts,
     Head,
     Kept,
@@ -113,13 +114,14 @@ class Ledger:
 
     `Ledger(path)` opens for reading: nothing on disk changes, damaged bytes are skipped and
     counted in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing
-    and moves damaged bytes into quarantine.
+    and moves damaged bytes into quarantine. `Ledger(path, deferred=True)` opens for `facts`: a
+    sealed segment is read and checked where one of its records is asked for, not before.
     """
 
-    def __init__(self, run: Path, *, write: bool = False) -> None:
+    def __init__(self, run: Path, *, write: bool = False, deferred: bool = False) -> None:
         self.run = Path(run)
         self.folder = self.run / "ledger"
-        self.writable = write
+        self.writable, self._deferred = write, deferred and not write
         self.warnings: list[str] = []
         self.torn_bytes = 0
         self._parts: list[Part] = []
@@ -164,6 +166,7 @@ class Ledger:
         try:
             for segment in manifest["segments"]:
                 plain_name(segment["file"]), str(segment["sha256"]), int(segment["records"])
+                list(segment.get("kinds") or [])
             _number(plain_name(manifest["tail"]))
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"{self._manifest_path} is damaged ({error!r})") from None
@@ -190,13 +193,8 @@ class Ledger:
             parts = [self._read_segment(segment) for segment in segments]
         for segment, (part, damaged) in zip(segments, parts, strict=True):
             self._add(part)
-            if damaged is not None:  # not a crash's doing: a failing disk's, or somebody's
-                self.torn_bytes += len(damaged)
-                self.warnings.append(
-                    f"the sealed segment {self.folder / segment['file']} has a wrong checksum: "
-                    f"{len(part)} of {segment['records']} records are intact, the cells of the "
-                    "others run again"
-                )
+            if damaged is not None:
+                self._warn_of(segment, part, damaged)
                 if self.writable:
                     self._mend(manifest, segment, part, damaged)
         path = self.folder / manifest["tail"]
@@ -225,11 +223,34 @@ class Ledger:
             self._tail = _open_to_append(path)
             self._open_blobs()
 
+    def _warn_of(self, segment: Mapping[str, Any], part: Part, damaged: bytes) -> None:
+        """Of what is not a crash's doing: a failing disk's, or somebody's."""
+        self.torn_bytes += len(damaged)
+        self.warnings.append(
+            f"the sealed segment {self.folder / segment['file']} has a wrong checksum: "
+            f"{len(part)} of {segment['records']} records are intact, the cells of the others "
+            "run again"
+        )
+
     def _add(self, part: Part) -> None:
         self._starts.append(len(self))
         self._parts.append(part)
 
     def _read_segment(self, segment: Mapping[str, Any]) -> tuple[Part, bytes | None]:
+        """`_checked`, put off where the ledger is opened so and the manifest says enough."""
+        facts, kinds = Facts.of(segment), segment.get("kinds")
+        if not self._deferred or facts is None or kinds is None:
+            return self._checked(segment)
+
+        def opened() -> Part:
+            part, damaged = self._checked(segment)
+            if damaged is not None:
+                self._warn_of(segment, part, damaged)
+            return part
+
+        return Deferred(self.folder, segment["records"], kinds, facts, opened), None
+
+    def _checked(self, segment: Mapping[str, Any]) -> tuple[Part, bytes | None]:
         """The intact records of a sealed segment, and its bytes where these are damaged.
 
         A writer keeps them in memory, where a resume asks for one here and one there; a reader
@@ -400,6 +421,7 @@ class Ledger:
         import pyarrow.parquet as pq
 
         texts, columns = part.texts, dict(zip(PARTS, part.heads, strict=True))
+        kinds = sorted(set(columns["kind"]))
         table = pa.table(
             {
                 "kind": pa.array(columns.pop("kind"), type=pa.string()),
@@ -411,7 +433,11 @@ class Ledger:
         )
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", row_group_size=ROW_GROUP)
-        entry = {"records": len(texts), **self._write(name, sink.getvalue().to_pybytes())}
+        entry = {
+            "records": len(texts),
+            "kinds": kinds,
+            **self._write(name, sink.getvalue().to_pybytes()),
+        }
         return {**entry, "facts": self._write(_facts_name(name), facts_file(part.facts()))}
 
     def _write(self, name: str, data: bytes) -> dict[str, str]:

@@ -179,6 +179,38 @@ class Sealed:
             raise LedgerError(f"cannot read the sealed segment {self.path}: {error}") from None
 
 
+class Deferred:
+    """Records of a segment that is opened, and found whole or damaged, when one of them is asked
+    for. Of a damaged one the rows beyond the intact records are empty; its facts stay true."""
+
+    def __init__(
+        self, folder: Path, n: int, kinds: Iterable[str], facts: Facts, opened: Callable[[], Part]
+    ) -> None:
+        self._folder, self._n, self._kinds, self._facts = folder, n, frozenset(kinds), facts
+        self._opened = opened
+
+    @cached_property
+    def _part(self) -> Part:
+        return self._opened()
+
+    @property
+    def heads(self) -> Columns:
+        return self._part.heads
+
+    def __len__(self) -> int:
+        return self._n
+
+    def rows(self, kinds: Sequence[str]) -> Iterable[int]:
+        return self._part.rows(kinds) if self._kinds.intersection(kinds) else ()
+
+    def text(self, row: int) -> bytes:
+        return self._part.text(row)
+
+    def facts(self) -> pa.Table:
+        found = self._facts.read(self._folder)
+        return self._part.facts() if found is None else found
+
+
 @dataclass(frozen=True)
 class Facts:
     """The manifest's word on a file of facts."""

@@ -183,6 +183,41 @@ def test_of_a_damaged_segment_the_columns_say_only_what_its_intact_records_do(
     assert not again.warnings and rows_in(again) == one_by_one(again) == rows_in(reader)
 
 
+def test_a_deferred_reader_opens_a_segment_where_a_record_of_it_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SEAL_AT", 40)
+    found = records(130, 5)
+    found[50] = {"kind": "plan", "studies": []}
+    filled(tmp_path, found)
+    opened: list[str] = []
+    checked = Ledger._checked
+    monkeypatch.setattr(
+        Ledger, "_checked", lambda self, s: opened.append(s["file"]) or checked(self, s)
+    )
+    ledger = Ledger(tmp_path, deferred=True)
+    assert rows_in(ledger) == one_by_one(Ledger(tmp_path))
+    opened.clear()
+    ledger = Ledger(tmp_path, deferred=True)
+    assert rows_in(ledger) and len(ledger) == 130 and not opened
+    assert list(ledger.records("plan")) == [found[50]]
+    assert opened == ["segment-000002.parquet"]
+    assert list(ledger.records()) == list(Ledger(tmp_path).records())
+
+
+def test_what_a_damaged_segment_held_is_still_in_its_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SEAL_AT", 40)
+    filled(tmp_path, records(90, 2))
+    whole = rows_in(Ledger(tmp_path))
+    path = tmp_path / "ledger" / "segment-000001.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data[:600] + bytes(40) + data[640:])
+    ledger = Ledger(tmp_path, deferred=True)
+    assert rows_in(ledger) == whole and not ledger.warnings
+    assert list(ledger.heads()) and "wrong checksum" in ledger.warnings[0] and ledger.torn_bytes
+    (tmp_path / "ledger" / "facts-000001.arrow").unlink()
+    ledger = Ledger(tmp_path, deferred=True)
+    assert rows_in(ledger) == rows_in(Ledger(tmp_path)) != whole and ledger.warnings
+
+
 def test_a_segment_that_is_replaced_under_a_reader_is_an_error_and_no_other_record(
     tmp_path, monkeypatch
 ):

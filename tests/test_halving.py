@@ -15,7 +15,7 @@ from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark import sweep
 from tabsweep.benchmark.frame import evidence_of, load_results, promises_of
 from tabsweep.benchmark.plan import Options
-from tabsweep.benchmark.runs import write_report
+from tabsweep.benchmark.reporting import write_report
 from tabsweep.benchmark.status import status_of
 from tabsweep.sweeps.halving import Halving
 from tabsweep.sweeps.ledger import Ledger

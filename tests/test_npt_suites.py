@@ -11,7 +11,7 @@ from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark import sweep
 from tabsweep.benchmark.frame import load_results
 from tabsweep.benchmark.plan import Options, Plan, PlanError
-from tabsweep.benchmark.runs import write_report
+from tabsweep.benchmark.reporting import write_report
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
 from tabsweep.sweeps.ledger import Ledger

@@ -12,8 +12,8 @@ from tabsweep.benchmark import ensembles, sweep
 from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark.frame import evidence_of
 from tabsweep.benchmark.plan import Options, Plan
+from tabsweep.benchmark.reporting import write_report
 from tabsweep.benchmark.reproduce import SUITES
-from tabsweep.benchmark.runs import write_report
 from tabsweep.datasets import catalog, parsers
 from tabsweep.datasets.card import SourceFile
 from tabsweep.datasets.errors import DataError

@@ -223,7 +223,7 @@ def generate(run: Path, n_trials: int) -> int:
 def measure(run: Path, out: Path, warm: Path | None) -> None:
     """What `bench report` does, in this process; prints its figures as one line of JSON. `warm`: a
     run that is reported before, to import what is needed."""
-    from tabsweep.benchmark.runs import write_report
+    from tabsweep.benchmark.reporting import write_report
 
     shutil.rmtree(out, ignore_errors=True)
     if warm:

@@ -1,0 +1,57 @@
+"""How do runs, or another tool's results, become a report? Read, completed, written out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .options import check_run
+
+
+def write_report(
+    runs: Iterable[Path],
+    out: Path | None,
+    *,
+    mirror: str | None = None,
+    cache: str | None = None,
+    results: Path | None = None,
+    **how: Any,
+) -> list[Path]:
+    """Write the report of runs into `out` (default: report/ of the first run), or of `results`, a
+    CSV of another tool (default: report/ beside it). `how`: what `reports.report.write` takes."""
+    if results is not None:
+        from ..reports.report import write
+        from .external import read_results
+
+        return write(read_results(results), out or results.parent / "report", **how)
+    runs = list(runs)
+    for run in runs:
+        check_run(run)
+    _import_meanwhile()
+    from .frame import evidence_of
+
+    evidence = evidence_of(runs)
+    from ..reports.report import write
+    from .ensembles import with_ensembles
+    from .importance import with_importance
+
+    evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
+    if how.get("html", True):
+        evidence = with_importance(evidence)
+    return write(evidence, out or runs[0] / "report", **how)
+
+
+def _import_meanwhile() -> None:
+    """Begins to import what writes a report: a second and a half on a core that reading a ledger
+    leaves idle. An error shows again where the module is imported for good."""
+    import pandas  # noqa: F401  # first, and here: both sides need it
+
+    def run() -> None:
+        import matplotlib.backends.backend_pdf
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure  # noqa: F401
+        import scipy.stats  # noqa: F401
+
+    threading.Thread(target=run, name="imports", daemon=True).start()
