@@ -213,6 +213,7 @@ def test_batches_and_blocks_change_neither_loss_nor_gradients(how, monkeypatch):
     whole, expected = gradients(module, cells)
     if how != "asked in batches":
         monkeypatch.setattr(attention, "BLOCK", 24)
+        monkeypatch.setattr(attention, "ROWS", 1)
         monkeypatch.setattr(attention, "KEEP", 0)
     found, made = gradients(module, cells, batch_size=0 if how == "attended in blocks" else 8)
     assert found == pytest.approx(whole, abs=1e-12)
@@ -258,6 +259,7 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("batch_size", [0, 100])
 def test_no_table_of_all_pairs_of_rows_is_made_with_dropout_on(batch_size, monkeypatch):
     monkeypatch.setattr(attention, "BLOCK", 2**14)
+    monkeypatch.setattr(attention, "ROWS", 1)
     monkeypatch.setattr(attention, "KEEP", 2**14)
     n = 600
     module = network(p_hopfield=0.2)

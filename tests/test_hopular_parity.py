@@ -29,7 +29,10 @@ FORWARD = [
 ]
 LOSSES = ["hopular_loss_regression", "hopular_loss_classification"]
 ENCODED = ["complete", "missing_categorical", "missing_numeric"]
-SIZES = {"whole": {}, "blocks": {"BLOCK": 24, "KEEP": 0}}  # one block, or many that forget
+SIZES = {
+    "whole": {},
+    "blocks": {"BLOCK": 24, "ROWS": 1, "KEEP": 0},
+}  # one block, or many that forget
 
 
 @pytest.fixture(params=SIZES)

@@ -32,7 +32,10 @@ FORWARD = [
     "npt_forward_numeric_e16_h4_L4",
 ]
 LOSSES = ["npt_loss_regression", "npt_loss_classification_visible_targets"]
-SIZES = {"whole": {}, "blocks": {"BLOCK": 24, "KEEP": 0}}  # one block, or many that forget
+SIZES = {
+    "whole": {},
+    "blocks": {"BLOCK": 24, "ROWS": 1, "KEEP": 0},
+}  # one block, or many that forget
 
 
 @pytest.fixture(params=SIZES)

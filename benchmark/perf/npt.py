@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from tabsweep.models.deep.attention import BLOCK, ROWS
 from tabsweep.models.deep.training import Training, computing, seeded
 from tabsweep.models.npt.columns import Cells
 from tabsweep.models.npt.estimator import NPT
@@ -180,7 +181,7 @@ def products(case: str) -> list[tuple[Callable[[], Any], Callable[[], Any], int]
 
     def attention(batch: int, t: int, width: int) -> None:
         q = torch.randn(batch * heads, t, width // heads)
-        block = max(1, min(t, 2**20 // (heads * t))) if batch == 1 else t
+        block = min(t, max(ROWS, BLOCK // (heads * t))) if batch == 1 else t
         weights = torch.randn(batch * heads, block, t)
         times = -(-t // block)
 

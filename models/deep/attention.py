@@ -20,7 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from .drops import Seed, drop_, dropped_at
 from .precision import in_one_format
 
-BLOCK = 2**20  # weights of one block
+BLOCK = 2**23  # weights of one block
+ROWS = 128  # queries of a block at least: products of fewer rows are slow
 KEEP = 3 * 2**21  # weights in all that may be kept for the backward pass
 FUSED_WIDTH = 256  # widest head of the fused GPU kernels
 MASKED = 2**24  # pairs of a mask that such a kernel is given at once
@@ -41,8 +42,8 @@ def _forbid_(logits: Tensor, forbidden: Tensor) -> None:
 
 
 def _blocks(b: int, h: int, tq: int, tk: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of the batch and of the queries, at most `BLOCK` weights each (but one row)."""
-    rows = max(1, BLOCK // max(h * tk, 1))
+    """Slices of the batch and of the queries, at most `BLOCK` weights each or `ROWS` queries."""
+    rows = max(ROWS, BLOCK // max(h * tk, 1))
     if rows < tq:
         for i in range(b):
             yield from ((slice(i, i + 1), slice(at, at + rows)) for at in range(0, tq, rows))
@@ -127,26 +128,28 @@ class _Attention(torch.autograd.Function):
         delta = _row_sums(grads[0] * out)
         grad = grads[0] * (1.0 / (1.0 - p)) if p else grads[0]
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
+            dropped = at = None
             if keep:
                 dropped = rest.pop(0) if p else None
                 weights, norm = rest.pop(0), rest.pop(0)
                 norm = norm if norm.numel() else None
             else:
                 weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
-                dropped = None
                 if p:
                     at = dropped_at(weights.numel(), p, (*seed, n))
-                    dropped = drop_(weights.clone(), at)
             g, less = grad[i, :, j], delta[i, :, j]
             if norm is not None:
                 g, less = _written_out(g).mul_(norm), less * norm
+            d_logits = torch.matmul(g, _turned(v[i]))
+            if dropped is not None:
+                d_logits.mul_(dropped).addcmul_(weights, less, value=-1)
+            elif at is not None:  # the weights are nobody else's: no second table
+                drop_(d_logits, at).sub_(less).mul_(weights)
+                dropped = drop_(weights, at)
+            else:
+                d_logits.sub_(less).mul_(weights)
             seen = weights if dropped is None else dropped
             _put(dv, i, j, torch.matmul(seen.transpose(-1, -2), g))
-            d_logits = torch.matmul(g, _turned(v[i]))
-            if dropped is None:
-                d_logits.sub_(less).mul_(weights)
-            else:
-                d_logits.mul_(dropped).addcmul_(weights, less, value=-1)
             _copy_(dq[i, :, j], torch.matmul(d_logits, k[i]))
             _put(dk, i, j, torch.matmul(d_logits.transpose(-1, -2), q[i, :, j]))
         dq *= scale
