@@ -22,7 +22,7 @@ from .precision import in_one_format
 
 BLOCK = 2**23  # weights of one block
 ROWS = 128  # queries of a block at least: products of fewer rows are slow
-KEEP = 3 * 2**21  # weights in all that may be kept for the backward pass
+KEEP = 2**23  # weights in all that may be kept for the backward pass
 FUSED_WIDTH = 256  # widest head of the fused GPU kernels
 MASKED = 2**24  # pairs of a mask that such a kernel is given at once
 SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`

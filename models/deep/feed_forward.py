@@ -16,7 +16,7 @@ from .drops import Seed, drop_, dropped_at
 from .precision import in_one_format
 
 BLOCK = 2**18  # hidden values of one block
-KEEP = 2**20  # hidden values in all of which both sides of the GELU may be kept
+KEEP = 2**22  # hidden values in all of which both sides of the GELU may be kept
 ROWS = 1024  # and so many rows at least: each block adds to the weights' gradients once
 
 
