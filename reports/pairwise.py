@@ -187,9 +187,9 @@ def _omnibus_table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame) -
     header += ["pairs apart"]
     panels = []
     for subset in sorted({p.scope.subset for p in pools}):
-        rows = [_omnibus_row(p, frame) for p in pools if p.scope.subset == subset]
-        title = "independent, learnable subset" if subset else "all datasets"
-        panels.append(Panel(tuple(rows), title))
+        mine = [p for p in pools if p.scope.subset == subset]
+        rows = [_omnibus_row(p, frame) for p in mine]
+        panels.append(Panel(tuple(rows), mine[0].scope.kind))
     title = "Do the models differ across datasets? Friedman's test on their ranks."
     notes = [
         *context.setting(evidence),
@@ -212,8 +212,7 @@ def _untested(pools: list[Pool]) -> list[str]:
     said: dict[str, list[str]] = {}
     for p in pools:
         if why_no_pairs(p):
-            name = p.scope.name + (", subset" if p.scope.subset else "")
-            said.setdefault(why_no_pairs(p), []).append(name)
+            said.setdefault(why_no_pairs(p), []).append(p.scope.title)
     return [f"Pairs in {'; '.join(names)}: {reason}." for reason, names in said.items()]
 
 

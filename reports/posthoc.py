@@ -87,7 +87,7 @@ def _nemenyi_table(pools: list[Pool]) -> Table:
             )
             for i, (model, rank) in enumerate(zip(models, mean, strict=True))
         ]
-        title = "independent, learnable subset" if p.scope.subset else "all datasets"
+        title = p.scope.kind
         panels.append(Panel(tuple(rows), f"{title} ({len(p.datasets)})"))
         difference = critical_difference(len(p.models), len(p.datasets), ALPHA)
         notes.append(f"{title}: critical difference {difference:.2f} of {len(models)} ranks.")
@@ -147,8 +147,7 @@ def _table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame, named: st
     panels = []
     for p in pools:
         lines = lines_of(p, frame, TEST)
-        kind = "independent, learnable subset" if p.scope.subset else "all datasets"
-        title = f"{kind} ({len(p.datasets)})"
+        title = f"{p.scope.kind} ({len(p.datasets)})"
         if lines["model_b"].isna().any():
             text = escape.visible(str(lines["note"].iloc[0]))
             panels.append(Panel(((Cell(text, span=len(HEADER)),),), title))
