@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..reports.tables import Section
     from .predictions import Block
 
-WHAT = ("budgets", "tuners", "ensembles", "calibration", "metric")
-
 
 @dataclass(frozen=True)
 class Found:

@@ -45,6 +45,7 @@ FALLBACK = click.option(
     help="What stands for a missing score in the leaderboard's second view: this model's, or "
     "'worst'. Default: constant.",
 )
+RANKINGS = ("average", "npt", "hopular")
 RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
 
 
@@ -323,6 +324,13 @@ def clean(face: Face, run: Path | None, everything: bool, parts: Any, **given: A
 )
 @click.option("--reference", metavar="MODEL", help="The model that the others are tested against.")
 @FALLBACK
+@click.option(
+    "--ranking",
+    type=click.Choice(RANKINGS),
+    default="average",
+    show_default=True,
+    help="Whose rules the file ranks follows: ours, or those of a paper's table.",
+)
 @click.option("--siunitx", is_flag=True, help="LaTeX columns aligned by the package siunitx.")
 @click.option("--html/--no-html", default=True, show_default=True, help="The page in html/.")
 @MIRROR

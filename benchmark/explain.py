@@ -129,9 +129,7 @@ class Origin:
             at = words.index("--dataset")
             del words[at : at + 2]
             source = ["--csv", csv["path"], "--target", csv["target"], "--task", csv["task"]]
-            limits = self._limits(
-                suites.load("uci-small")
-            )  # whose budgets a table of one's own has
+            limits = self._limits(suites.load("uci-small"))  # the budgets of a table of one's own
         elif known:
             source, limits = ["--suite", known.name], self._limits(known)
         else:

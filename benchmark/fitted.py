@@ -96,11 +96,6 @@ class Run:
         return math.fsum(v for v in losses if v is not None) / len(losses)
 
 
-def sign(metric: str) -> float:
-    """-1 where more is better: score times sign is a loss."""
-    return -1.0 if METRICS[metric].direction == "max" else 1.0
-
-
 def read_run(run: Path, dataset: str | None) -> Run:
     """The run's results on the dataset, which may be left out where there is but one."""
     ledger = Ledger(run)
@@ -121,7 +116,7 @@ def read_run(run: Path, dataset: str | None) -> Run:
         value = row.get(f"val_{found.metric}") if row["status"] == DONE else None
         if row["stage"] != "tune" or value is None or row["model"] not in planned:
             continue
-        score = Score(sign(found.metric) * value, info[row["id"]].get("best_iteration"))
+        score = Score(METRICS[found.metric].loss(value), info[row["id"]].get("best_iteration"))
         found.known.setdefault((row["model"], row["config"], row["fold"]), score)
         if row["selected"]:
             found.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
@@ -228,7 +223,8 @@ def score_cell(
         return Score(None, None)
     value = result.val.get(run.metric) if result.status == DONE else None
     return Score(
-        None if value is None else sign(run.metric) * value, result.info.get("best_iteration")
+        None if value is None else METRICS[run.metric].loss(value),
+        result.info.get("best_iteration"),
     )
 
 
@@ -333,7 +329,7 @@ def fit_chosen(
     schema = Schema.of(
         table.frame, table.task, classes=table.classes, target=str(facts.get("target", ""))
     )
-    score = sign(found.metric) * choice.loss
+    score = METRICS[found.metric].loss(choice.loss)
     n_folds = len(found.chosen[name])
     about = {
         "dataset": found.dataset,

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..sweeps.trial import DONE
-
 if TYPE_CHECKING:
     import pandas as pd
     from optuna.distributions import BaseDistribution
@@ -65,18 +63,11 @@ def _losses(evidence: Evidence) -> pd.Series:
     """The validation loss of each tuning trial by the headline metric of its task, else NaN."""
     import pandas as pd
 
-    from ..reports.metrics import METRICS
+    from .frame import losses
 
     trials = evidence.trials
-    found = pd.Series(np.nan, index=trials.index)
-    there = (trials["stage"] == "tune") & (trials["status"] == DONE)
-    for task in evidence.tasks:
-        name = evidence.headline(task)
-        if f"val_{name}" in trials:
-            sign = -1.0 if METRICS[name].direction == "max" else 1.0
-            mine = there & (trials["task"] == task)
-            found[mine] = sign * trials.loc[mine, f"val_{name}"].astype(float)
-    return found
+    found = losses(trials, {task: evidence.headline(task) for task in evidence.tasks})
+    return pd.Series(found, index=trials.index).where(trials["stage"] == "tune")
 
 
 def _cells(

@@ -419,11 +419,11 @@ def evaluation_seeds(seed: int, budget: Budget) -> tuple[int, ...]:
 
 def loss_function(metric: str) -> Callable[[Result], float | None]:
     """Validation score as something to minimise; None where it is undefined or there is none."""
-    sign = -1.0 if METRICS[metric].direction == "max" else 1.0
+    turned = METRICS[metric].loss
 
     def loss(result: Result) -> float | None:
         value = result.val.get(metric) if result.status == DONE else None
-        return None if value is None else sign * value
+        return None if value is None else turned(value)
 
     return loss
 

@@ -32,7 +32,9 @@ class ModelSpec:
     threads: given to every fit. max_rows, max_classes: above them the model is unsupported.
     preprocessing: the policy of the default configuration. memory_bytes_per_cell: rough peak memory
     of a fit over that of the interpreter, per cell of the (one-hot) training table;
-    memory_bytes_per_pair: per pair of training rows. resource: the hyperparameter that counts the
+    memory_bytes_per_pair: per pair of training rows; memory_bytes_per_column_pair. Guesses for the
+    preset `quick` where there is one, else for the defaults; what a fit is seen to take corrects
+    them upwards. resource: the hyperparameter that counts the
     steps of a fit that can stop and go on (`fit_to`), "" where there is none. gpu_mb: GPU memory of
     a fit in MB, a first guess, 0 for a model that never uses a GPU.
     """
@@ -50,13 +52,16 @@ class ModelSpec:
     preprocessing: Policy = field(default_factory=Policy)
     memory_bytes_per_cell: float = 64.0
     memory_bytes_per_pair: float = 0.0
+    memory_bytes_per_column_pair: float = 0.0
     resource: str = ""
     gpu_mb: float = 0.0
 
     def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
         """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""
         cells = self.memory_bytes_per_cell * n_rows * (n_features + max(n_classes, 1))
-        return 50.0 + (cells + self.memory_bytes_per_pair * n_rows**2) / 2**20
+        pairs = self.memory_bytes_per_pair * n_rows**2
+        pairs += self.memory_bytes_per_column_pair * n_features**2
+        return 50.0 + (cells + pairs) / 2**20
 
 
 def _own(
@@ -89,11 +94,15 @@ _FEATURES: dict[str, Any] = {
     "memory_bytes_per_cell": 200.0,
     "gpu_mb": 2000.0,
 }
-_SAINT = {**_FEATURES, "family": "row attention", "memory_bytes_per_cell": 2000.0}
+_SAINT = {  # 12 weights for each pair of a row's numbers, 8 a column; seven times in all
+    **_FEATURES,
+    "family": "row attention",
+    "memory_bytes_per_column_pair": 7 * 4 * 12 * 8**2,
+}
 _NETWORK: dict[str, Any] = {
     "resource": "steps",
     "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
-    "memory_bytes_per_cell": 20_000.0,
+    "memory_bytes_per_cell": 1000.0,
 }
 
 MODELS: dict[str, ModelSpec] = {

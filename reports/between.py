@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from . import context
-from .cells import COMPLETE, STUDY, cells, studies
+from .cells import COMPLETE, STUDY, headline_cells, studies
 from .evidence import Evidence
 from .metrics import METRICS
 from .signed_ranks import wilcoxons
@@ -251,10 +251,7 @@ def _cells(
     names = """dataset task model metric n_folds a b difference joint_se difference_in_joint_se
         change equal error_base error_b n_bases t p""".split()
     found = pd.DataFrame(rows, columns=names).astype({"t": float, "p": float, "equal": bool})
-    tested = found["p"].notna()
-    found["p_holm"] = np.nan
-    if tested.any():
-        found.loc[tested, "p_holm"] = holm(found.loc[tested, "p"].tolist())
+    found["p_holm"] = _adjusted(found["p"])
     large = found["change"] > CELL_EFFECT * min_effect
     found["regression"] = (found["p_holm"] < CELL_P) & large
     return found
@@ -276,20 +273,19 @@ def _models(found: pd.DataFrame) -> pd.DataFrame:
         )
     columns = "model n_datasets n_equal n_better n_worse median_change p".split()
     table = pd.DataFrame(rows, columns=columns)
-    table["p_holm"] = np.nan
-    tested = table["p"].notna()
-    if tested.any():
-        table.loc[tested, "p_holm"] = holm(table.loc[tested, "p"].tolist())
+    table["p_holm"] = _adjusted(table["p"])
     return table
+
+
+def _adjusted(p: pd.Series) -> pd.Series:
+    """Holm's correction over the p-values that there are."""
+    known = p.dropna().astype(float)
+    return pd.Series(holm(known.tolist()), index=known.index, dtype=float).reindex(p.index)
 
 
 def _states(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     """dataset, model, state, cause of every planned cell."""
-    parts = [
-        cells(evidence, table[table["task"] == task], evidence.headline(task))
-        for task in evidence.tasks
-    ]
-    return pd.concat(parts, ignore_index=True)[["dataset", "model", "state", "cause"]]
+    return headline_cells(evidence, table)[["dataset", "model", "state", "cause"]]
 
 
 def _coverage(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

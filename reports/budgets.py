@@ -125,8 +125,7 @@ def _expected(
         task = str(mine["task"].iloc[0])
         metric = METRICS[heads[task]]
         done = mine["status"] == "done"
-        sign = -1.0 if metric.direction == "max" else 1.0
-        losses = (sign * mine[f"val_{metric.name}"].astype(float)).where(done).to_numpy()
+        losses = (metric.sign * mine[f"val_{metric.name}"].astype(float)).where(done).to_numpy()
         tests = mine[f"test_{metric.name}"].astype(float).to_numpy()
         upto = [min(n, len(losses)) for n in ns]
         found = expected_choice(losses, tests, upto, independent[dataset, model])
@@ -151,10 +150,7 @@ def mean_ranks(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:
         if len(models) < 2 or not len(table):
             continue
         task = dict(zip(part["dataset"], part["task"], strict=True))
-        signs = [
-            -1.0 if METRICS[evidence.headline(task[d])].direction == "max" else 1.0
-            for d in table.index
-        ]
+        signs = [METRICS[evidence.headline(task[d])].sign for d in table.index]
         for n in ns:
             losses = table[n][models].to_numpy(dtype=float) * np.array(signs)[:, None]
             for model, rank in zip(models, ranks(losses, "min").mean(axis=0), strict=True):

@@ -231,6 +231,15 @@ class Scope:
     metrics: tuple[str, ...]  # headline metric of each task
     subset: bool = False
 
+    @property
+    def title(self) -> str:
+        return self.name + ", subset" * self.subset
+
+    @property
+    def kind(self) -> str:
+        """Which datasets, in words."""
+        return "independent, learnable subset" if self.subset else "all datasets"
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -261,6 +270,15 @@ class Pool:
         """`scores` as errors, (n_datasets, n_models): 0 is perfect, 1 - score where 1 is best."""
         bounded = np.array([self.metric_of(i).bounded for i in range(len(self.scores))], dtype=bool)
         return np.where(bounded[:, None], 1.0 + self.scores, self.scores)
+
+
+def headline_cells(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """The cells of each task's headline metric. `table` is `studies(evidence)`."""
+    parts = [
+        cells(evidence, table[table["task"] == task], evidence.headline(task))
+        for task in evidence.tasks
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def losses(headline: pd.DataFrame, scope: Scope, subset: list[str]) -> pd.DataFrame:

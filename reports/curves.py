@@ -56,8 +56,7 @@ def _headline(evidence: Evidence, rows: pd.DataFrame) -> tuple[np.ndarray, np.nd
         mine = ((rows["task"] == task) & (rows["status"] == "done")).to_numpy()
         test[mine] = rows.loc[mine, f"test_{name}"].to_numpy(dtype=float)
         if f"val_{name}" in rows:
-            sign = -1.0 if METRICS[name].direction == "max" else 1.0
-            loss[mine] = sign * rows.loc[mine, f"val_{name}"].to_numpy(dtype=float)
+            loss[mine] = METRICS[name].sign * rows.loc[mine, f"val_{name}"].to_numpy(dtype=float)
     return loss, test
 
 

@@ -69,7 +69,7 @@ def _rows(
     if reason:
         return [{**base, "note": reason}]
     ratio = float(evidence.meta["test_over_train"][dataset])
-    loss = scores.to_numpy(dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
+    loss = scores.to_numpy(dtype=np.float64) * METRICS[metric].sign
     best = int(snap(loss.mean(axis=0), TIE_TOLERANCE).argmin())
     others = [j for j in range(loss.shape[1]) if j != best]
     tests = [nadeau_bengio(loss[:, j] - loss[:, best], ratio) for j in others]

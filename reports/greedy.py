@@ -133,7 +133,7 @@ def _tests(frame: pd.DataFrame) -> Table:
     figures: dict[str, list[int]] = {}
     sizes: dict[str, int] = {}
     for library, part in frame.groupby("library", sort=True):
-        signs = [-1.0 if METRICS[m].direction == "max" else 1.0 for m in part["metric"]]
+        signs = [METRICS[m].sign for m in part["metric"]]
         losses = part[["test_single", "test_ensemble"]].mul(signs, axis=0)
         means = losses.assign(dataset=part["dataset"]).groupby("dataset", sort=True).mean().dropna()
         if len(means):

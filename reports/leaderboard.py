@@ -254,9 +254,8 @@ def _table(
 
 
 def _panel(board: Board, frame: pd.DataFrame) -> Panel:
-    kind = "independent, learnable subset" if board.scope.subset else "all datasets"
     how = "complete scores" if board.view == COMPLETE else "missing cells imputed"
-    title = f"{kind}, {how}: {board.n if not board.reason else 0} of {board.n_scope}"
+    title = f"{board.scope.kind}, {how}: {board.n if not board.reason else 0} of {board.n_scope}"
     if board.reason:
         return Panel(((Cell(board.reason, span=len(HEADER)),),), title)
     same = (frame["scope"] == board.scope.name) & (frame["datasets"] == which(board.scope))

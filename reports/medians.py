@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from . import context, escape
-from .cells import Pool, cells, pool, scopes, studies
+from .cells import Pool, headline_cells, pool, scopes, studies
 from .conventions import ranked
 from .evidence import Evidence
 from .rankings import why_no_ranks
@@ -59,13 +59,13 @@ def table(
     known = {models.get(method, method): (method, rank) for method, rank in theirs.items()}
     panels, rows, notes = [], [], []
     for mine in _pools(evidence):
-        which = "independent, learnable subset" if mine.scope.subset else "all datasets"
         reason = why_no_ranks(mine)
         if reason or not set(mine.models) & set(known):
             continue
         found = _rows(mine, known)
-        rows += [{"datasets": which, **row} for row in found]
-        panels.append(Panel(tuple(map(_cells, found)), f"{which} ({len(mine.datasets)})"))
+        rows += [{"datasets": mine.scope.kind, **row} for row in found]
+        title = f"{mine.scope.kind} ({len(mine.datasets)})"
+        panels.append(Panel(tuple(map(_cells, found)), title))
         if mine.thin:
             thin = ", ".join(f"{escape.label(m)} ({n})" for m, n in sorted(mine.thin.items()))
             notes.append(f"Complete on too few of {mine.n_scope} datasets for a rank: {thin}.")
@@ -87,14 +87,9 @@ def table(
 
 def _pools(evidence: Evidence) -> list[Pool]:
     """The widest scope, with all datasets and with the subset where there is one."""
-    scored = studies(evidence)
-    heads = [
-        cells(evidence, scored[scored["task"] == task], evidence.headline(task))
-        for task in evidence.tasks
-    ]
+    headline = headline_cells(evidence, studies(evidence))
     every = scopes(evidence)
     widest = [s for s in every if not s.subset][-1].name
-    headline = pd.concat(heads, ignore_index=True)
     return [pool(evidence, headline, scope) for scope in every if scope.name == widest]
 
 

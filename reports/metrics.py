@@ -104,9 +104,14 @@ class Metric:
     label: str  # as a table's heading writes it
     bounded: bool = False  # at most 1, so that 1 - value is an error
 
+    @property
+    def sign(self) -> float:
+        """-1 where larger is better, else 1: sign times value is a loss."""
+        return -1.0 if self.direction == "max" else 1.0
+
     def loss(self, value: float) -> float:
         """The value turned so that lower is better."""
-        return -value if self.direction == "max" else value
+        return self.sign * value
 
     def error(self, value: float) -> float:
         """The value as an error: 0 is perfect, lower is better."""

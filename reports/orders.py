@@ -24,13 +24,12 @@ def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
     for _, part in both.groupby("dataset", sort=True):
         if len(part) < FEWEST:
             continue
-        direction = METRICS[str(part["metric"].iloc[0])].direction
-        sign = -1.0 if direction == "max" else 1.0
+        metric = METRICS[str(part["metric"].iloc[0])]
         found = part[["dataset", "method"]].reset_index(drop=True)
         for side in ("published", "ours"):
             values = part[side].to_numpy(dtype=float)
-            found[f"rank_{side}"] = ranks(values[None], direction)[0]
-            found[f"gap_{side}"] = sign * values - (sign * values).min()
+            found[f"rank_{side}"] = ranks(values[None], metric.direction)[0]
+            found[f"gap_{side}"] = metric.sign * values - (metric.sign * values).min()
         rho = stats.spearmanr(found["rank_published"], found["rank_ours"]).statistic
         found["rho"] = float(rho) if np.isfinite(rho) else np.nan
         rows.append(found.sort_values(["rank_ours", "method"], kind="stable"))

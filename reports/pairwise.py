@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -101,12 +102,7 @@ def advantages(mine: Pool) -> np.ndarray:  # -> (n_datasets, n_models, n_models)
 
 
 def _omnibus_frame(mine: Pool) -> list[list[object]]:
-    base = {
-        "scope": mine.scope.name,
-        "datasets": which(mine.scope),
-        "n_datasets": len(mine.datasets),
-        "n_models": len(mine.models),
-    }
+    base = of_pool(mine)
     reason = why_no_omnibus(mine)
     if reason:
         return [line(base, test="friedman", note=reason)]
@@ -132,32 +128,33 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def line(base: dict[str, object], **values: object) -> list[object]:
-    """A row of the frame, None where there is no value."""
-    return [{**base, **values}.get(name) for name in _COLUMNS]
-
-
-def _pairs_frame(mine: Pool) -> list[list[object]]:
-    """One line a pair of models, a before b by name."""
-    base: dict[str, object] = {
+def of_pool(mine: Pool) -> dict[str, object]:
+    """What the frame's lines of a pool have in common."""
+    return {
         "scope": mine.scope.name,
         "datasets": which(mine.scope),
         "n_datasets": len(mine.datasets),
         "n_models": len(mine.models),
     }
-    reason = why_no_pairs(mine)
-    if reason:
-        return [line(base, test="wilcoxon", note=reason)]
-    gain = advantages(mine)
+
+
+def line(base: dict[str, object], **values: object) -> list[object]:
+    """A row of the frame, None where there is no value."""
+    return [{**base, **values}.get(name) for name in _COLUMNS]
+
+
+def pair_lines(
+    mine: Pool, pairs: Sequence[tuple[int, int]], test: str, note: str | None = None
+) -> list[list[object]]:
+    """Wilcoxon's test of each pair (a, b) of models by number, Holm's correction over all pairs."""
     rank = ranks(mine.scores, "min")
-    pairs = list(itertools.combinations(range(len(mine.models)), 2))
     first, second = np.array(pairs).T
-    tests = wilcoxons(gain[:, first, second])
+    tests = wilcoxons(advantages(mine)[:, first, second])
     adjusted = holm([t.p for t in tests])
     return [
         line(
-            base,
-            test="wilcoxon",
+            of_pool(mine),
+            test=test,
             model_a=mine.models[a],
             model_b=mine.models[b],
             n_zero=t.n_zero,
@@ -171,9 +168,18 @@ def _pairs_frame(mine: Pool) -> list[list[object]]:
             p_b_better=t.p_less,
             p_holm=p_holm,
             n_pairs=len(pairs),
+            note=note,
         )
         for (a, b), t, p_holm in zip(pairs, tests, adjusted, strict=True)
     ]
+
+
+def _pairs_frame(mine: Pool) -> list[list[object]]:
+    """One line a pair of models, a before b by name."""
+    reason = why_no_pairs(mine)
+    if reason:
+        return [line(of_pool(mine), test="wilcoxon", note=reason)]
+    return pair_lines(mine, list(itertools.combinations(range(len(mine.models)), 2)), "wilcoxon")
 
 
 def _omnibus_table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame) -> Table:
@@ -181,9 +187,9 @@ def _omnibus_table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame) -
     header += ["pairs apart"]
     panels = []
     for subset in sorted({p.scope.subset for p in pools}):
-        rows = [_omnibus_row(p, frame) for p in pools if p.scope.subset == subset]
-        title = "independent, learnable subset" if subset else "all datasets"
-        panels.append(Panel(tuple(rows), title))
+        mine = [p for p in pools if p.scope.subset == subset]
+        rows = [_omnibus_row(p, frame) for p in mine]
+        panels.append(Panel(tuple(rows), mine[0].scope.kind))
     title = "Do the models differ across datasets? Friedman's test on their ranks."
     notes = [
         *context.setting(evidence),
@@ -206,8 +212,7 @@ def _untested(pools: list[Pool]) -> list[str]:
     said: dict[str, list[str]] = {}
     for p in pools:
         if why_no_pairs(p):
-            name = p.scope.name + (", subset" if p.scope.subset else "")
-            said.setdefault(why_no_pairs(p), []).append(name)
+            said.setdefault(why_no_pairs(p), []).append(p.scope.title)
     return [f"Pairs in {'; '.join(names)}: {reason}." for reason, names in said.items()]
 
 
@@ -237,13 +242,14 @@ def _omnibus_row(mine: Pool, frame: pd.DataFrame) -> tuple[Cell, ...]:
 
 
 def _pairs_cell(mine: Pool, frame: pd.DataFrame) -> Cell:
-    lines = _lines_of(mine, frame)
+    lines = lines_of(mine, frame)
     return Cell(f"{int((lines['p_holm'] <= ALPHA).sum())} of {len(lines)}")
 
 
-def _lines_of(mine: Pool, frame: pd.DataFrame) -> pd.DataFrame:
+def lines_of(mine: Pool, frame: pd.DataFrame, test: str = "wilcoxon") -> pd.DataFrame:
+    """The frame's lines of a pool and a test."""
     same = (frame["scope"] == mine.scope.name) & (frame["datasets"] == which(mine.scope))
-    return frame[same & (frame["test"] == "wilcoxon")]
+    return frame[same & (frame["test"] == test)]
 
 
 def _matrix_table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame) -> Table:
@@ -252,7 +258,7 @@ def _matrix_table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame) ->
     number = {m: i + 1 for i, m in enumerate(models)}
     grid = [[Cell("·") if a == b else Cell("n/a") for b in models] for a in models]
     for p in pools:
-        for line in _lines_of(p, frame).itertuples(index=False):
+        for line in lines_of(p, frame).itertuples(index=False):
             a, b = number[line.model_a] - 1, number[line.model_b] - 1
             first = (b, a) if p.scope.subset else (a, b)
             sign = line.w_plus - line.w_minus  # > 0: model a is better

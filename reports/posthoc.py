@@ -18,15 +18,15 @@ from .evidence import Evidence, EvidenceError
 from .pairwise import (
     ALPHA,
     WILCOXON,
-    advantages,
     line,
+    lines_of,
+    of_pool,
+    pair_lines,
     relative,
     why_no_omnibus,
     why_no_pairs,
 )
-from .rankings import which
-from .signed_ranks import wilcoxons
-from .statistics import critical_difference, groups, holm, ranks
+from .statistics import critical_difference, groups, ranks
 from .tables import Cell, Panel, Section, Table, p_text
 
 TEST = "wilcoxon-reference"
@@ -87,7 +87,7 @@ def _nemenyi_table(pools: list[Pool]) -> Table:
             )
             for i, (model, rank) in enumerate(zip(models, mean, strict=True))
         ]
-        title = "independent, learnable subset" if p.scope.subset else "all datasets"
+        title = p.scope.kind
         panels.append(Panel(tuple(rows), f"{title} ({len(p.datasets)})"))
         difference = critical_difference(len(p.models), len(p.datasets), ALPHA)
         notes.append(f"{title}: critical difference {difference:.2f} of {len(models)} ranks.")
@@ -129,42 +129,13 @@ def reference_of(mine: Pool, named: str | None) -> str:
 
 def _rows(mine: Pool, named: str | None) -> list[list[object]]:
     """One line a model: model_a is the reference, and p_a_better that it does better."""
-    base: dict[str, object] = {
-        "scope": mine.scope.name,
-        "datasets": which(mine.scope),
-        "n_datasets": len(mine.datasets),
-        "n_models": len(mine.models),
-        "test": TEST,
-    }
     reason = why_no_pairs(mine)
     reference = "" if reason else reference_of(mine, named)
     if not reference:
-        return [line(base, note=reason or _absent(mine, str(named)))]
+        return [line(of_pool(mine), test=TEST, note=reason or _absent(mine, str(named)))]
     a = mine.models.index(reference)
-    others = [j for j in range(len(mine.models)) if j != a]
-    rank = ranks(mine.scores, "min")
-    tests = wilcoxons(advantages(mine)[:, a, others])
-    adjusted = holm([t.p for t in tests])
-    return [
-        line(
-            base,
-            model_a=reference,
-            model_b=mine.models[b],
-            n_zero=t.n_zero,
-            a_better=int((rank[:, a] < rank[:, b]).sum()),
-            b_better=int((rank[:, a] > rank[:, b]).sum()),
-            w_plus=t.w_plus,
-            w_minus=t.w_minus,
-            statistic=t.t,
-            p=t.p,
-            p_a_better=t.p_greater,
-            p_b_better=t.p_less,
-            p_holm=p_holm,
-            n_pairs=len(others),
-            note=AFTER_LOOKING if named is None else "",
-        )
-        for b, t, p_holm in zip(others, tests, adjusted, strict=True)
-    ]
+    pairs = [(a, b) for b in range(len(mine.models)) if b != a]
+    return pair_lines(mine, pairs, TEST, AFTER_LOOKING if named is None else "")
 
 
 def _absent(mine: Pool, named: str) -> str:
@@ -175,10 +146,8 @@ def _absent(mine: Pool, named: str) -> str:
 def _table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame, named: str | None) -> Table:
     panels = []
     for p in pools:
-        same = (frame["scope"] == p.scope.name) & (frame["datasets"] == which(p.scope))
-        lines = frame[same]
-        kind = "independent, learnable subset" if p.scope.subset else "all datasets"
-        title = f"{kind} ({len(p.datasets)})"
+        lines = lines_of(p, frame, TEST)
+        title = f"{p.scope.kind} ({len(p.datasets)})"
         if lines["model_b"].isna().any():
             text = escape.visible(str(lines["note"].iloc[0]))
             panels.append(Panel(((Cell(text, span=len(HEADER)),),), title))

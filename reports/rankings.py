@@ -107,8 +107,7 @@ def _table(evidence: Evidence, pools: list[Pool], how: Convention) -> Table:
     panels = []
     for subset in sorted({p.scope.subset for p in pools}):
         mine = [p for p in pools if p.scope.subset == subset]
-        title = "independent, learnable subset" if subset else "all datasets"
-        panels.append(_panel(evidence, mine, how, holes, title))
+        panels.append(_panel(evidence, mine, how, holes, mine[0].scope.kind))
     title = (
         "Rank of each model's test score among the models, 1 is best: mean over datasets with "
         "standard error, and median. The best of each column is bold."
@@ -217,7 +216,7 @@ def absences(pools: list[Pool]) -> list[str]:
     """Which datasets and models the rankings lack, with their scopes; the reason of every n/a."""
     said: dict[str, list[str]] = {}
     for p in pools:
-        name = p.scope.name + (", subset" if p.scope.subset else "")
+        name = p.scope.title
         reason = why_no_ranks(p)
         if reason:
             said.setdefault(f"{reason}", []).append(name)

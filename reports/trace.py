@@ -12,7 +12,18 @@ import numpy as np
 import pandas as pd
 
 from . import compare, context, leaderboard, seeds
-from .cells import COMPLETE, PARTIAL, Pool, Scope, cells, losses, pool, scopes, studies
+from .cells import (
+    COMPLETE,
+    PARTIAL,
+    Pool,
+    Scope,
+    cells,
+    headline_cells,
+    losses,
+    pool,
+    scopes,
+    studies,
+)
 from .evidence import Evidence
 from .metrics import METRICS
 from .rankings import why_no_ranks
@@ -195,17 +206,13 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
     """The model's rank on the dataset, and how it enters the mean and the median of each scope; for
     the leaderboard its other figures, and the view with missing cells imputed."""
     by_study = studies(evidence)
-    heads = [
-        cells(evidence, by_study[by_study["task"] == task], evidence.headline(task))
-        for task in evidence.tasks
-    ]
-    headline = pd.concat(heads, ignore_index=True)
+    headline = headline_cells(evidence, by_study)
     task = headline.loc[headline["dataset"] == found.dataset, "task"].iloc[0]
     steps: list[str] = []
     flags = list(found.flags)
     values: list[float] = []
     for scope in (s for s in scopes(evidence) if task in s.tasks):
-        name = scope.name + (", subset" if scope.subset else "")
+        name = scope.title
         mine = pool(evidence, headline, scope)
         why = _why_not_ranked(mine, found, evidence)
         if why:

@@ -106,7 +106,7 @@ def _mean_ranks(evidence: Evidence, last: pd.DataFrame, column: str) -> pd.Serie
     losses = wide.to_numpy(dtype=float, copy=True)
     if column == "test":
         metrics = [METRICS[evidence.headline(str(task))] for _, task, _ in wide.index]
-        losses *= np.array([-1.0 if m.direction == "max" else 1.0 for m in metrics])[:, None]
+        losses *= np.array([m.sign for m in metrics])[:, None]
     means = ranks(losses, "min").mean(axis=0) if len(wide) else np.full(wide.shape[1], np.nan)
     return pd.Series(means, index=wide.columns)
 

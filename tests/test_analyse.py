@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from calls import bench
+from calls import bench, working_in
 from sklearn.metrics import brier_score_loss
 from tabsweep.benchmark import predictions
 from tabsweep.benchmark.frame import load_results
@@ -247,16 +247,12 @@ PICKS = ("--model", "knn", "--model", "linear", "--dataset", "iris", "--dataset"
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """The same studies of two datasets and two models, searched at random and by TPE."""
-    folder = tmp_path_factory.mktemp("analyse")
-    patch = pytest.MonkeyPatch()
-    patch.chdir(folder)
-    patch.delenv("TABSWEEP_MIRROR", raising=False)
-    for sampler in ("random", "tpe"):
-        how = ("--sampler", sampler, "--name", sampler, "--trials", 3, "--folds", 2)
-        found = bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST)
-        assert found.code == 0, found.err
-    yield folder
-    patch.undo()
+    with working_in(tmp_path_factory.mktemp("analyse")) as folder:
+        for sampler in ("random", "tpe"):
+            how = ("--sampler", sampler, "--name", sampler, "--trials", 3, "--folds", 2)
+            found = bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST)
+            assert found.code == 0, found.err
+        yield folder
 
 
 def analyse(*words: object) -> dict:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from calls import bench
+from calls import bench, working_in
 from tabsweep.reports import between, changes
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.report import render
@@ -225,16 +224,12 @@ def test_the_rules_rarely_cry_wolf_and_see_what_is_there():
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A working directory with two runs that differ in their seed and by a model."""
-    folder = tmp_path_factory.mktemp("between")
-    patch = pytest.MonkeyPatch()
-    patch.chdir(folder)
-    patch.setattr(sys, "path", sys.path.copy())
     data = ("--dataset", "iris", "--dataset", "wine", "--trials", 1, "--model", "knn")
-    for name, more in (("one", ("--model", "constant")), ("two", ("--seed", 1))):
-        call = ("sweep", "--suite", "smoke", *data, *more, "--name", name, *FAST)
-        assert bench(*call).code == 0
-    yield folder
-    patch.undo()
+    with working_in(tmp_path_factory.mktemp("between")) as folder:
+        for name, more in (("one", ("--model", "constant")), ("two", ("--seed", 1))):
+            call = ("sweep", "--suite", "smoke", *data, *more, "--name", name, *FAST)
+            assert bench(*call).code == 0
+        yield folder
 
 
 def test_the_command_says_identical_of_a_run_and_itself(work):

@@ -56,59 +56,21 @@ space = "quick"
 trials = 1
 save_every = 2
 fixed = { epochs = 6, pretrain_epochs = 3, width = 8 }
-[budgets.quick.model.tabtransformer]
-trials = 1
-save_every = 2
-fixed.epochs = 5
-fixed.pretrain_epochs = 3
-fixed.batch_size = 128
-fixed.width = 8
-fixed.n_layers = 1
-fixed.n_heads = 2
-fixed.d_head = 4
-fixed.hidden = 16
-[budgets.quick.model.saint]
-trials = 1
-save_every = 2
-fixed = { epochs = 5, pretrain_epochs = 3, batch_size = 128, width = 4, n_heads = 1, hidden = 16 }
-[budgets.quick.model.saint-cheatt]
-trials = 1
-save_every = 2
-fixed.epochs = 5
-fixed.pretrain_epochs = 3
-fixed.batch_size = 128
-fixed.width = 4
-fixed.n_heads = 1
-fixed.hidden = 16
-fixed.order = 3
-[budgets.quick.model.met]
-trials = 1
-save_every = 2
-fixed.epochs = 5
-fixed.pretrain_epochs = 3
-fixed.batch_size = 128
-fixed.embedding = 4
-fixed.n_heads = 1
-fixed.n_layers = 1
-fixed.n_decoder_layers = 1
-fixed.hidden = 16
-fixed.adversarial_from = 1
-[budgets.quick.model.met-cheatt]
-trials = 1
-save_every = 2
-fixed.epochs = 5
-fixed.pretrain_epochs = 3
-fixed.batch_size = 128
-fixed.embedding = 4
-fixed.n_heads = 1
-fixed.n_layers = 1
-fixed.n_decoder_layers = 1
-fixed.hidden = 16
-[budgets.quick.model.vime]
-trials = 1
-save_every = 2
-fixed = { epochs = 5, pretrain_epochs = 3, batch_size = 128, hidden = 16 }
 """
+MET = {"embedding": 4, "n_heads": 1, "n_layers": 1, "n_decoder_layers": 1, "hidden": 16}
+SAINT = {"width": 4, "n_heads": 1, "hidden": 16}
+PRETRAINED: dict[str, dict[str, int]] = {
+    "tabtransformer": {"width": 8, "n_layers": 1, "n_heads": 2, "d_head": 4, "hidden": 16},
+    "saint": SAINT,
+    "saint-cheatt": {**SAINT, "order": 3},
+    "met": {**MET, "adversarial_from": 1},
+    "met-cheatt": MET,
+    "vime": {"hidden": 16},
+}
+for name, sizes in PRETRAINED.items():
+    fixed = {"epochs": 5, "pretrain_epochs": 3, "batch_size": 128, **sizes}
+    SUITE += f"[budgets.quick.model.{name}]\ntrials = 1\nsave_every = 2\n"
+    SUITE += "".join(f"fixed.{key} = {value}\n" for key, value in fixed.items())
 
 
 @pytest.mark.fault(1, 2)

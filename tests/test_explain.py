@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from calls import bench
+from calls import bench, working_in
 from tabsweep.reports import compare, trace
 from tabsweep.reports.evidence import Evidence
 
@@ -50,19 +49,14 @@ def again(command: str) -> Path:
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A working directory with a run of a built-in suite and one of a suite file."""
-    folder = tmp_path_factory.mktemp("explain")
-    patch = pytest.MonkeyPatch()
-    patch.chdir(folder)
-    patch.setattr(sys, "path", sys.path.copy())
-    patch.delenv("TABSWEEP_MIRROR", raising=False)
     data = ("--dataset", "iris", "--dataset", "wine", "--timeout", 77)
     picks = ("--model", "constant", "--model", "knn", "--model", "linear", "--trials", 2)
-    assert bench("sweep", "--suite", "smoke", *data, *picks, *FAST).code == 0
-    Path("mine.toml").write_text(SUITE)
-    assert bench("sweep", "--suite", "mine.toml", "--runs", "others", *FAST).code == 0
-    Path("mine.toml").unlink()
-    yield folder
-    patch.undo()
+    with working_in(tmp_path_factory.mktemp("explain")) as folder:
+        assert bench("sweep", "--suite", "smoke", *data, *picks, *FAST).code == 0
+        Path("mine.toml").write_text(SUITE)
+        assert bench("sweep", "--suite", "mine.toml", "--runs", "others", *FAST).code == 0
+        Path("mine.toml").unlink()
+        yield folder
 
 
 def cells(run: str, table: str, *keys: str) -> dict:

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench
+from tabsweep.benchmark.cli import RANKINGS
 from tabsweep.benchmark.external import read_results
 from tabsweep.reports.cells import cells, studies
+from tabsweep.reports.conventions import CONVENTIONS
 from tabsweep.reports.evidence import EvidenceError
 
 HEAD = "method,dataset,split,seed,metric,value"
@@ -212,6 +214,18 @@ def test_the_command_builds_the_whole_report_beside_the_file():
     assert before == {p.name: p.read_bytes() for p in Path("again").iterdir() if p.is_file()}
 
 
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_the_file_of_ranks_says_by_whose_rules_it_ranks(name):
+    assert tuple(CONVENTIONS) == RANKINGS
+    file(GOOD.replace("b,wine,0,0,accuracy,0.7", "b,wine,0,0,accuracy,0.9").replace("0.6", "0.8"))
+    assert bench("report", "--from", "results.csv", "--no-html", "--ranking", name).code == 0
+    said = Path("report/ranks.md").read_text()
+    assert [how.said in said for how in CONVENTIONS.values()] == [n == name for n in CONVENTIONS]
+    ranks = pd.read_csv("report/ranks.csv").query("scope == 'binary'").set_index("model")
+    first, second = (1.0, 2.0) if name == "npt" else (1.5, 1.5)
+    assert ranks.loc["a", "mean_rank"] == first and ranks.loc["b", "mean_rank"] == second
+
+
 def test_hostile_names_of_another_tool_are_harmless():
     file(GOOD.replace("a,", "</script><b>{x},").replace("wine", r"\input{/etc/passwd}"))
     assert bench("report", "--from", "results.csv", "--no-html").code == 0
@@ -228,6 +242,7 @@ def test_hostile_names_of_another_tool_are_harmless():
         ((), "name at least one run, or --from"),
         (("--from", "good.csv", "--fallback", "c"), "BENCH-E008: the fallback must be a model of"),
         (("--from", "good.csv", "--reference", "c"), "BENCH-E008: the reference must be a model"),
+        (("--from", "good.csv", "--ranking", "ours"), "'ours' is not one of 'average', 'npt'"),
     ],
 )
 def test_a_wrong_call_is_refused_and_writes_nothing(args, says):

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from parity import Case, assert_same, case
-from small_tables import TINY, answers, table
-from tabsweep.models.deep.training import seeded
+from small_tables import TINY, answers, small_task, table
 from tabsweep.models.met import RADIUS, Block, Decoder, METTask, Network, visible_count
 from tabsweep.models.registry import defaults, make_model
 from torch.nn import functional as F
@@ -117,12 +116,7 @@ def test_so_many_columns_are_visible_as_the_percentage_leaves_and_one_at_least(p
 
 def task_of(name: str = "met", **config) -> METTask:
     """A task on a table of five numbers (one says where another is missing) and a category."""
-    frame, y = table("regression")
-    model = make_model(name, task="regression", **{**TINY[name], "batch_size": 16, **config})
-    with seeded(0):
-        task = model._task(model._prepare(frame, y), None)
-    task.module.train()
-    return task
+    return small_task(name, "regression", batch_size=16, **config)
 
 
 def test_a_rows_columns_are_all_there_once_and_the_visible_ones_stand_in_order():

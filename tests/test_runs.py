@@ -12,10 +12,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calls import bench
+from calls import bench, working_in
 from tabsweep.benchmark import runs as commands
 from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark import sweep
@@ -48,14 +49,12 @@ def executions(run: str) -> Counter[str]:
 
 
 @pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory without a mirror; what it imports goes with it."""
+def work(tmp_path: Path) -> Iterator[Path]:
+    """An empty working directory."""
     folder = tmp_path / "work"
     folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    monkeypatch.delenv("TABSWEEP_MIRROR", raising=False)
-    return folder
+    with working_in(folder):
+        yield folder
 
 
 # ---------------------------------------------------------------------- growing

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 from parity import case
-from small_tables import TINY, table
-from tabsweep.models.deep.training import seeded
+from small_tables import TINY, small_task, table
 from tabsweep.models.preprocessing import Policy, Preprocessor
 from tabsweep.models.registry import make_model
 from tabsweep.models.vime import VIMETask, corrupted
@@ -37,12 +36,7 @@ def test_the_label_is_zero_where_values_coincide_whatever_the_mask_says():
 
 
 def task_of(task: str = "regression", **config) -> VIMETask:
-    frame, y = table(task)
-    model = make_model("vime", task=task, **{**TINY["vime"], "batch_size": 60, **config})
-    with seeded(0):
-        made = model._task(model._prepare(frame, y), None)
-    made.module.train()
-    return made
+    return small_task("vime", task, batch_size=60, **config)
 
 
 def test_each_column_is_shuffled_apart_from_the_others_and_keeps_its_values():

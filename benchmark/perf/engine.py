@@ -11,15 +11,14 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import shutil
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
+from tabsweep.benchmark.perf.measuring import folder_of, verdict
 from tabsweep.sweeps.cluster import start_ray
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.ledger import Ledger
@@ -238,24 +237,14 @@ def show(name: str, row: dict[str, float]) -> None:
     )
 
 
-def verdict(name: str, value: float, target: float, *, at_least: bool) -> bool:
-    met = value >= target if at_least else value <= target
-    sign = ">=" if at_least else "<="
-    print(f"{'met ' if met else 'MISS'}  {name}: {value:.3f} (target {sign} {target:g})")
-    return met
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a third of the trials, no Ray Tune")
     options = parser.parse_args()
     slots, part = options.slots, 3 if options.quick else 1
-    folder = Path(tempfile.mkdtemp(prefix="tabsweep-perf-"))
-    try:
+    with folder_of() as folder:
         return measure(slots, part, options.quick, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
@@ -312,17 +301,11 @@ def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
             "driver CPU ms a trial without a sampler",
             rows["ours: no-op, random"]["driver_cpu_ms"],
             15.0,
-            at_least=False,
         ),
-        verdict("driver growth MB, 10,000 trials", many.rss_mb, 50.0, at_least=False),
-        verdict(
-            "first result s after Ray is up",
-            rows["ours: no-op, random"]["first_s"],
-            3.0,
-            at_least=False,
-        ),
-        verdict("resume of 1,000 trials s", seconds, 3.0, at_least=False),
-        verdict("fits in that resume", fits, 0, at_least=False),
+        verdict("driver growth MB, 10,000 trials", many.rss_mb, 50.0),
+        verdict("first result s after Ray is up", rows["ours: no-op, random"]["first_s"], 3.0),
+        verdict("resume of 1,000 trials s", seconds, 3.0),
+        verdict("fits in that resume", fits, 0),
     ]
     return 0 if all(met) else 1
 

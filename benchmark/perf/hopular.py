@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +24,7 @@ import numpy as np
 import pandas as pd
 import torch
 from tabsweep.benchmark.experiments.hopular_cost import training_of
+from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
 from tabsweep.models.deep.training import Training, computing
 from tabsweep.models.hopular.masking import noisy
 from tabsweep.models.hopular.network import Hopfield, Network
@@ -224,42 +223,24 @@ def measure(case: str, threads: int, repeats: int) -> float:
     own, rows = middle["ours"], CASES[case][0]
     against = middle["plain"] / own if "plain" in middle else None
     print(
-        f"{case:14} {own * 1e3:10.0f} {own / rows * 1e3:10.3f} {_or_dash(against):>10} "
-        f"{middle['npt'] * 1e3:10.0f} {own / middle['npt']:10.2f} {_or_dash(differs, '.0e'):>10}",
+        f"{case:14} {own * 1e3:10.0f} {own / rows * 1e3:10.3f} {or_dash(against):>10} "
+        f"{middle['npt'] * 1e3:10.0f} {own / middle['npt']:10.2f} {or_dash(differs, '.0e'):>10}",
         flush=True,
     )
     return own
 
 
-def _or_dash(value: float | None, how: str = ".2f") -> str:
-    return "-" if value is None or value != value else f"{value:{how}}"
-
-
-def peak_mb(case: str, threads: int, which: str) -> float:
-    """Peak memory in MB of two training steps of a process of its own, over what it held before."""
-    command = [sys.executable, __file__, "--inside", which, "--only", case]
-    command += ["--threads", str(threads)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(found.stdout)
-
-
 def inside(case: str, threads: int, which: str) -> None:
-    """What the process of `peak_mb` does."""
+    """Two training steps, in a process of their own."""
     with computing(threads):
         made = training(case, "npt" if which == "npt" else "hopular")
-        before = _status_mb("VmRSS")
-        if which == "plain":
-            plain, lamb = made_plain(made)
-            for _ in range(2):
-                plain_step(plain, made.task, lamb)
-        else:
-            made.run(2)
-    print(_status_mb("VmHWM") - before)
-
-
-def _status_mb(key: str) -> float:
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1024 for line in file if line.startswith(key))
+        with peak_printed():
+            if which == "plain":
+                plain, lamb = made_plain(made)
+                for _ in range(2):
+                    plain_step(plain, made.task, lamb)
+            else:
+                made.run(2)
 
 
 def memory(cases: list[str], threads: int) -> bool:
@@ -268,8 +249,9 @@ def memory(cases: list[str], threads: int) -> bool:
     points = []
     for case in cases:
         rows = CASES[case][0]
-        ours, npt = peak_mb(case, threads, "ours"), peak_mb(case, threads, "npt")
-        plain = _or_dash(peak_mb(case, threads, "plain") if rows <= PLAIN_UP_TO else None, ".0f")
+        of = partial(peak_mb, __file__, case, threads)
+        ours, npt = of("ours"), of("npt")
+        plain = or_dash(of("plain") if rows <= PLAIN_UP_TO else None, ".0f")
         print(f"{case:14} {ours:10.0f} {ours / rows:10.3f} {plain:>10} {npt:10.0f}", flush=True)
         if case.startswith("d=10"):
             points.append((rows, ours))

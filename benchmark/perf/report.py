@@ -19,13 +19,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tabsweep.benchmark.perf.measuring import folder_of
 from tabsweep.sweeps.ledger import Ledger
 from tabsweep.sweeps.trial import digest
 
@@ -294,12 +294,8 @@ def main() -> int:
     if options.measure:
         measure(options.measure, options.out, options.warm)
         return 0
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="tabsweep-perf-"))
-    try:
+    with folder_of(options.keep) as folder:
         return compare(options, folder)
-    finally:
-        if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def compare(options: argparse.Namespace, folder: Path) -> int:

@@ -14,10 +14,8 @@ import argparse
 import gc
 import os
 import resource
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
@@ -31,6 +29,7 @@ import pyarrow.parquet  # noqa: F401  (the command line has it through pandas: n
 from tabsweep.benchmark import environment, sweep
 from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark.eventlog import EventLog
+from tabsweep.benchmark.perf.measuring import folder_of, verdict
 from tabsweep.benchmark.plan import Options, Plan
 from tabsweep.sweeps.cluster import start_ray
 from tabsweep.sweeps.engine import Engine
@@ -219,12 +218,6 @@ def command(*arguments: str) -> tuple[float, float]:
     return time.perf_counter() - start, cpu_s(resource.RUSAGE_CHILDREN) - cpu
 
 
-def verdict(name: str, value: float, target: float) -> bool:
-    met = value <= target
-    print(f"{'met ' if met else 'MISS'}  {name}: {value:.2f} (target <= {target:g})")
-    return met
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
@@ -242,12 +235,8 @@ def main() -> int:
         plan = plan_of(DATASETS, options.folds, options.trials, "random", options.resume)
         print(*resume(options.resume / "scale", plan))
         return 0
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="tabsweep-perf-"))
-    try:
+    with folder_of(options.keep) as folder:
         return measure(options, folder)
-    finally:
-        if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure(options: argparse.Namespace, folder: Path) -> int:

@@ -13,9 +13,7 @@ import argparse
 import multiprocessing
 import os
 import resource
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +26,7 @@ import psutil
 from tabsweep.benchmark import suite as suites
 from tabsweep.benchmark import sweep
 from tabsweep.benchmark.perf import scale
+from tabsweep.benchmark.perf.measuring import folder_of
 from tabsweep.benchmark.plan import Options
 from tabsweep.benchmark.projection import project
 from tabsweep.benchmark.tracking import Syncer, TrackingError, sync
@@ -252,13 +251,9 @@ def main() -> int:
     if options.quick:
         options.studies, options.trials, options.repeats = 12, 5, 1
     os.environ[PAUSE] = str(options.seconds)
-    folder = Path(tempfile.mkdtemp(prefix="tabsweep-perf-"))
-    try:
-        with ExitStack() as stack:
-            found = [] if options.no_server else servers(stack)
-            return measure(folder, found, options)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with folder_of() as folder, ExitStack() as stack:
+        found = [] if options.no_server else servers(stack)
+        return measure(folder, found, options)
 
 
 def measure(folder: Path, found: list[Store], options: argparse.Namespace) -> int:

@@ -19,17 +19,16 @@ import importlib
 import inspect
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
 from tabsweep.models.deep.optimisers import clip_norm, clip_values
 from tabsweep.models.deep.training import Training, computing, seeded
 from tabsweep.models.registry import MODELS, defaults, make_model
@@ -219,10 +218,10 @@ def measure(name: str, threads: int, steps: int) -> float | None:
     task: Any = ours.task
     ratio = statistics.median(times["theirs"]) / own if "theirs" in times else None
     print(
-        f"{name:15} {params['ours']:9,} {_or_dash(params.get('theirs'), ',d'):>9} {task.size:6} "
+        f"{name:15} {params['ours']:9,} {or_dash(params.get('theirs'), ',d'):>9} {task.size:6} "
         f"{own * 1e3:9.1f} {own * task.unit:8.1f} "
-        f"{_or_dash(None if ratio is None else own * ratio * 1e3, '.1f'):>9} "
-        f"{_or_dash(ratio, '.2f'):>7}",
+        f"{or_dash(None if ratio is None else own * ratio * 1e3, '.1f'):>9} "
+        f"{or_dash(ratio, '.2f'):>7}",
         flush=True,
     )
     return ratio
@@ -232,36 +231,17 @@ def _size(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def _or_dash(value: float | None, how: str) -> str:
-    return "-" if value is None else f"{value:{how}}"
-
-
-def peak_mb(name: str, threads: int, which: str) -> float:
-    """Peak memory in MB of three training steps of a process of its own, over what it held."""
-    command = [sys.executable, __file__, "--inside", which, "--only", name]
-    command += ["--threads", str(threads)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(found.stdout)
-
-
 def inside(name: str, threads: int, which: str) -> None:
-    """What the process of `peak_mb` does."""
+    """Three training steps, in a process of their own."""
     with computing(threads):
         ours = training(name)
         theirs = Loop(name, ours) if which == "theirs" else None
-        Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
-        before = _status_mb("VmRSS")
-        for _ in range(3):
-            if theirs is None:
-                ours.run(ours.step + 1)
-            else:
-                theirs.run()
-    print(_status_mb("VmHWM") - before)
-
-
-def _status_mb(key: str) -> float:
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1024 for line in file if line.startswith(key))
+        with peak_printed():
+            for _ in range(3):
+                if theirs is None:
+                    ours.run(ours.step + 1)
+                else:
+                    theirs.run()
 
 
 def main() -> int:
@@ -284,9 +264,9 @@ def main() -> int:
     ratios = {name: measure(name, given.threads, given.steps) for name in names}
     print(f"\n{'peak memory':15} {'ours MB':>9} {'theirs MB':>9}")
     for name in names:
-        theirs = peak_mb(name, given.threads, "theirs") if has_counterpart(name) else None
-        ours = peak_mb(name, given.threads, "ours")
-        print(f"{name:15} {ours:9.0f} {_or_dash(theirs, '.0f'):>9}", flush=True)
+        of = partial(peak_mb, __file__, name, given.threads)
+        theirs, ours = of("theirs") if has_counterpart(name) else None, of("ours")
+        print(f"{name:15} {ours:9.0f} {or_dash(theirs, '.0f'):>9}", flush=True)
     print()
     all_met = True
     for name, ratio in ratios.items():

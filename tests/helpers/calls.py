@@ -1,9 +1,14 @@
-"""How do tests call the command line? In this process, with what it printed kept apart."""
+"""How do tests call the command line? In this process and a folder, what it printed kept apart."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from click.testing import CliRunner
 from tabsweep.benchmark.cli import main
 
@@ -20,3 +25,13 @@ def bench(*args: object) -> Ran:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+@contextmanager
+def working_in(folder: Path) -> Iterator[Path]:
+    """A working directory without a mirror; what is imported from it goes with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", sys.path.copy())
+        patch.delenv("TABSWEEP_MIRROR", raising=False)
+        yield folder

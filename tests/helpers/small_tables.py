@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tabsweep.models.deep.training import seeded
+from tabsweep.models.registry import make_model
 
 TINY: dict[str, dict[str, Any]] = {
     "autoint": {"epochs": 25, "width": 8, "n_layers": 2, "lr": 0.02},
@@ -79,6 +81,16 @@ def table(task: str, n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarr
     if task == "binary":
         return frame, np.where(signal > 0.5, "yes", "no")
     return frame, np.array(["low", "mid", "top"])[np.digitize(signal, [-0.2, 1.0])]
+
+
+def small_task(model: str, task: str, **config: Any) -> Any:
+    """What a fit of the TINY network on `table` trains, before its first step."""
+    frame, y = table(task)
+    network = make_model(model, task=task, **{**TINY[model], **config})
+    with seeded(0):
+        made = network._task(network._prepare(frame, y), None)
+    made.module.train()
+    return made
 
 
 def answers(fitted, frame) -> np.ndarray:
