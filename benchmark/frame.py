@@ -107,8 +107,7 @@ def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
     for task, name in metric.items():
         if f"val_{name}" in frame:
             mine = done & (frame["task"] == task).to_numpy()
-            sign = -1.0 if METRICS[name].direction == "max" else 1.0
-            found[mine] = sign * frame[f"val_{name}"].to_numpy()[mine]
+            found[mine] = METRICS[name].sign * frame[f"val_{name}"].to_numpy()[mine]
     return found
 
 

@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
 from tabsweep.models.deep.attention import BLOCK, ROWS
 from tabsweep.models.deep.training import Training, computing, seeded
 from tabsweep.models.npt.columns import Cells
@@ -290,42 +289,24 @@ def measure(case: str, threads: int, repeats: int) -> float:
         f"{middle['forward'] * 1e3:9.0f} {middle['step'] * 1e3:9.0f} "
         f"{3 * work / all_products / 1e9:8.0f} {3 * work / middle['step'] / 1e9:8.0f} "
         f"{middle['products forward'] / middle['forward']:8.2f} {share:8.2f} {fastest:8.2f} "
-        f"{_or_dash(plain_forward_ratio):>8} {_or_dash(plain_ratio):>8} {difference:9.0e}",
+        f"{or_dash(plain_forward_ratio):>8} {or_dash(plain_ratio):>8} {difference:9.0e}",
         flush=True,
     )
     return fastest
 
 
-def _or_dash(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def peak_mb(case: str, threads: int, which: str) -> float:
-    """Peak memory in MB of two training steps of a process of its own, over what it held before."""
-    command = [sys.executable, __file__, "--inside", which, "--only", case]
-    command += ["--threads", str(threads)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(found.stdout)
-
-
 def inside(case: str, threads: int, which: str) -> None:
-    """What the process of `peak_mb` does."""
+    """What the process of `peak_mb` does: two training steps."""
     with computing(threads):
         model, task = estimator(case)
-        before = _status_mb("VmRSS")
-        if which == "ours":
-            Training(task, model._recipe(), seed=0).run(2)
-        else:
-            plain = Plain(task.module)
-            lamb = PlainLamb([p for p in plain.parameters() if p.requires_grad])
-            for step in range(2):
-                plain_step(plain, task, lamb, step)
-    print(_status_mb("VmHWM") - before)
-
-
-def _status_mb(key: str) -> float:
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1024 for line in file if line.startswith(key))
+        with peak_printed():
+            if which == "ours":
+                Training(task, model._recipe(), seed=0).run(2)
+            else:
+                plain = Plain(task.module)
+                lamb = PlainLamb([p for p in plain.parameters() if p.requires_grad])
+                for step in range(2):
+                    plain_step(plain, task, lamb, step)
 
 
 def main() -> int:
@@ -355,9 +336,9 @@ def main() -> int:
     print(f"\n{'peak memory':14} {'ours MB':>9} {'MB/row':>8} {'plain MB':>9}")
     for case in cases:
         rows = CASES[case][0]
-        ours = peak_mb(case, given.threads, "ours")
-        plain = peak_mb(case, given.threads, "plain") if rows <= PLAIN_UP_TO else None
-        print(f"{case:14} {ours:9.0f} {ours / rows:8.3f} {_or_dash(plain):>9}", flush=True)
+        ours = peak_mb(__file__, case, given.threads, "ours")
+        plain = peak_mb(__file__, case, given.threads, "plain") if rows <= PLAIN_UP_TO else None
+        print(f"{case:14} {ours:9.0f} {ours / rows:8.3f} {or_dash(plain):>9}", flush=True)
     met = "met" if min(shares) >= TARGET else "not met"
     print(
         f"\n{met}   a step reaches {TARGET:.0%} of its products' rate: {min(shares):.2f} at least"

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tabsweep.benchmark.perf.measuring import folder_of
+from tabsweep.benchmark.perf.measuring import folder_of, status_mb, verdict
 from tabsweep.sweeps.ledger import Ledger
 from tabsweep.sweeps.trial import digest
 
@@ -234,17 +234,9 @@ def measure(run: Path, out: Path, warm: Path | None) -> None:
         "wall": time.perf_counter() - start,
         "cpu": time.process_time() - cpu,
         "cpu_all": time.process_time(),
-        "peak_mb": _peak_mb(),
+        "peak_mb": status_mb("VmHWM"),
     }
     print(json.dumps(figures))
-
-
-def _peak_mb() -> float:
-    """The largest resident memory of this process; a resource usage would inherit its parent's."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
 
 
 def measured(run: Path, out: Path, warm: Path | None = None) -> dict[str, float]:
@@ -262,12 +254,6 @@ def hashing() -> float:
     start = time.process_time()
     hashlib.sha256(data).hexdigest()
     return 50 / (time.process_time() - start)
-
-
-def verdict(name: str, value: float, target: float) -> bool:
-    met = value <= target
-    print(f"{'met ' if met else 'MISS'}  {name}: {value:.2f} (target <= {target:g})")
-    return met
 
 
 def show(title: str, runs: list[dict[str, float]]) -> dict[str, float]:

@@ -111,9 +111,7 @@ def _grid(
 def _losses(
     evidence: Evidence, cells: pd.DataFrame, datasets: list[str], models: list[str]
 ) -> list[list[float | None]]:
-    signs = {
-        t: -1.0 if METRICS[evidence.headline(t)].direction == "max" else 1.0 for t in evidence.tasks
-    }
+    signs = {t: METRICS[evidence.headline(t)].sign for t in evidence.tasks}
     loss = cells["mean"].where(cells["state"] == COMPLETE) * cells["task"].map(signs)
     return _numbers(_grid(cells.assign(loss=loss), "loss", datasets, models), 12)
 

@@ -114,7 +114,7 @@ def _figures(
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return found
-    sign = -1.0 if metric.direction == "max" else 1.0  # from a loss to a score
+    sign = metric.sign  # from a loss to a score
     note = "Mean over folds of the best validation score so far: what selects, not the test score."
     for column, title, x, base in (
         (0, "trials", "configurations tried", 2),
