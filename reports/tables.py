@@ -191,7 +191,8 @@ def _largest_fit(table: Table, aligned: bool) -> _Fit:
     for size, points, gap in _SIZES:
         widths = _widths(table, points, aligned)
         fits.append(_Fit(size, points, gap, widths, _blocks(table, widths, gap)))
-        if len(fits[-1].blocks) == 1:
+        labels = sum(widths[: table.n_labels]) + LABEL_GAP_PT * (table.n_labels - 1)
+        if len(fits[-1].blocks) == 1 and labels <= TEXT_WIDTH_PT:
             break
     fit = fits[-1]
     for gap in (g for g in _WIDER_GAPS if g > fit.gap):

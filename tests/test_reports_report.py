@@ -444,6 +444,13 @@ def test_a_table_with_a_long_reason_is_no_wider_than_the_page(tmp_path):
     assert done.returncode == 0 and "Overfull \\hbox" not in done.stdout, done.stdout[-2000:]
 
 
+def test_a_table_of_words_alone_takes_smaller_letters_before_it_leaves_the_page():
+    for n, size in ((3, "small"), (8, "scriptsize")):
+        row = (tables.Cell("some-word"),) * n
+        table = tables.Table("t", "t", ("word",) * n, (tables.Panel((row,)),), n_labels=n)
+        assert f"\\{size}\\setlength" in tables.to_latex([table])
+
+
 def test_gaps_between_columns_are_as_wide_as_the_page_allows():
     few = tables.Table("t", "t", ("a", "b"), (tables.Panel(((tables.Cell("x"),) * 2,)),))
     many = tables.Table("t", "t", ("a",) * 40, (tables.Panel(((tables.Cell("x"),) * 40,)),))
