@@ -682,8 +682,8 @@ def ui(face: Face, run: Path, tracking_uri: str | None, port: int) -> int:
 
     if tracking_uri is None:
         sync(run)
-    face.say(f"MLflow UI: {ui_url(run, tracking_uri, port)}  (Ctrl-C ends it)")
     command, environment = ui_command(run, tracking_uri, port), ui_environment(run, tracking_uri)
+    face.say(f"MLflow UI: {ui_url(run, tracking_uri, port)}  (Ctrl-C ends it)")
     try:
         code = subprocess.call(command, env=environment)
     except KeyboardInterrupt:

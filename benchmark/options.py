@@ -139,5 +139,6 @@ def check_run(folder: Path) -> None:
         return
     near = sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
     near = near or sorted(p.parent.parent for p in folder.parent.glob("*/ledger/MANIFEST.json"))
-    hint = f"; runs here: {', '.join(map(str, near[:8]))}" if near else ""
-    raise NoRun(f"{folder} is not the folder of a run{hint}")
+    here = f"runs here: {', '.join(map(str, near[:8]))}"
+    hint = here if near else "give the one that a sweep named, such as runs/uci-small-quick"
+    raise NoRun(f"{folder} is not the folder of a run; {hint}")

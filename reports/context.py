@@ -74,6 +74,15 @@ def _left_out(evidence: Evidence) -> list[str]:
     return ["Left out of the suite: " + "; ".join(parts) + "."]
 
 
+def left_out_of_subset(evidence: Evidence) -> str:
+    """Which datasets the subset lacks, and why where that is known."""
+    names = sorted(set(evidence.datasets()) - set(evidence.subset))
+    why = str(evidence.meta.get("subset_note") or "").strip()
+    if all(name in why for name in names):
+        return why
+    return f"Not in the subset: {join(names)}. {why}".strip()
+
+
 def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
     """One note a protocol text, naming its datasets where there are several protocols."""
     protocol = evidence.meta.get("protocol") or {}

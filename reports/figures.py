@@ -23,6 +23,7 @@ SIZE = 8.0  # of the texts in TikZ, pt
 SVG_SIZE = 7.0  # DejaVu Sans is wider than Computer Modern
 WIDTH = 345.0  # of the text of an article
 AXIS_WIDTH = 130.0  # at least
+MARGIN = 5.0  # beside the axis, for half of a tick's number
 ROW = 12.0  # height of a label's line
 BAR = 5.0  # between two bars of groups
 MAX_TICKS = 12
@@ -81,23 +82,27 @@ def critical_differences(pools: Sequence[Pool]) -> dict[str, str | bytes]:
 
 def diagram(pool: Pool, alpha: float = ALPHA) -> Drawing:
     """Models on an axis of mean ranks, best to the left; bars join what Nemenyi's test does not
-    tell apart, and the critical difference stands above the axis."""
+    tell apart, and the critical difference stands above the axis. The names stand beside the ranks
+    that there are, below the axis, which so takes the whole width where the names leave it."""
     models, mean = order(pool)
     found = nemenyi_groups(pool, alpha)
     difference = critical_difference(len(models), len(pool.datasets), alpha)
     labels = [f"{escape.label(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
     k, half = len(models), math.ceil(len(models) / 2)
-    left = max(map(_width, labels[:half])) + 14.0
-    right = max([40.0, *map(_width, labels[half:])]) + 14.0
-    axis = max(AXIS_WIDTH, WIDTH - left - right)
+    left = max(map(_width, labels[:half])) + 14.0  # of the best rank
+    right = max(map(_width, labels[half:])) + 14.0  # of the worst one
+    axis, start = _axis((mean[0] - 1.0) / (k - 1.0), (mean[-1] - 1.0) / (k - 1.0), left, right)
     top = 40.0  # of the axis
 
     def at(rank: float) -> float:
-        return left + axis * (rank - 1.0) / (k - 1.0)
+        return start + axis * (rank - 1.0) / (k - 1.0)
 
-    end = min(at(1.0 + difference), left + axis + right - 2.0)
+    sheet = max(at(k) + MARGIN, at(mean[-1]) + right)
+    end = min(at(1.0 + difference), sheet - 2.0)
     lines = [Line(at(1), 16, end, 16, 1.0), Line(at(1), 13, at(1), 19), Line(end, 13, end, 19)]
-    texts = [Text((at(1) + end) / 2, 7, f"critical difference {difference:.2f}")]
+    above = f"critical difference {difference:.2f}"
+    middle = min(max((at(1) + end) / 2, _width(above) / 2), sheet - _width(above) / 2)
+    texts = [Text(middle, 7, above)]
     lines.append(Line(at(1), top, at(k), top, 0.8))
     step = math.ceil(k / MAX_TICKS)
     for tick in range(1, k + 1):
@@ -112,12 +117,25 @@ def diagram(pool: Pool, alpha: float = ALPHA) -> Drawing:
     first = top + 6 + BAR * (max(levels, default=-1) + 1) + 8
     for i, (label, rank) in enumerate(zip(labels, mean, strict=True)):
         y = first + ROW * (i if i < half else k - 1 - i)
-        x = left - 8 if i < half else left + axis + 8
+        x = at(mean[0]) - 8 if i < half else at(mean[-1]) + 8
         lines += [Line(at(rank), top, at(rank), y), Line(at(rank), y, x, y)]
         texts.append(Text(x - 3 if i < half else x + 3, y, label, "right" if i < half else "left"))
     title = f"Mean ranks of {k} models on {len(pool.datasets)} datasets"
     height = first + ROW * half
-    return Drawing(left + axis + right, height, tuple(lines), tuple(texts), title)
+    return Drawing(sheet, height, tuple(lines), tuple(texts), title)
+
+
+def _axis(best: float, worst: float, left: float, right: float) -> tuple[float, float]:
+    """(length of the axis, where it starts): the longest on a sheet of WIDTH, AXIS_WIDTH at least,
+    with `left` pt before the best rank and `right` pt behind the worst one (as shares of it)."""
+    limits = [
+        WIDTH - 2 * MARGIN,
+        (WIDTH - MARGIN - right) / worst,
+        (WIDTH - MARGIN - left) / (1.0 - best),
+        (WIDTH - left - right) / max(worst - best, 1e-9),
+    ]
+    length = max(AXIS_WIDTH, min(limits))
+    return length, max(MARGIN, left - length * best)
 
 
 def _levels(bars: Sequence[tuple[float, float]]) -> list[int]:

@@ -111,7 +111,7 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
         rows.append((Cell(who), Cell(reason, span=len(header) - 1)))
     metric = context.metric_title(evidence.headline(task))
     title = (
-        f"Is the best model of each dataset better there? {metric} on "
+        f"Is the best model of each dataset better there? {metric[:1].upper()}{metric[1:]} on "
         f"{context.TASK_TITLES[task]}: p-values over the folds."
     )
     ratios = sorted({f"{r:.3g}" for r in frame["test_over_train"].dropna()})

@@ -206,9 +206,7 @@ def _notes(
             "Missing last: mean rank over all datasets with any score, a missing one ranked last."
         )
     if any(p.scope.subset for p in pools):
-        subset = context.join(sorted(set(evidence.datasets()) - set(evidence.subset)))
-        why = str(evidence.meta.get("subset_note") or "").strip()
-        notes.append(f"Not in the subset: {subset}. {why}".strip())
+        notes.append(context.left_out_of_subset(evidence))
     return notes
 
 

@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 
 PREAMBLE = "\\usepackage{booktabs} and \\usepackage{siunitx}, version 3"
-SETUP = "\\sisetup{text-series-to-math, propagate-math-font, table-alignment=right}%\n"
+SETUP = (
+    "\\sisetup{text-series-to-math, propagate-math-font, table-alignment=right,\n"
+    "  table-align-text-after=false}%\n"
+)
 
 _NUMBER = re.compile(r"(?P<sign>−?)(?P<whole>\d*)(?:\.(?P<digits>\d+))?")
 
@@ -19,18 +22,31 @@ def is_number(text: str) -> bool:
 def column(cells: Sequence[tuple[str, str]]) -> str | None:
     """The S column for cells of (text, LaTeX that follows it), with room for the widest of each
     part; None where fewer than half of the texts are numbers."""
-    found = [m for text, _ in cells if is_number(text) and (m := _NUMBER.fullmatch(text))]
-    if not found or 2 * len(found) < sum(bool(text) for text, _ in cells):
+    texts = [text for text, _ in cells]
+    numbers = [text for text in texts if is_number(text)]
+    if not numbers or 2 * len(numbers) < sum(map(bool, texts)):
         return None
-    sign = "-" if any(m["sign"] for m in found) else ""
-    whole = max(len(m["whole"]) for m in found)
-    digits = max(len(m["digits"] or "") for m in found)
+    sign, whole, digits = _parts(numbers)
     after = max((after for text, after in cells if is_number(text)), key=len)
     room = (
         f"{sign}{whole or ''}" + (f".{digits}" if digits else "") + (f"{{{after}}}" * bool(after))
     )
-    bare = ", print-zero-integer=false" if any(not m["whole"] for m in found) else ""
-    return f"S[table-format={room}{bare}]"
+    bare = any(text.startswith((".", "−.")) for text in numbers)
+    return f"S[table-format={room}{', print-zero-integer=false' * bare}]"
+
+
+def widest(texts: Sequence[str]) -> str:
+    """A number that takes the room which the S column keeps for those among the texts."""
+    sign, whole, digits = _parts([text for text in texts if is_number(text)])
+    return sign.replace("-", "−") + "0" * whole + ("." + "0" * digits if digits else "")
+
+
+def _parts(numbers: Sequence[str]) -> tuple[str, int, int]:
+    """(sign or nothing, digits before the point, digits behind it) of the widest of each part."""
+    found = [m for text in numbers if (m := _NUMBER.fullmatch(text))]
+    sign = "-" if any(m["sign"] for m in found) else ""
+    whole = max((len(m["whole"]) for m in found), default=0)
+    return sign, whole, max((len(m["digits"] or "") for m in found), default=0)
 
 
 def entry(text: str, after: str, bold: bool, underline: bool) -> str:

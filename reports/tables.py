@@ -14,7 +14,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -126,6 +126,19 @@ def p_text(p: float) -> str:
 
 _SIZES = (("small", 9.0, 4.0), ("footnotesize", 8.0, 3.0), ("scriptsize", 7.0, 1.5))
 _BASELINES = {"small": 11.0, "footnotesize": 9.5, "scriptsize": 8.0}  # pt
+_WIDER_GAPS = (6.0, 5.0, 4.0, 3.0, 2.0)  # pt; 6 is LaTeX's own
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """How a table stands on a page: the columns of each block, and in pt the size of the letters,
+    half of the gap between columns and the width of each."""
+
+    size: str
+    points: float
+    gap: float
+    widths: list[float]
+    blocks: list[list[int]]
 
 
 def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
@@ -142,11 +155,11 @@ def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
 
 
 def _float(table: Table, aligned: bool) -> list[str]:
-    size, gap, blocks = _largest_fit(table)
-    room = _room(table, size)
+    fit = _largest_fit(table, aligned)
+    room = _room(table, fit.size)
     pieces = [
         (block, panels)
-        for block in blocks
+        for block in fit.blocks
         for panels in _row_chunks(table, room - 2 * _header_depth(table, block))
     ]
     floats: list[list[str]] = [[]]
@@ -156,10 +169,10 @@ def _float(table: Table, aligned: bool) -> list[str]:
         if floats[-1] and used + lines > room:
             floats.append([])
             used = 0
-        floats[-1].append(_tabular(table, block, panels, aligned))
+        floats[-1].append(_tabular(table, block, panels, fit, aligned))
         used += lines
     return [
-        _wrap_float(table, body, size, gap, number, siunitx.SETUP if aligned else "")
+        _wrap_float(table, body, fit, number, siunitx.SETUP if aligned else "")
         for number, body in enumerate(floats, start=1)
     ]
 
@@ -171,19 +184,24 @@ def _room(table: Table, size: str) -> int:
     return max(12, int((PAGE_PT - 8.0 * notes - 12.0 * caption - 44.0) / _BASELINES[size]))
 
 
-def _largest_fit(table: Table) -> tuple[str, float, list[list[int]]]:
-    """(font size, column gap in pt, columns of each block)"""
-    for name, points, gap in _SIZES[:-1]:
-        blocks = _blocks(table, points, gap)
-        if len(blocks) == 1:
-            return name, gap, blocks
-    name, points, gap = _SIZES[-1]
-    return name, gap, _blocks(table, points, gap)
+def _largest_fit(table: Table, aligned: bool) -> _Fit:
+    """The largest letters in which the table is one block, or the smallest; gaps as wide as can be
+    without another block."""
+    fits = []
+    for size, points, gap in _SIZES:
+        widths = _widths(table, points, aligned)
+        fits.append(_Fit(size, points, gap, widths, _blocks(table, widths, gap)))
+        labels = sum(widths[: table.n_labels]) + LABEL_GAP_PT * (table.n_labels - 1)
+        if len(fits[-1].blocks) == 1 and labels <= TEXT_WIDTH_PT:
+            break
+    fit = fits[-1]
+    for gap in (g for g in _WIDER_GAPS if g > fit.gap):
+        if len(_blocks(table, fit.widths, gap)) == len(fit.blocks):
+            return replace(fit, gap=gap)
+    return fit
 
 
-def _wrap_float(
-    table: Table, body: list[str], size: str, gap: float, number: int, setup: str
-) -> str:
+def _wrap_float(table: Table, body: list[str], fit: _Fit, number: int, setup: str) -> str:
     title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
     suffix = f"-{number}" if number > 1 else ""
     notes = ""
@@ -201,13 +219,13 @@ def _wrap_float(
         "  \\centering\n"
         f"  \\caption{{{title}}}\\par\\smallskip\n"
         f"  \\label{{tab:{table.name}{suffix}}}\n"
-        f"  \\{size}\\setlength{{\\tabcolsep}}{{{gap:g}pt}}%\n{setup}"
+        f"  \\{fit.size}\\setlength{{\\tabcolsep}}{{{fit.gap:g}pt}}%\n{setup}"
         f"{tabulars}{notes}"
         "\\end{table}\n"
     )
 
 
-def _tabular(table: Table, block: list[int], panels: list[Panel], aligned: bool) -> str:
+def _tabular(table: Table, block: list[int], panels: list[Panel], fit: _Fit, aligned: bool) -> str:
     labels = f"@{{\\hspace{{{LABEL_GAP_PT:g}pt}}}}".join("l" * table.n_labels)
     on_points = {c: _s_column(table, c) for c in block[table.n_labels :]} if aligned else {}
     points = {c for c, column in on_points.items() if column}
@@ -225,23 +243,27 @@ def _tabular(table: Table, block: list[int], panels: list[Panel], aligned: bool)
         if panel.title:
             title = f"\\textit{{{escape.latex(panel.title)}}}"
             lines.append(f"    \\multicolumn{{{len(block)}}}{{@{{}}l}}{{{title}}} \\\\")
-        lines.extend("    " + _latex_row(row, block, points) + r" \\" for row in panel.rows)
+        lines.extend("    " + _latex_row(row, block, points, fit) + r" \\" for row in panel.rows)
     lines += ["    \\bottomrule", "  \\end{tabular}\n"]
     return "\n".join(lines)
 
 
 def _s_column(table: Table, column: int) -> str | None:
     """What siunitx needs to know of a column of the table; None for one that is not of numbers."""
+    return siunitx.column([(cell.text, _latex_after(cell)) for cell in _cells(table, column)])
+
+
+def _cells(table: Table, column: int) -> list[Cell]:
+    """The cells of a column, without those that span several."""
     cells = []
     for row in (row for panel in table.panels for row in panel.rows):
         starts = list(itertools.accumulate((cell.span for cell in row), initial=0))
         if column in starts[:-1] and row[starts.index(column)].span == 1:
-            cell = row[starts.index(column)]
-            cells.append((cell.text, _latex_after(cell)))
-    return siunitx.column(cells)
+            cells.append(row[starts.index(column)])
+    return cells
 
 
-def _latex_row(row: Row, block: list[int], points: set[int]) -> str:
+def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
     """The cells of the block's columns; a cell that spans is cut to the columns that stand here.
     points: the columns that stand on their decimal points."""
     entries, start = [], 0
@@ -249,7 +271,8 @@ def _latex_row(row: Row, block: list[int], points: set[int]) -> str:
         here = [c for c in block if start <= c < start + cell.span]
         start += cell.span
         if here and cell.span > 1:
-            entries.append(f"\\multicolumn{{{len(here)}}}{{l}}{{{_latex_cell(cell)}}}")
+            beside = [fit.widths[c] + 2 * fit.gap for c in block if c not in here]
+            entries.append(_spanning(cell, len(here), TEXT_WIDTH_PT - sum(beside), fit))
         elif here and here[0] in points and siunitx.is_number(cell.text):
             after = _latex_after(cell)
             entries.append(siunitx.entry(cell.text, after, cell.bold, cell.underline))
@@ -258,6 +281,15 @@ def _latex_row(row: Row, block: list[int], points: set[int]) -> str:
         elif here:
             entries.append(_latex_cell(cell))
     return " & ".join(entries)
+
+
+def _spanning(cell: Cell, n_columns: int, room: float, fit: _Fit) -> str:
+    """A cell over several columns, in lines of `room` pt where it is longer."""
+    text = _latex_cell(cell)
+    if _cell_width(cell, fit.points) <= room - 2 * fit.gap:
+        return f"\\multicolumn{{{n_columns}}}{{l}}{{{text}}}"
+    paragraph = f"p{{{room - 2 * fit.gap - LABEL_GAP_PT:.0f}pt}}"
+    return f"\\multicolumn{{{n_columns}}}{{{paragraph}}}{{\\raggedright {text}}}"
 
 
 def _latex_cell(cell: Cell) -> str:
@@ -291,18 +323,22 @@ def _header_depth(table: Table, block: list[int]) -> int:
     return max(len(_broken(table.header[c])) for c in block)
 
 
-def _blocks(table: Table, points: float, gap: float) -> list[list[int]]:
-    """Columns in groups that fit the text width, of nearly equal number, labels in each."""
-    widths = [0.0] * len(table.header)
+def _widths(table: Table, points: float, aligned: bool) -> list[float]:
+    """Width in pt of each column; cells that span stay out of it."""
+    widths = []
     for c, heading in enumerate(table.header):
-        widths[c] = max(width(line, points) for line in _broken(heading))
-    for panel in table.panels:
-        for row in panel.rows:
-            start = 0
-            for cell in row:
-                if cell.span == 1:
-                    widths[start] = max(widths[start], _cell_width(cell, points))
-                start += cell.span
+        cells = _cells(table, c)
+        if aligned and c >= table.n_labels and _s_column(table, c):
+            room = siunitx.widest([cell.text for cell in cells])
+            numbers = [cell for cell in cells if siunitx.is_number(cell.text)]
+            cells += [replace(cell, text=room) for cell in numbers]
+        lines = [width(line, points) for line in _broken(heading)]
+        widths.append(max(*lines, *(_cell_width(cell, points) for cell in cells), 0.0))
+    return widths
+
+
+def _blocks(table: Table, widths: list[float], gap: float) -> list[list[int]]:
+    """Columns in groups that fit the text width, of nearly equal number, labels in each."""
     labels = list(range(table.n_labels))
     rest = list(range(table.n_labels, len(table.header)))
     room = (

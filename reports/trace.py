@@ -357,10 +357,10 @@ def _reproduction(evidence: Evidence, found: Trace, table: str) -> Trace:
     rows = frame[(frame["dataset"] == found.dataset) & (frame["model"] == found.model)]
     if rows.empty:
         here = sorted(set(frame.loc[frame["dataset"] == found.dataset, "method"]))
-        raise ValueError(
-            f"{what.title} has no value of {found.model} on {found.dataset}; of that dataset it "
-            f"has {', '.join(here) or 'nothing'}"
-        )
+        has = f"of that dataset it has {', '.join(here)}"
+        if not here:
+            has = f"its datasets: {', '.join(sorted(set(frame['dataset'])))}"
+        raise ValueError(f"{what.title} has no value of {found.model} on {found.dataset}; {has}")
     row = rows.iloc[0]
     metric = str(row["metric"])
     inner = found

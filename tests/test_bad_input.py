@@ -118,7 +118,8 @@ def test_numbers_out_of_range_are_usage_errors(args):
     ids=" ".join,
 )
 def test_a_folder_that_is_no_run_is_refused_and_runs_near_it_are_named(args):
-    assert "x is not the folder of a run" in refused("BENCH-E020", *args, "x")
+    said = refused("BENCH-E020", *args, "x")
+    assert "x is not the folder of a run; give the one that a sweep named, such as runs/" in said
     assert bench("sweep", *SMALL, "--trials", 1, "--name", "real").code == 0
     assert "runs/real" in refused("BENCH-E020", *args, "runs")
     assert "runs/real" in refused("BENCH-E020", *args, "runs/reel")

@@ -70,9 +70,39 @@ def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet(k):
     for line in drawing.lines:
         assert 0 <= min(line.x1, line.x2) and max(line.x1, line.x2) <= drawing.width
         assert 0 <= min(line.y1, line.y2) and max(line.y1, line.y2) <= drawing.height
+    for text in drawing.texts:
+        start, end = extent(text)
+        assert 0 <= start and end <= drawing.width
     for side in ("left", "right"):
         heights = sorted(t.y for t in drawing.texts if t.anchor == side)
         assert (np.diff(heights) >= figures.ROW - 1e-9).all()
+
+
+def extent(text):
+    """Where the text begins and ends, pt from the left."""
+    width = figures._width(text.text)
+    start = text.x - {"left": 0.0, "center": 0.5, "right": 1.0}[text.anchor] * width
+    return start, start + width
+
+
+@pytest.mark.parametrize("k", [3, 12, 30])
+@pytest.mark.parametrize("name", ["m", "tabtransformer-cheatt-"])
+def test_no_line_runs_through_a_name(k, name):
+    made, pool = drawn(k, [f"{name}{j}" for j in range(k)])
+    drawing = figures.diagram(pool)
+    for text in (t for t in drawing.texts if t.anchor != "center"):
+        start, end = extent(text)
+        for line in (one for one in drawing.lines if one.x1 == one.x2):
+            beside = not start < line.x1 < end
+            assert beside or not min(line.y1, line.y2) < text.y < max(line.y1, line.y2)
+
+
+def test_the_axis_of_models_of_middling_ranks_runs_above_their_names():
+    noise = np.random.default_rng(0).normal(size=(25, 12))
+    drawing = figures.diagram(pools(evidence(noise, [f"tabtransformer-{j}" for j in range(12)]))[0])
+    axis = [line for line in drawing.lines if line.width == 0.8][0]
+    assert axis.x2 - axis.x1 > 0.75 * figures.WIDTH
+    assert drawing.width <= figures.WIDTH + 1e-6
 
 
 def test_the_same_pool_gives_the_same_bytes_in_another_process():

@@ -352,6 +352,17 @@ def test_a_large_page_keeps_the_chosen_and_the_failed_and_links_the_rest():
     assert made["dataset-data-0.csv"].count("\n") == len(one.trials) + 1
 
 
+def test_more_lines_than_colours_still_have_their_names():
+    lines = [charts.Line(f"model-{i}", ((1.0, 0.0), (2.0, float(i)))) for i in range(20)]
+    svg = charts.lines(lines, title="t", x="x", y="y")
+    labels = re.findall(r'<text class="name"[^>]*>([^<]*)</text>', svg)
+    assert labels == [line.name for line in lines[: charts.MAX_LABELLED]]
+    assert svg.count('class="line c') == charts.MAX_COLOURED < charts.MAX_LABELLED
+    heights = sorted(float(y) for y in re.findall(r'<text class="name"[^>]*y="([\d.]+)"', svg))
+    assert min(b - a for a, b in zip(heights, heights[1:], strict=False)) > 12
+    assert heights[0] > 0
+
+
 def test_ticks_are_round_and_inside():
     for low, high in ((0.0, 1.0), (-3.2, 17.0), (0.761, 0.7633)):
         ticks = charts.Axis(low, high, 0, 100).ticks()
@@ -569,3 +580,26 @@ def test_printing_opens_what_is_folded(visit, folder):
     assert not tab.locator("nav.top").is_visible()
     tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert tab.locator("details.notes:not([open])").count() > 0
+
+
+def test_tables_of_twelve_models_fit_a_printed_page(visit, tmp_path):
+    models = [f"some-model-{i}" for i in range(12)]
+    one = evidence_of(results(models, n_trials=2))
+    report.write_files(write.pages(one, report.sections(one)), tmp_path)
+    inside = {"width": 700, "height": 1000}  # of A4 with margins of 12 mm
+    for name in ("index.html", "dataset-data-0.html"):
+        tab = visit(tmp_path / name, viewport=inside)
+        tab.emulate_media(media="print")
+        tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= inside["width"]
+
+
+def test_the_critical_difference_stays_on_its_sheet(visit, folder):
+    tab = visit(folder / "index.html")
+    sheet, *texts = tab.evaluate(
+        """() => { const chart = document.querySelector("#drawn svg");
+        return [chart, ...chart.querySelectorAll("text")].map((e) => e.getBoundingClientRect()) }"""
+    )
+    assert len(texts) >= 2 * len(MODELS)
+    for text in texts:
+        assert text["left"] >= sheet["left"] - 1 and text["right"] <= sheet["right"] + 1

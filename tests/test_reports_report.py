@@ -224,6 +224,17 @@ def test_the_subset_has_its_own_ranks_and_tests(tmp_path):
     assert "The rest leak." in written["tests.md"].decode()
 
 
+def test_what_the_subset_lacks_is_said_once(tmp_path):
+    frame = rows_of(mixed(8), ["a", "b", "c"])
+    out = sorted(d for d in mixed(8) if d.endswith("-0"))
+    why = f"Left out: {' and '.join(out)} leak."
+    subset = [d for d in mixed(8) if d not in out]
+    written = texts(evidence_of(frame, subset=subset, subset_note=why), tmp_path)
+    assert written["ranks.md"].decode().count(out[0]) == 1
+    silent = texts(evidence_of(frame, subset=subset), tmp_path / "silent")
+    assert f"Not in the subset: {out[0]}" in silent["ranks.md"].decode()
+
+
 def test_the_second_best_is_underlined_and_italic_where_there_is_no_line(tmp_path):
     frame = rows_of({"d": "binary"}, list("abcd"), score=lambda d, j: (0.9, 0.8, 0.9, 0.8)[j])
     written = texts(evidence_of(frame), tmp_path)
@@ -397,6 +408,54 @@ def test_columns_on_their_decimal_points_compile_and_fit_the_page(tmp_path):
         evidence_of(rows_of(datasets, models)), tmp_path, "booktabs,siunitx", siunitx=True
     )
     assert "Overfull \\hbox" not in log and "Float too large" not in log
+
+
+@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
+def test_bold_numbers_in_every_column_fit_the_page_on_decimal_points_too(tmp_path):
+    datasets = {f"conn-bench-sonar-mines-rock{i:02}": "binary" for i in range(12)}
+    models = "npt random-forest resnet svm tabtransformer-cheatt xgboost".split()
+    models += [f"{name}-2" for name in models]
+    best = {d: j for j, d in enumerate(datasets)}
+    frame = rows_of(datasets, models, score=lambda d, j: 1.0 if best[d] == j else 0.7 + j / 100)
+    log = compiled(evidence_of(frame), tmp_path, "booktabs,siunitx", siunitx=True)
+    assert "Overfull \\hbox" not in log
+
+
+def spanning(words):
+    rows = (
+        (tables.Cell("conn-bench-sonar"), tables.Cell("1"), tables.Cell("2")),
+        (tables.Cell("boston"), tables.Cell(" ".join(["reason"] * words), span=2)),
+    )
+    return tables.Table("t", "title", ("dataset", "folds", "p"), (tables.Panel(rows),))
+
+
+def test_a_long_reason_over_several_columns_is_broken_into_lines():
+    assert "\\multicolumn{2}{l}{reason reason}" in tables.to_latex([spanning(2)])
+    assert re.search(r"\\multicolumn\{2\}\{p\{\d+pt\}\}", tables.to_latex([spanning(40)]))
+
+
+@needs_latex
+def test_a_table_with_a_long_reason_is_no_wider_than_the_page(tmp_path):
+    text = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
+    text += tables.to_latex([spanning(n) for n in (5, 6, 7, 8, 9, 10, 40)])
+    (tmp_path / "page.tex").write_text(text + "\\end{document}\n")
+    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "page"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0 and "Overfull \\hbox" not in done.stdout, done.stdout[-2000:]
+
+
+def test_a_table_of_words_alone_takes_smaller_letters_before_it_leaves_the_page():
+    for n, size in ((3, "small"), (8, "scriptsize")):
+        row = (tables.Cell("some-word"),) * n
+        table = tables.Table("t", "t", ("word",) * n, (tables.Panel((row,)),), n_labels=n)
+        assert f"\\{size}\\setlength" in tables.to_latex([table])
+
+
+def test_gaps_between_columns_are_as_wide_as_the_page_allows():
+    few = tables.Table("t", "t", ("a", "b"), (tables.Panel(((tables.Cell("x"),) * 2,)),))
+    many = tables.Table("t", "t", ("a",) * 40, (tables.Panel(((tables.Cell("x"),) * 40,)),))
+    assert "\\tabcolsep}{6pt}" in tables.to_latex([few])
+    assert "\\tabcolsep}{6pt}" not in tables.to_latex([many])
 
 
 @pytest.mark.fault(13)

@@ -16,7 +16,8 @@ from .. import escape
 
 WIDTH = 560
 LEFT, RIGHT, TOP, BOTTOM = 58, 150, 12, 40
-MAX_LABELLED = 10  # series with a colour and a label; the others are thin and grey
+MAX_COLOURED = 10  # series with a colour; the others are thin and grey
+MAX_LABELLED = 16  # series with a label, of which no more find room
 ROW = 22  # pixels of a row of dots or bars
 
 
@@ -96,16 +97,18 @@ def lines(series: Sequence[Line], *, title: str, x: str, y: str, log_x: int = 0)
     for line in series[MAX_LABELLED:]:
         path = _path(line, across, up)
         parts.append(f'<path class="rest" d="{path}"><title>{_text(line.name)}</title></path>')
-    for number, line in enumerate(labelled):
+    for number, line in reversed(list(enumerate(labelled))):
         path = _path(line, across, up)
         name = f"<title>{_text(line.name)}</title>"
-        parts.append(f'<path class="line c{number}" d="{path}">{name}</path>')
+        kind = f"line c{number}" if number < MAX_COLOURED else "rest"
+        parts.append(f'<path class="{kind}" d="{path}">{name}</path>')
     ends = [up.at(line.points[-1][1]) for line in labelled]
     for number, (line, top) in enumerate(zip(labelled, _apart(ends, height), strict=True)):
         end_x, end_y = across.at(line.points[-1][0]), up.at(line.points[-1][1])
         left = WIDTH - RIGHT + 10
         parts.append(f'<path class="leader" d="M{_n(end_x)} {_n(end_y)}L{left - 2} {_n(top)}"/>')
-        parts.append(f'<circle class="fill c{number}" cx="{_n(end_x)}" cy="{_n(end_y)}" r="3"/>')
+        kind = f"fill c{number}" if number < MAX_COLOURED else "end-of-rest"
+        parts.append(f'<circle class="{kind}" cx="{_n(end_x)}" cy="{_n(end_y)}" r="3"/>')
         label = _text(escape.label(line.name, 22))
         parts.append(f'<text class="name" x="{left + 2}" y="{_n(top + 4)}">{label}</text>')
     return _svg(parts, height, f"{title}. {_spoken(series)}")

@@ -33,8 +33,15 @@ function criticalFigure(data, pool, entries) {
   const names = entries.map((entry) => data.models[entry.model]);
   const means = entries.map((entry) => entry.mean);
   const groups = cliquesOf(means, cd);
-  const [width, left, right, axis] = [760, 190, 570, 56];
-  const at = (rank) => left + ((rank - 1) / (k - 1)) * (right - left);
+  const [width, axis, beside, margin] = [760, 56, 190, 20];
+  const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
+  const length = Math.min(
+    width - 2 * margin,
+    (width - margin - beside) / Math.max(worst, 1 - best),
+    (width - 2 * beside) / Math.max(worst - best, 1e-9),
+  ); // the names stand beside the ranks that there are, below the line
+  const start = Math.max(margin, beside - length * best);
+  const at = (rank) => start + ((rank - 1) / (k - 1)) * length;
   const parts = [draw("path", { class: "base", d: `M${at(1)} ${axis}H${at(k)}` })];
   const every = Math.ceil(k / 12);
   for (let rank = 1; rank <= k; rank += every) {
@@ -58,7 +65,7 @@ function criticalFigure(data, pool, entries) {
   names.forEach((name, i) => {
     const onLeft = i < half;
     const y = top + 19 * (onLeft ? i : k - 1 - i);
-    const edge = onLeft ? left - 14 : right + 14;
+    const edge = onLeft ? at(means[0]) - 14 : at(means[k - 1]) + 14;
     const text = `${cut(name, 22)} ${fixed(means[i], 2)}`;
     parts.push(draw("path", { class: "leader", d: `M${at(means[i])} ${axis}V${y}H${edge}` }));
     parts.push(draw("circle", { class: "fill c0", cx: at(means[i]), cy: axis, r: 3 }));
