@@ -126,14 +126,13 @@ def _first_cause(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _study_state(row: Any) -> str:
     """State of a study: a score stands only when every planned trial was recorded."""
-    r = row._asdict()
-    if r["reason"]:
+    if row.reason:
         return UNSUPPORTED
-    if r["n_recorded"] < max(1, r["n_trials"]):
+    if row.n_recorded < max(1, row.n_trials):
         return OPEN
-    if r["whole"] is True or r["whole"] == 1:
+    if row.whole is True or row.whole == 1:
         return COMPLETE
-    if r["n_failed"] == 0 and r["n_done"] == 0:
+    if row.n_failed == 0 and row.n_done == 0:
         return UNSUPPORTED
     return FAILED
 

@@ -311,6 +311,4 @@ def _matrix_notes(pools: list[Pool]) -> list[str]:
 def _subset_note(evidence: Evidence, pools: list[Pool]) -> list[str]:
     if not any(p.scope.subset for p in pools):
         return []
-    names = context.join(sorted(set(evidence.datasets()) - set(evidence.subset)))
-    why = str(evidence.meta.get("subset_note") or "").strip()
-    return [f"Not in the subset: {names}. {why}".strip()]
+    return [context.left_out_of_subset(evidence)]

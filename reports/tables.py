@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 import pandas as pd
 
@@ -73,6 +73,18 @@ class Table:
                     raise ValueError(
                         f"table {self.name!r}: a row has {width} columns, not {len(self.header)}"
                     )
+
+    @cached_property
+    def columns(self) -> list[list[Cell]]:
+        """The cells of each column, without those that span several."""
+        found: list[list[Cell]] = [[] for _ in self.header]
+        for row in (row for panel in self.panels for row in panel.rows):
+            start = 0
+            for cell in row:
+                if cell.span == 1:
+                    found[start].append(cell)
+                start += cell.span
+        return found
 
 
 @dataclass(frozen=True)
@@ -250,17 +262,7 @@ def _tabular(table: Table, block: list[int], panels: list[Panel], fit: _Fit, ali
 
 def _s_column(table: Table, column: int) -> str | None:
     """What siunitx needs to know of a column of the table; None for one that is not of numbers."""
-    return siunitx.column([(cell.text, _latex_after(cell)) for cell in _cells(table, column)])
-
-
-def _cells(table: Table, column: int) -> list[Cell]:
-    """The cells of a column, without those that span several."""
-    cells = []
-    for row in (row for panel in table.panels for row in panel.rows):
-        starts = list(itertools.accumulate((cell.span for cell in row), initial=0))
-        if column in starts[:-1] and row[starts.index(column)].span == 1:
-            cells.append(row[starts.index(column)])
-    return cells
+    return siunitx.column([(cell.text, _latex_after(cell)) for cell in table.columns[column]])
 
 
 def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
@@ -327,11 +329,11 @@ def _widths(table: Table, points: float, aligned: bool) -> list[float]:
     """Width in pt of each column; cells that span stay out of it."""
     widths = []
     for c, heading in enumerate(table.header):
-        cells = _cells(table, c)
+        cells = table.columns[c]
         if aligned and c >= table.n_labels and _s_column(table, c):
             room = siunitx.widest([cell.text for cell in cells])
             numbers = [cell for cell in cells if siunitx.is_number(cell.text)]
-            cells += [replace(cell, text=room) for cell in numbers]
+            cells = [*cells, *(replace(cell, text=room) for cell in numbers)]
         lines = [width(line, points) for line in _broken(heading)]
         widths.append(max(*lines, *(_cell_width(cell, points) for cell in cells), 0.0))
     return widths
@@ -437,18 +439,26 @@ def to_csv(frame: pd.DataFrame) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(frame.columns)
-    for row in frame.itertuples(index=False, name=None):
-        writer.writerow([_csv_value(v) for v in row])
+    texts = [list(map(_csv_value, frame.iloc[:, i].tolist())) for i in range(frame.shape[1])]
+    writer.writerows(zip(*texts, strict=True))
     return out.getvalue()
 
 
 def _csv_value(value: object) -> str:
+    kind = value.__class__
+    if kind is float:
+        return "" if value != value else f"{value:.12g}"
+    if kind is str:
+        return _csv_text(value)  # type: ignore[arg-type]
     if value is None or value is pd.NA or value != value:
         return ""
-    if isinstance(value, bool) or type(value).__name__ == "bool":
+    if isinstance(value, bool) or kind.__name__ == "bool":
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{float(value):.12g}"
     if isinstance(value, int) or hasattr(value, "__index__"):
         return str(int(value))  # type: ignore[call-overload]
     return escape.csv_text(str(value))
+
+
+_csv_text = lru_cache(10_000)(escape.csv_text)  # names stand in thousands of rows

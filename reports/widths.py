@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 # Widths of Computer Modern at 10pt in em, by character; the small sizes are cut wider.
 _EM = {
     **dict.fromkeys("il.,:;'|![]", 0.28),
@@ -15,6 +17,10 @@ _CUT = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}
 
 def width(text: str, points: float) -> float:
     """Width in pt of the text in Computer Modern, rather too wide than too narrow."""
+    return _em(text) * points * _CUT[points]
+
+
+@lru_cache(10_000)
+def _em(text: str) -> float:
     digits = sum(c.isdigit() for c in text)
-    em = sum(_EM.get(c, 0.75) for c in text) - 0.03 * digits
-    return em * points * _CUT[points]
+    return sum(_EM.get(c, 0.75) for c in text) - 0.03 * digits
