@@ -17,7 +17,7 @@ import numpy as np
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.study import TUNE
 from .face import OK, Face
-from .options import check_run
+from .options import SweepError, check_run
 from .status import plan_in
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def analyse_command(
 
     for run in runs:
         check_run(run)
+    if metric and what != "metric":
+        raise SweepError(f"--metric belongs to --what metric, not to --what {what}")
     found = ANALYSES[what](runs, metric=metric, **where)
     files = write_files({**render(found.section), **found.files}, out or runs[0] / "report")
     face.data(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pandas as pd
 from . import beside, context, escape, means, medians, orders, published, seeds
 from .cells import COMPLETE, PARTIAL, cells, studies
 from .evidence import Evidence
+from .hints import did_you_mean
 from .metrics import METRICS
 from .report import render, write_files
 from .statistics import TIE_TOLERANCE, standard_error
@@ -176,8 +176,7 @@ def reproduction(name: str) -> Reproduction:
     """The reproduction of that name; ValueError with a suggestion."""
     if name in REPRODUCTIONS:
         return REPRODUCTIONS[name]
-    close = get_close_matches(name, REPRODUCTIONS, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    hint = did_you_mean(name, REPRODUCTIONS)
     raise ValueError(f"no published table {name!r}{hint}; known: {', '.join(REPRODUCTIONS)}")
 
 

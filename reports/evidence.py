@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -203,13 +204,13 @@ class Evidence:
             if f"test_{name}" not in self.trials:
                 raise EvidenceError(f"trials lack the column 'test_{name}', the metric of {task}")
 
-    @property
+    @cached_property
     def tasks(self) -> list[str]:
         """The tasks that the plan holds, in the order binary, multiclass, regression."""
         present = set(self.planned["task"])
         return [task for task in TASKS if task in present]
 
-    @property
+    @cached_property
     def models(self) -> list[str]:
         """Every planned model, sorted by name."""
         return sorted(set(self.planned["model"]))
@@ -235,7 +236,7 @@ class Evidence:
         carried = [m for m in metrics_of(task) if f"test_{m}" in self.trials and m != head]
         return [head, *(m for m in carried if self.trials[f"test_{m}"].notna()[mine].any())]
 
-    @property
+    @cached_property
     def overlapping(self) -> set[str]:
         """Datasets whose spread over folds must not be called a standard error."""
         named = self.meta.get("overlapping")

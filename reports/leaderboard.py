@@ -18,6 +18,7 @@ from scipy import stats
 from . import context, escape
 from .cells import Pool, Scope, losses, places
 from .evidence import Evidence, EvidenceError
+from .hints import did_you_mean
 from .metrics import METRICS
 from .rankings import absences, which, why_no_ranks
 from .statistics import (
@@ -105,7 +106,8 @@ def fallback_of(evidence: Evidence, name: str | None) -> str:
         return DEFAULT_FALLBACK if DEFAULT_FALLBACK in evidence.models else WORST
     if name != WORST and name not in evidence.models:
         raise EvidenceError(
-            f"the fallback must be a model of the results or {WORST!r}, not {name!r}; "
+            f"the fallback must be a model of the results or {WORST!r}, not {name!r}"
+            f"{did_you_mean(name, [*evidence.models, WORST])}; "
             f"models: {', '.join(evidence.models)}"
         )
     return name

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
+
+from .hints import did_you_mean
 
 BINARY, MULTICLASS, REGRESSION = "binary", "multiclass", "regression"
 TASKS = (BINARY, MULTICLASS, REGRESSION)
@@ -139,8 +140,7 @@ def metric(name: str) -> Metric:
     """The metric of that name; ValueError with a suggestion for an unknown one."""
     if name in METRICS:
         return METRICS[name]
-    close = get_close_matches(name, METRICS, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    hint = did_you_mean(name, METRICS)
     raise ValueError(f"unknown metric {name!r}{hint}; known: {', '.join(METRICS)}")
 
 

@@ -16,7 +16,7 @@ def to_parquet(frame: pd.DataFrame) -> bytes:
     for name in frame:
         values = frame[name]
         if values.dtype == object or pd.api.types.is_string_dtype(values):
-            texts = ["" if v is None or v != v else str(v) for v in values]
+            texts = ["" if v is None or v != v else str(v) for v in values.tolist()]
             columns[str(name)] = pyarrow.array(texts, pyarrow.string())
         else:
             columns[str(name)] = pyarrow.array(values.to_numpy(), from_pandas=True)

@@ -15,6 +15,7 @@ import pandas as pd
 from . import context, escape
 from .cells import Pool
 from .evidence import Evidence, EvidenceError
+from .hints import did_you_mean
 from .pairwise import (
     ALPHA,
     WILCOXON,
@@ -44,7 +45,8 @@ def added(
     """
     if reference is not None and reference not in evidence.models:
         raise EvidenceError(
-            f"the reference must be a model of the results, not {reference!r}; "
+            f"the reference must be a model of the results, not {reference!r}"
+            f"{did_you_mean(reference, evidence.models)}; "
             f"models: {', '.join(evidence.models)}"
         )
     frame = pd.DataFrame(

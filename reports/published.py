@@ -9,10 +9,11 @@ fraction in rtdl.
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from importlib import resources
 
 import pandas as pd
+
+from .hints import did_you_mean
 
 _NAME = re.compile(r"(?P<paper>[a-z]+)_(?:table)?(?P<table>[A-Za-z0-9._]+)\.csv")
 _KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
@@ -33,8 +34,7 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
     known = names()
     if (paper, str(table)) not in known:
         asked, all_names = f"{paper}-{table}", [f"{p}-{t}" for p, t in known]
-        close = get_close_matches(asked, all_names, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = did_you_mean(asked, all_names)
         raise ValueError(f"no published table {asked}{hint}; known: {', '.join(all_names)}")
     folder = resources.files(__package__) / "published"
     table_name = f"{paper}_table{table}.csv"

@@ -66,16 +66,13 @@ def _frame(
         dataset: best_models(rows, METRICS[metric_name].direction)
         for dataset, rows in block.groupby("dataset", sort=True)
     }
-    pairs = zip(frame["dataset"], frame["model"], strict=True)
+    pairs = zip(frame["dataset"].tolist(), frame["model"].tolist(), strict=True)
     frame["best"] = [m in best[d] for d, m in pairs]
     frame["metric"], frame["direction"] = metric_name, METRICS[metric_name].direction
     frame["headline"] = headline
+    overlapping = evidence.overlapping
     frame["spread_kind"] = [
-        ""
-        if math.isnan(s)
-        else "standard deviation"
-        if d in evidence.overlapping
-        else "standard error"
+        "" if math.isnan(s) else "standard deviation" if d in overlapping else "standard error"
         for d, s in zip(frame["dataset"], frame["spread"], strict=True)
     ]
     columns = "dataset task model metric direction headline mean spread spread_kind n_folds"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from .cells import (
     studies,
 )
 from .evidence import Evidence
+from .hints import did_you_mean
 from .metrics import METRICS
 from .rankings import why_no_ranks
 from .statistics import improvability, normalised, ranks
@@ -95,8 +95,7 @@ def trace(
 
 def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
     names = list(known)
-    close = get_close_matches(name, names, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    hint = did_you_mean(name, names)
     return f"no {what} {name!r}{where}{hint}; there is {', '.join(names) or 'none'}"
 
 

@@ -288,6 +288,8 @@ def test_a_metric_of_another_task_or_without_a_name_is_refused(work):
     with pytest.raises(EvidenceError, match="metric of regression alone"):
         with_metric(evidence, "rmse", {})
     assert bench("analyse", "runs/random", "--what", "metric").code == 2
+    refused = bench("analyse", "runs/random", "--what", "budgets", "--metric", "rmse")
+    assert refused.code == 2 and "--metric belongs to --what metric" in refused.err
     assert (
         "did you mean"
         in bench("analyse", "runs/tpe", "--what", "metric", "--metric", "acuracy").err

@@ -242,6 +242,7 @@ def test_hostile_names_of_another_tool_are_harmless():
         ((), "name at least one run, or --from"),
         (("--from", "good.csv", "--fallback", "c"), "BENCH-E008: the fallback must be a model of"),
         (("--from", "good.csv", "--reference", "c"), "BENCH-E008: the reference must be a model"),
+        (("--from", "good.csv", "--fallback", "wurst"), "(did you mean 'worst'?)"),
         (("--from", "good.csv", "--ranking", "ours"), "'ours' is not one of 'average', 'npt'"),
     ],
 )

@@ -102,7 +102,7 @@ def test_every_published_table_loads_with_unique_rows():
 
 
 def test_an_unknown_table_gets_a_suggestion():
-    with pytest.raises(ValueError, match=r"did you mean npt-8\?"):
+    with pytest.raises(ValueError, match=r"did you mean 'npt-8'\?"):
         published.load("npt", "88")
     with pytest.raises(ValueError, match="did you mean 'npt-table-11'"):
         compare.reproduction("npt-table-111")
