@@ -64,14 +64,16 @@ def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
     return plan, plain_rows(frame)
 
 
-def planned_frame(ledger: Ledger, columns: Columns) -> tuple[Record, pd.DataFrame]:
+def planned_frame(
+    ledger: Ledger, columns: Columns, plan: Record | None = None
+) -> tuple[Record, pd.DataFrame]:
     """(the plan in force, the rows that belong to it, each with its `task` and `selected`). Uses
-    the `columns` of the ledger's facts up."""
+    the `columns` of the ledger's facts up. plan: the one in force, where it is known."""
     import pandas as pd
 
     from ..reports.evidence import starts
 
-    plan = plan_in(ledger)
+    plan = plan or plan_in(ledger)
     frame = results_frame(columns)
     bounds = slots_of(plan)
     first = starts(frame, ["study", "stage"])
@@ -171,9 +173,9 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     ledgers = [Ledger(Path(run), deferred=True) for run in runs]
     parts, ends = [], []
     for ledger in ledgers:
-        columns = columns_of(ledger.facts())
-        ends.append(slots_in_the_end(columns, plan_in(ledger)))
-        parts.append(planned_frame(ledger, columns))
+        columns, plan = columns_of(ledger.facts()), plan_in(ledger)
+        ends.append(slots_in_the_end(columns, plan))
+        parts.append(planned_frame(ledger, columns, plan))
     plans = [plan for plan, _ in parts]
     for other in plans[1:]:
         _agree(plans[0], other)

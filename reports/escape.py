@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from functools import lru_cache
 
 LABEL_LIMIT = 32  # characters of a name that a table shows
 
@@ -101,6 +102,7 @@ def one_line(text: str) -> str:
     return visible(" ".join(str(text).split()))
 
 
+@lru_cache(10_000)  # names stand in thousands of cells
 def label(name: str, limit: int = LABEL_LIMIT) -> str:
     """A name as tables show it: visible, and cut to `limit` characters with a hash of the whole."""
     shown = visible(name)

@@ -11,6 +11,7 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from .. import escape
 
@@ -48,13 +49,16 @@ class Axis:
     end: float
     log: int = 0  # base of the logarithm, 2 or 10; 0: a linear scale
 
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        if self.log:
+            return math.log10(self.low), math.log10(self.high)
+        return self.low, self.high
+
     def at(self, value: float) -> float:
         """The pixel of the value."""
-        low, high, value = (
-            (math.log10(v) for v in (self.low, self.high, value))
-            if self.log
-            else (self.low, self.high, value)
-        )
+        low, high = self._ends
+        value = math.log10(value) if self.log else value
         share = (value - low) / (high - low) if high > low else 0.5
         return self.start + share * (self.end - self.start)
 
