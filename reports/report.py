@@ -30,6 +30,8 @@ from .tables import Section
 
 # The files that hold no time and no hardware: the same results give the same bytes anywhere.
 TIMELESS = ("scores", "leaderboard", "ranks", "tests", "folds", "seeds")
+# What not every report has: left by an earlier one in the same folder, it would tell old numbers.
+NOT_ALWAYS = ("seeds.*", "figures/critical-difference-*", "html/index.html", "html/dataset-*")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def write(
     for a missing one in the leaderboard's second view (default: `constant`, or 'worst'). `ranking`:
     whose rules the file `ranks` follows, ours ('average'), 'npt' or 'hopular'. `out` is made where
     it is missing. Each file appears whole or not at all. The same evidence, in any order
-    of rows, gives the same bytes. Raises EvidenceError for evidence that breaks a law.
+    of rows, gives the same bytes. What an earlier report left there and this one has not (pages, a
+    diagram) goes. Raises EvidenceError for evidence that breaks a law.
     """
     found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(figures.critical_differences(found.pools))
@@ -116,7 +119,11 @@ def write(
         made = pages(evidence, found.sections, sorted(texts))
         texts.update({f"html/{name}": text for name, text in made.items()})
     texts["about.md"] = about(evidence, found.sections, sorted(texts))
-    return write_files(texts, out)
+    written = write_files(texts, out)
+    there = {path for pattern in NOT_ALWAYS for path in Path(out).glob(pattern)}
+    for path in there.difference(written):
+        path.unlink()
+    return written
 
 
 def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]:

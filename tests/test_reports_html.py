@@ -603,3 +603,13 @@ def test_the_critical_difference_stays_on_its_sheet(visit, folder):
     assert len(texts) >= 2 * len(MODELS)
     for text in texts:
         assert text["left"] >= sheet["left"] - 1 and text["right"] <= sheet["right"] + 1
+
+
+def test_a_report_without_pages_leaves_none_of_an_earlier_one(evidence, tmp_path):
+    report.write(evidence, tmp_path)
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    (tmp_path / "html" / "notes.txt").write_text("a reader's own")
+    report.write(evidence, tmp_path, html=False)
+    gone = before - {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert gone == {path for path in before if path.parent.name == "html"}
+    assert (tmp_path / "html" / "notes.txt").exists()
