@@ -102,6 +102,8 @@ def test_no_file_is_opened_in_the_encoding_of_the_locale():
     )
     assert "EncodingWarning" in probe.stderr, "the interpreter does not warn"
     ours = [line for line in shown if "EncodingWarning" in line and str(ROOT) in line]
+    # an environment may lie in this folder: matplotlib writes its list of fonts where it has none
+    ours = [line for line in ours if "site-packages" not in line]
     # /proc is ASCII, and a change of this module would change the id of every trial
     ours = [line for line in ours if "benchmark/cell.py" not in line]
     assert not ours, "\n".join(ours)

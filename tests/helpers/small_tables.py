@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tabsweep.models.deep.training import seeded
 from tabsweep.models.registry import make_model
 
 TINY: dict[str, dict[str, Any]] = {
@@ -87,6 +86,8 @@ def small_task(model: str, task: str, **config: Any) -> Any:
     """What a fit of the TINY network on `table` trains, before its first step."""
     frame, y = table(task)
     network = make_model(model, task=task, **{**TINY[model], **config})
+    from tabsweep.models.deep.training import seeded  # with torch, which not every test wants
+
     with seeded(0):
         made = network._task(network._prepare(frame, y), None)
     made.module.train()
