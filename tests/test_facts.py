@@ -165,6 +165,12 @@ def rewritten(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def damage_first_segment(run: Path) -> None:
+    path = run / "ledger" / "segment-000001.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data[:600] + bytes(40) + data[640:])
+
+
 def test_of_a_damaged_segment_the_columns_say_only_what_its_intact_records_do(
     tmp_path, monkeypatch
 ):
@@ -172,9 +178,7 @@ def test_of_a_damaged_segment_the_columns_say_only_what_its_intact_records_do(
     monkeypatch.setattr(store, "ROW_GROUP", 10)
     filled(tmp_path, records(90, 2))
     whole = rows_in(Ledger(tmp_path))
-    path = tmp_path / "ledger" / "segment-000001.parquet"
-    data = path.read_bytes()
-    path.write_bytes(data[:600] + bytes(40) + data[640:])
+    damage_first_segment(tmp_path)
     reader = Ledger(tmp_path)
     assert reader.warnings and rows_in(reader) == one_by_one(reader) != whole
     writer = Ledger(tmp_path, write=True)  # mends it, and its columns with it
@@ -207,9 +211,7 @@ def test_what_a_damaged_segment_held_is_still_in_its_columns(tmp_path, monkeypat
     monkeypatch.setattr(store, "SEAL_AT", 40)
     filled(tmp_path, records(90, 2))
     whole = rows_in(Ledger(tmp_path))
-    path = tmp_path / "ledger" / "segment-000001.parquet"
-    data = path.read_bytes()
-    path.write_bytes(data[:600] + bytes(40) + data[640:])
+    damage_first_segment(tmp_path)
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == whole and not ledger.warnings
     assert list(ledger.heads()) and "wrong checksum" in ledger.warnings[0] and ledger.torn_bytes
