@@ -44,7 +44,7 @@ def write_report(
 
 
 def _import_meanwhile() -> None:
-    """Begins to import what writes a report: a second and a half on a core that reading a ledger
+    """Begins to import what writes a report: a second on a core that reading a ledger
     leaves idle. An error shows again where the module is imported for good."""
     import pandas  # noqa: F401  # first, and here: both sides need it
 
@@ -52,6 +52,6 @@ def _import_meanwhile() -> None:
         import matplotlib.backends.backend_pdf
         import matplotlib.backends.backend_svg
         import matplotlib.figure  # noqa: F401
-        import scipy.stats  # noqa: F401
+        import scipy.special  # noqa: F401
 
     threading.Thread(target=run, name="imports", daemon=True).start()

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from . import context
 from .cells import COMPLETE, STUDY, headline_cells, studies
@@ -21,6 +20,7 @@ from .evidence import Evidence
 from .metrics import METRICS
 from .signed_ranks import wilcoxons
 from .statistics import fewest_pairs, holm, standard_error
+from .tails import t_sf
 
 MIN_EFFECT = 0.01
 CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
@@ -79,7 +79,7 @@ def cell_rule(bases: Array, new: float) -> tuple[float, float] | None:  # log er
     if s <= 1e-12 * max(1.0, float(np.abs(bases).max())):
         return None
     t = (new - float(bases.mean())) / (s * math.sqrt(1.0 + 1.0 / n))
-    return t, float(stats.t.sf(t, n - 1))
+    return t, t_sf(t, n - 1)
 
 
 # --- the comparison -------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from . import context, escape
 from .cells import Pool, Scope, losses, places
@@ -31,6 +30,7 @@ from .statistics import (
     standard_error,
 )
 from .tables import Cell, Panel, Section, Table, fixed
+from .tails import t_isf
 
 COMPLETE, IMPUTED = "complete", "imputed"
 WORST = "worst"  # the fallback that ranks a missing cell behind every score
@@ -179,7 +179,7 @@ def figures(board: Board) -> pd.DataFrame:
     found["mean_rank_se"] = standard_error(rank)
     ends = [50.0 * (1.0 - LEVEL), 50.0 * (1.0 + LEVEL)]
     if n < MIN_BOOTSTRAP:
-        wide = float(stats.t.isf(0.5 * (1.0 - LEVEL), n - 1))
+        wide = t_isf(0.5 * (1.0 - LEVEL), n - 1)
         found[["elo_low", "elo_high"]] = np.nan
         for name, values in each.items():
             half = wide * standard_error(values)

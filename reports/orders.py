@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from . import escape
 from .metrics import METRICS
@@ -30,11 +31,17 @@ def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
             values = part[side].to_numpy(dtype=float)
             found[f"rank_{side}"] = ranks(values[None], metric.direction)[0]
             found[f"gap_{side}"] = metric.sign * values - (metric.sign * values).min()
-        rho = stats.spearmanr(found["rank_published"], found["rank_ours"]).statistic
-        found["rho"] = float(rho) if np.isfinite(rho) else np.nan
+        found["rho"] = _correlation(found["rank_published"], found["rank_ours"])
         rows.append(found.sort_values(["rank_ours", "method"], kind="stable"))
     columns = "dataset method rank_published gap_published rank_ours gap_ours rho".split()
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+
+
+def _correlation(one: pd.Series, other: pd.Series) -> float:
+    """Pearson's of two columns of ranks, which is Spearman's; NaN where a side is all ties."""
+    if min(one.nunique(), other.nunique()) < 2:
+        return math.nan
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:

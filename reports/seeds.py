@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from . import context, escape
 from .cells import COMPLETE, STUDY, studies
@@ -21,6 +20,7 @@ from .evidence import Evidence
 from .metrics import METRICS
 from .statistics import TIE_TOLERANCE, snap
 from .tables import Cell, Panel, Section, Table, decimals_for, fixed, p_text
+from .tails import rankdata
 
 ALPHA = 0.01
 SINGLE, ENSEMBLE = "single", "ensemble"
@@ -44,7 +44,7 @@ def rank_sum(worse: Array, better: Array) -> float:  # (n,), (m,) losses
     both = np.concatenate([worse, better]).astype(np.float64)
     if not len(worse) or not len(better) or not np.isfinite(both).all():
         raise ValueError("a rank-sum test needs finite values on both sides")
-    doubled = np.rint(2.0 * stats.rankdata(snap(both, TIE_TOLERANCE))).astype(np.int64)
+    doubled = np.rint(2.0 * rankdata(snap(both, TIE_TOLERANCE))).astype(np.int64)
     n, top = len(worse), int(doubled.sum())
     ways = np.zeros((n + 1, top + 1))  # ways to choose k values whose doubled ranks sum to s
     ways[0, 0] = 1.0

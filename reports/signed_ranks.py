@@ -8,9 +8,9 @@ do) are counted once, the others side by side, and no further than the smaller r
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from .statistics import TIE_TOLERANCE, Wilcoxon, snap, wilcoxon
+from .tails import rankdata
 
 Array = np.ndarray
 
@@ -35,7 +35,7 @@ def wilcoxons(differences: Array, tolerance: float = TIE_TOLERANCE) -> list[Wilc
     size = np.abs(d)
     zero = size <= tolerance * size.max(axis=1, keepdims=True)
     size = snap(np.where(zero, 0.0, size), tolerance)
-    doubled = np.rint(2.0 * stats.rankdata(size, axis=1)).astype(np.int64)  # averages are halves
+    doubled = np.rint(2.0 * rankdata(size)).astype(np.int64)  # averages are halves
     doubled[zero] = 0
     plus = np.where(d > 0, doubled, 0).sum(axis=1)
     total = doubled.sum(axis=1)

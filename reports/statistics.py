@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from scipy import special, stats
+
+from . import tails
 
 # Two values are equal when they differ by less than this share of the larger one.
 TIE_TOLERANCE = 1e-9
@@ -69,8 +69,8 @@ def ranks(
 ) -> Array:  # (n_datasets, n_models) -> the same shape
     """Rank of every model on every dataset, 1 = best.
 
-    Near-equal scores share their average rank; `ties` takes scipy's other words too, of which
-    'ordinal' breaks ties in column order (NPT's Table 1 does).
+    Near-equal scores share their average rank; `ties` takes the other words of `tails.TIES`
+    too, of which 'ordinal' breaks ties in column order (NPT's Table 1 does).
 
     >>> ranks(np.array([[0.1 + 0.2, 0.3, 0.5]])).tolist()
     [[2.5, 2.5, 1.0]]
@@ -78,7 +78,7 @@ def ranks(
     matrix = _matrix(scores, direction)
     if not matrix.size:
         return matrix
-    return stats.rankdata(snap(matrix, tolerance), method=ties, axis=1).astype(np.float64)
+    return tails.rankdata(snap(matrix, tolerance), ties)
 
 
 def standard_error(values: Array, axis: int = 0, ddof: int = 1) -> Array:
@@ -204,9 +204,9 @@ def friedman(rank: Array) -> Friedman:  # (n_datasets, n_models)
         k,
         chi2,
         f,
-        float(stats.f.sf(f, *df)),
+        tails.f_sf(f, df),
         chi2_ties,
-        float(stats.chi2.sf(chi2_ties, k - 1)),
+        tails.chi2_sf(chi2_ties, k - 1),
         df,
     )
 
@@ -215,10 +215,9 @@ def _tie_sizes(row: Array) -> Array:
     return np.unique(row, return_counts=True)[1].astype(np.float64)
 
 
-@cache
 def nemenyi_q(n_models: int, alpha: float = 0.05) -> float:
     """Critical value of Nemenyi's test: the studentised range divided by sqrt 2."""
-    return float(stats.studentized_range.isf(alpha, n_models, np.inf)) / math.sqrt(2.0)
+    return tails.range_isf(alpha, n_models) / math.sqrt(2.0)
 
 
 def critical_difference(n_models: int, n_datasets: int, alpha: float = 0.05) -> float:
@@ -300,7 +299,7 @@ def wilcoxon(
         half = n * (n + 1) / 4.0 if zeros == "zsplit" else 0.0
         return Wilcoxon(n, n, half, half, None if method == "exact" else 0.0, 1.0, 1.0, 1.0)
     used = d[~zero] if zeros == "wilcox" else d
-    rank = stats.rankdata(snap(np.abs(used), tolerance))
+    rank = tails.rankdata(snap(np.abs(used), tolerance))
     shared = float(rank[used == 0.0].sum()) / 2.0 if zeros == "zsplit" else 0.0
     w_plus = float(rank[used > 0].sum()) + shared
     w_minus = float(rank[used < 0].sum()) + shared
@@ -335,14 +334,14 @@ def _normal_z(used: Array, rank: Array, w_plus: float, w_minus: float, zeros: st
 
 
 def _normal_tails(z: float) -> tuple[float, float, float]:
-    greater, less = float(stats.norm.sf(z)), float(stats.norm.cdf(z))
+    greater, less = tails.normal_sf(z), tails.normal_sf(-z)
     return min(1.0, 2.0 * min(greater, less)), greater, less
 
 
 def sign_test(wins: int, losses: int) -> float:
     """Two-sided exact p-value of wins against losses, ties left out; 1 without any."""
     n = wins + losses
-    return float(stats.binomtest(wins, n).pvalue) if n else 1.0
+    return tails.fair_coin(wins, n) if n else 1.0
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -397,5 +396,5 @@ def nadeau_bengio(differences: Array, test_over_train: float) -> PairedT:  # (n_
             return PairedT(n, mean, 0.0, 1.0, 0.5)
         return PairedT(n, mean, math.copysign(math.inf, mean), 0.0, 0.0 if mean > 0 else 1.0)
     t = mean / math.sqrt((1.0 / n + test_over_train) * variance)
-    two, greater = (float(special.stdtr(n - 1, -x)) for x in (abs(t), t))  # tails of Student's t
+    two, greater = tails.t_sf(abs(t), n - 1), tails.t_sf(t, n - 1)
     return PairedT(n, mean, t, 2.0 * two, greater)

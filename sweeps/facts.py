@@ -7,7 +7,7 @@ made again: the records alone are the truth.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .trial import canonical
@@ -69,18 +69,21 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def facts_table(kinds: Iterable[str], records: Iterable[bytes]) -> pa.Table:
+def facts_table(
+    kinds: Iterable[str], texts: Iterable[bytes], records: Sequence[Mapping[str, Any]] | None = None
+) -> pa.Table:
     """The facts of encoded records of KINDS, a row each; `row` says which of the records it is.
+    records: the same, decoded, where they are at hand.
 
     Texts of SHARED are numbers of the texts in a dictionary.
     """
     import pyarrow as pa
 
     rows, found = [], []
-    for row, (kind, text) in enumerate(zip(kinds, records, strict=True)):
+    for row, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
         if kind in KINDS:
             rows.append(row)
-            found.append(facts_of(json.loads(text)))
+            found.append(facts_of(records[row] if records else json.loads(text)))
     scores = {name for facts in found for name in facts if is_score(name)}
     given = {"row": rows, "async": [facts.get("async", False) for facts in found]}
     columns = {}

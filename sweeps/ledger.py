@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .parts import (
+    CRC32,
     PARTS,
     Deferred,
     Facts,
@@ -200,15 +201,17 @@ class Ledger:
         path = self.folder / manifest["tail"]
         good: list[bytes] = []
         bad: list[bytes] = []
-        found: list[Head] = []
+        found: list[Record] = []
         for line in data.splitlines(keepends=True):
             record = decode(line)
             if record is None:
                 bad.append(line)
             else:
                 good.append(line)
-                found.append(head_of(record))
-        self._newest.add(columns_of(found), [line[9:-1] for line in good])
+                found.append(record)
+        self._newest.add(columns_of(list(map(head_of, found))), [line[9:-1] for line in good])
+        if self._deferred:
+            self._newest.records = found
         self._add(self._newest)
         self.torn_bytes += sum(map(len, bad))
         if self.writable:
@@ -433,16 +436,17 @@ class Ledger:
         )
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", row_group_size=ROW_GROUP)
+        data = sink.getvalue().to_pybytes()
+        write_atomically(self.folder / name, data)
         entry = {
             "records": len(texts),
             "kinds": kinds,
-            **self._write(name, sink.getvalue().to_pybytes()),
+            "file": name,
+            "sha256": hashlib.sha256(data).hexdigest(),
         }
-        return {**entry, "facts": self._write(_facts_name(name), facts_file(part.facts()))}
-
-    def _write(self, name: str, data: bytes) -> dict[str, str]:
-        write_atomically(self.folder / name, data)
-        return {"file": name, "sha256": hashlib.sha256(data).hexdigest()}
+        facts, columns_file = facts_file(part.facts()), _facts_name(name)
+        write_atomically(self.folder / columns_file, facts)
+        return {**entry, "facts": {"file": columns_file, "crc32": CRC32 % zlib.crc32(facts)}}
 
     def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
         write_atomically(self._manifest_path, json.dumps(manifest, indent=1).encode() + b"\n")
