@@ -19,6 +19,7 @@ from .status import plan_in, planned_slots, slots_of, study_name
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from ..reports.evidence import Evidence
 
@@ -65,16 +66,17 @@ def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
 
 
 def planned_frame(
-    ledger: Ledger, columns: Columns, plan: Record | None = None
+    ledger: Ledger, columns: Columns, plan: Record | None = None, *, compact: bool = False
 ) -> tuple[Record, pd.DataFrame]:
     """(the plan in force, the rows that belong to it, each with its `task` and `selected`). Uses
-    the `columns` of the ledger's facts up. plan: the one in force, where it is known."""
-    import pandas as pd
+    the `columns` of the ledger's facts up. plan: the one in force, where it is known. compact: see
+    `results_frame`."""
+    plan = plan or plan_in(ledger)
+    frame = results_frame(columns, compact=compact)
+    import pandas as pd  # not before: see `reporting`
 
     from ..reports.evidence import starts
 
-    plan = plan or plan_in(ledger)
-    frame = results_frame(columns)
     bounds = slots_of(plan)
     first = starts(frame, ["study", "stage"])
     places = frame.loc[first, ["study", "stage"]].itertuples(index=False, name=None)
@@ -166,16 +168,17 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
 
     Raises LedgerError, or ValueError naming what two runs disagree on or both hold.
     """
-    import pandas as pd
-
-    from ..reports.evidence import Evidence
-
     ledgers = [Ledger(Path(run), deferred=True) for run in runs]
-    parts, ends = [], []
+    parts, ends, times = [], [], []
     for ledger in ledgers:
         columns, plan = columns_of(ledger.facts()), plan_in(ledger)
         ends.append(slots_in_the_end(columns, plan))
-        parts.append(planned_frame(ledger, columns, plan))
+        times.append(newest(columns.pop("time")))
+        parts.append(planned_frame(ledger, columns, plan, compact=True))
+    import pandas as pd  # by now another thread may have imported it, see `reporting`
+
+    from ..reports.evidence import Evidence
+
     plans = [plan for plan, _ in parts]
     for other in plans[1:]:
         _agree(plans[0], other)
@@ -183,7 +186,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     trials = frames[0] if len(frames) == 1 else None
     if trials is None:
         trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
-    meta = meta_of(plans, trials)
+    meta = meta_of(plans, trials, max(times, default=""))
     planned = [
         {
             "dataset": study["dataset"],
@@ -201,7 +204,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
         if column not in trials:
             trials[column] = float("nan")  # nothing succeeded: a table of failures
     if "task" in trials:
-        trials = trials.drop(columns=[c for c in ("study", "time", "cpu") if c in trials])
+        trials = trials.drop(columns=[c for c in ("study", "cpu") if c in trials])
     return Evidence.of(trials, pd.DataFrame(planned), meta)
 
 
@@ -220,7 +223,7 @@ def _empty_trials(plans: list[Record]) -> pd.DataFrame:
     import pandas as pd
 
     columns = ["dataset", "task", "fold", "model", "index", "stage", "seed", "status", "selected"]
-    columns += ["study", "cause", "time", "cpu"]
+    columns += ["study", "cause", "cpu"]
     metrics = [f"test_{name}" for plan in plans for name in plan["metric"].values()]
     return pd.DataFrame(columns=[*columns, *dict.fromkeys(metrics)])
 
@@ -236,8 +239,15 @@ def _agree(first: Record, other: Record) -> None:
                 )
 
 
-def meta_of(plans: list[Record], frame: pd.DataFrame) -> dict[str, Any]:
-    """What the tables say about themselves, from plans and the last record's time."""
+def newest(times: pa.ChunkedArray) -> str:
+    """The latest of the records' times, "" without any."""
+    import pyarrow.compute as pc
+
+    return pc.max(times).as_py() or ""
+
+
+def meta_of(plans: list[Record], frame: pd.DataFrame, last_record: str) -> dict[str, Any]:
+    """What the tables say about themselves, from plans, trials and the time of the last record."""
     from ..datasets.protocols import N_FOLDS, PROTOCOLS
     from .suite import Suite, parse
 
@@ -284,7 +294,7 @@ def meta_of(plans: list[Record], frame: pd.DataFrame) -> dict[str, Any]:
         "subset_note": why,
         "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
         "notes": list(dict.fromkeys(notes)),
-        "last_record_utc": frame["time"].max() if len(frame) else "",
+        "last_record_utc": last_record,
         "versions": environment["libraries"],
         "environment": {
             "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,

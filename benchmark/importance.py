@@ -35,10 +35,8 @@ def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evi
     """
     import pandas as pd
 
-    from ..reports.cells import study_numbers
-
     losses = _losses(evidence)
-    number, studies = study_numbers(evidence.trials)
+    number, studies = evidence.study_numbers
     known = np.bincount(number[losses.notna()], minlength=len(studies))
     sizes = studies.assign(n=known).groupby(CELL)["n"].sum()
     names = sizes.index[sizes >= FEWEST]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ Columns = dict[str, Any]  # of chunked arrays, by name
 
 # Compared with a word again and again: pandas does that ten times as fast with texts of its own.
 WORDS = ("stage", "status")
+COPIERS = 2  # columns that are put in order at once
 # What comes from the slot's own record, from the record of its trial, and from the first of these
 # for a slot that was linked to a trial that ran for another.
 OWN, PLACE = ("study", "stage", "index"), ("dataset", "fold", "model")
@@ -29,16 +31,17 @@ def columns_of(facts: pa.Table) -> Columns:
     return {name: facts.column(name) for name in facts.column_names}
 
 
-def results_frame(columns: Columns) -> pd.DataFrame:
+def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:
     """One row for every slot that has ended, in the order of (study, stage, index).
 
     Columns: OWN, PLACE, RESULT and val_<metric>, test_<metric>; of the last record of a slot, and
-    the last result of its trial. Uses the facts up: of a million trials they take as much memory as
-    the frame.
+    the last result of its trial. What is not in `columns` is left out of the frame. Uses the facts
+    up: of a million trials they take as much memory as the frame. compact: the configurations stay
+    where they are, and each row says which is its own; pandas cannot sort such a column.
     """
-    import pandas as pd
-
     at, result, linked = _ends(columns)
+    import pandas as pd  # not before: see `reporting`
+
     # In one order, whoever ended first: a table of all trials is part of a report.
     scores = [n for part in ("val_", "test_") for n in sorted(columns) if n.startswith(part)]
     sources = {
@@ -46,7 +49,14 @@ def results_frame(columns: Columns) -> pd.DataFrame:
         **dict.fromkeys(OWN, at),
         **dict.fromkeys((*RESULT, *scores), result),
     }
-    found = {name: _taken(name, columns.pop(name), rows) for name, rows in sources.items()}
+    sources = {name: rows for name, rows in sources.items() if name in columns}
+
+    def taken(name: str) -> Any:
+        how = _pointed_at if compact and name == "config" else _taken
+        return how(name, columns.pop(name), sources[name])
+
+    with ThreadPoolExecutor(COPIERS) as pool:
+        found = dict(zip(sources, pool.map(taken, sources), strict=True))
     return pd.DataFrame(found, copy=False)
 
 
@@ -69,9 +79,7 @@ def _ends(columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     is_result, is_slot = (
         np.array([word == kind for word in words], dtype=bool)[kinds] for kind in ("result", "slot")
     )
-    ids, distinct = _codes(columns["id"])
-    latest = np.full(len(distinct), -1)
-    latest[ids[is_result]] = np.flatnonzero(is_result)
+    latest = _latest(columns["id"], is_result, is_slot)
     ends = np.flatnonzero(is_result | is_slot)
     key = np.zeros(len(ends), dtype=np.int64)
     for name in ("study", "stage"):
@@ -83,10 +91,24 @@ def _ends(columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.argsort(key, kind="stable")
     key = key[order]
     at = ends[order[np.append(key[1:] != key[:-1], True)[: len(order)]]]
-    result, linked = latest[ids[at]], is_slot[at]
+    result, linked = latest[at], is_slot[at]
     # An asynchronous slot that is linked: the place of a failure whose retry ended on another rung.
     gone = (result < 0) | (linked & columns["async"].to_numpy()[result])
     return at[~gone], result[~gone], linked[~gone]
+
+
+def _latest(ids: pa.ChunkedArray, is_result: np.ndarray, is_slot: np.ndarray) -> np.ndarray:
+    """The row of the last result with each row's id, -1 where there is none."""
+    import pyarrow as pa
+
+    from ..reports.texts import all_differ
+
+    if not is_slot.any() and all_differ(ids.filter(pa.array(is_result))):
+        return np.where(is_result, np.arange(len(ids)), -1)
+    codes, distinct = _codes(ids)
+    latest = np.full(len(distinct), -1)
+    latest[codes[is_result]] = np.flatnonzero(is_result)
+    return latest[codes]
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
@@ -136,3 +158,14 @@ def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
         return seeds.astype(np.int64)[codes]
     except (TypeError, ValueError, OverflowError):  # a seed may need more bits
         return seeds[codes]
+
+
+def _pointed_at(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
+    """`_taken` for long texts that differ: they are not copied into the order of the rows."""
+    import pandas as pd
+    import pyarrow as pa
+
+    texts = column.cast(pa.large_string()).combine_chunks()
+    if isinstance(texts, pa.ChunkedArray):  # of no chunk at all
+        texts = pa.array([], type=pa.large_string())
+    return pd.arrays.ArrowExtensionArray(pa.DictionaryArray.from_arrays(pa.array(rows), texts))

@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from . import context, escape
-from .cells import COMPLETE, FAILED, OPEN, UNSUPPORTED, study_numbers
+from .cells import COMPLETE, FAILED, OPEN, UNSUPPORTED
 from .evidence import Evidence
 from .tables import Cell, Panel, Section, Table
+from .texts import numbers
 
 MAX_FAILURES = 40  # kinds of failure that the printed table lists; the CSV has all
 
@@ -183,8 +185,8 @@ def costs(evidence: Evidence) -> Section:
     A result that several rows share by its id ran once and is counted once.
     """
     trials = evidence.trials
-    ids = pd.factorize(trials["id"])[0]
-    frame = _cost_frame(trials, ids)
+    ids = numbers(pa.chunked_array(trials["id"]))
+    frame = _cost_frame(evidence, ids)
     title = "What the sweep cost: sums over trials, the median trial, and the largest memory."
     header = ["model", "trials", "copied", "CPU s", "fit s", "predict s", "fit s, median"]
     header += ["CPU %", "peak MiB"]
@@ -227,16 +229,15 @@ def _again(trials: pd.DataFrame, ids: np.ndarray, *keys: np.ndarray) -> np.ndarr
     return found
 
 
-def _cost_frame(trials: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
+def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
     """One row a (dataset, model)."""
-    number, keys = study_numbers(trials)
+    trials, (number, keys) = evidence.trials, evidence.study_numbers
     order = np.arange(len(trials))
     if (np.diff(number) < 0).any():  # sums to the last bit are those of this order
         order = np.argsort(number, kind="stable")
     order = order[~_again(trials, ids)[order]]
-    keys["task"] = keys["dataset"].map(
-        trials.drop_duplicates("dataset").set_index("dataset")["task"]
-    )
+    tasks = evidence.planned.drop_duplicates("dataset").set_index("dataset")["task"]
+    keys = keys.assign(task=keys["dataset"].map(tasks))
     cells = keys.groupby(["dataset", "task", "model"], sort=True)
     once = pd.DataFrame({"cell": cells.ngroup().to_numpy()[number[order]], "trials": 1})
     for name in ("cpu_s", "fit_s", "predict_s", "peak_ram_mb"):

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .evidence import Evidence, starts
+from .evidence import STUDY, Evidence
 from .metrics import Metric, metric
 from .statistics import TIE_TOLERANCE, snap
-
-STUDY = ["dataset", "fold", "model"]
 
 # States of a cell, worst news first: what its folds lack, and how a table prints that.
 COMPLETE, PARTIAL, FAILED, UNSUPPORTED, OPEN, UNDEFINED, ABSENT = (
@@ -35,18 +33,6 @@ COMPLETE, PARTIAL, FAILED, UNSUPPORTED, OPEN, UNDEFINED, ABSENT = (
 MIN_COVERAGE = 0.8
 
 
-def study_numbers(trials: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
-    """(number of each trial's study, the studies by number, sorted by STUDY).
-
-    Quick where the trials of a study stand together: names are compared once, and never hashed.
-    """
-    new = starts(trials, STUDY)
-    blocks = trials.loc[new, STUDY]
-    ranks = blocks.groupby(STUDY, sort=True).ngroup().to_numpy()
-    keys = blocks.drop_duplicates().sort_values(STUDY, kind="stable").reset_index(drop=True)
-    return ranks[np.cumsum(new) - 1], keys
-
-
 def studies(evidence: Evidence) -> pd.DataFrame:
     """One row a planned study: its state, its cause where it has no score, its test scores.
 
@@ -56,7 +42,7 @@ def studies(evidence: Evidence) -> pd.DataFrame:
     trials, plan = evidence.trials, evidence.planned
     metrics = [c for c in trials.columns if c.startswith("test_")]
     table = plan[["dataset", "task", "fold", "model", "n_trials", "reason"]].copy()
-    number, counts = study_numbers(trials)
+    number, counts = evidence.study_numbers
     counts = counts.assign(
         n_recorded=np.bincount(number, minlength=len(counts)),
         n_done=np.bincount(number[trials["status"] == "done"], minlength=len(counts)),

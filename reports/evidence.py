@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from pandas.api.types import infer_dtype
 
 from .metrics import METRICS, TASKS, metric, metrics_of
@@ -80,6 +81,12 @@ META_KEYS: dict[str, str] = {
 }
 
 
+STUDY = ["dataset", "fold", "model"]
+
+# What an Evidence has found out about its frames alone, and hands on to a copy with the same ones.
+_OF_FRAMES = ("_held", "_blocks", "_in_strict_order", "study_numbers", "tasks", "models")
+
+
 class EvidenceError(ValueError):
     """Results that no report can be written from; the message names the law and the row."""
 
@@ -122,9 +129,11 @@ class Evidence:
         Without `planned`, the plan is every model on every (dataset, fold) that the trials name,
         with as many trials as were recorded. Raises EvidenceError.
         """
-        trials = _canonical_trials(trials)
+        trials = _canonical_trials(trials).reset_index(drop=True)
         planned = _plan_of(trials) if planned is None else _canonical_plan(planned)
         evidence = cls(trials, planned, dict(meta or {}))
+        if not evidence._in_strict_order:  # a ledger's are: a million rows need no copy
+            evidence = cls(_in_order(trials), planned, evidence.meta)
         evidence.validate()
         return evidence
 
@@ -132,7 +141,8 @@ class Evidence:
         """A copy with other `meta`, `ensembles` or `importance`; what was found right stays so."""
         made = replace(self, **changes)
         if made.trials is self.trials and made.planned is self.planned:
-            made.__dict__["_held"] = self.__dict__.get("_held", False)
+            known = {name: self.__dict__[name] for name in _OF_FRAMES if name in self.__dict__}
+            made.__dict__.update(known)
             made._check_meta()
         return made
 
@@ -156,16 +166,15 @@ class Evidence:
         self.__dict__["_held"] = True
 
     def _refuse_duplicates(self) -> None:
-        study = ["dataset", "fold", "model"]
-        trials = self.trials[[*study, "stage", "index", "seed", "status", "selected"]]
+        trials = self.trials[[*STUDY, "stage", "index", "seed", "status", "selected"]]
         evaluated = trials["stage"] == "eval"
         tune, evals = trials[~evaluated], trials[evaluated]
         selected = tune[tune["selected"].astype(bool)]
-        _refuse_duplicate(self.planned, study, "planned studies")
-        if not _in_strict_order(trials):  # where they are, no two are the same
-            _refuse_duplicate(tune, [*study, "stage", "index"], "tuning trials")
-        _refuse_duplicate(selected, study, "selected trials")
-        _refuse_duplicate(evals, [*study, "seed"], "evaluation trials")
+        _refuse_duplicate(self.planned, STUDY, "planned studies")
+        if not self._in_strict_order:  # where they are, no two are the same
+            _refuse_duplicate(tune, [*STUDY, "stage", "index"], "tuning trials")
+        _refuse_duplicate(selected, STUDY, "selected trials")
+        _refuse_duplicate(evals, [*STUDY, "seed"], "evaluation trials")
         if (selected["status"] != "done").any():
             row = selected[selected["status"] != "done"].iloc[0]
             raise EvidenceError(f"a selected trial must be done, not {row['status']}: {_name(row)}")
@@ -175,15 +184,15 @@ class Evidence:
 
     def _refuse_two_tasks(self) -> None:
         names = ["dataset", "task"]
-        both = pd.concat([_distinct(frame, names) for frame in (self.trials, self.planned)])
+        new = self._blocks | starts(self.trials, ["task"])
+        both = pd.concat([self.trials.loc[new, names], self.planned[names]]).drop_duplicates()
         tasks = both.groupby("dataset", sort=True)["task"].nunique()
         if (tasks > 1).any():
             raise EvidenceError(f"a dataset has one task; {tasks[tasks > 1].index[0]!r} has two")
 
     def _refuse_unplanned(self) -> None:
-        keys = ["dataset", "fold", "model"]
-        planned = set(self.planned[keys].itertuples(index=False, name=None))
-        there = _distinct(self.trials, keys)
+        planned = set(self.planned[STUDY].itertuples(index=False, name=None))
+        there = self.trials.loc[self._blocks, STUDY]
         for key in sorted(set(there.itertuples(index=False, name=None)) - planned):
             raise EvidenceError(
                 f"every trial belongs to a planned study; there is none for dataset {key[0]!r}, "
@@ -203,6 +212,31 @@ class Evidence:
                 raise EvidenceError(f"{name!r} is no metric of {task}; known: {', '.join(known)}")
             if f"test_{name}" not in self.trials:
                 raise EvidenceError(f"trials lack the column 'test_{name}', the metric of {task}")
+
+    @cached_property
+    def _blocks(self) -> np.ndarray:
+        """Where trials of another study or stage begin."""
+        return starts(self.trials, [*STUDY, "stage"])
+
+    @cached_property
+    def _in_strict_order(self) -> bool:
+        """Whether each trial comes after the one before it by study, stage and index."""
+        new = self._blocks
+        places = self.trials.loc[new, [*STUDY, "stage"]]
+        blocks = list(places.itertuples(index=False, name=None))
+        rising = new[1:] | (np.diff(self.trials["index"].to_numpy()) > 0)
+        return bool(rising.all()) and blocks == sorted(set(blocks))
+
+    @cached_property
+    def study_numbers(self) -> tuple[np.ndarray, pd.DataFrame]:
+        """(number of each trial's study, the studies by number, sorted by STUDY).
+
+        Names are compared where trials stand beside each other, and never hashed a trial.
+        """
+        blocks = self.trials.loc[self._blocks, STUDY]
+        ranks = blocks.groupby(STUDY, sort=True).ngroup().to_numpy()
+        keys = blocks.drop_duplicates().sort_values(STUDY, kind="stable").reset_index(drop=True)
+        return ranks[np.cumsum(self._blocks) - 1], keys
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -274,32 +308,22 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
         raise EvidenceError("column 'seed' must hold whole numbers") from None
     scores = [f"{part}_{m}" for part in ("val", "test") for m in METRICS]
     for name in [*_COST_COLUMNS, *(c for c in scores if c in frame)]:
-        frame[name] = pd.to_numeric(frame[name]).astype(float)
+        if frame[name].dtype != np.float64:
+            frame[name] = pd.to_numeric(frame[name]).astype(float)
         if np.isinf(frame[name]).any():
             row = frame[np.isinf(frame[name])].iloc[0]
             raise EvidenceError(f"{name} must be a number or missing, not infinite: {_name(row)}")
-    return _in_order(frame)
+    return frame
 
 
 def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Sorted by study, stage, index and seed; by id where these tie, which no valid frame does."""
-    if _in_strict_order(frame):  # as a ledger gives them: a million rows need no copy
-        return frame.reset_index(drop=True)
-    keys = ["dataset", "fold", "model", "stage", "index", "seed"]
+    keys = [*STUDY, "stage", "index", "seed"]
     ranks = [_ranks(frame[name]) for name in keys]
     places = np.lexsort(ranks[::-1])
     if np.logical_and.reduce([r[places][1:] == r[places][:-1] for r in ranks]).any():
         places = np.lexsort([_ranks(frame["id"]), *ranks[::-1]])
     return frame.iloc[places].reset_index(drop=True)
-
-
-def _in_strict_order(frame: pd.DataFrame) -> bool:
-    """Whether each row comes after the one before it by study, stage and index."""
-    names = ["dataset", "fold", "model", "stage"]
-    new = starts(frame, names)
-    blocks = list(frame.loc[new, names].itertuples(index=False, name=None))
-    rising = new[1:] | (np.diff(frame["index"].to_numpy()) > 0)
-    return bool(rising.all()) and blocks == sorted(set(blocks))
 
 
 def starts(frame: pd.DataFrame, keys: list[str]) -> np.ndarray:
@@ -354,7 +378,10 @@ def _texts(column: pd.Series) -> pd.Series:
 
 
 def _all_texts(column: pd.Series) -> bool:
-    if isinstance(column.dtype, pd.StringDtype):
+    kind = column.dtype
+    if isinstance(kind, pd.StringDtype) or (
+        isinstance(kind, pd.ArrowDtype) and pa.types.is_dictionary(kind.pyarrow_dtype)
+    ):
         return not column.hasnans
     return infer_dtype(column, skipna=False) == "string"
 
@@ -366,17 +393,14 @@ def _flags(column: pd.Series) -> pd.Series:
 
 
 def _integers(frame: pd.DataFrame, name: str) -> pd.Series:
+    if frame[name].dtype == np.int64:
+        return frame[name]
     numbers = pd.to_numeric(frame[name], errors="coerce")
     bad = numbers.isna() | (numbers % 1 != 0)
     if bad.any():
         value = frame[name][bad].iloc[0]
         raise EvidenceError(f"column {name!r} must hold whole numbers; it holds {value!r}")
     return numbers.astype("int64")
-
-
-def _distinct(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """The distinct rows of these columns; quick where equal ones stand together."""
-    return frame.loc[starts(frame, keys), keys].drop_duplicates()
 
 
 def _need_columns(frame: pd.DataFrame, wanted: Mapping[str, str], what: str) -> None:

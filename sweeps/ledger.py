@@ -342,11 +342,12 @@ class Ledger:
         """What tables need of results, slots and ends of studies (`facts.types`), in the
         order of the records; `row` is the position. Nothing is decoded that was sealed."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         with ThreadPoolExecutor(READERS) as pool:
             found = list(pool.map(lambda part: part.facts(), self._parts))
         for at, start in enumerate(self._starts):
-            rows = pa.array(found[at].column("row").to_numpy() + start, type=pa.int64())
+            rows = pc.add(found[at].column("row").cast(pa.int64()), start)
             found[at] = found[at].set_column(0, "row", rows)
         return pa.concat_tables(found, promote_options="default").unify_dictionaries()
 

@@ -125,6 +125,8 @@ def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch, 
     ledger = Ledger(tmp_path)
     expected = one_by_one(ledger)
     assert len(expected) > 20 and rows_in(ledger) == expected
+    compact = results_frame(columns_of(ledger.facts()), compact=True)
+    assert plain_rows(compact) == expected and "config" in compact
     with_writer = Ledger(tmp_path, write=True)
     assert rows_in(with_writer) == expected
     with_writer.close()
