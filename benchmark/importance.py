@@ -65,7 +65,7 @@ def _losses(evidence: Evidence) -> pd.Series:
 
     trials = evidence.trials
     found = losses(trials, {task: evidence.headline(task) for task in evidence.tasks})
-    return pd.Series(found, index=trials.index).where(trials["stage"] == "tune")
+    return pd.Series(found, index=trials.index).where(evidence.having("stage", "tune"))
 
 
 def _cells(

@@ -29,8 +29,7 @@ def coverage(evidence: Evidence, studies: pd.DataFrame) -> Section:
 
 def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
     recorded = len(evidence.trials)
-    done = int((evidence.trials["status"] == "done").sum())
-    failed = int((evidence.trials["status"] == "failed").sum())
+    done, failed = (int(evidence.having("status", word).sum()) for word in ("done", "failed"))
     open_ = int((studies["n_trials"] - studies["n_recorded"]).clip(lower=0).sum())
     whole = int((studies["state"] == COMPLETE).sum())
     return (
@@ -60,7 +59,8 @@ def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
             "n_failed": "trials_failed",
         }
     )
-    bad = evidence.trials[evidence.trials["status"] != "done"]
+    words = ["dataset", "model", "status", "cause"]
+    bad = evidence.trials.loc[~evidence.having("status", "done"), words]
     cause = bad["cause"].where(bad["cause"] != "", bad["status"])
     counts = bad.assign(cause=cause).groupby(["dataset", "model", "cause"], sort=True).size()
     texts: dict[tuple[str, str], list[str]] = {}
@@ -133,8 +133,7 @@ def _fold_cell(counts: tuple[int, int, set[str]] | None) -> Cell:
 
 
 def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
-    trials = evidence.trials
-    bad = trials[trials["status"] == "failed"]
+    bad = evidence.trials.loc[evidence.having("status", "failed"), ["model", "cause"]]
     causes = sorted(set(bad["cause"].where(bad["cause"] != "", "error")))
     counts = studies[["model", "n_trials", "n_recorded", "n_done", "n_failed"]]
     counts = counts.assign(open=(counts["n_trials"] - counts["n_recorded"]).clip(lower=0))
@@ -158,7 +157,8 @@ def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
 
 def _failures(evidence: Evidence) -> pd.DataFrame:
     """One row a (dataset, model, cause): how many, and the alphabetically first message."""
-    bad = evidence.trials[evidence.trials["status"] == "failed"]
+    words = ["dataset", "model", "cause", "message"]
+    bad = evidence.trials.loc[evidence.having("status", "failed"), words]
     if not len(bad):
         return pd.DataFrame(columns=["dataset", "model", "cause", "n", "message"])
     bad = bad.assign(cause=bad["cause"].where(bad["cause"] != "", "error"), n=1)
@@ -242,8 +242,8 @@ def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
     once = pd.DataFrame({"cell": cells.ngroup().to_numpy()[number[order]], "trials": 1})
     for name in ("cpu_s", "fit_s", "predict_s", "peak_ram_mb"):
         once[name] = trials[name].to_numpy()[order]
-    once["failed"] = (trials["status"] == "failed").to_numpy()[order].astype(int)
-    once["copied"] = (trials["origin"] != "").to_numpy()[order].astype(int)
+    once["failed"] = evidence.having("status", "failed")[order].astype(int)
+    once["copied"] = (~evidence.having("origin", ""))[order].astype(int)
     grouped = once.groupby("cell", sort=True)
     sums = grouped[["trials", "failed", "copied", "cpu_s", "fit_s", "predict_s"]].sum(min_count=1)
     sums["peak_ram_mb"] = grouped["peak_ram_mb"].max()

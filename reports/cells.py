@@ -45,14 +45,14 @@ def studies(evidence: Evidence) -> pd.DataFrame:
     number, counts = evidence.study_numbers
     counts = counts.assign(
         n_recorded=np.bincount(number, minlength=len(counts)),
-        n_done=np.bincount(number[trials["status"] == "done"], minlength=len(counts)),
-        n_failed=np.bincount(number[trials["status"] == "failed"], minlength=len(counts)),
+        n_done=np.bincount(number[evidence.having("status", "done")], minlength=len(counts)),
+        n_failed=np.bincount(number[evidence.having("status", "failed")], minlength=len(counts)),
     )
     table = table.merge(counts, on=STUDY, how="left")
     for name in ("n_recorded", "n_done", "n_failed"):
         table[name] = table[name].fillna(0).astype(int)
-    table = table.merge(_scores(trials, metrics), on=STUDY, how="left")
-    table = table.merge(_first_cause(trials), on=STUDY, how="left")
+    table = table.merge(_scores(evidence, metrics), on=STUDY, how="left")
+    table = table.merge(_first_cause(evidence), on=STUDY, how="left")
     table["cause"] = table["cause"].fillna("").astype(object)
     table["n_seeds"] = table["n_seeds"].fillna(0).astype(int)
     table["state"] = [_study_state(row) for row in table.itertuples(index=False)]
@@ -64,13 +64,14 @@ def studies(evidence: Evidence) -> pd.DataFrame:
     return table[order].sort_values(STUDY, kind="stable").reset_index(drop=True)
 
 
-def _scores(trials: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+def _scores(evidence: Evidence, metrics: list[str]) -> pd.DataFrame:
     """Test scores of each study: the mean of its evaluations if it has any, else the chosen trial.
 
     A study whose evaluations did not all end well has no score (`whole` is False).
     """
-    evaluates = trials["stage"] == "eval"
-    counts = evaluates | (trials["selected"].astype(bool) & (trials["stage"] == "tune"))
+    trials, evaluates = evidence.trials, evidence.having("stage", "eval")
+    chosen = trials["selected"].to_numpy(dtype=bool) & evidence.having("stage", "tune")
+    counts = evaluates | chosen
     trials = trials.loc[counts, [*STUDY, "stage", "status", *metrics]]
     evals, chosen = trials[evaluates[counts]], trials[~evaluates[counts]]
     evaluated = pd.MultiIndex.from_frame(evals[STUDY])
@@ -99,9 +100,9 @@ def _means(grouped: Any, scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, index=sizes.index, columns=scores.columns)
 
 
-def _first_cause(trials: pd.DataFrame) -> pd.DataFrame:
+def _first_cause(evidence: Evidence) -> pd.DataFrame:
     """The most frequent cause of each study's failures, the alphabetically first of equals."""
-    bad = trials[trials["status"] != "done"]
+    bad = evidence.trials.loc[~evidence.having("status", "done"), [*STUDY, "status", "cause"]]
     cause = bad["cause"].where(bad["cause"] != "", bad["status"])
     counts = bad.assign(cause=cause).groupby([*STUDY, "cause"], sort=True).size().rename("n")
     counts = counts.reset_index().sort_values(
@@ -138,7 +139,8 @@ def cells(evidence: Evidence, table: pd.DataFrame, metric_name: str) -> pd.DataF
     for dataset, model, task, *fold in zip(*(table[k].tolist() for k in keys), strict=True):
         blocks.setdefault(dataset, {}).setdefault(model, []).append(Fold(*fold))
         tasks[dataset] = task
-    rows = []
+    found: list[tuple[Any, ...]] = []
+    scores: list[np.ndarray] = []
     for dataset, block in sorted(blocks.items()):
         folds = [f for mine in block.values() for f in mine]
         scored = {f.number for f in folds if f.state == COMPLETE}
@@ -146,12 +148,16 @@ def cells(evidence: Evidence, table: pd.DataFrame, metric_name: str) -> pd.DataF
         needed = {f.number for f in folds} - (scored - meant)
         for model, mine in sorted(block.items()):
             state, cause, values = _cell_state(mine, needed)
-            mean = float(np.mean(values)) if len(values) else math.nan
-            spread = _spread(values, dataset in overlapping)
             counts = (len(values), len(needed), len(scored - meant))
-            rows.append((dataset, tasks[dataset], model, mean, spread, *counts, state, cause))
-    names = "dataset task model mean spread n_folds n_planned n_undefined state cause".split()
-    return pd.DataFrame(rows, columns=names)
+            found.append((dataset, tasks[dataset], model, *counts, state, cause))
+            scores.append(values)
+    names = "dataset task model n_folds n_planned n_undefined state cause".split()
+    frame = pd.DataFrame(found, columns=names)
+    mean, spread = _means_and_spreads(scores)
+    n = np.where(frame["dataset"].isin(overlapping), 1, np.maximum(frame["n_folds"], 1))
+    frame.insert(3, "mean", mean)
+    frame.insert(4, "spread", spread / np.sqrt(n))
+    return frame
 
 
 class Fold(NamedTuple):
@@ -181,11 +187,18 @@ def _cell_state(mine: list[Fold], needed: set[int]) -> tuple[str, str, np.ndarra
     return UNDEFINED, "", values
 
 
-def _spread(values: np.ndarray, overlapping: bool) -> float:
-    if len(values) < 2:
-        return math.nan
-    deviation = float(np.std(values, ddof=1))
-    return deviation if overlapping else deviation / math.sqrt(len(values))
+def _means_and_spreads(lists: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(mean, s) of each list of scores, numpy's to the bit, of all lists of a length at once; NaN
+    where there are too few."""
+    length = np.array([len(values) for values in lists], dtype=int)
+    mean, spread = np.full((2, len(lists)), math.nan)
+    for n in np.unique(length[length > 0]):
+        at = np.flatnonzero(length == n)
+        block = np.stack([lists[i] for i in at])
+        mean[at] = block.mean(axis=1)
+        if n > 1:
+            spread[at] = block.std(axis=1, ddof=1)
+    return mean, spread
 
 
 def best_models(block: pd.DataFrame, direction: str, place: int = 1) -> set[str]:

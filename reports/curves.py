@@ -23,12 +23,14 @@ def running(evidence: Evidence) -> pd.DataFrame:
     evaluations are no trials of a full study and are left out. Empty where no validation score of a
     headline metric is known.
     """
-    trials = evidence.trials
-    tune = trials[trials["stage"] == "tune"].reset_index(drop=True)
-    loss, test = _headline(evidence, tune)
-    if not len(tune) or np.isnan(loss).all():
+    mine = evidence.having("stage", "tune")
+    loss, test = (values[mine] for values in _headline(evidence))
+    if not len(loss) or np.isnan(loss).all():
         return pd.DataFrame(columns=_COLUMNS)
-    first = _first_of_study(tune)
+    names = [*STUDY, "task", "index", "fit_s", "predict_s", "cpu_s"]
+    tune = evidence.trials.loc[mine, names].reset_index(drop=True)
+    number = evidence.study_numbers[0][mine]
+    first = np.append(True, number[1:] != number[:-1])
     study = np.cumsum(first) - 1  # number of the study of each row
     filled = pd.Series(np.where(np.isnan(loss), np.inf, loss))
     lowest = filled.groupby(study).cummin().to_numpy()
@@ -48,26 +50,17 @@ def running(evidence: Evidence) -> pd.DataFrame:
     return frame[_COLUMNS]
 
 
-def _headline(evidence: Evidence, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """(validation loss, test score) of each row by the headline metric of its task, or NaN."""
+def _headline(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """(validation loss, test score) of each trial by the headline metric of its task, or NaN."""
+    rows = evidence.trials
     loss, test = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     for task in evidence.tasks:
         name = evidence.headline(task)
-        mine = ((rows["task"] == task) & (rows["status"] == "done")).to_numpy()
-        test[mine] = rows.loc[mine, f"test_{name}"].to_numpy(dtype=float)
+        mine = evidence.having("task", task) & evidence.having("status", "done")
+        test[mine] = rows[f"test_{name}"].to_numpy(dtype=float)[mine]
         if f"val_{name}" in rows:
-            loss[mine] = METRICS[name].sign * rows.loc[mine, f"val_{name}"].to_numpy(dtype=float)
+            loss[mine] = METRICS[name].sign * rows[f"val_{name}"].to_numpy(dtype=float)[mine]
     return loss, test
-
-
-def _first_of_study(rows: pd.DataFrame) -> np.ndarray:
-    """Where a study begins: rows of one study stand together, as Evidence.of sorts them."""
-    first = np.zeros(len(rows), dtype=bool)
-    for name in STUDY:
-        values = rows[name].to_numpy()
-        first[1:] |= values[1:] != values[:-1]
-    first[:1] = True
-    return first
 
 
 def budgets(steps: pd.DataFrame) -> list[int]:

@@ -99,6 +99,8 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text on one line: runs of white space become one space."""
+    if text.__class__ is str and text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip()  # the space is the only white space that is printable
     return visible(" ".join(str(text).split()))
 
 

@@ -84,7 +84,7 @@ META_KEYS: dict[str, str] = {
 STUDY = ["dataset", "fold", "model"]
 
 # What an Evidence has found out about its frames alone, and hands on to a copy with the same ones.
-_OF_FRAMES = ("_held", "_blocks", "_in_strict_order", "study_numbers", "tasks", "models")
+_OF_FRAMES = ("_held", "_blocks", "_masks", "_in_strict_order", "study_numbers", "tasks", "models")
 
 
 class EvidenceError(ValueError):
@@ -167,7 +167,7 @@ class Evidence:
 
     def _refuse_duplicates(self) -> None:
         trials = self.trials[[*STUDY, "stage", "index", "seed", "status", "selected"]]
-        evaluated = trials["stage"] == "eval"
+        evaluated = self.having("stage", "eval")
         tune, evals = trials[~evaluated], trials[evaluated]
         selected = tune[tune["selected"].astype(bool)]
         _refuse_duplicate(self.planned, STUDY, "planned studies")
@@ -219,6 +219,19 @@ class Evidence:
         return starts(self.trials, [*STUDY, "stage"])
 
     @cached_property
+    def _masks(self) -> dict[tuple[str, str], np.ndarray]:
+        return {}
+
+    def having(self, column: str, word: str) -> np.ndarray:  # (n_trials,)
+        """Which trials have this word in the column; looked up once."""
+        if (column, word) not in self._masks:
+            values = self.trials[column]
+            if values.dtype == object:  # numpy compares these in half of pandas's time
+                values = values.to_numpy()
+            self._masks[column, word] = np.asarray(values == word, dtype=bool)
+        return self._masks[column, word]
+
+    @cached_property
     def _in_strict_order(self) -> bool:
         """Whether each trial comes after the one before it by study, stage and index."""
         new = self._blocks
@@ -266,9 +279,9 @@ class Evidence:
     def test_metrics(self, task: str) -> list[str]:
         """Metrics of the task that its trials carry test scores of, the headline first."""
         head = self.headline(task)
-        mine = (self.trials["task"] == task).to_numpy()
+        mine = self.having("task", task)
         carried = [m for m in metrics_of(task) if f"test_{m}" in self.trials and m != head]
-        return [head, *(m for m in carried if self.trials[f"test_{m}"].notna()[mine].any())]
+        return [head, *(m for m in carried if (self.trials[f"test_{m}"].notna() & mine).any())]
 
     @cached_property
     def overlapping(self) -> set[str]:

@@ -7,7 +7,7 @@ the rules of `cells.pool` and `statistics`; the standings computed here are what
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,13 @@ def _losses(
 
 
 def _numbers(grid: np.ndarray, digits: int) -> list[list[float | None]]:
-    return [[rounded(v, digits) for v in row] for row in grid.astype(float).tolist()]
+    return [all_rounded(row, digits) for row in grid.astype(float).tolist()]
+
+
+def all_rounded(values: Sequence[float], digits: int = 12) -> list[float | None]:
+    """`rounded` of many values."""
+    texts = ((len(values) * f" %.{digits}g") % tuple(values)).split()
+    return [None if text == "nan" else float(text) for text in texts]
 
 
 def rounded(value: float, digits: int = 12) -> float | None:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from .. import escape
 
 WIDTH = 560
@@ -61,6 +63,15 @@ class Axis:
         value = math.log10(value) if self.log else value
         share = (value - low) / (high - low) if high > low else 0.5
         return self.start + share * (self.end - self.start)
+
+    def places(self, values: Sequence[float]) -> np.ndarray:
+        """`at` of many values."""
+        low, high = self._ends
+        if self.log:
+            values = [math.log10(value) for value in values]
+        if not high > low:
+            return np.full(len(values), self.at(self.low))
+        return self.start + (np.asarray(values) - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
         """Round values on the scale: about five; powers of the base where it is logarithmic."""
@@ -192,13 +203,10 @@ def _across(across: Axis, x: str, height: int, grid: bool = True) -> list[str]:
 
 def _path(line: Line, across: Axis, up: Axis) -> str:
     """Steps: a value holds until the next point."""
-    places = [(_n(across.at(px)), _n(up.at(py))) for px, py in line.points]
-    path = f"M{places[0][0]} {places[0][1]}"
-    last = places[0]
-    for at_x, at_y in places[1:]:
-        path += f"H{at_x}" + (f"V{at_y}" if at_y != last[1] else "")
-        last = (at_x, at_y)
-    return path
+    xs = _all_n(across.places([x for x, _ in line.points]))
+    ys = _all_n(up.places([y for _, y in line.points]))
+    steps = zip(xs[1:], ys[1:], ys[:-1], strict=True)
+    return f"M{xs[0]} {ys[0]}" + "".join([f"H{x}V{y}" if y != b else f"H{x}" for x, y, b in steps])
 
 
 def _apart(tops: Sequence[float], height: int, gap: float = 15.0) -> list[float]:
@@ -238,6 +246,12 @@ def _n(value: float) -> str:
     """A coordinate with one decimal at most."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
+
+
+def _all_n(values: np.ndarray) -> list[str]:
+    """`_n` of many values."""
+    text = (len(values) * " %.1f") % tuple(values.tolist()) + " "
+    return [n if n != "-0" else "0" for n in text.replace(".0 ", " ").split()]
 
 
 def number(value: float) -> str:

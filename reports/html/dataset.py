@@ -14,7 +14,7 @@ from ..cells import COMPLETE
 from ..metrics import METRICS, Metric
 from ..tables import decimals_for, fixed
 from . import charts
-from .board import rounded
+from .board import all_rounded, rounded
 from .page import Source, importance, thin
 
 MAX_TRIALS = 1000  # of a page; with more, the chosen, the failed and the first ones stand on it
@@ -158,9 +158,9 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     for part in ("val", "test"):
         scores = f"{part}_{metric_name}"
         values = trials[scores].tolist() if scores in trials else [math.nan] * len(trials)
-        columns[part] = [rounded(v, 6) for v in values]
+        columns[part] = all_rounded(values, 6)
     for name in ("fit_s", "cpu_s"):
-        columns[name] = [rounded(v, 4) for v in columns[name]]
+        columns[name] = all_rounded(columns[name], 4)
     return columns
 
 
