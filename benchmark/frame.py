@@ -14,12 +14,11 @@ from ..sweeps.halving import Halving, stages
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE
-from .results import Columns, columns_of, results_frame, study_ends
+from .results import Columns, columns_of, distinct, last_of, results_frame, study_ends
 from .status import plan_in, planned_slots, slots_of, study_name
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ..reports.evidence import Evidence
 
@@ -84,19 +83,25 @@ def planned_frame(
     inside = frame["index"].to_numpy() < np.array(limits, dtype=np.int64)[np.cumsum(first) - 1]
     frame = frame if inside.all() else frame[inside]
     tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
-    codes, names = pd.factorize(frame["dataset"])
-    words = pd.array([tasks[name] for name in names], dtype="str")
-    frame = frame.assign(task=words.take(codes))
+    first = starts(frame, ["dataset"])
+    words = pd.array([tasks[name] for name in frame.loc[first, "dataset"]], dtype="str")
+    frame = frame.assign(task=words.take(np.cumsum(first) - 1))
     frame = frame.assign(loss=losses(frame, plan["metric"]))
     frame = on_rungs(frame, plan)
     frame = frame.assign(selected=chosen(frame))
-    # An evaluation of what was chosen before the run was extended says nothing any more.
-    evals = frame.loc[frame["stage"] == EVAL, ["study", "config"]]
-    picked = frame.loc[frame["selected"], ["study", "config"]]
-    config = dict(zip(picked["study"], picked["config"], strict=True))
-    gone = evals.index[[config.get(s) != c for s, c in evals.itertuples(index=False, name=None)]]
+    gone = outdated(frame)
     frame = frame.drop(columns="loss")
     return plan, (frame.drop(index=gone) if len(gone) else frame).reset_index(drop=True)
+
+
+def outdated(frame: pd.DataFrame) -> pd.Index:
+    """The evaluations of what was chosen before the run was extended: they say nothing any more."""
+    evals = frame.loc[frame["stage"] == EVAL, ["study", "config"]]
+    if not len(evals):
+        return evals.index
+    picked = frame.loc[frame["selected"], ["study", "config"]]
+    config = dict(zip(picked["study"], picked["config"], strict=True))
+    return evals.index[[config.get(s) != c for s, c in evals.itertuples(index=False, name=None)]]
 
 
 def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
@@ -169,11 +174,13 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     Raises LedgerError, or ValueError naming what two runs disagree on or both hold.
     """
     ledgers = [Ledger(Path(run), deferred=True) for run in runs]
-    parts, ends, times = [], [], []
+    parts, ends = [], []
+    times, cpus = [""], {""}
     for ledger in ledgers:
         columns, plan = columns_of(ledger.facts()), plan_in(ledger)
         ends.append(slots_in_the_end(columns, plan))
-        times.append(newest(columns.pop("time")))
+        times += last_of(columns.pop("time"))
+        cpus |= set(distinct(columns.pop("cpu")))
         parts.append(planned_frame(ledger, columns, plan, compact=True))
     import pandas as pd  # by now another thread may have imported it, see `reporting`
 
@@ -186,7 +193,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     trials = frames[0] if len(frames) == 1 else None
     if trials is None:
         trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
-    meta = meta_of(plans, trials, max(times, default=""))
+    meta = meta_of(plans, trials, last_record=max(times), cpus=sorted(cpus - {""}))
     planned = [
         {
             "dataset": study["dataset"],
@@ -204,7 +211,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
         if column not in trials:
             trials[column] = float("nan")  # nothing succeeded: a table of failures
     if "task" in trials:
-        trials = trials.drop(columns=[c for c in ("study", "cpu") if c in trials])
+        trials = trials.drop(columns=[c for c in ("study",) if c in trials])
     return Evidence.of(trials, pd.DataFrame(planned), meta)
 
 
@@ -223,7 +230,7 @@ def _empty_trials(plans: list[Record]) -> pd.DataFrame:
     import pandas as pd
 
     columns = ["dataset", "task", "fold", "model", "index", "stage", "seed", "status", "selected"]
-    columns += ["study", "cause", "cpu"]
+    columns += ["study", "cause"]
     metrics = [f"test_{name}" for plan in plans for name in plan["metric"].values()]
     return pd.DataFrame(columns=[*columns, *dict.fromkeys(metrics)])
 
@@ -239,15 +246,11 @@ def _agree(first: Record, other: Record) -> None:
                 )
 
 
-def newest(times: pa.ChunkedArray) -> str:
-    """The latest of the records' times, "" without any."""
-    import pyarrow.compute as pc
-
-    return pc.max(times).as_py() or ""
-
-
-def meta_of(plans: list[Record], frame: pd.DataFrame, last_record: str) -> dict[str, Any]:
-    """What the tables say about themselves, from plans, trials and the time of the last record."""
+def meta_of(
+    plans: list[Record], frame: pd.DataFrame, *, last_record: str, cpus: list[str]
+) -> dict[str, Any]:
+    """What the tables say about themselves. last_record: its time; cpus: the processors that trials
+    ran on."""
     from ..datasets.protocols import N_FOLDS, PROTOCOLS
     from .suite import Suite, parse
 
@@ -265,12 +268,12 @@ def meta_of(plans: list[Record], frame: pd.DataFrame, last_record: str) -> dict[
         notes.insert(0, budget.note)
     if suite.folds_mean:
         notes.append(suite.folds_mean)
-    struck = frame.loc[frame["cause"].isin(LIMITED), ["study", "cause"]].drop_duplicates()
+    failed = frame.loc[(frame["status"] != DONE).to_numpy(dtype=bool), ["study", "cause"]]
+    struck = failed[failed["cause"].isin(LIMITED)].drop_duplicates()
     notes.extend(promises_of(plans, struck.to_dict("records")))
     notes.extend(warnings_of(datasets))
     spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
     environment = first["environment"]
-    cpus = sorted(set(frame["cpu"].unique()) - {""})
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),

@@ -123,6 +123,16 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
+def distinct(column: pa.ChunkedArray) -> list[str]:
+    """Every text of a column once."""
+    return _texts(column)[1]
+
+
+def last_of(column: pa.ChunkedArray) -> list[str]:
+    """The last text of a column, if it has any."""
+    return column.slice(len(column) - 1).to_pylist() if len(column) else []
+
+
 def _texts(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     codes, distinct = _codes(column)
     return codes, distinct.to_pylist()
