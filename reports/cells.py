@@ -194,7 +194,7 @@ def _means_and_spreads(lists: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndar
     mean, spread = np.full((2, len(lists)), math.nan)
     for n in np.unique(length[length > 0]):
         at = np.flatnonzero(length == n)
-        block = np.stack([lists[i] for i in at])
+        block = np.stack([lists[i] for i in at.tolist()])
         mean[at] = block.mean(axis=1)
         if n > 1:
             spread[at] = block.std(axis=1, ddof=1)
