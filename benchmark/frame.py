@@ -14,7 +14,7 @@ from ..sweeps.halving import Halving, stages
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE
-from .results import Columns, columns_of, distinct, last_of, results_frame, study_ends
+from .results import Columns, columns_of, last_of, results_frame, study_ends, texts_in
 from .status import plan_in, planned_slots, slots_of, study_name
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
         columns, plan = columns_of(ledger.facts()), plan_in(ledger)
         ends.append(slots_in_the_end(columns, plan))
         times += last_of(columns.pop("time"))
-        cpus |= set(distinct(columns.pop("cpu")))
+        cpus |= set(texts_in(columns.pop("cpu")))
         parts.append(planned_frame(ledger, columns, plan, compact=True))
     import pandas as pd  # by now another thread may have imported it, see `reporting`
 
@@ -210,8 +210,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
         column = f"test_{plans[0]['metric'][task]}"
         if column not in trials:
             trials[column] = float("nan")  # nothing succeeded: a table of failures
-    if "task" in trials:
-        trials = trials.drop(columns=[c for c in ("study",) if c in trials])
+    trials = trials.drop(columns="study", errors="ignore")
     return Evidence.of(trials, pd.DataFrame(planned), meta)
 
 

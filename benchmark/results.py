@@ -123,7 +123,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
-def distinct(column: pa.ChunkedArray) -> list[str]:
+def texts_in(column: pa.ChunkedArray) -> list[str]:
     """Every text of a column once."""
     return _texts(column)[1]
 

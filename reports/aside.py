@@ -28,11 +28,12 @@ CHUNK = 2**20
 
 def is_worth_it(n_trials: int, n_studies: int) -> bool:
     """Whether a copy would save time, and can be made: Linux copies a process safely while a
-    single thread of Python runs in it."""
+    single thread of Python runs in it, and no library that answers to a network is loaded."""
     return (
         (n_trials >= FROM_TRIALS or n_studies >= FROM_STUDIES)
         and sys.platform == "linux"
         and threading.active_count() == 1
+        and not sys.modules.keys() & {"grpc", "ray"}
         and len(os.sched_getaffinity(0)) > 1
     )
 

@@ -364,16 +364,15 @@ def _canonical_plan(planned: pd.DataFrame) -> pd.DataFrame:
     for name in ("dataset", "task", "model"):
         frame[name] = _words(frame[name]).astype(object)
     frame["fold"] = _integers(frame, "fold")
-    return frame.sort_values(["dataset", "fold", "model"], kind="stable").reset_index(drop=True)
+    return frame.sort_values(STUDY, kind="stable").reset_index(drop=True)
 
 
 def _plan_of(trials: pd.DataFrame) -> pd.DataFrame:
     """Every model on every (dataset, task, fold) that the trials name."""
     folds = trials[["dataset", "task", "fold"]].drop_duplicates()
     plan = folds.merge(trials[["model"]].drop_duplicates(), how="cross")
-    keys = ["dataset", "fold", "model"]
-    counts = trials.groupby(keys, sort=True).size().rename("n_trials").reset_index()
-    plan = plan.merge(counts, on=keys, how="left")
+    counts = trials.groupby(STUDY, sort=True).size().rename("n_trials").reset_index()
+    plan = plan.merge(counts, on=STUDY, how="left")
     plan["n_trials"] = plan["n_trials"].fillna(0).astype(int)
     return _canonical_plan(plan)
 

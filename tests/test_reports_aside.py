@@ -95,8 +95,13 @@ def test_small_reports_and_processes_with_threads_make_no_copy(monkeypatch):
     monkeypatch.setattr(aside, "FROM_TRIALS", 10)
     monkeypatch.setattr(aside, "FROM_STUDIES", 3)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
+    for name in ("grpc", "ray"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     several = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     assert is_worth_it(10, 1) == is_worth_it(3, 3) == several and not is_worth_it(9, 2)
+    monkeypatch.setitem(sys.modules, "ray", threading)
+    assert not is_worth_it(10, 10)
+    monkeypatch.delitem(sys.modules, "ray")
     monkeypatch.setattr(threading, "active_count", lambda: 2)
     assert not is_worth_it(10, 10)
 
