@@ -48,7 +48,7 @@ def analyse_command(
 ) -> int:
     """`bench analyse RUN... --what WHAT`."""
     from ..reports.report import render, write_files
-    from ..reports.tables import to_markdown
+    from ..reports.tables import to_text
 
     for run in runs:
         check_run(run)
@@ -69,7 +69,7 @@ def analyse_command(
     )
     for note in found.notes:
         face.warn(note)
-    face.say(to_markdown(found.section))
+    face.say(to_text(found.section))
     for path in files:
         face.say(str(path))
     return OK

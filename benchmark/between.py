@@ -25,6 +25,7 @@ def compare_command(
     from ..reports.between import compare_runs
     from ..reports.changes import section, summary
     from ..reports.report import render, write_files
+    from ..reports.tables import to_text
     from .frame import evidence_of
 
     for run in (base, new, *history):
@@ -62,7 +63,7 @@ def compare_command(
     if found.identical:
         face.say(summary(found)[0])
     else:
-        face.say(render(made)["compare.md"].rstrip())
+        face.say(to_text(made).rstrip())
     for path in files:
         face.say(str(path))
     return REGRESSION if fail_on_regression and found.regressions else OK

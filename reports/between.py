@@ -131,10 +131,10 @@ def compare_runs(
 ) -> Comparison:
     """Hold `new` against `base`; `history`: more base runs, from which a cell's spread follows.
 
-    A regression is: worse all over (`global_rule`), or a cell worse than its base runs vary
-    (`cell_rule`, Holm over the cells at .01, and three times the smallest effect), a cell that is
-    complete no more, or a trial that fails and did not. Raises ValueError where the runs differ in
-    metric or protocol.
+    A regression is: worse all over (`global_rule`), a model worse over its datasets (`_models`), a
+    cell worse than its base runs vary (`cell_rule`, Holm over the cells at .01, and three times the
+    smallest effect), a cell that is complete no more, or a trial that fails and did not. Raises
+    ValueError where the runs differ in metric or protocol.
     """
     for other in (new, *history):
         _agree(base, other)
@@ -144,13 +144,18 @@ def compare_runs(
     coverage = _coverage(_states(base, tables[0]), _states(new, tables[1]))
     broken = _newly_failed(base, new)
     costs = _costs(base, new)
-    worse = found[found["regression"]]
+    worse, models = found[found["regression"]], _models(found, min_effect)
     regressions = []
     if overall.hit:
         regressions.append(
             f"worse all over: median change of the error {100 * math.expm1(overall.median):+.1f} % "
             f"over {context.plural(overall.n, 'cell')}, p = {overall.p:.2g}"
         )
+    regressions += [
+        f"worse: {r.model}, median change of the error {100 * math.expm1(r.median_change):+.1f} % "
+        f"over {context.plural(r.n_datasets, 'dataset')}, p = {r.p_worse_holm:.2g} after Holm"
+        for r in models[models["regression"]].itertuples(index=False)
+    ]
     regressions += [
         f"worse: {r.model} on {r.dataset}, error {100 * math.expm1(r.change):+.1f} %, "
         f"p = {r.p_holm:.2g} after Holm"
@@ -170,7 +175,7 @@ def compare_runs(
         min_effect,
         1 + len(history),
         found,
-        _models(found),
+        models,
         coverage,
         _failures(base, new),
         costs,
@@ -257,8 +262,10 @@ def _cells(
     return found
 
 
-def _models(found: pd.DataFrame) -> pd.DataFrame:
-    """One row a model: how many datasets, on how many it is better, two-sided Wilcoxon, Holm."""
+def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
+    """One row a model: how many datasets, on how many it is better, two-sided Wilcoxon, Holm; and
+    whether it is worse: p < .01 one-sided, Holm over the models, and a median change that exceeds
+    the smallest effect."""
     rows = []
     for model, part in found.groupby("model", sort=True):
         d = relative(part["error_base"].to_numpy(), part["error_b"].to_numpy())
@@ -269,11 +276,14 @@ def _models(found: pd.DataFrame) -> pd.DataFrame:
                 **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
                 **{"n_better": int((d < 0).sum()), "n_worse": int((d > 0).sum())},
                 **{"median_change": float(part["change"].median()), "p": test and test.p},
+                "p_worse": test and test.p_greater,
             }
         )
-    columns = "model n_datasets n_equal n_better n_worse median_change p".split()
+    columns = "model n_datasets n_equal n_better n_worse median_change p p_worse".split()
     table = pd.DataFrame(rows, columns=columns)
-    table["p_holm"] = _adjusted(table["p"])
+    table["p_holm"], table["p_worse_holm"] = _adjusted(table["p"]), _adjusted(table["p_worse"])
+    large = table["median_change"] > min_effect
+    table["regression"] = (table["p_worse_holm"] < CELL_P) & large
     return table
 
 

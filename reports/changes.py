@@ -93,11 +93,13 @@ def _models_table(found: Comparison) -> Table:
                 (
                     escape.label(r.model),
                     *map(str, (r.n_datasets, r.n_equal, r.n_better, r.n_worse)),
-                    _percent(r.median_change),
-                    _p(r.p),
-                    _p(r.p_holm),
                 ),
             )
+        )
+        + (
+            Cell(_percent(r.median_change), bold=bool(r.regression)),
+            Cell(_p(r.p)),
+            Cell(_p(r.p_holm)),
         )
         for r in found.models.itertuples(index=False)
     ]
@@ -106,7 +108,9 @@ def _models_table(found: Comparison) -> Table:
     notes = (
         "Two-sided Wilcoxon over datasets on errors relative to their sum, zeros ranked and dropped"
         f" (Pratt); n/a with fewer than {least} datasets (smallest p {smallest_p(least - 1):.3g}). "
-        "Median change: of the error, positive is worse. A large p does not show equality.",
+        "Median change: of the error, positive is worse; bold: one-sided p for worse below "
+        f"{CELL_P:g} after Holm, and more than {100 * found.min_effect:g} %. A large p does not "
+        "show equality.",
     )
     return Table("compare-models", "Models over datasets.", header, _panels(rows, header), notes)
 

@@ -12,7 +12,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -386,46 +386,58 @@ def _cell_width(cell: Cell, points: float) -> float:
 # --- Markdown and CSV -----------------------------------------------------------------------------
 
 
+Escape = Callable[[str], str]
+
+
 def to_markdown(section: Section) -> str:
     """Headings, pipe tables padded for the eye, and notes as a list."""
-    parts = [f"# {escape.markdown(section.title)}\n"]
-    parts += [f"{escape.markdown(escape.one_line(r))}\n" for r in section.remarks]
+    return _in_pipes(section, escape.markdown)
+
+
+def to_text(section: Section) -> str:
+    """The same for a terminal, where no sign needs to be escaped and none acts unseen."""
+    return _in_pipes(section, escape.visible)
+
+
+def _in_pipes(section: Section, esc: Escape) -> str:
+    parts = [f"# {esc(section.title)}\n"]
+    parts += [f"{esc(escape.one_line(r))}\n" for r in section.remarks]
     for table in section.tables:
         if "md" in table.outputs:
-            parts.append(_markdown_table(table))
+            parts.append(_markdown_table(table, esc))
     return "\n".join(parts)
 
 
-def _markdown_table(table: Table) -> str:
-    head = [escape.markdown(h) for h in table.header]
+def _markdown_table(table: Table, esc: Escape) -> str:
+    head = [esc(h) for h in table.header]
     rows: list[list[str]] = []
     for panel in table.panels:
         if panel.title:
-            rows.append([f"*{escape.markdown(panel.title)}*"] + [""] * (len(head) - 1))
+            rows.append([f"*{esc(panel.title)}*"] + [""] * (len(head) - 1))
         for row in panel.rows:
-            rows.append([t for cell in row for t in _markdown_cells(cell)])
+            rows.append([t for cell in row for t in _markdown_cells(cell, esc)])
     widths = [max(3, *(len(r[c]) for r in [head, *rows])) for c in range(len(head))]
     widths = [min(w, 44) for w in widths]
     right = [c >= table.n_labels for c in range(len(head))]
     rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
     lines = [_pipe(head, widths, right), "| " + " | ".join(rule) + " |"]
     lines += [_pipe(row, widths, right) for row in rows]
-    notes = "".join(f"- {escape.markdown(escape.one_line(n))}\n" for n in table.notes)
+    notes = "".join(f"- {esc(escape.one_line(n))}\n" for n in table.notes)
     if any(cell.underline for panel in table.panels for row in panel.rows for cell in row):
         notes += "- Italic: underlined.\n"
-    return f"## {escape.markdown(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
+    return f"## {esc(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
 
 
-def _markdown_cells(cell: Cell) -> list[str]:
-    text = escape.markdown(cell.text)
+def _markdown_cells(cell: Cell, esc: Escape) -> list[str]:
+    text = esc(cell.text)
     if cell.bold:
         text = f"**{text}**"
     if cell.underline:
         text = f"*{text}*"
     if cell.sub:
-        text += f" ± {escape.markdown(cell.sub)}"
+        text += f" ± {esc(cell.sub)}"
     if cell.mark:
-        text += f" {escape.markdown(cell.mark)}"
+        text += f" {esc(cell.mark)}"
     return [text] + [""] * (cell.span - 1)
 
 

@@ -177,6 +177,23 @@ def test_worse_all_over_is_a_regression_from_the_smallest_effect_on():
     assert not compare(run(), run(factor(a=0.9, b=0.9))).regressions
 
 
+def test_one_model_that_is_worse_on_its_datasets_is_a_regression_without_any_history():
+    datasets = [f"d{i}" for i in range(9)]
+    worse = run(factor(a=1.3), datasets=datasets)
+    found = compare(run(datasets=datasets), worse)
+    assert found.regressions == (
+        "worse: a, median change of the error +30.0 % over 9 datasets, p = 0.0039 after Holm",
+    )
+    assert not found.overall.hit and found.models.set_index("model")["regression"].to_dict() == {
+        "a": True,
+        "b": False,
+    }
+    assert not compare(run(datasets=datasets), worse, min_effect=0.5).regressions
+    assert not compare(worse, run(datasets=datasets)).regressions
+    few = datasets[:7]  # no p below .01 after Holm
+    assert not compare(run(datasets=few), run(factor(a=1.3), datasets=few)).regressions
+
+
 def noisy(seed, *, worse=1.0):
     rng = np.random.default_rng(seed)
     return run(lambda d, m, f: math.exp(0.01 * rng.normal()) * (worse if d + m == "d2a" else 1.0))
