@@ -160,14 +160,32 @@ def _cells_table(found: Comparison) -> Table:
 
 
 def _coverage_table(found: Comparison) -> Table:
-    rows = [
-        tuple(map(Cell, map(escape.label, (r.dataset, r.model, r.kind, r.a, r.b, r.cause))))
-        for r in found.coverage.head(SHOWN).itertuples(index=False)
-    ]
+    changed = _coverage_rows(found)
+    rows = [tuple(map(Cell, map(escape.label, row))) for row in changed[:SHOWN]]
     header = ("dataset", "model", "change", *_names(found), "cause")
-    rest = len(found.coverage) - SHOWN
+    rest = len(changed) - SHOWN
     notes = (f"{rest} more.",) if rest > 0 else ()
     return Table("compare-coverage", "Changed coverage.", header, _panels(rows, header), notes, 6)
+
+
+def _coverage_rows(found: Comparison) -> list[tuple[str, ...]]:
+    """Rows of the table, the worst news first; a model or dataset that only one run has at all is
+    one row, as a run may be a part of the other on purpose."""
+    rows: list[tuple[str, ...]] = []
+    for kind in ("lost", "other", "gained", "new", "left out"):
+        mine = found.coverage[found.coverage["kind"] == kind]
+        for name, other in (("model", "dataset"), ("dataset", "model")):
+            if kind not in ("new", "left out"):
+                continue
+            apart = ~mine[name].isin(found.cells[name])
+            for word, part in mine[apart].groupby(name, sort=True):
+                states = (", ".join(sorted(set(part[run]))) for run in ("a", "b"))
+                many = context.plural(len(part), other) if len(part) > 1 else part[other].iloc[0]
+                place = {name: str(word), other: str(many)}
+                rows.append((place["dataset"], place["model"], kind, *states, ""))
+            mine = mine[~apart]
+        rows += mine[["dataset", "model", "kind", "a", "b", "cause"]].itertuples(index=False)
+    return rows
 
 
 def _failures_table(found: Comparison) -> Table:

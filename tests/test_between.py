@@ -120,6 +120,15 @@ def test_coverage_that_was_gained_lost_or_left_out_is_told_apart():
     assert "lost: a on d1 was complete and is failed (oom)" in found.regressions
 
 
+def test_a_model_or_dataset_that_one_run_lacks_is_one_row():
+    part = run(datasets=DATASETS[:-1], models=["a"])
+    table = changes.section(compare(run(), part)).tables[2]
+    assert [tuple(c.text for c in row) for panel in table.panels for row in panel.rows] == [
+        ("8 datasets", "b", "left out", "complete", "not planned", ""),
+        ("d7", "a", "left out", "complete", "not planned", ""),
+    ]
+
+
 def test_failures_are_counted_by_cause_and_only_new_ones_are_a_regression():
     def breaks(d, m, f):
         return None if d == "d0" and m == "a" else 1.0
