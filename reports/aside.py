@@ -57,7 +57,12 @@ class Aside(Generic[T]):
         reading, writing = os.pipe()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Python counts pyarrow's threads
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError:  # no room for another process
+                os.close(reading)
+                os.close(writing)
+                return
         if pid == 0:
             os.close(reading)
             _answer(self._work, writing)

@@ -58,6 +58,15 @@ def test_what_a_copy_does_not_deliver_is_done_here(how):
         assert found.result() == "done here"
 
 
+def test_where_no_copy_can_be_made_the_work_is_done_here(monkeypatch):
+    def full() -> int:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", full)
+    with Aside(os.getpid, apart=True) as work:
+        assert work.result() == os.getpid()
+
+
 @linux
 def test_an_error_of_the_work_is_raised_here():
     def work() -> None:
