@@ -32,7 +32,7 @@ def write_report(
     for run in runs:
         check_run(run)
     with _no_collection():
-        imports = _import_meanwhile()
+        _import_meanwhile()
         from .frame import evidence_of
 
         evidence = evidence_of(runs)
@@ -43,7 +43,6 @@ def write_report(
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_importance(evidence)
-        imports.join()  # what follows needs them; and a process of one thread can be copied
         return write(evidence, out or runs[0] / "report", **how)
 
 
@@ -60,15 +59,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _import_meanwhile() -> threading.Thread:
-    """Begins to import what a report is made with: a second on a core that reading a ledger leaves
-    idle. An error shows again where the module is imported for good."""
+def _import_meanwhile() -> None:
+    """Begins to import what a report is made with: two seconds on a core that reading a ledger
+    leaves idle. An error shows again where the module is imported for good."""
     import pyarrow.parquet  # noqa: F401  # here: pandas imports it too, and reading begins with it
 
     def run() -> None:
-        import pandas  # noqa: F401  # first: it is needed first
+        import pandas  # noqa: F401, I001  # first: it is needed first
         import scipy.special  # noqa: F401
+        import matplotlib.backends.backend_pdf
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure  # noqa: F401
 
-    thread = threading.Thread(target=run, name="imports", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=run, name="imports", daemon=True).start()

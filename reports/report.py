@@ -24,7 +24,6 @@ from . import (
     seeds,
     tables,
 )
-from .aside import Aside, is_worth_it
 from .cells import Pool, cells, pool, scopes, studies
 from .evidence import Evidence
 from .tables import Section
@@ -37,12 +36,11 @@ NOT_ALWAYS = ("seeds.*", "figures/critical-difference-*", "html/index.html", "ht
 
 @dataclass(frozen=True)
 class Parts:
-    """What a report is made of: its sections, what they are computed from, and its diagrams."""
+    """What a report is made of: its sections, and what figures are drawn from."""
 
     sections: list[Section]
     headline: pd.DataFrame  # cells of each task's headline metric
     pools: list[Pool]  # the complete matrix of every scope
-    diagrams: Mapping[str, str | bytes]  # file name -> content
 
 
 def parts_of(
@@ -68,25 +66,17 @@ def parts_of(
     heads = [blocks[task, evidence.headline(task)] for task in evidence.tasks]
     headline = pd.concat(heads, ignore_index=True)
     pools = [pool(evidence, headline, scope) for scope in scopes(evidence)]
-
-    def others() -> tuple[Section, ...]:
-        return (
-            folds.section(evidence, table, headline),
-            *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
-            accounts.coverage(evidence, table),
-        )
-
-    apart = is_worth_it(len(evidence.trials), len(evidence.planned))
-    with Aside(lambda: (figures.critical_differences(pools), others()), apart=apart) as beside:
-        found = [
-            scores.section(evidence, blocks, pools),
-            leaderboard.section(evidence, headline, pools, fallback),
-            rankings.section(evidence, pools, ranking),
-            posthoc.added(pairwise.section(evidence, pools), evidence, pools, reference),
-        ]
-        costs = accounts.costs(evidence)
-        diagrams, more = beside.result()
-        return Parts([*found, *more, costs], headline, pools, diagrams)
+    found = [
+        scores.section(evidence, blocks, pools),
+        leaderboard.section(evidence, headline, pools, fallback),
+        rankings.section(evidence, pools, ranking),
+        posthoc.added(pairwise.section(evidence, pools), evidence, pools, reference),
+        folds.section(evidence, table, headline),
+        *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
+        accounts.coverage(evidence, table),
+        accounts.costs(evidence),
+    ]
+    return Parts(found, headline, pools)
 
 
 def sections(
@@ -119,37 +109,21 @@ def write(
     diagram) goes. Raises EvidenceError for evidence that breaks a law.
     """
     found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
-    texts = _texts(evidence, found, siunitx=siunitx, html=html)
+    texts: dict[str, str | bytes] = dict(figures.critical_differences(found.pools))
+    for part in found.sections:
+        texts.update(render(part, siunitx=siunitx))
+    texts["scores.parquet"] = parquet.to_parquet(found.sections[0].frame)
+    if html:
+        from .html.write import pages
+
+        made = pages(evidence, found.sections, sorted(texts))
+        texts.update({f"html/{name}": text for name, text in made.items()})
     texts["about.md"] = about(evidence, found.sections, sorted(texts))
     written = write_files(texts, out)
     there = {path for pattern in NOT_ALWAYS for path in Path(out).glob(pattern)}
     for path in there.difference(written):
         path.unlink()
     return written
-
-
-def _texts(
-    evidence: Evidence, found: Parts, *, siunitx: bool, html: bool
-) -> dict[str, str | bytes]:
-    """Every file of the report but about.md, by its name."""
-    texts = dict(found.diagrams)
-
-    def without_pages() -> dict[str, str | bytes]:
-        made: dict[str, str | bytes] = {}
-        for part in found.sections:
-            made.update(render(part, siunitx=siunitx))
-        return {**made, "scores.parquet": parquet.to_parquet(found.sections[0].frame)}
-
-    if not html:
-        return texts | without_pages()
-    from .html.write import Source, dataset_pages, first_page
-
-    source = Source.of(evidence, found.sections)
-    apart = is_worth_it(len(evidence.trials), len(evidence.planned))
-    with Aside(lambda: dataset_pages(source), apart=apart) as beside:
-        texts |= without_pages()
-        texts["html/index.html"] = first_page(source, sorted(texts))
-        return texts | {f"html/{name}": text for name, text in beside.result().items()}
 
 
 def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]:

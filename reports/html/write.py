@@ -20,7 +20,6 @@ from .. import escape
 from ..evidence import Evidence
 from ..tables import Section, to_csv
 from . import dataset, page
-from .page import Source
 
 if TYPE_CHECKING:
     import jinja2
@@ -41,22 +40,12 @@ def pages(
     `parts` are the sections of the evidence's report, which the first page shows as tables;
     `others` the names of further files of the report.
     """
-    source = Source.of(evidence, parts)
-    return {"index.html": first_page(source, others), **dataset_pages(source)}
-
-
-def first_page(source: Source, others: Sequence[str] = ()) -> str:
-    return _render("index", page.index(source, others))
-
-
-def dataset_pages(source: Source) -> dict[str, str]:
-    """`pages` but for the first one."""
-    texts = {}
-    trials = source.evidence.trials
-    of_rows = trials["dataset"].to_numpy()  # sorted, as Evidence.of leaves them
+    source = page.Source.of(evidence, parts)
+    texts = {"index.html": _render("index", page.index(source, others))}
+    of_rows = evidence.trials["dataset"].to_numpy()  # sorted, as Evidence.of leaves them
     for name in source.names:
         start, end = (np.searchsorted(of_rows, name, side) for side in ("left", "right"))
-        mine = trials.iloc[start:end]
+        mine = evidence.trials.iloc[start:end]
         variables = dataset.page(source, name, mine)
         texts[source.files[name]] = _render("dataset", variables)
         if variables["csv"]:
