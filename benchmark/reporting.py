@@ -11,6 +11,8 @@ from typing import Any
 
 from .options import check_run
 
+LARGE = 20  # segments of ledgers: reading them takes as long as an import
+
 
 def write_report(
     runs: Iterable[Path],
@@ -31,8 +33,7 @@ def write_report(
     runs = list(runs)
     for run in runs:
         check_run(run)
-    with _no_collection():
-        _import_meanwhile()
+    with _no_collection(), _imports_meanwhile(runs):
         from .frame import evidence_of
 
         evidence = evidence_of(runs)
@@ -59,16 +60,29 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _import_meanwhile() -> None:
-    """Begins to import what a report is made with: two seconds on a core that reading a ledger
-    leaves idle. An error shows again where the module is imported for good."""
+@contextmanager
+def _imports_meanwhile(runs: Iterable[Path]) -> Iterator[None]:
+    """Imports what a report is made with on a core that reading a ledger leaves idle; of a large
+    one what draws its diagrams, too. An error shows again where the module is imported for good.
+
+    The thread is waited for: Python would crash if it ended in the middle of an import.
+    """
     import pyarrow.parquet  # noqa: F401  # here: pandas imports it too, and reading begins with it
+
+    large = sum(1 for run in runs for _ in run.glob("ledger/segment-*")) >= LARGE
 
     def run() -> None:
         import pandas  # noqa: F401, I001  # first: it is needed first
         import scipy.special  # noqa: F401
-        import matplotlib.backends.backend_pdf
-        import matplotlib.backends.backend_svg
-        import matplotlib.figure  # noqa: F401
 
-    threading.Thread(target=run, name="imports", daemon=True).start()
+        if large:
+            import matplotlib.backends.backend_pdf
+            import matplotlib.backends.backend_svg
+            import matplotlib.figure  # noqa: F401
+
+    thread = threading.Thread(target=run, name="imports")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tabsweep.benchmark.frame import plain_rows
+from tabsweep.benchmark.reporting import write_report
 from tabsweep.benchmark.results import columns_of, results_frame, study_ends
 from tabsweep.sweeps import ledger as store
 from tabsweep.sweeps.facts import COSTS, facts_of
@@ -174,6 +176,14 @@ def test_columns_that_an_older_version_named_by_their_sha256_are_read(tmp_path, 
     manifest.write_text(json.dumps(named))
     monkeypatch.setattr(Sealed, "_texts", lambda self: pytest.fail("records were decoded"))
     assert rows_in(Ledger(tmp_path)) == expected
+
+
+def test_no_import_outlives_a_report(tmp_path):
+    """Python crashes where it ends while a thread imports."""
+    filled(tmp_path, records(5, 0))
+    with pytest.raises(LedgerError, match="no plan"):
+        write_report([tmp_path], None)
+    assert "imports" not in [thread.name for thread in threading.enumerate()]
 
 
 def rewritten(path: Path) -> str:
