@@ -101,12 +101,12 @@ def _latest(ids: pa.ChunkedArray, is_result: np.ndarray, is_slot: np.ndarray) ->
     """The row of the last result with each row's id, -1 where there is none."""
     import pyarrow as pa
 
-    from ..reports.texts import all_differ
+    from ..reports.texts import all_differ, numbers
 
     if not is_slot.any() and all_differ(ids.filter(pa.array(is_result))):
         return np.where(is_result, np.arange(len(ids)), -1)
-    codes, distinct = _codes(ids)
-    latest = np.full(len(distinct), -1)
+    codes = numbers(ids)
+    latest = np.full(len(ids), -1)
     latest[codes[is_result]] = np.flatnonzero(is_result)
     return latest[codes]
 

@@ -128,7 +128,7 @@ def all_rounded(values: Sequence[float], digits: int = 12) -> list[float | None]
 
 def rounded(value: float, digits: int = 12) -> float | None:
     """The number with so many significant digits; None for NaN."""
-    return None if math.isnan(value) else float(f"{value:.{digits}g}")
+    return all_rounded([value], digits)[0]
 
 
 def standings(mine: Pool, cpu: Mapping[str, float]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,19 +59,15 @@ class Axis:
 
     def at(self, value: float) -> float:
         """The pixel of the value."""
-        low, high = self._ends
-        value = math.log10(value) if self.log else value
-        share = (value - low) / (high - low) if high > low else 0.5
-        return self.start + share * (self.end - self.start)
+        return float(self.places([value])[0])
 
     def places(self, values: Sequence[float]) -> np.ndarray:
-        """`at` of many values."""
+        """The pixels of the values."""
         low, high = self._ends
         if self.log:
             values = [math.log10(value) for value in values]
-        if not high > low:
-            return np.full(len(values), self.at(self.low))
-        return self.start + (np.asarray(values) - low) / (high - low) * (self.end - self.start)
+        shares = (np.asarray(values) - low) / (high - low) if high > low else len(values) * [0.5]
+        return self.start + np.asarray(shares) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
         """Round values on the scale: about five; powers of the base where it is logarithmic."""
@@ -203,8 +199,8 @@ def _across(across: Axis, x: str, height: int, grid: bool = True) -> list[str]:
 
 def _path(line: Line, across: Axis, up: Axis) -> str:
     """Steps: a value holds until the next point."""
-    xs = _all_n(across.places([x for x, _ in line.points]))
-    ys = _all_n(up.places([y for _, y in line.points]))
+    xs = _all_n(across.places([x for x, _ in line.points]).tolist())
+    ys = _all_n(up.places([y for _, y in line.points]).tolist())
     steps = zip(xs[1:], ys[1:], ys[:-1], strict=True)
     return f"M{xs[0]} {ys[0]}" + "".join([f"H{x}V{y}" if y != b else f"H{x}" for x, y, b in steps])
 
@@ -244,13 +240,13 @@ def _text(text: str) -> str:
 
 def _n(value: float) -> str:
     """A coordinate with one decimal at most."""
-    text = f"{value:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
+    return _all_n([value])[0]
 
 
-def _all_n(values: np.ndarray) -> list[str]:
+def _all_n(values: Iterable[float]) -> list[str]:
     """`_n` of many values."""
-    text = (len(values) * " %.1f") % tuple(values.tolist()) + " "
+    numbers = tuple(values)
+    text = (len(numbers) * " %.1f") % numbers + " "
     return [n if n != "-0" else "0" for n in text.replace(".0 ", " ").split()]
 
 
