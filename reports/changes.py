@@ -87,16 +87,9 @@ def _p(value: float | None) -> str:
 
 def _models_table(found: Comparison) -> Table:
     rows = [
-        tuple(
-            map(
-                Cell,
-                (
-                    escape.label(r.model),
-                    *map(str, (r.n_datasets, r.n_equal, r.n_better, r.n_worse)),
-                ),
-            )
-        )
-        + (
+        (
+            Cell(escape.label(r.model)),
+            *map(Cell, map(str, (r.n_datasets, r.n_equal, r.n_better, r.n_worse))),
             Cell(_percent(r.median_change), bold=bool(r.regression)),
             Cell(_p(r.p)),
             Cell(_p(r.p_holm)),
@@ -174,9 +167,8 @@ def _coverage_rows(found: Comparison) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for kind in ("lost", "other", "gained", "new", "left out"):
         mine = found.coverage[found.coverage["kind"] == kind]
-        for name, other in (("model", "dataset"), ("dataset", "model")):
-            if kind not in ("new", "left out"):
-                continue
+        whole = (("model", "dataset"), ("dataset", "model")) if kind in ("new", "left out") else ()
+        for name, other in whole:
             apart = ~mine[name].isin(found.cells[name])
             for word, part in mine[apart].groupby(name, sort=True):
                 states = (", ".join(sorted(set(part[run]))) for run in ("a", "b"))

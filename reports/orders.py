@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 
@@ -31,17 +29,10 @@ def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
             values = part[side].to_numpy(dtype=float)
             found[f"rank_{side}"] = ranks(values[None], metric.direction)[0]
             found[f"gap_{side}"] = metric.sign * values - (metric.sign * values).min()
-        found["rho"] = _correlation(found["rank_published"], found["rank_ours"])
+        found["rho"] = found["rank_published"].corr(found["rank_ours"])  # of ranks: Spearman's
         rows.append(found.sort_values(["rank_ours", "method"], kind="stable"))
     columns = "dataset method rank_published gap_published rank_ours gap_ours rho".split()
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-
-
-def _correlation(one: pd.Series, other: pd.Series) -> float:
-    """Pearson's of two columns of ranks, which is Spearman's; NaN where a side is all ties."""
-    if min(one.nunique(), other.nunique()) < 2:
-        return math.nan
-    return float(np.corrcoef(one, other)[0, 1])
 
 
 def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:

@@ -28,8 +28,8 @@ def rankdata(values: Array, ties: str = "average") -> Array:  # (..., n) -> the 
     """
     if ties not in TIES:
         raise ValueError(f"ties must be one of {', '.join(TIES)}, not {ties!r}")
-    rows = pd.DataFrame(np.atleast_2d(values))
-    return rows.rank(axis=1, method=TIES[ties]).to_numpy().reshape(values.shape)  # type: ignore[arg-type]
+    rows = pd.DataFrame(np.atleast_2d(values)).rank(axis=1, method=TIES[ties])  # type: ignore[arg-type]
+    return rows.to_numpy(copy=True).reshape(values.shape)  # pandas's own array is read-only
 
 
 def f_sf(f: float, df: tuple[int, int]) -> float:
