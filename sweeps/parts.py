@@ -249,11 +249,12 @@ class Facts:
 
 
 def facts_file(table: pa.Table) -> bytes:
-    """In Arrow's own format, which is read in half of the time that Parquet takes."""
+    """In Arrow's own format, which is read in half of the time that Parquet takes; lz4 is, in half
+    of the time that zstd takes, and half as large again."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_file(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
