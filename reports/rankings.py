@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -70,22 +71,25 @@ _NO_FIGURES: dict[str, float | int | None] = dict.fromkeys(
 )
 
 
-def _figures(mine: Pool, how: Convention) -> dict[str, dict[str, float | int | None]]:
-    rank = _ranked(mine, how)
-    last = ranks(mine.holed, "min").mean(axis=0)
-    error = standard_error(rank).tolist() if len(rank) > 1 else [None] * len(mine.models)
-    wins = win_rate(rank)
-    best = rank == rank.min(axis=1, keepdims=True)
+def _figures(mine: Pool, how: Convention) -> dict[str, dict[str, float]]:
+    columns = {name: values.tolist() for name, values in summary(_ranked(mine, how)).items()}
+    columns["mean_rank_missing_last"] = ranks(mine.holed, "min").mean(axis=0).tolist()
     return {
-        model: {
-            "mean_rank": float(rank[:, j].mean()),
-            "se": error[j],
-            "median_rank": float(np.median(rank[:, j])),
-            "n_best": int(best[:, j].sum()),
-            "win_rate": float(wins[j]),
-            "mean_rank_missing_last": float(last[j]),
-        }
+        model: {name: values[j] for name, values in columns.items()}
         for j, model in enumerate(mine.models)
+    }
+
+
+def summary(rank: np.ndarray) -> dict[str, np.ndarray]:  # (n_datasets, n_models) -> of (n_models,)
+    """Mean rank with its standard error (NaN of one dataset), median, on how many datasets no other
+    does better, win rate."""
+    error = standard_error(rank) if len(rank) > 1 else np.full(rank.shape[1], np.nan)
+    return {
+        "mean_rank": rank.mean(axis=0),
+        "se": error,
+        "median_rank": np.median(rank, axis=0),
+        "n_best": (rank == rank.min(axis=1, keepdims=True)).sum(axis=0),
+        "win_rate": win_rate(rank),
     }
 
 
@@ -160,7 +164,7 @@ def _extreme(figures: dict, name: str, pick: Callable) -> float | None:
 def _mean_cell(mine: Pool, own: dict | None, lowest: float | None) -> Cell:
     if own is None or lowest is None:
         return Cell(NO_RANK)
-    error = "" if own["se"] is None else f"{own['se']:.2f}"
+    error = "" if math.isnan(own["se"]) else f"{own['se']:.2f}"
     return Cell(f"{own['mean_rank']:.2f}", error, bold=own["mean_rank"] <= lowest + 1e-12)
 
 

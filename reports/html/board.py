@@ -16,20 +16,18 @@ import pandas as pd
 from .. import context, curves, escape
 from ..cells import COMPLETE, FAILED, MIN_COVERAGE, OPEN, PARTIAL, UNDEFINED, UNSUPPORTED, Pool
 from ..evidence import Evidence
+from ..leaderboard import CENTRE
 from ..metrics import METRICS
-from ..rankings import why_no_ranks
+from ..pairwise import ALPHA
+from ..rankings import summary, why_no_ranks
 from ..statistics import (
     TIE_TOLERANCE,
     elo,
     nemenyi_q,
     normalised,
     ranks,
-    standard_error,
-    win_rate,
 )
 
-ELO_CENTRE = 1000.0
-ALPHA = 0.05
 FEWEST_MODELS, FEWEST_DATASETS = 3, 5  # for a critical difference to be drawn
 LETTERS = {
     COMPLETE: "c",
@@ -94,7 +92,7 @@ def data(
         "rules": {
             "min_coverage": MIN_COVERAGE,
             "tolerance": TIE_TOLERANCE,
-            "centre": ELO_CENTRE,
+            "centre": CENTRE,
             "fewest_models": FEWEST_MODELS,
             "fewest_datasets": FEWEST_DATASETS,
         },
@@ -139,16 +137,15 @@ def standings(mine: Pool, cpu: Mapping[str, float]) -> list[dict[str, Any]]:
     if why_no_ranks(mine):
         return []
     rank = ranks(mine.scores, "min")
-    n = len(rank)
-    error = standard_error(rank) if n > 1 else np.full(len(mine.models), math.nan)
+    found = summary(rank)
     figures = {
-        "mean": rank.mean(axis=0),
-        "se": error,
-        "median": np.median(rank, axis=0),
-        "win": win_rate(rank),
-        "elo": elo(rank, centre=ELO_CENTRE),
+        "mean": found["mean_rank"],
+        "se": found["se"],
+        "median": found["median_rank"],
+        "win": found["win_rate"],
+        "elo": elo(rank, centre=CENTRE),
         "score": normalised(mine.scores).mean(axis=0),
-        "best": (rank == rank.min(axis=1, keepdims=True)).sum(axis=0),
+        "best": found["n_best"],
     }
     entries = [
         {"model": m, **{k: float(v[j]) for k, v in figures.items()}, "cpu": cpu.get(m, math.nan)}

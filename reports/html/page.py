@@ -14,6 +14,7 @@ import pandas as pd
 from .. import context, curves, escape
 from ..cells import COMPLETE, MIN_COVERAGE, Pool, pool, scopes
 from ..evidence import Evidence
+from ..leaderboard import CENTRE
 from ..metrics import METRICS
 from ..rankings import why_no_ranks
 from ..tables import Section, Table
@@ -188,7 +189,7 @@ def _caption(evidence: Evidence, mine: Pool) -> list[str]:
         context.TIES,
         "Mean rank ± its standard error over datasets, s/√N. Win rate: share of (opponent, "
         "dataset) pairs won, ties count one half. Elo: Bradley-Terry strengths, mean "
-        f"{board.ELO_CENTRE:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
+        f"{CENTRE:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
         "CPU: seconds of all trials on the ranked datasets.",
     ]
 
