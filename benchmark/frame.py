@@ -14,7 +14,7 @@ from ..sweeps.halving import Halving, stages
 from ..sweeps.ledger import Ledger, Record
 from ..sweeps.study import EVAL, TUNE
 from ..sweeps.trial import DONE
-from .results import Columns, columns_of, last_of, results_frame, study_ends, texts_in
+from .results import Columns, columns_of, last_of, results_frame, study_ends
 from .status import plan_in, planned_slots, slots_of, study_name
 
 if TYPE_CHECKING:
@@ -175,13 +175,15 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     """
     ledgers = [Ledger(Path(run), deferred=True) for run in runs]
     parts, ends = [], []
-    times, cpus = [""], {""}
+    times: list[str] = [""]
+    cpus: set[str] = set()
     for ledger in ledgers:
         columns, plan = columns_of(ledger.facts()), plan_in(ledger)
         ends.append(slots_in_the_end(columns, plan))
         times += last_of(columns.pop("time"))
-        cpus |= set(texts_in(columns.pop("cpu")))
-        parts.append(planned_frame(ledger, columns, plan, compact=True))
+        plan, frame = planned_frame(ledger, columns, plan, compact=True)
+        cpus |= set(frame.pop("cpu"))
+        parts.append((plan, frame))
     import pandas as pd  # by now another thread may have imported it, see `reporting`
 
     from ..reports.evidence import Evidence

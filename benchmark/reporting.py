@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from .options import check_run
 
 LARGE = 20  # segments of ledgers: reading them takes as long as an import
-
-# Python ends with a search for cycles in all that was imported: half a second, and memory goes back
-# without it.
-atexit.register(gc.freeze)
 
 
 def write_report(
@@ -68,7 +63,7 @@ def _no_collection() -> Iterator[None]:
 @contextmanager
 def _imports_meanwhile(runs: Iterable[Path]) -> Iterator[None]:
     """Imports what a report is made with on a core that reading a ledger leaves idle; of a large
-    one what draws its diagrams, too. An error shows again where the module is imported for good.
+    one what draws its diagrams, too. An error is left to where the module is imported for good.
 
     The thread is waited for: Python would crash if it ended in the middle of an import.
     """
@@ -77,13 +72,14 @@ def _imports_meanwhile(runs: Iterable[Path]) -> Iterator[None]:
     large = sum(1 for run in runs for _ in run.glob("ledger/segment-*")) >= LARGE
 
     def run() -> None:
-        import pandas  # noqa: F401, I001  # first: it is needed first
-        import scipy.special  # noqa: F401
+        with suppress(Exception):
+            import pandas  # noqa: F401, I001  # first: it is needed first
+            import scipy.special  # noqa: F401
 
-        if large:
-            import matplotlib.backends.backend_pdf
-            import matplotlib.backends.backend_svg
-            import matplotlib.figure  # noqa: F401
+            if large:
+                import matplotlib.backends.backend_pdf
+                import matplotlib.backends.backend_svg
+                import matplotlib.figure  # noqa: F401
 
     thread = threading.Thread(target=run, name="imports")
     thread.start()

@@ -37,7 +37,7 @@ def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:
     Columns: OWN, PLACE, RESULT and val_<metric>, test_<metric>; of the last record of a slot, and
     the last result of its trial. What is not in `columns` is left out of the frame. Uses the facts
     up: of a million trials they take as much memory as the frame. compact: the configurations stay
-    where they are, and each row says which is its own; pandas cannot sort such a column.
+    where they are, and each row says which is its own; see `_pointed_at`.
     """
     at, result, linked = _ends(columns)
     import pandas as pd  # not before: see `reporting`
@@ -123,11 +123,6 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
-def texts_in(column: pa.ChunkedArray) -> list[str]:
-    """Every text of a column once."""
-    return _texts(column)[1]
-
-
 def last_of(column: pa.ChunkedArray) -> list[str]:
     """The last text of a column, if it has any."""
     return column.slice(len(column) - 1).to_pylist() if len(column) else []
@@ -171,7 +166,9 @@ def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
 
 
 def _pointed_at(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
-    """`_taken` for long texts that differ: they are not copied into the order of the rows."""
+    """`_taken` for long texts that differ: they are not copied into the order of the rows. Such a
+    column is for reading and comparing: pandas sorts, groups and counts it wrongly, as equal texts
+    stand in it twice."""
     import pandas as pd
     import pyarrow as pa
 

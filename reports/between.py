@@ -26,6 +26,7 @@ MIN_EFFECT = 0.01
 CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
 GLOBAL_P, CELL_P, MODEL_P = 0.001, 0.01, 0.05
 FEWEST_BASES = 3  # base runs that the spread of a cell is estimated from
+LARGE = math.log(1e6)  # a change beyond it is no matter of percents
 SLOWER, CELL_SLOWER = 1.10, 1.25  # ratios of CPU time: of the geometric mean, of one cell
 SLOT = [*STUDY, "stage", "index"]
 
@@ -48,6 +49,27 @@ def relative(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
     return np.where(total > 0, (new - base) / np.where(total > 0, total, 1.0), 0.0)
 
 
+def median(changes: Array) -> float:  # (n,)
+    """NaN of none, and between an infinite fall and an infinite rise."""
+    if not len(changes):
+        return math.nan
+    with np.errstate(invalid="ignore"):
+        return float(np.median(changes))
+
+
+def percent(d: float, decimals: int = 1) -> str:
+    """A change as a share of the old error.
+
+    >>> percent(math.log(1.5)), percent(-math.inf), percent(math.inf), percent(1000.0)
+    ('+50.0 %', 'to 0', 'from 0', 'times 1e+434')
+    """
+    if not math.isfinite(d):
+        return "from 0" if d > 0 else "to 0" if d < 0 else "n/a"
+    if d > LARGE:
+        return f"times 1e{d / math.log(10.0):+.0f}"
+    return f"{100 * math.expm1(d):+.{decimals}f} %"
+
+
 @dataclass(frozen=True)
 class Global:
     """Is the new run worse all over? n cells, their median change, one-sided Wilcoxon."""
@@ -61,11 +83,11 @@ class Global:
 def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Global:  # errors, (n,)
     """A hit where p < .001 for 'worse' and the median change exceeds the smallest effect."""
     n = len(base)
-    median = float(np.median(change(base, new))) if n else math.nan
+    middle = median(change(base, new))
     if n < fewest_pairs(GLOBAL_P, sides=1):
-        return Global(n, median, None, False)
+        return Global(n, middle, None, False)
     p = wilcoxons(relative(base, new)[:, None])[0].p_greater
-    return Global(n, median, p, p < GLOBAL_P and median > min_effect)
+    return Global(n, middle, p, p < GLOBAL_P and middle > min_effect)
 
 
 def cell_rule(bases: Array, new: float) -> tuple[float, float] | None:  # log errors (n_runs,)
@@ -148,17 +170,17 @@ def compare_runs(
     regressions = []
     if overall.hit:
         regressions.append(
-            f"worse all over: median change of the error {100 * math.expm1(overall.median):+.1f} % "
+            f"worse all over: median change of the error {percent(overall.median)} "
             f"over {context.plural(overall.n, 'cell')}, p = {overall.p:.2g}"
         )
     regressions += [
-        f"worse: {r.model}, median change of the error {100 * math.expm1(r.median_change):+.1f} % "
-        f"over {context.plural(r.n_datasets, 'dataset')}, p = {r.p_worse_holm:.2g} after Holm"
+        f"worse: {r.model}, median change of the error {percent(r.median_change)} over "
+        f"{context.plural(r.n_datasets, 'dataset')}, one-sided p = {r.p_worse_holm:.2g} after Holm"
         for r in models[models["regression"]].itertuples(index=False)
     ]
     regressions += [
-        f"worse: {r.model} on {r.dataset}, error {100 * math.expm1(r.change):+.1f} %, "
-        f"p = {r.p_holm:.2g} after Holm"
+        f"worse: {r.model} on {r.dataset}, error {percent(r.change)}, "
+        f"one-sided p = {r.p_holm:.2g} after Holm"
         for r in worse.itertuples(index=False)
     ]
     lost = coverage[coverage["kind"] == "lost"]
@@ -275,7 +297,7 @@ def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
             {
                 **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
                 **{"n_better": int((d < 0).sum()), "n_worse": int((d > 0).sum())},
-                **{"median_change": float(part["change"].median()), "p": test and test.p},
+                **{"median_change": median(part["change"].to_numpy()), "p": test and test.p},
                 "p_worse": test and test.p_greater,
             }
         )
@@ -299,7 +321,8 @@ def _states(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _coverage(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Cells whose state is another: dataset, model, kind, a, b, cause (in the new run)."""
+    """Cells whose state is another: dataset, model, kind, a, b, cause (in the new run), lacks:
+    'model' or 'dataset' where the other run plans no cell of it at all."""
     both = before.merge(after, on=["dataset", "model"], how="outer", suffixes=("_a", "_b"))
     a, b = both["state_a"].fillna("not planned"), both["state_b"].fillna("not planned")
     kind = np.where(both["state_b"].isna(), "left out", np.where(both["state_a"].isna(), "new", ""))
@@ -307,6 +330,10 @@ def _coverage(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     kind = np.where((kind == "") & (a != COMPLETE) & (b == COMPLETE), "gained", kind)
     kind = np.where((kind == "") & (a != b), "other", kind)
     frame = both[["dataset", "model"]].assign(kind=kind, a=a, b=b, cause=both["cause_b"].fillna(""))
+    frame["lacks"] = ""
+    for name in ("dataset", "model"):
+        alone = ~(both[name].isin(before[name]) & both[name].isin(after[name]))
+        frame.loc[alone, "lacks"] = name
     frame = frame[frame["kind"] != ""]
     return frame.sort_values(["kind", "dataset", "model"], kind="stable").reset_index(drop=True)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import pandas as pd
+
 from . import context, escape
 from .between import (
     CELL_EFFECT,
@@ -13,11 +15,12 @@ from .between import (
     GLOBAL_P,
     MODEL_P,
     Comparison,
+    percent,
 )
 from .statistics import fewest_pairs, smallest_p
 from .tables import Cell, Panel, Row, Section, Table, decimals_for, fixed, p_text
 
-SHOWN = 40  # rows of a printed table; the CSV has all
+SHOWN = 40  # rows of a printed table; the CSV has all cells
 
 
 def section(found: Comparison) -> Section:
@@ -56,7 +59,7 @@ def summary(found: Comparison) -> list[str]:
         said.append(f"All over: n/a, {n} cannot reach p < {GLOBAL_P:g} (needs {least}).")
     else:
         said.append(
-            f"All over: median change of the error {100 * math.expm1(o.median):+.2f} %, p = "
+            f"All over: median change of the error {percent(o.median, 2)}, p = "
             f"{p_text(o.p)} for worse (one-sided Wilcoxon over {n}); a regression needs p < "
             f"{GLOBAL_P:g} and more than {100 * found.min_effect:g} %."
         )
@@ -76,9 +79,7 @@ def _names(found: Comparison) -> tuple[str, str]:
 
 
 def _percent(d: float) -> str:
-    if not math.isfinite(d):
-        return "from 0" if d > 0 else "to 0" if d < 0 else "n/a"
-    return f"{100 * math.expm1(d):+.2f} %".replace("-", "−")
+    return percent(d, 2).replace("-", "−")
 
 
 def _p(value: float | None) -> str:
@@ -114,7 +115,9 @@ def _panels(rows: Sequence[Row], header: Sequence[str]) -> tuple[Panel, ...]:
 
 def _cells_table(found: Comparison) -> Table:
     changed = found.cells[~found.cells["equal"]]
-    changed = changed.reindex(changed["change"].abs().sort_values(ascending=False).index)
+    changed = changed.reindex(
+        changed["change"].abs().sort_values(ascending=False, kind="stable").index
+    )
     large = changed["change"].abs() > found.min_effect
     rows: list[Row] = []
     for r in changed[large].head(SHOWN).itertuples(index=False):
@@ -167,17 +170,21 @@ def _coverage_rows(found: Comparison) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for kind in ("lost", "other", "gained", "new", "left out"):
         mine = found.coverage[found.coverage["kind"] == kind]
-        whole = (("model", "dataset"), ("dataset", "model")) if kind in ("new", "left out") else ()
-        for name, other in whole:
-            apart = ~mine[name].isin(found.cells[name])
-            for word, part in mine[apart].groupby(name, sort=True):
-                states = (", ".join(sorted(set(part[run]))) for run in ("a", "b"))
-                many = context.plural(len(part), other) if len(part) > 1 else part[other].iloc[0]
-                place = {name: str(word), other: str(many)}
-                rows.append((place["dataset"], place["model"], kind, *states, ""))
-            mine = mine[~apart]
-        rows += mine[["dataset", "model", "kind", "a", "b", "cause"]].itertuples(index=False)
+        for name, part in mine[mine["lacks"] == "model"].groupby("model", sort=True):
+            rows.append((_one_or_many(part, "dataset"), str(name), kind, *_both_states(part), ""))
+        for name, part in mine[mine["lacks"] == "dataset"].groupby("dataset", sort=True):
+            rows.append((str(name), _one_or_many(part, "model"), kind, *_both_states(part), ""))
+        single = mine[mine["lacks"] == ""]
+        rows += single[["dataset", "model", "kind", "a", "b", "cause"]].itertuples(index=False)
     return rows
+
+
+def _one_or_many(part: pd.DataFrame, what: str) -> str:
+    return str(part[what].iloc[0]) if len(part) == 1 else context.plural(len(part), what)
+
+
+def _both_states(part: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(", ".join(sorted(set(part[run]))) for run in ("a", "b"))
 
 
 def _failures_table(found: Comparison) -> Table:

@@ -46,6 +46,7 @@ TRIAL_COLUMNS: dict[str, str] = {
 }
 _REQUIRED_TRIALS = ("dataset", "task", "fold", "model", "index", "stage", "seed", "status")
 _TEXT_DEFAULTS = ("cause", "message", "config", "id", "origin")
+LARGEST = 1e100  # a score or cost; the squares of larger ones are no numbers any more
 _COST_COLUMNS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 
 PLANNED_COLUMNS: dict[str, str] = {
@@ -229,6 +230,7 @@ class Evidence:
             if values.dtype == object:  # numpy compares these in half of pandas's time
                 values = values.to_numpy()
             self._masks[column, word] = np.asarray(values == word, dtype=bool)
+            self._masks[column, word].flags.writeable = False  # everyone's
         return self._masks[column, word]
 
     @cached_property
@@ -323,9 +325,12 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
     for name in [*_COST_COLUMNS, *(c for c in scores if c in frame)]:
         if frame[name].dtype != np.float64:
             frame[name] = pd.to_numeric(frame[name]).astype(float)
-        if np.isinf(frame[name]).any():
-            row = frame[np.isinf(frame[name])].iloc[0]
-            raise EvidenceError(f"{name} must be a number or missing, not infinite: {_name(row)}")
+        if (large := frame[name].abs() > LARGEST).any():
+            row = frame[large].iloc[0]
+            said = (
+                "infinite" if np.isinf(row[name]) else f"{row[name]:g}, of which no spread follows"
+            )
+            raise EvidenceError(f"{name} must be a number or missing, not {said}: {_name(row)}")
     return frame
 
 
@@ -438,7 +443,7 @@ def _refuse_duplicate(frame: pd.DataFrame, keys: list[str], what: str) -> None:
     if twice.any():
         row = frame[twice].iloc[0]
         n = int((frame[keys] == row[keys]).all(axis=1).sum())
-        key = ", ".join(f"{k} {row[k]!r}" for k in keys)
+        key = ", ".join(f"{k} {v!r}" if isinstance(v := row[k], str) else f"{k} {v}" for k in keys)
         raise EvidenceError(f"{n} {what} have the same {key}; a report counts each once")
 
 

@@ -218,15 +218,16 @@ class Facts:
     """The manifest's word on a file of facts."""
 
     file: str
-    checksum: str  # crc32: a third of the time that reading takes would go into a sha256
+    crc32: str | None  # a third of the time that reading takes would go into a sha256
+    sha256: str | None  # an older version's
 
     @classmethod
     def of(cls, segment: Mapping[str, Any]) -> Facts | None:
-        """None where an older version sealed the segment."""
+        """None where another version sealed the segment: its records say the same."""
         found = segment.get("facts")
-        if not found:
+        if not isinstance(found, dict) or not {"crc32", "sha256"} & set(found):
             return None
-        return cls(plain_name(found["file"]), str(found.get("crc32") or found["sha256"]))
+        return cls(plain_name(found.get("file")), found.get("crc32"), found.get("sha256"))
 
     def read(self, folder: Path) -> pa.Table | None:
         """None where the file is not what the manifest says, or not what this version asks for."""
@@ -243,9 +244,9 @@ class Facts:
         return table if is_facts(table.schema) else None
 
     def _is_whole(self, data: bytes) -> bool:
-        if len(self.checksum) == len(CRC32 % 0):
-            return CRC32 % zlib.crc32(data) == self.checksum
-        return hashlib.sha256(data).hexdigest() == self.checksum  # an older version's
+        if self.crc32 is not None:
+            return CRC32 % zlib.crc32(data) == self.crc32
+        return hashlib.sha256(data).hexdigest() == self.sha256
 
 
 def facts_file(table: pa.Table) -> bytes:

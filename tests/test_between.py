@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,10 @@ from tabsweep.reports.report import render
 
 DATASETS = [f"d{i}" for i in range(8)]
 MODELS = ["a", "b"]
+LACKED = [
+    ("8 datasets", "b", "left out", "complete", "not planned", ""),
+    ("d7", "a", "left out", "complete", "not planned", ""),
+]
 FAST = ("--workers", 0, "--tracking-uri", "none")
 
 
@@ -109,6 +114,35 @@ def test_an_accuracy_of_one_is_an_error_of_nothing_and_no_nan():
     assert compare(accuracy(0.9), accuracy(1.0)).cells["change"][0] == -math.inf
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "base, new, median",
+    [
+        ([0.0] * 6 + [1.0] * 6, [1.0] * 6 + [0.0] * 6, "n/a"),
+        ([0.0] * 12, [1.0] * 12, "from 0"),
+        ([1e-200] * 12, [1e99] * 12, "times 1e+299"),
+    ],
+)
+def test_a_change_that_is_no_number_of_percents_is_said_in_words(base, new, median):
+    found = compare(with_errors(base), with_errors(new))
+    assert f"All over: median change of the error {median}, p =" in " ".join(changes.summary(found))
+    if found.regressions:
+        assert f"median change of the error {median} over" in found.regressions[0]
+
+
+def test_equal_changes_stand_in_the_order_of_their_names():
+    found = compare(with_errors([1.0] * 60), with_errors([2.0] * 60))
+    shown = [row[0] for row in rows_of(changes.section(found).tables[1])]
+    assert shown == [f"d{i:02}" for i in range(changes.SHOWN)]
+
+
+def with_errors(errors):
+    """Evidence of a model with so large an RMSE on each dataset."""
+    names = [f"d{i:02}" for i in range(len(errors))]
+    evidence = run(datasets=names, models=["a"], folds=1)
+    return replace(evidence, trials=evidence.trials.assign(test_rmse=errors))
+
+
 def test_coverage_that_was_gained_lost_or_left_out_is_told_apart():
     def lacks(dataset):
         return lambda d, m, f: None if (d, m) == (dataset, "a") else 1.0
@@ -122,11 +156,22 @@ def test_coverage_that_was_gained_lost_or_left_out_is_told_apart():
 
 def test_a_model_or_dataset_that_one_run_lacks_is_one_row():
     part = run(datasets=DATASETS[:-1], models=["a"])
-    table = changes.section(compare(run(), part)).tables[2]
-    assert [tuple(c.text for c in row) for panel in table.panels for row in panel.rows] == [
-        ("8 datasets", "b", "left out", "complete", "not planned", ""),
-        ("d7", "a", "left out", "complete", "not planned", ""),
+    assert rows_of(changes.section(compare(run(), part)).tables[2]) == LACKED
+
+
+def test_what_both_runs_plan_is_lacked_by_none_though_it_failed_in_both():
+    def breaks(d, m, f):
+        return None if m == "a" else 1.0
+
+    found = compare(run(breaks), run(breaks, datasets=DATASETS[:2]))
+    assert rows_of(changes.section(found).tables[2]) == [
+        (f"d{i}", "2 models", "left out", "complete, failed", "not planned", "")
+        for i in range(2, 8)
     ]
+
+
+def rows_of(table):
+    return [tuple(c.text for c in row) for panel in table.panels for row in panel.rows]
 
 
 def test_failures_are_counted_by_cause_and_only_new_ones_are_a_regression():
@@ -191,7 +236,8 @@ def test_one_model_that_is_worse_on_its_datasets_is_a_regression_without_any_his
     worse = run(factor(a=1.3), datasets=datasets)
     found = compare(run(datasets=datasets), worse)
     assert found.regressions == (
-        "worse: a, median change of the error +30.0 % over 9 datasets, p = 0.0039 after Holm",
+        "worse: a, median change of the error +30.0 % over 9 datasets, one-sided p = 0.0039 "
+        "after Holm",
     )
     assert not found.overall.hit and found.models.set_index("model")["regression"].to_dict() == {
         "a": True,

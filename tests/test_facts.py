@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import threading
+import time
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from tabsweep.benchmark.frame import plain_rows
-from tabsweep.benchmark.reporting import write_report
+from calls import bench
+from tabsweep.benchmark import reporting
+from tabsweep.benchmark.frame import evidence_of, plain_rows
 from tabsweep.benchmark.results import columns_of, results_frame, study_ends
 from tabsweep.sweeps import ledger as store
 from tabsweep.sweeps.facts import COSTS, facts_of
@@ -136,7 +141,18 @@ def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch, 
     assert study_ends(columns_of(ledger.facts())) == ends
 
 
-@pytest.mark.parametrize("damage", ["gone", "bytes", "empty", "of an older version", "unnamed"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "gone",
+        "bytes",
+        "empty",
+        "another number",
+        "of an older version",
+        "unnamed",
+        "of a newer version",
+    ],
+)
 def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkeypatch, damage):
     monkeypatch.setattr(store, "SEAL_AT", 40)
     filled(tmp_path, records(90, 1))
@@ -149,11 +165,18 @@ def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkey
             path.write_bytes(path.read_bytes()[:-100] + bytes(100))
         elif damage == "empty":
             path.write_bytes(b"")
-    if damage in ("of an older version", "unnamed"):
+        elif damage == "another number":
+            table = pa.ipc.open_file(path.read_bytes()).read_all()
+            more = pc.add(table.column("fit_s"), 1.0)
+            at = table.column_names.index("fit_s")
+            path.write_bytes(facts_file(table.set_column(at, "fit_s", more)))
+    if damage in ("of an older version", "unnamed", "of a newer version"):
         named = json.loads(manifest.read_text())
         for segment in named["segments"]:
             if damage == "unnamed":
                 del segment["facts"]
+            elif damage == "of a newer version":
+                segment["facts"] = {"file": segment["facts"]["file"], "blake3": "0"}
             else:
                 segment["facts"]["crc32"] = rewritten(
                     tmp_path / "ledger" / segment["facts"]["file"]
@@ -178,12 +201,43 @@ def test_columns_that_an_older_version_named_by_their_sha256_are_read(tmp_path, 
     assert rows_in(Ledger(tmp_path)) == expected
 
 
-def test_no_import_outlives_a_report(tmp_path):
+def test_no_import_outlives_a_report(tmp_path, monkeypatch):
     """Python crashes where it ends while a thread imports."""
+    slow, ended = reporting.suppress, []
+
+    @contextmanager
+    def slowly(*errors):
+        with slow(*errors):
+            yield
+        time.sleep(0.2)
+        ended.append(threading.current_thread().name)
+
+    monkeypatch.setattr(reporting, "suppress", slowly)
     filled(tmp_path, records(5, 0))
     with pytest.raises(LedgerError, match="no plan"):
-        write_report([tmp_path], None)
-    assert "imports" not in [thread.name for thread in threading.enumerate()]
+        reporting.write_report([tmp_path], None)
+    assert ended == ["imports"]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_import_that_fails_beside_the_reading_is_left_to_who_needs_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    filled(tmp_path, records(5, 0))
+    with pytest.raises(LedgerError, match="no plan"):
+        reporting.write_report([tmp_path], None)
+
+
+def test_a_report_names_the_processors_of_its_own_results_alone(tmp_path):
+    cell = ("--dataset", "iris", "--model", "knn", "--workers", 0, "--tracking-uri", "none")
+    assert bench("sweep", "--suite", "smoke", *cell, "--runs", tmp_path, "--name", "run").code == 0
+    run = tmp_path / "run"
+    ledger = Ledger(run, write=True)
+    own = next(ledger.records("result"))
+    ledger.append([own | {"info": own["info"] | {"cpu": "Ancient 486"}}])
+    assert "results come from 2 types" in evidence_of([run]).meta["environment"]["cpu"]
+    ledger.append([own])  # and again: the last result of a trial counts
+    ledger.close()
+    assert evidence_of([run]).meta["environment"]["cpu"] == own["info"]["cpu"]
 
 
 def rewritten(path: Path) -> str:

@@ -40,6 +40,11 @@ def study_of(*rows, planned=None, meta=META):
         ([trial(fold=0.5)], "whole numbers"),
         ([trial(seed="x")], "whole numbers"),
         ([trial(test_accuracy=np.inf)], "not infinite"),
+        ([trial(test_rmse=-1e101)], "test_rmse must be a number or missing, not -1e.101, of which"),
+        (
+            [trial(fold=3), trial(fold=3)],
+            "2 tuning trials have the same dataset 'd', fold 3, model",
+        ),
     ],
 )
 def test_contradictions_are_refused_with_the_law(rows, law):
