@@ -50,6 +50,11 @@ def summary(found: Comparison) -> list[str]:
         f"{kinds.get('gained', 0)} gained, {kinds.get('lost', 0)} lost, {kinds.get('new', 0)} only "
         f"in {found.b}, {kinds.get('left out', 0)} only in {found.a}."
     )
+    if found.n_bases > 1:
+        said.append(
+            f"Changes of the error are against the geometric mean of {found.n_bases} base runs, "
+            f"{found.a} and the history; scores and joint standard errors are {found.a}'s alone."
+        )
     both, other = found.same_id
     if other:
         said.append(f"Not deterministic: of {both} trials of one id in both runs {other} differ.")

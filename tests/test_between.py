@@ -259,6 +259,7 @@ def test_one_cell_is_a_regression_where_base_runs_show_how_much_it_varies():
     found = compare(base, noisy(99, worse=1.3), history=history)
     assert [r.split(",")[0] for r in found.regressions] == ["worse: a on d2"]
     assert found.n_bases == 5 and found.cells["p"].notna().all()
+    assert "against the geometric mean of 5 base runs" in " ".join(changes.summary(found))
     assert not compare(base, noisy(99), history=history).regressions
     alone = compare(base, noisy(99, worse=1.3))
     assert alone.cells["p"].isna().all()
