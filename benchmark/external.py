@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..datasets.errors import one_line, suggest
 from ..datasets.infer import as_numbers, check_size, read_cells
-from ..reports.evidence import Evidence, EvidenceError
+from ..reports.evidence import LARGEST, Evidence, EvidenceError
 from ..reports.metrics import BINARY, METRICS, REGRESSION, TASKS, metrics_of
 from ..sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, canonical
 from .suite import DEFAULT_METRIC
@@ -59,6 +59,8 @@ class Lines:
         numbers, _ = as_numbers(text, self.delimiter)
         law = f"{column} must be a finite number or empty, not {{{column}}}"
         self.refuse((text != "") & ~np.isfinite(numbers), law)
+        law = f"{column} {{{column}}} is larger than {LARGEST:g}; no spread follows from it"
+        self.refuse(np.abs(numbers) > LARGEST, law)
         return numbers
 
 

@@ -129,6 +129,7 @@ def test_costs_and_configurations_stand_on_one_line_of_a_trial_or_on_all():
         ("0.6", "nan", "line 5: value must be a finite number or empty, not 'nan'"),
         ("0.6", "inf", "line 5: value must be a finite number or empty, not 'inf'"),
         ("0.6", "-", "line 5: value must be a finite number"),
+        ("0.6", "1e160", "line 5: value '1e160' is larger than 1e+100"),
         ("0.6", "", "line 5: value is empty; give a number, or the cause"),
         ("0.6", "60", "line 5: 'accuracy' '60' is not between 0 and 1; divide percent by 100"),
         ("0.6", "-0.1", "line 5: 'accuracy' '-0.1' is not between 0 and 1"),
