@@ -46,7 +46,7 @@ TRIAL_COLUMNS: dict[str, str] = {
 }
 _REQUIRED_TRIALS = ("dataset", "task", "fold", "model", "index", "stage", "seed", "status")
 _TEXT_DEFAULTS = ("cause", "message", "config", "id", "origin")
-LARGEST = 1e100  # a score or cost; the squares of larger ones are no numbers any more
+LARGEST = 1e100  # of a score or cost; larger ones are missing, as their spread is no number
 _COST_COLUMNS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 
 PLANNED_COLUMNS: dict[str, str] = {
@@ -326,11 +326,12 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
         if frame[name].dtype != np.float64:
             frame[name] = pd.to_numeric(frame[name]).astype(float)
         if (large := frame[name].abs() > LARGEST).any():
-            row = frame[large].iloc[0]
-            said = (
-                "infinite" if np.isinf(row[name]) else f"{row[name]:g}, of which no spread follows"
-            )
-            raise EvidenceError(f"{name} must be a number or missing, not {said}: {_name(row)}")
+            if np.isinf(frame[name]).any():
+                row = frame[np.isinf(frame[name])].iloc[0]
+                raise EvidenceError(
+                    f"{name} must be a number or missing, not infinite: {_name(row)}"
+                )
+            frame[name] = frame[name].mask(large)
     return frame
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,11 +203,11 @@ def test_columns_that_an_older_version_named_by_their_sha256_are_read(tmp_path, 
 
 def test_no_import_outlives_a_report(tmp_path, monkeypatch):
     """Python crashes where it ends while a thread imports."""
-    slow, ended = reporting.suppress, []
+    ended = []
 
     @contextmanager
     def slowly(*errors):
-        with slow(*errors):
+        with suppress(*errors):
             yield
         time.sleep(0.2)
         ended.append(threading.current_thread().name)
