@@ -16,11 +16,11 @@ _HOMES = {
     "load_dataset": "tabsweep.datasets.catalog",
     "splits": "tabsweep.datasets.catalog",
     "make_model": "tabsweep.models.registry",
-    "load_results": "tabsweep.benchmark.frame",
+    "load_results": "tabsweep.benchmark.results.evidence_builder",
 }
 
 if TYPE_CHECKING:
-    from .benchmark.frame import load_results
+    from .benchmark.results.evidence_builder import load_results
     from .datasets.catalog import load_dataset, splits
     from .models.registry import make_model
 

@@ -22,7 +22,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ..datasets.protocols import Fold
     from ..datasets.table import Table
-    from ..sweeps.checkpoints import Checkpoints
+    from ..sweeps.store.checkpoints import Checkpoints
 
 SAVE_EVERY_S = 20.0  # between two checkpoints of a fit; the one at its last step is always kept
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .face import ENVIRONMENT, NOTHING, OK, Face, by_reason, common, count, duration
+from .console import ENVIRONMENT, NOTHING, OK, Face, by_reason, common, count, duration
 
 # Python ends with a search for cycles in all that a command imported and made, which the system
 # takes back without it: half a second after a large report.
@@ -124,11 +124,11 @@ def sweep(face: Face, **given: Any) -> int:
 
     Started again with the same name it resumes or extends; nothing that finished runs twice.
     """
-    from .options import check_address_form, check_options
+    from .errors import check_address_form, check_options
 
     check_address_form(given["address"])
     chosen = check_options(given)  # before the heavy imports
-    from .runs import sweep_command
+    from .commands.sweep import sweep_command
 
     return sweep_command(face, chosen, **given)
 
@@ -161,7 +161,7 @@ def submit(face: Face, words: tuple[str, ...], **given: Any) -> int:
     that is submitted again goes on where it was.
     """
     with sweep.make_context("bench sweep", list(words)) as parsed:  # a misspelt option ends it here
-        from .submit import submit_command
+        from .commands.submit import submit_command
 
         return submit_command(face, parsed, words, **given)
 
@@ -178,10 +178,10 @@ def submit(face: Face, words: tuple[str, ...], **given: Any) -> int:
 @common
 def resume(face: Face, run: Path, retry_failed: bool, **given: Any) -> int:
     """Go on with an interrupted run, as it was started."""
-    from .options import check_address_form
+    from .errors import check_address_form
 
     check_address_form(given["address"])
-    from .runs import resume_command
+    from .commands.sweep import resume_command
 
     return resume_command(face, run, causes=None if retry_failed else (), **given)
 
@@ -209,14 +209,14 @@ def retry(face: Face, run: Path, causes: tuple[str, ...], **given: Any) -> int:
     \b
     bench retry runs/uci-small-quick --cause oom,killed --memory-mb 16000
     """
-    from .options import check_address_form
+    from .errors import check_address_form
 
     check_address_form(given["address"])
-    from .runs import count_failed, resume_command
+    from .commands.sweep import count_failed, resume_command
 
     causes = tuple(cause.strip() for words in causes for cause in words.split(","))
     if not count_failed(run, causes):
-        from .status import status_of
+        from .results.run_status import status_of
 
         failed = ", ".join(f"{n} {cause}" for cause, n in status_of(run).failed.items())
         face.say(
@@ -239,14 +239,14 @@ def status(face: Face, run: Path, watch: bool, every: float | None) -> int:
     With --watch again and again, until the run ends or Ctrl-C; a line a look where standard output
     is no terminal, a JSON object a line with --json.
     """
-    from .options import check_run
+    from .errors import check_run
 
     check_run(run)
     if watch or every:
-        from .watch import watch_command
+        from .commands.status import watch_command
 
         return watch_command(face, run, every)
-    from .status import status_of
+    from .results.run_status import status_of
 
     found = status_of(run)
     face.data(found.to_data())
@@ -284,7 +284,7 @@ def status(face: Face, run: Path, watch: bool, every: float | None) -> int:
 @common
 def logs(face: Face, run: Path, **given: Any) -> int:
     """Show what trials printed, those that failed or lost their worker among them."""
-    from .logs import logs_command
+    from .commands.logs import logs_command
 
     return logs_command(face, run, **given)
 
@@ -310,7 +310,7 @@ def clean(face: Face, run: Path | None, everything: bool, parts: Any, **given: A
     ledger and the predictions are never touched, nor a run that somebody works on; tables and
     MLflow's files come back from the ledger (bench report, bench track sync).
     """
-    from .clean import PARTS, clean_command
+    from .commands.clean import PARTS, clean_command
 
     return clean_command(face, run, parts=PARTS if everything else parts, **given)
 
@@ -357,11 +357,11 @@ def report(
         raise click.UsageError(
             "name at least one run, or --from a CSV: bench report runs/uci-small-quick"
         )
-    from .options import check_run
+    from .errors import check_run
 
     for run in runs:
         check_run(run)
-    from .reporting import write_report
+    from .commands.report import write_report
 
     files = write_report(runs, out, results=results, **how)
     face.data({"files": [str(path) for path in files]})
@@ -397,7 +397,7 @@ def explain(face: Face, table: str, dataset: str, model: str, **given: Any) -> i
     bench explain scores iris knn --run runs/smoke-quick
     bench explain npt-table-11 yacht catboost --run runs/npt-small-paper
     """
-    from .explain import explain_command
+    from .commands.explain import explain_command
 
     return explain_command(face, table, dataset, model, **given)
 
@@ -424,7 +424,7 @@ def analyse(face: Face, runs: tuple[Path, ...], **given: Any) -> int:
     bench analyse runs/uci-small-quick --what ensembles
     bench analyse runs/random runs/tpe --what tuners
     """
-    from .analyse import analyse_command
+    from .commands.analyse import analyse_command
 
     return analyse_command(face, runs, **given)
 
@@ -455,7 +455,7 @@ def compare(face: Face, base: Path, new: Path, **given: Any) -> int:
     \b
     bench compare runs/nightly-1 runs/nightly-2 --fail-on-regression
     """
-    from .between import compare_command
+    from .commands.compare import compare_command
 
     return compare_command(face, base, new, **given)
 
@@ -484,7 +484,7 @@ def reproduce(face: Face, table: str | None, listing: bool, **given: Any) -> int
     bench reproduce --list
     bench reproduce npt-table-11
     """
-    from .reproduce import list_tables, reproduce_command
+    from .commands.reproduce import list_tables, reproduce_command
 
     if listing or table is None:
         return list_tables(face)
@@ -524,8 +524,8 @@ def experiment(face: Face, name: str | None, **given: Any) -> int:
     Prints its tables, published numbers beside ours, and writes them with figures and facts.json
     to OUT/NAME. On a CPU a second run writes the same bytes but for facts.json and measured times.
     """
-    from .experiments.run import experiment_command, list_experiments
-    from .options import check_experiment, check_gpu
+    from .commands.experiment import experiment_command, list_experiments
+    from .errors import check_experiment, check_gpu
 
     if name is None:
         return list_experiments(face)
@@ -545,10 +545,10 @@ def experiment(face: Face, name: str | None, **given: Any) -> int:
 @common
 def fit(face: Face, run: Path, **given: Any) -> int:
     """Fit the configuration that a run chose on all data, and save it with its preprocessing."""
-    from .options import check_run
+    from .errors import check_run
 
     check_run(run)
-    from .fitted import fit_chosen
+    from .commands.fit import fit_chosen
 
     path = fit_chosen(run, note=face.say, **given)
     face.data({"model": str(path)})
@@ -569,7 +569,7 @@ def fit(face: Face, run: Path, **given: Any) -> int:
 @common
 def predict(face: Face, model: Path, file: Path, out: Path, trust: tuple[str, ...]) -> int:
     """Predict every row of a CSV with a model that `bench fit` saved."""
-    from .predict import predict_file
+    from .commands.predict import predict_file
 
     n = predict_file(model, file, out, trust=trust, warn=face.warn)
     face.data({"rows": n, "out": str(out)})
@@ -582,7 +582,7 @@ def predict(face: Face, model: Path, file: Path, out: Path, trust: tuple[str, ..
 @common
 def models(face: Face, name: str | None) -> int:
     """List the models, or show one: what it is, its hyperparameters and its spaces."""
-    from .listings import models_command
+    from .commands.listings import models_command
 
     return models_command(face, name)
 
@@ -592,7 +592,7 @@ def models(face: Face, name: str | None) -> int:
 @common
 def suites(face: Face, name: str | None) -> int:
     """List the suites, or show one: datasets, budgets, models."""
-    from .listings import suites_command
+    from .commands.listings import suites_command
 
     return suites_command(face, name)
 
@@ -606,7 +606,7 @@ def data() -> None:
 @common
 def data_list(face: Face) -> int:
     """List the datasets."""
-    from .listings import datasets_command
+    from .commands.listings import datasets_command
 
     return datasets_command(face)
 
@@ -619,7 +619,7 @@ def data_list(face: Face) -> int:
 @common
 def data_fetch(face: Face, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
     """Bring datasets into the cache (from the mirror, or their pinned addresses)."""
-    from .listings import fetch_command
+    from .commands.listings import fetch_command
 
     return fetch_command(face, names, suite, **given)
 
@@ -631,7 +631,7 @@ def data_fetch(face: Face, names: tuple[str, ...], suite: str | None, **given: A
 @common
 def data_verify(face: Face, names: tuple[str, ...], **given: Any) -> int:
     """Check the bytes and the shape of datasets against their cards."""
-    from .listings import verify_command
+    from .commands.listings import verify_command
 
     return verify_command(face, names, **given)
 
@@ -645,7 +645,7 @@ def data_verify(face: Face, names: tuple[str, ...], **given: Any) -> int:
 @common
 def data_passport(face: Face, name: str, csv: bool, target: str | None, **given: Any) -> int:
     """Show what is known to be odd about a dataset: duplicates, leaks, drift, faults."""
-    from .listings import passport_command
+    from .commands.listings import passport_command
 
     return passport_command(face, name, target, csv, **given)
 
@@ -661,10 +661,10 @@ def track() -> None:
 @common
 def track_sync(face: Face, run: Path, tracking_uri: str | None) -> int:
     """Bring MLflow up to what the ledger holds; a second call adds nothing."""
-    from .options import check_run
+    from .errors import check_run
 
     check_run(run)
-    from .tracking import sync
+    from .tracking.follower import sync
 
     found = sync(run, uri=tracking_uri)
     face.data(found.to_data())
@@ -679,12 +679,12 @@ def track_sync(face: Face, run: Path, tracking_uri: str | None) -> int:
 @common
 def ui(face: Face, run: Path, tracking_uri: str | None, port: int) -> int:
     """Open the MLflow UI on a run's records, on this machine only."""
-    from .options import check_run
+    from .errors import check_run
 
     check_run(run)
     import subprocess
 
-    from .tracking import sync, ui_command, ui_environment, ui_url
+    from .tracking.follower import sync, ui_command, ui_environment, ui_url
 
     if tracking_uri is None:
         sync(run)
@@ -708,10 +708,10 @@ def doctor(face: Face, runs: Path, **given: Any) -> int:
 
     With --address the cluster too: every node's versions, clock and disk, and who may use it.
     """
-    from .options import check_address_form
+    from .errors import check_address_form
 
     check_address_form(given["address"])
-    from .doctor import doctor_command
+    from .commands.doctor import doctor_command
 
     return doctor_command(face, runs, **given)
 

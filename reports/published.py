@@ -13,7 +13,7 @@ from importlib import resources
 
 import pandas as pd
 
-from .hints import did_you_mean
+from ..common.text import did_you_mean
 
 _NAME = re.compile(r"(?P<paper>[a-z]+)_(?:table)?(?P<table>[A-Za-z0-9._]+)\.csv")
 _KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]

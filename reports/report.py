@@ -9,24 +9,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import (
-    accounts,
-    context,
-    escape,
-    figures,
+from .aggregation.cells import Pool, cells, pool, scopes, studies
+from .evidence import Evidence
+from .output import escape, footnotes, parquet, tables
+from .output.tables import Section
+from .sections import (
+    coverage_and_costs,
+    critical_difference,
     folds,
     leaderboard,
-    pairwise,
-    parquet,
-    posthoc,
-    rankings,
+    nemenyi,
+    ranks,
     scores,
     seeds,
-    tables,
+    wilcoxon_tests,
 )
-from .cells import Pool, cells, pool, scopes, studies
-from .evidence import Evidence
-from .tables import Section
 
 # The files that hold no time and no hardware: the same results give the same bytes anywhere.
 TIMELESS = ("scores", "leaderboard", "ranks", "tests", "folds", "seeds")
@@ -69,12 +66,12 @@ def parts_of(
     found = [
         scores.section(evidence, blocks, pools),
         leaderboard.section(evidence, headline, pools, fallback),
-        rankings.section(evidence, pools, ranking),
-        posthoc.added(pairwise.section(evidence, pools), evidence, pools, reference),
+        ranks.section(evidence, pools, ranking),
+        nemenyi.added(wilcoxon_tests.section(evidence, pools), evidence, pools, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
-        accounts.coverage(evidence, table),
-        accounts.costs(evidence),
+        coverage_and_costs.coverage(evidence, table),
+        coverage_and_costs.costs(evidence),
     ]
     return Parts(found, headline, pools)
 
@@ -109,7 +106,7 @@ def write(
     diagram) goes. Raises EvidenceError for evidence that breaks a law.
     """
     found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
-    texts: dict[str, str | bytes] = dict(figures.critical_differences(found.pools))
+    texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.pools))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(found.sections[0].frame)
@@ -157,15 +154,15 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "sampler": meta.get("sampler"),
         "seed": meta.get("seed"),
         "datasets": len(evidence.datasets()),
-        "models": context.join(evidence.models, limit=100),
+        "models": footnotes.join(evidence.models, limit=100),
         "last record (UTC)": meta.get("last_record_utc"),
         "code": meta.get("code"),
         "lock file": meta.get("lock"),
     }
     lines += _list({k: v for k, v in facts.items() if v not in (None, "")})
     for task in evidence.tasks:
-        title = context.TASK_TITLES[task].capitalize()
-        named = context.metric_title(evidence.headline(task))
+        title = footnotes.TASK_TITLES[task].capitalize()
+        named = footnotes.metric_title(evidence.headline(task))
         lines += ["", f"## {title}: {esc(named)}", ""]
         protocol = meta.get("protocol") or {}
         lines += _list({d: protocol.get(d, "protocol not stated") for d in evidence.datasets(task)})

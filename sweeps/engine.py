@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .ledger import Ledger, Record
-from .pool import Job, Outcome, Pool
-from .records import (
+from .store.ledger import Ledger, Record
+from .store.records import (
     latest_results,
     link_record,
     result_of,
@@ -27,6 +26,7 @@ from .records import (
 )
 from .study import Needs, Slot, Study
 from .trial import DONE, FAILED, MAX_ATTEMPTS, Result, Trial, failure
+from .workers.pool import Job, Outcome, Pool
 
 BEAT_S = 2.0  # between two "beat" events
 PATIENCE_S = 30.0  # without a running trial until somebody is told

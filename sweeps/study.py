@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .halving import Fidelity, Halving, stages
+from .search.halving import Fidelity, Halving, stages
 from .trial import DONE, Limits, Result, Trial
 
 Config = dict[str, Any]

@@ -14,7 +14,7 @@ from functools import partial
 
 def logged_trial(log, pause_s, trial, *given):
     """The product's trial function between two lines of the log; the pause gives kills a target."""
-    from tabsweep.benchmark.worker import run_trial
+    from tabsweep.benchmark.running.run_trial import run_trial
 
     def write(word: str) -> None:
         line = f"{word} {trial.id} {os.getpid()} {socket.gethostname()} {time.time():.3f}\n"
@@ -31,10 +31,11 @@ def logged_trial(log, pause_s, trial, *given):
 
 def main() -> None:
     log, pause_s, *arguments = sys.argv[1:]
-    from tabsweep.benchmark import cli, runs
+    from tabsweep.benchmark import cli
+    from tabsweep.benchmark.commands import sweep
 
     run_trial = partial(logged_trial, log, float(pause_s))
-    runs.Request = partial(runs.Request, run_trial=run_trial)  # type: ignore
+    sweep.Request = partial(sweep.Request, run_trial=run_trial)  # type: ignore
     cli.main(arguments, prog_name="bench")
 
 

@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 from calls import bench, working_in
 from sklearn.metrics import brier_score_loss
-from tabsweep.benchmark import predictions
-from tabsweep.benchmark.frame import load_results
-from tabsweep.reports import budgets, tuners
-from tabsweep.reports.calibration import brier, pooled, reliability
-from tabsweep.reports.curves import running
+from tabsweep.benchmark.results import stored_predictions
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.reports.aggregation.anytime import running
+from tabsweep.reports.analyses import budgets, tuners
+from tabsweep.reports.analyses.calibration import brier, pooled, reliability
+from tabsweep.reports.analyses.ensemble_selection import greedy
+from tabsweep.reports.analyses.rescored import with_metric
 from tabsweep.reports.evidence import Evidence, EvidenceError
-from tabsweep.reports.greedy import greedy
 from tabsweep.reports.metrics import METRICS
-from tabsweep.reports.recomputed import with_metric
 from tabsweep.reports.report import parts_of
 
 # ---------------------------------------------------------------------- ensembles
@@ -65,10 +65,10 @@ def test_one_candidate_is_the_ensemble_and_copies_of_it_add_nothing():
 
 def test_two_opposite_errors_cancel_and_a_member_may_count_twice():
     y = np.zeros(2)
-    predictions = np.array([[1.0, -1.0], [-2.0, 2.0], [5.0, 5.0]])
-    found = greedy(predictions, lambda p: METRICS["mse"].fn(y, p))
+    stored_predictions = np.array([[1.0, -1.0], [-2.0, 2.0], [5.0, 5.0]])
+    found = greedy(stored_predictions, lambda p: METRICS["mse"].fn(y, p))
     assert found.members == (0, 1, 0) and found.losses == (1.0, 0.25, 0.0)  # (1 - 2 + 1) / 3
-    assert np.array_equal(found.predict(predictions), [0.0, 0.0])
+    assert np.array_equal(found.predict(stored_predictions), [0.0, 0.0])
 
 
 # ---------------------------------------------------------------------- calibration
@@ -313,7 +313,7 @@ def test_the_ensembles_choice_is_the_reports_and_its_weights_name_trials(work):
 
 @pytest.mark.parametrize("how", ["another table", "another split"])
 def test_data_that_is_not_the_runs_is_left_out_with_a_note(work, monkeypatch, how):
-    real = predictions.truth
+    real = stored_predictions.truth
 
     def other(plan, dataset, **where):
         table, folds = real(plan, dataset, **where)
@@ -323,7 +323,7 @@ def test_data_that_is_not_the_runs_is_left_out_with_a_note(work, monkeypatch, ho
             folds = {k: replace(f, val=f.val[:-1]) for k, f in folds.items()}
         return table, folds
 
-    monkeypatch.setattr(predictions, "truth", other)
+    monkeypatch.setattr(stored_predictions, "truth", other)
     found = analyse("runs/random", "--what", "calibration", "--out", "c")
     (note,) = found["notes"]
     assert note.startswith("Without wine: ") and "the run" in note

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from calls import bench
-from tabsweep.benchmark import sweep
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.status import status_of
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog, download, source
-from tabsweep.sweeps.lock import RunLock
+from tabsweep.sweeps.store.run_lock import RunLock
 
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 SMALL = ("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1, *FAST)

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench, working_in
-from tabsweep.reports import between, changes
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.regression import run_diff, run_diff_section
 from tabsweep.reports.report import render
 
 DATASETS = [f"d{i}" for i in range(8)]
@@ -47,8 +47,10 @@ def factor(**of_model: float):
 
 
 def compare(base, new, **given):
-    found = between.compare_runs(base, new, **given)
-    for text in render(changes.section(found)).values():  # every kind of change can be printed
+    found = run_diff.compare_runs(base, new, **given)
+    for text in render(
+        run_diff_section.section(found)
+    ).values():  # every kind of change can be printed
         assert "nan" not in text and "None" not in text
     return found
 
@@ -60,7 +62,7 @@ def test_a_run_against_itself_is_identical():
     found = compare(run(), run())
     assert found.identical and found.n_equal == len(found.cells) == 16
     assert found.regressions == () and found.overall.p == 1.0
-    assert changes.summary(found) == [
+    assert run_diff_section.summary(found) == [
         "Identical: 16 cells, equal to the last bit on every fold; no change of coverage."
     ]
 
@@ -121,15 +123,17 @@ def test_an_accuracy_of_one_is_an_error_of_nothing_and_no_nan():
 )
 def test_a_change_that_is_no_number_of_percents_is_said_in_words(base, new, median):
     found = compare(with_errors(base), with_errors(new))
-    assert f"All over: median change of the error {median}, p =" in " ".join(changes.summary(found))
+    assert f"All over: median change of the error {median}, p =" in " ".join(
+        run_diff_section.summary(found)
+    )
     if found.regressions:
         assert f"median change of the error {median} over" in found.regressions[0]
 
 
 def test_equal_changes_stand_in_the_order_of_their_names():
     found = compare(with_errors([1.0] * 60), with_errors([2.0] * 60))
-    shown = [row[0] for row in rows_of(changes.section(found).tables[1])]
-    assert shown == [f"d{i:02}" for i in range(changes.SHOWN)]
+    shown = [row[0] for row in rows_of(run_diff_section.section(found).tables[1])]
+    assert shown == [f"d{i:02}" for i in range(run_diff_section.SHOWN)]
 
 
 def with_errors(errors):
@@ -152,7 +156,7 @@ def test_coverage_that_was_gained_lost_or_left_out_is_told_apart():
 
 def test_a_model_or_dataset_that_one_run_lacks_is_one_row():
     part = run(datasets=DATASETS[:-1], models=["a"])
-    assert rows_of(changes.section(compare(run(), part)).tables[2]) == [
+    assert rows_of(run_diff_section.section(compare(run(), part)).tables[2]) == [
         ("8 datasets", "b", "left out", "complete", "not planned", ""),
         ("d7", "a", "left out", "complete", "not planned", ""),
     ]
@@ -163,7 +167,7 @@ def test_what_both_runs_plan_is_lacked_by_none_though_it_failed_in_both():
         return None if m == "a" else 1.0
 
     found = compare(run(breaks), run(breaks, datasets=DATASETS[:2]))
-    assert rows_of(changes.section(found).tables[2]) == [
+    assert rows_of(run_diff_section.section(found).tables[2]) == [
         (f"d{i}", "2 models", "left out", "complete, failed", "not planned", "")
         for i in range(2, 8)
     ]
@@ -190,7 +194,7 @@ def test_one_id_with_two_results_is_said_to_be_not_deterministic():
     found = compare(run(), new)
     assert found.same_id == (32, 1)
     assert "Not deterministic: of 32 trials of one id in both runs 1 differ." in (
-        changes.summary(found)
+        run_diff_section.summary(found)
     )
 
 
@@ -216,7 +220,7 @@ def test_runs_with_another_protocol_or_metric_are_refused(meta, says):
     frame = other.trials.assign(test_mae=1.0)
     new = Evidence(frame, other.planned, {**other.meta, **meta})
     with pytest.raises(ValueError, match=says):
-        between.compare_runs(run(protocol={"d1": "kfold"}), new)
+        run_diff.compare_runs(run(protocol={"d1": "kfold"}), new)
 
 
 # ---------------------------------------------------------------------- regressions
@@ -258,11 +262,11 @@ def test_one_cell_is_a_regression_where_base_runs_show_how_much_it_varies():
     found = compare(base, noisy(99, worse=1.3), history=history)
     assert [r.split(",")[0] for r in found.regressions] == ["worse: a on d2"]
     assert found.n_bases == 5 and found.cells["p"].notna().all()
-    assert "against the geometric mean of 5 base runs" in " ".join(changes.summary(found))
+    assert "against the geometric mean of 5 base runs" in " ".join(run_diff_section.summary(found))
     assert not compare(base, noisy(99), history=history).regressions
     alone = compare(base, noisy(99, worse=1.3))
     assert alone.cells["p"].isna().all()
-    assert "Single cells: not tested" in changes.summary(alone)[-1]
+    assert "Single cells: not tested" in run_diff_section.summary(alone)[-1]
 
 
 def test_a_cell_that_never_varied_is_not_tested_but_shown():
@@ -282,11 +286,11 @@ def test_the_rules_rarely_cry_wolf_and_see_what_is_there():
                 logs[-1] + 0.02 * (truth == "all") + 0.10 * (truth == "one") * (np.arange(32) == 0)
             )
             base = logs[:-1]
-            overall = between.global_rule(np.exp(base.mean(axis=0)), np.exp(new))
-            tests = [between.cell_rule(base[:, c], new[c]) for c in range(32)]
-            p = between.holm([t[1] for t in tests if t])
-            large = new - base.mean(axis=0) > between.CELL_EFFECT * between.MIN_EFFECT
-            hits[truth] += overall.hit or bool((np.array(p)[large] < between.CELL_P).any())
+            overall = run_diff.global_rule(np.exp(base.mean(axis=0)), np.exp(new))
+            tests = [run_diff.cell_rule(base[:, c], new[c]) for c in range(32)]
+            p = run_diff.holm([t[1] for t in tests if t])
+            large = new - base.mean(axis=0) > run_diff.CELL_EFFECT * run_diff.MIN_EFFECT
+            hits[truth] += overall.hit or bool((np.array(p)[large] < run_diff.CELL_P).any())
     assert hits["none"] <= 0.02 * n and hits["all"] >= 0.95 * n and hits["one"] >= 0.9 * n
 
 
@@ -322,12 +326,12 @@ def test_the_command_says_what_was_made_otherwise_and_writes_what_it_shows(work)
 
 
 def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):
-    rule = between.global_rule
+    rule = run_diff.global_rule
 
     def any_change(base, new, min_effect):
-        return between.Global(len(base), 1.0, 0.0, not rule(base, new).median == 0.0)
+        return run_diff.Global(len(base), 1.0, 0.0, not rule(base, new).median == 0.0)
 
-    monkeypatch.setattr(between, "global_rule", any_change)
+    monkeypatch.setattr(run_diff, "global_rule", any_change)
     call = ("compare", "runs/one", "runs/two")
     found = bench(*call, "--fail-on-regression")
     assert found.code == 4 and "REGRESSION, worse all over" in found.out

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tabsweep.sweeps import capture
-from tabsweep.sweeps.capture import captured, tail_of
+from tabsweep.sweeps.workers import output_capture
+from tabsweep.sweeps.workers.output_capture import captured, tail_of
 
 # A worker that prints in three ways and then ends as its second argument says.
 WORKER = """
 import ctypes, os, sys
 from pathlib import Path
-from tabsweep.sweeps.capture import captured
+from tabsweep.sweeps.workers.output_capture import captured
 with captured(path=Path(sys.argv[1])):
     print("fitting", end="")
     os.write(2, b" beyond recall\\n")
@@ -151,7 +151,7 @@ def test_text_can_be_read_while_the_trial_runs():
 
 
 def test_a_trial_that_prints_without_end_does_not_fill_the_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(capture, "ROOM", 50_000)
+    monkeypatch.setattr(output_capture, "ROOM", 50_000)
     path = tmp_path / "worker"
     with captured(limit=1000, path=path) as output:
         print("first line")

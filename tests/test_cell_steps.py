@@ -14,11 +14,11 @@ import pytest
 from small_tables import TINY
 from small_tables import table as small_table
 from tabsweep.benchmark import cell
-from tabsweep.benchmark.worker import run_trial
+from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets.protocols import Fold
 from tabsweep.datasets.table import Table
 from tabsweep.models.registry import MODELS
-from tabsweep.sweeps.checkpoints import CheckpointFolder
+from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.trial import DONE, Result, Trial
 
 STEPPED = [name for name, spec in MODELS.items() if spec.resource]

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 import torch
 from scipy import special
-from tabsweep.benchmark.experiments import cheatt_convergence, cheatt_smoothing, cheatt_time
-from tabsweep.benchmark.experiments.outcome import Setting
+from tabsweep.benchmark.papers.cheatt import (
+    convergence,
+    training_time,
+)
+from tabsweep.benchmark.papers.cheatt import (
+    smoothing as cheatt_smoothing,
+)
+from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.models.deep import smoothing
 from tabsweep.models.deep.polynomials import Polynomial
 
@@ -93,7 +99,7 @@ def test_steps_of_powers_shrink_by_the_second_eigenvalue():
     a = stochastic(8, sharpness=0.3)
     values = np.random.default_rng(2).normal(size=(2, 3, 8, 4))
     steps = smoothing.steps_of_powers(a, values, 14)
-    rate = cheatt_convergence.second_eigenvalues(a)
+    rate = convergence.second_eigenvalues(a)
     assert (rate > 0.02).all() and (rate < 0.5).all()
     np.testing.assert_allclose((steps[..., 11] / steps[..., 3]) ** (1 / 8), rate, rtol=0.25)
     mean = np.full((8, 8), 1 / 8)  # at rest after one step
@@ -154,7 +160,7 @@ def test_what_is_looked_at_is_what_the_network_computes(setting):
 
 
 def test_the_convergence_study_has_a_row_a_layer_and_powers_come_to_rest(setting):
-    outcome = cheatt_convergence.run(setting, SMALL)
+    outcome = convergence.run(setting, SMALL)
     (table,) = outcome.tables
     assert [row[0] for row in table.rows] == [1, 2]
     for _, mean, largest, *steps, worst, chebyshev in table.rows:
@@ -171,21 +177,21 @@ def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_ratios(s
         seconds = {"base": 2.0, "auto": 2.5, "recurrence": 3.0, "explicit": 2.5}
         return {"training": seconds, "inference": {way: 2 * s for way, s in seconds.items()}}
 
-    means, each = cheatt_time.run(setting, cheatt_time.PLANS["reduced"], one).tables
-    assert asked == [(h, d) for h in cheatt_time.HOSTS for d in cheatt_time.EVERY]
+    means, each = training_time.run(setting, training_time.PLANS["reduced"], one).tables
+    assert asked == [(h, d) for h in training_time.HOSTS for d in training_time.EVERY]
     found = {tuple(row[:2]): row[3:] for row in means.rows}
     assert found["met", "training"][:3] == pytest.approx([1.25, 1.25, 1.25])
     assert found["tabtransformer", "training"][3] == pytest.approx(1.2032, abs=2e-3)
     assert found["saint", "training"][4] == pytest.approx(5.27 / 4.34)
     row = next(r for r in each.rows if r[:3] == ["met", "default", "training"])
     assert row[3:] == pytest.approx([2000.0, 1.25, 1.5, 1.25, 5.61 / 4.33])
-    config = cheatt_time.config("met", "clave", cheatt_time.PLANS["full"])
+    config = training_time.config("met", "clave", training_time.PLANS["full"])
     assert config["embedding"] == 128 and config["order"] == 5
-    assert cheatt_time.config("saint", "phishing", cheatt_time.PLANS["reduced"])["width"] == 12
+    assert training_time.config("saint", "phishing", training_time.PLANS["reduced"])["width"] == 12
 
 
 def test_a_step_and_a_representation_of_every_way_are_timed(setting):
-    plan = cheatt_time.Plan(("contraceptive",), 16, 1, 1, True, ("saint",))
-    (_, each) = cheatt_time.run(setting, plan).tables
+    plan = training_time.Plan(("contraceptive",), 16, 1, 1, True, ("saint",))
+    (_, each) = training_time.run(setting, plan).tables
     assert [row[2] for row in each.rows] == ["training", "pre-training", "inference"]
     assert all(value > 0 for row in each.rows for value in row[3:7])

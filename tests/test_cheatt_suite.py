@@ -7,20 +7,21 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark.plan import Options, Plan
-from tabsweep.benchmark.reproduce import SUITES
+from tabsweep.benchmark.commands.reproduce import SUITES
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import CHEATT, make_folds
 from tabsweep.datasets.table import Table
 from tabsweep.models import registry
-from tabsweep.reports import compare, means, published
+from tabsweep.reports import published
 from tabsweep.reports.evidence import Evidence
-from tabsweep.sweeps.samplers import make_sampler
+from tabsweep.reports.reproduction import comparison, means
+from tabsweep.sweeps.search.samplers import make_sampler
 
 SUITE = suites.load("cheatt")
 TABLE_6 = published.load("cheatt", "6").set_index("dataset")
-OURS = {name: compare.DATASETS["cheatt"].get(name, name) for name in TABLE_6.index}
+OURS = {name: comparison.DATASETS["cheatt"].get(name, name) for name in TABLE_6.index}
 STAND_INS = {"alphabank": 30_488, "superconductivity": 4_252}
 TABLES = ["cheatt-table-1", "cheatt-table-2", "cheatt-table-3", "cheatt-table-4"]
 
@@ -184,21 +185,21 @@ RUN = {
 
 
 def test_every_published_table_has_the_suite_with_its_datasets_and_models():
-    assert [n for n in compare.REPRODUCTIONS if n.startswith("cheatt")] == TABLES
+    assert [n for n in comparison.REPRODUCTIONS if n.startswith("cheatt")] == TABLES
     for name in TABLES:
         assert SUITES[name] == "cheatt"
-        assert compare.datasets_of(name) <= set(SUITE.datasets)
+        assert comparison.datasets_of(name) <= set(SUITE.datasets)
     for budget in SUITE.budgets.values():
         known = {*budget.models, *budget.model}
         for name in TABLES[1:]:
-            assert set(compare.models_of(name)) <= known
-    assert compare.datasets_of("cheatt-table-2") == {
+            assert set(comparison.models_of(name)) <= known
+    assert comparison.datasets_of("cheatt-table-2") == {
         "bank-additional", "contraceptive", "medical-cost",
     }  # fmt: skip
 
 
 def test_table_4_is_in_percent_with_standard_deviations_over_the_seeds():
-    section = compare.compare(evidence(RUN), "cheatt-table-4")
+    section = comparison.compare(evidence(RUN), "cheatt-table-4")
     rows = section.frame.set_index(["dataset", "method"])
     row = rows.loc[("contraceptive", "tabtransformer-cheatt")]
     assert row["ours"] == pytest.approx(71.0) and row["ours_std"] == pytest.approx(1.0)
@@ -210,7 +211,7 @@ def test_table_4_is_in_percent_with_standard_deviations_over_the_seeds():
 
 
 def test_table_2_has_the_orders_and_a_control_that_counts_as_no_published_cell():
-    section = compare.compare(evidence(RUN), "cheatt-table-2")
+    section = comparison.compare(evidence(RUN), "cheatt-table-2")
     rows = section.frame.set_index(["dataset", "method"])
     control = rows.loc[("contraceptive", "tabtransformer-cheatt-k1")]
     assert np.isnan(control["published"]) and control["ours"] == pytest.approx(71.0)
@@ -220,7 +221,7 @@ def test_table_2_has_the_orders_and_a_control_that_counts_as_no_published_cell()
 
 
 def test_table_1_compares_means_over_the_same_datasets():
-    section = compare.compare(evidence(RUN), "cheatt-table-1")
+    section = comparison.compare(evidence(RUN), "cheatt-table-1")
     rows = section.frame.set_index(["host", "source"])
     assert set(rows.index.get_level_values("host")) == {"tabtransformer"}
     ours = rows.loc[("tabtransformer", "ours")]

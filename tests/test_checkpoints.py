@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tabsweep.sweeps import checkpoints, ledger
-from tabsweep.sweeps.checkpoints import CheckpointFolder, frame, parse
+from tabsweep.sweeps.store import checkpoints, ledger
+from tabsweep.sweeps.store.checkpoints import CheckpointFolder, frame, parse
 
 KEY = "0123456789abcdef" * 2
 OTHER = "f" * 32

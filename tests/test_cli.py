@@ -14,9 +14,10 @@ import click
 import pytest
 from calls import Ran, bench
 from click.testing import CliRunner
-from tabsweep.benchmark import doctor, face
-from tabsweep.benchmark import suite as suites
+from tabsweep.benchmark import console
 from tabsweep.benchmark.cli import main
+from tabsweep.benchmark.commands import doctor
+from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
 
@@ -190,7 +191,7 @@ def test_json_prints_one_document_and_nothing_else(args, code, tmp_path, monkeyp
 def test_the_document_survives_whatever_libraries_print():
     code = """
 import os, sys, click
-from tabsweep.benchmark.face import common
+from tabsweep.benchmark.console import common
 
 @click.command()
 @common
@@ -291,7 +292,7 @@ def test_reproduce_without_a_run_to_compare_says_so(tmp_path):
 
 def raising(error: Exception, *args: str) -> Ran:
     @click.command()
-    @face.common
+    @console.common
     def command(face):
         raise error
 
@@ -305,7 +306,7 @@ def known_errors() -> dict[str, type]:
     for folder in ("benchmark", "sweeps", "models", "datasets", "reports"):
         for path in sorted((ROOT / folder).glob("*.py")):
             for name in re.findall(r"^class (\w+)\(", path.read_text(), re.MULTILINE):
-                if name in face.ERRORS:
+                if name in console.ERRORS:
                     module = importlib.import_module(f"tabsweep.{folder}.{path.stem}")
                     found[name] = getattr(module, name)
     return found
@@ -313,15 +314,15 @@ def known_errors() -> dict[str, type]:
 
 def test_every_error_with_an_id_exists_and_no_id_is_used_twice():
     builtin = {"OSError", "ValueError"}
-    assert set(known_errors()) | builtin == set(face.ERRORS)
-    ids = [id for id, _ in face.ERRORS.values()]
+    assert set(known_errors()) | builtin == set(console.ERRORS)
+    ids = [id for id, _ in console.ERRORS.values()]
     assert len(ids) == len(set(ids))
 
 
 def test_the_error_page_lists_every_id_with_its_exit_code():
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| (BENCH-E\d+) \| (\d+) \|", page, re.MULTILINE))
-    assert rows == {id: str(code) for id, code in [*face.ERRORS.values(), ("BENCH-E000", 1)]}
+    assert rows == {id: str(code) for id, code in [*console.ERRORS.values(), ("BENCH-E000", 1)]}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ import psutil
 import pytest
 from calls import bench
 from compose import ROOT, SECRETS, env_example
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -285,7 +285,7 @@ def test_mlflow_keeps_out_whoever_gives_no_password(
 
 
 def doctor_on_mlflow(environment: dict[str, str]) -> str:
-    program = "from tabsweep.benchmark.doctor import _mlflow; print(*_mlflow())"
+    program = "from tabsweep.benchmark.commands.doctor import _mlflow; print(*_mlflow())"
     run = [sys.executable, "-c", program]
     return subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout
 

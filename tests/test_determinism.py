@@ -7,7 +7,7 @@ import time
 
 import pytest
 from chaos import Sweep, kill_all, kill_worker
-from tabsweep.benchmark.frame import load_results
+from tabsweep.benchmark.results.evidence_builder import load_results
 
 N_TRIALS = 3 * 2 * (3 * 4 + 12)  # datasets x folds x (three tuned models, 11 networks, constant)
 SUITE = """

@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark import sweep
-from tabsweep.benchmark.frame import load_results, rows_of
-from tabsweep.benchmark.plan import Options
-from tabsweep.benchmark.status import status_of
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options
+from tabsweep.benchmark.results.evidence_builder import load_results, rows_of
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.pool import InProcess, Job, News, Outcome
-from tabsweep.sweeps.records import slot_places
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.records import slot_places
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial, failure
+from tabsweep.sweeps.workers.pool import InProcess, Job, News, Outcome
 
 SPACE = Space.parse(
     {

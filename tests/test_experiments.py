@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from calls import bench
-from tabsweep.benchmark.experiments import catalogue, run, write
-from tabsweep.benchmark.experiments.catalogue import EXPERIMENTS, Experiment
-from tabsweep.benchmark.experiments.outcome import Outcome, Setting, Table
+from tabsweep.benchmark.commands import experiment as run
+from tabsweep.benchmark.papers import experiments, write
+from tabsweep.benchmark.papers.experiments import EXPERIMENTS, Experiment
+from tabsweep.benchmark.papers.outcome import Outcome, Setting, Table
 from tabsweep.reports import published
 
 TOY = Experiment(
@@ -51,7 +52,7 @@ def toy(monkeypatch):
         run = staticmethod(toy_outcome)
 
     find = run.import_module
-    monkeypatch.setitem(catalogue.EXPERIMENTS, "toy", TOY)
+    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", TOY)
     monkeypatch.setattr(
         run, "import_module", lambda name, package: Module if "toy" in name else find(name, package)
     )

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench, working_in
-from tabsweep.reports import compare, trace
+from tabsweep.reports import explain as trace
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.reproduction import comparison
 
 FAST = ("--workers", 0, "--tracking-uri", "none")
 SUITE = """
@@ -167,7 +168,7 @@ def test_a_reproduction_is_explained_beside_the_published_value_and_made_again(w
 
 
 def test_another_library_version_is_said_before_it_surprises(work, monkeypatch):
-    from tabsweep.benchmark import environment
+    from tabsweep.benchmark.planning import environment
 
     was = environment.capture()
     libraries = {**was["libraries"], "numpy": "9.9"}
@@ -251,10 +252,10 @@ def test_a_published_cell_without_ours_is_no_error_and_one_without_a_value_is():
         trace.trace(mine, "npt-table-8", "breast-cancer-wdbc", "constant")
 
 
-@pytest.mark.parametrize("table", list(compare.REPRODUCTIONS))
+@pytest.mark.parametrize("table", list(comparison.REPRODUCTIONS))
 def test_every_published_table_can_be_explained_or_says_why_not(table):
-    what = compare.reproduction(table)
-    dataset = sorted(compare.datasets_of(table))[0]
+    what = comparison.reproduction(table)
+    dataset = sorted(comparison.datasets_of(table))[0]
     mine = evidence({"knn": [0.9, 0.8], "catboost": [0.5, 0.7]}, dataset)
     try:
         found = trace.trace(mine, table, dataset, "catboost")

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from calls import bench
 from tabsweep.benchmark.cli import RANKINGS
-from tabsweep.benchmark.external import read_results
-from tabsweep.reports.cells import cells, studies
-from tabsweep.reports.conventions import CONVENTIONS
+from tabsweep.benchmark.results.csv_import import read_results
+from tabsweep.reports.aggregation.cells import cells, studies
+from tabsweep.reports.aggregation.ranking_rules import CONVENTIONS
 from tabsweep.reports.evidence import EvidenceError
 
 HEAD = "method,dataset,split,seed,metric,value"

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from calls import bench
-from tabsweep.benchmark import reporting
-from tabsweep.benchmark.frame import evidence_of, plain_rows
-from tabsweep.benchmark.results import columns_of, results_frame, study_ends
-from tabsweep.sweeps import ledger as store
-from tabsweep.sweeps.facts import COSTS, facts_of
-from tabsweep.sweeps.ledger import Ledger, LedgerError
-from tabsweep.sweeps.parts import Sealed, facts_file
-from tabsweep.sweeps.records import latest_results
+from tabsweep.benchmark.commands import report
+from tabsweep.benchmark.results.evidence_builder import evidence_of, plain_rows
+from tabsweep.benchmark.results.slots_frame import columns_of, results_frame, study_ends
+from tabsweep.sweeps.store import ledger as store
+from tabsweep.sweeps.store.column_cache import COSTS, facts_of
+from tabsweep.sweeps.store.ledger import Ledger, LedgerError
+from tabsweep.sweeps.store.records import latest_results
+from tabsweep.sweeps.store.segments import Sealed, facts_file
 from tabsweep.sweeps.trial import canonical
 
 N_STUDIES = 5
@@ -212,10 +212,10 @@ def test_no_import_outlives_a_report(tmp_path, monkeypatch):
         time.sleep(0.2)
         ended.append(threading.current_thread().name)
 
-    monkeypatch.setattr(reporting, "suppress", slowly)
+    monkeypatch.setattr(report, "suppress", slowly)
     filled(tmp_path, records(5, 0))
     with pytest.raises(LedgerError, match="no plan"):
-        reporting.write_report([tmp_path], None)
+        report.write_report([tmp_path], None)
     assert ended == ["imports"]
 
 
@@ -224,7 +224,7 @@ def test_an_import_that_fails_beside_the_reading_is_left_to_who_needs_it(tmp_pat
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     filled(tmp_path, records(5, 0))
     with pytest.raises(LedgerError, match="no plan"):
-        reporting.write_report([tmp_path], None)
+        report.write_report([tmp_path], None)
 
 
 def test_a_report_names_the_processors_of_its_own_results_alone(tmp_path):

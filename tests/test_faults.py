@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from tabsweep.benchmark.worker import run_trial
+from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.protocols import make_folds
-from tabsweep.sweeps.cluster import death_of, start_ray
 from tabsweep.sweeps.engine import Engine
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.ray_pool import RayPool
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
+from tabsweep.sweeps.workers.ray_cluster import death_of, start_ray
+from tabsweep.sweeps.workers.ray_pool import RayPool
 
 pytestmark = pytest.mark.xdist_group("ray")
 

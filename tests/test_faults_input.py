@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calls import Ran, bench
-from tabsweep.benchmark import sweep
-from tabsweep.benchmark.fitted import place
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.status import last_plan, status_of
-from tabsweep.sweeps.checkpoints import CheckpointFolder
-from tabsweep.sweeps.ledger import Ledger, encode
+from tabsweep.benchmark.commands.fit import place
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import last_plan, status_of
+from tabsweep.benchmark.running import sweep
+from tabsweep.sweeps.store.checkpoints import CheckpointFolder
+from tabsweep.sweeps.store.ledger import Ledger, encode
 
 ROOT = Path(__file__).parents[1]
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
@@ -356,7 +356,7 @@ LOADERS = re.compile(
 )
 ALLOWED = {
     # An exception that Ray Tune in this very process wrote a moment before.
-    ("sweeps/tune_book.py", "ray.cloudpickle.load"),
+    ("sweeps/ray_tune/callbacks.py", "ray.cloudpickle.load"),
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 from chaos import Sweep, alive, wait_for
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("ray")
 

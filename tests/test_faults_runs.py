@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 from calls import Ran, bench
-from tabsweep.benchmark import plan
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.status import status_of
+from tabsweep.benchmark.planning import plan
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.datasets import table
-from tabsweep.sweeps import ledger
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.store import ledger
+from tabsweep.sweeps.store.ledger import Ledger
 
 MODELS = '''
 import os

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tabsweep.benchmark.status import status_of
+from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.datasets import infer
 
 ROOT = Path(__file__).parents[1]

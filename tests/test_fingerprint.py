@@ -31,9 +31,9 @@ out = sys.stdout
 sys.stdout = sys.stderr
 import tabsweep
 assert Path(tabsweep.__file__).is_relative_to(sys.argv[1]), tabsweep.__file__
-from tabsweep.benchmark.agreement import CELL
-from tabsweep.benchmark.plan import Data, Options, Plan, choose_folds
-from tabsweep.benchmark.suite import parse
+from tabsweep.benchmark.planning.code_identity import CELL
+from tabsweep.benchmark.planning.plan import Data, Options, Plan, choose_folds
+from tabsweep.benchmark.planning.suite import parse
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.infer import table_from_csv
 from tabsweep.sweeps.fingerprint import closure, fingerprint

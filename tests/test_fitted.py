@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_tables import TINY
-from tabsweep.benchmark.fitted import FitError, fit_chosen, predict_file, read_run
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.plan import Options
-from tabsweep.benchmark.runs import csv_suite
-from tabsweep.benchmark.suite import parse
-from tabsweep.benchmark.sweep import Request, run
+from tabsweep.benchmark.commands.fit import FitError, fit_chosen, predict_file, read_run
+from tabsweep.benchmark.commands.sweep import csv_suite
+from tabsweep.benchmark.planning.plan import Options
+from tabsweep.benchmark.planning.suite import parse
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.running.sweep import Request, run
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import table_from_csv
@@ -663,7 +663,7 @@ def test_the_configuration_is_compared_on_every_fold_and_rounds_are_the_median_f
 
 
 def test_known_scores_are_taken_from_the_ledger_and_agree_with_a_new_fit(finished):
-    from tabsweep.benchmark.fitted import read_data, score_cell
+    from tabsweep.benchmark.commands.fit import read_data, score_cell
 
     found = read_run(finished, "iris")
     data = read_data(found, mirror=None, cache=None, csv=None)
@@ -764,7 +764,7 @@ def test_a_model_from_elsewhere_in_a_run_is_imported_only_where_the_caller_names
 
 
 def test_a_model_from_elsewhere_that_stops_early_keeps_a_validation_part(outside, tmp_path):
-    from tabsweep.benchmark.fitted import Choice, fit_all
+    from tabsweep.benchmark.commands.fit import Choice, fit_all
     from tabsweep.datasets.protocols import make_folds
 
     (tmp_path / "lib" / "stopper.py").write_text(

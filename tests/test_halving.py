@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark import sweep
-from tabsweep.benchmark.frame import evidence_of, load_results, promises_of
-from tabsweep.benchmark.plan import Options
-from tabsweep.benchmark.reporting import write_report
-from tabsweep.benchmark.status import status_of
-from tabsweep.sweeps.halving import Halving
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.benchmark.commands.report import write_report
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options
+from tabsweep.benchmark.results.evidence_builder import evidence_of, load_results, promises_of
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running import sweep
+from tabsweep.sweeps.search.halving import Halving
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import EVAL, TUNE, Study
 from tabsweep.sweeps.trial import DONE, Result, Trial, failure
 

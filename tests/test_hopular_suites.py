@@ -11,22 +11,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
-from tabsweep.benchmark import reproduce
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark.experiments import hopular_cost, write
-from tabsweep.benchmark.experiments import run as experiments
-from tabsweep.benchmark.experiments.catalogue import EXPERIMENTS
-from tabsweep.benchmark.experiments.outcome import Setting
-from tabsweep.benchmark.face import Face
-from tabsweep.benchmark.options import NoRun
-from tabsweep.benchmark.plan import Options, Plan
+from tabsweep.benchmark.commands import experiment as experiments
+from tabsweep.benchmark.commands import reproduce
+from tabsweep.benchmark.console import Face
+from tabsweep.benchmark.errors import NoRun
+from tabsweep.benchmark.papers import write
+from tabsweep.benchmark.papers.experiments import EXPERIMENTS
+from tabsweep.benchmark.papers.hopular import cost
+from tabsweep.benchmark.papers.outcome import Setting
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
 from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.models import registry
-from tabsweep.reports import compare, medians, published
+from tabsweep.reports import published
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.statistics import standard_error
+from tabsweep.reports.reproduction import comparison, medians
+from tabsweep.reports.statistics.tests import standard_error
 
 # rows, numeric and categorical features, share of the other rows that validates, missing cells
 MEDIUM = {
@@ -217,7 +219,7 @@ def test_table_2_has_the_error_over_replicates_and_a_place_for_what_cannot_be_re
     found = evidence(
         {("sulfur", "hopular"): mse, ("sulfur", "npt"): [0.002] * 3}, "mse", "regression"
     )
-    section = compare.compare(found, "hopular-table-2")
+    section = comparison.compare(found, "hopular-table-2")
     rows = section.frame.set_index(["dataset", "method"])
     hopular, npt = rows.loc["sulfur", "hopular"], rows.loc["sulfur", "npt"]
     assert (hopular["published"], hopular["published_se"]) == (1.04, 0.02)
@@ -244,7 +246,7 @@ def test_table_1_ranks_our_methods_among_themselves_and_says_so():
         for i, row in enumerate([(0.9, 0.8, 0.7), (0.9, 0.8, 0.7), (0.6, 0.7, 0.8)])
         for model, value in zip(("hopular", "linear", "knn"), row, strict=True)
     }
-    section = compare.compare(evidence(scores, "accuracy", "binary"), "hopular-table-1")
+    section = comparison.compare(evidence(scores, "accuracy", "binary"), "hopular-table-1")
     rows = section.frame.set_index("model")
     assert rows["median_rank"].to_dict() == {"hopular": 1.0, "linear": 2.0, "knn": 3.0}
     assert rows["published"].to_dict() == {"hopular": 7.5, "linear": 10.0, "knn": 24.0}
@@ -256,10 +258,10 @@ def test_table_1_ranks_our_methods_among_themselves_and_says_so():
 # ---------------------------------------------------------------------- memory and time
 
 TINY = replace(
-    hopular_cost.PLANS["reduced"],
+    cost.PLANS["reduced"],
     rows=30,
     repeats=1,
-    models=hopular_cost._pair(4, 1, 1),
+    models=cost._pair(4, 1, 1),
     datasets=("sulfur",),
     grid=[(20, 4), (40, 4), (20, 6), (40, 6)],
 )
@@ -271,13 +273,11 @@ def setting(folder: Path, mirror: str | None = None) -> Setting:
 
 def test_a_step_that_asks_one_row_leaves_hopular_its_memory_and_npt_no_other_row(mirror):
     for method in ("hopular", "npt"):
-        job = hopular_cost.Job(
-            method, {"width": 4}, "sulfur", 30, 1, "cpu", 1, "full-batch", mirror
-        )
-        frame, y, task = hopular_cost.rows_of(job)
+        job = cost.Job(method, {"width": 4}, "sulfur", 30, 1, "cpu", 1, "full-batch", mirror)
+        frame, y, task = cost.rows_of(job)
         config = {"width": 4, ("n_nets" if method == "hopular" else "n_heads"): 1}
-        training = hopular_cost.training_of(method, config, frame, y, task, "cpu")
-        hopular_cost.ask_one_row(training)
+        training = cost.training_of(method, config, frame, y, task, "cpu")
+        cost.ask_one_row(training)
         made: Any = training.task
         training.run(1)
         assert training.step == 1
@@ -287,14 +287,14 @@ def test_a_step_that_asks_one_row_leaves_hopular_its_memory_and_npt_no_other_row
 
 
 def test_the_cost_tables_have_a_row_for_every_published_one_beside_it(tmp_path):
-    def one(job: hopular_cost.Job) -> tuple[float, float] | None:
+    def one(job: cost.Job) -> tuple[float, float] | None:
         if job.method == "npt" and job.mode == "full-batch" and job.config["n_layers"] == 4:
             return None  # did not fit
         size = job.config.get("n_blocks", 3) * (2.0 if job.mode == "full-batch" else 1.0)
         return size, size / 1000
 
-    plan = replace(TINY, datasets=hopular_cost.DATASETS)
-    outcome = hopular_cost.run(setting(tmp_path), plan, one)
+    plan = replace(TINY, datasets=cost.DATASETS)
+    outcome = cost.run(setting(tmp_path), plan, one)
     tables = {table.name: table for table in outcome.tables}
     for name, n_published in (("hopular-table-a7", 48), ("hopular-table-a8", 24)):
         rows = [dict(zip(tables[name].columns, row, strict=True)) for row in tables[name].rows]
@@ -320,14 +320,12 @@ def test_the_cost_tables_have_a_row_for_every_published_one_beside_it(tmp_path):
 
 
 def test_a_dataset_that_cannot_be_had_leaves_dashes_and_is_named(tmp_path):
-    def one(job: hopular_cost.Job) -> tuple[float, float]:
+    def one(job: cost.Job) -> tuple[float, float]:
         if job.data == "sulfur":
             raise DatasetUnavailable("sulfur", "no network")
         return 1.0, 1.0
 
-    outcome = hopular_cost.run(
-        setting(tmp_path), replace(TINY, datasets=("sulfur", "shrutime")), one
-    )
+    outcome = cost.run(setting(tmp_path), replace(TINY, datasets=("sulfur", "shrutime")), one)
     table = outcome.tables[0]
     assert [row[3] for row in table.rows] == [None] * 4 + [1.0] * 4
     assert any("sulfur" in remark for remark in outcome.remarks)
@@ -361,8 +359,8 @@ def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_p
 
 @pytest.mark.nightly
 def test_the_reduced_experiment_measures_more_memory_where_all_rows_are_asked(tmp_path, mirror):
-    plan = replace(TINY, rows=1500, models=hopular_cost._pair(16, 1, 1), grid=[(100, 10)])
-    outcome = hopular_cost.run(setting(tmp_path, mirror), plan)
+    plan = replace(TINY, rows=1500, models=cost._pair(16, 1, 1), grid=[(100, 10)])
+    outcome = cost.run(setting(tmp_path, mirror), plan)
     table = next(t for t in outcome.tables if t.name == "hopular-table-a7")
     one, every = (row[3] for row in table.rows[:2])
     assert every > one

@@ -18,9 +18,9 @@ import pytest
 from chaos import Line, Sweep, kill_all
 from cluster import Cluster, Tracking
 from hosts import Host
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.projection import project
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.tracking.mapping import project
+from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tabsweep.sweeps import ledger as store
-from tabsweep.sweeps.ledger import Ledger, LedgerError, decode, encode
-from tabsweep.sweeps.lock import RunLock, RunLocked, owner_of
+from tabsweep.sweeps.store import ledger as store
+from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
+from tabsweep.sweeps.store.run_lock import RunLock, RunLocked, owner_of
 
 
 def row(n: int) -> dict:
@@ -225,7 +225,7 @@ def test_a_sync_that_fails_takes_the_records_back(tmp_path, monkeypatch):
 
 FILL = """
 import os, resource, signal, sys
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.store.ledger import Ledger
 # The kernel itself refuses writes beyond a file size: what a full disk does, without a mount.
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = Ledger(sys.argv[1], write=True)
@@ -696,7 +696,7 @@ def test_damaged_or_missing_predictions_fail_their_checksum(tmp_path):
 
 HOLD = """
 import sys, time
-from tabsweep.sweeps.lock import RunLock
+from tabsweep.sweeps.store.run_lock import RunLock
 with RunLock(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tabsweep.sweeps import lock
-from tabsweep.sweeps.lock import RunLock, RunLocked, owner_of
+from tabsweep.sweeps.store import run_lock
+from tabsweep.sweeps.store.run_lock import RunLock, RunLocked, owner_of
 
 QUICK = {"stale_s": 0.6, "beat_s": 0.05}  # for an owner that is dead
 PATIENT = {"stale_s": 30.0, "beat_s": 0.05}  # for one that lives, on a machine with other work
@@ -26,7 +26,7 @@ import errno, fcntl, sys, time
 def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 fcntl.flock = refuse
-from tabsweep.sweeps.lock import RunLock, RunLocked
+from tabsweep.sweeps.store.run_lock import RunLock, RunLocked
 with RunLock(sys.argv[1], beat_s=0.05) as lock:
     print("held", flush=True)
     try:
@@ -180,12 +180,12 @@ def test_of_many_that_want_a_dead_owners_folder_one_gets_it(no_locks, owner, tmp
 @pytest.mark.parametrize("no_locks", ["ENOLCK"], indirect=True)
 def test_a_late_rival_gives_back_the_lease_that_it_took_by_mistake(no_locks, tmp_path, monkeypatch):
     dead = b'{"pid": 1, "token": "dead"}'
-    rival = lock.Lease(tmp_path / "owner.lease", beat_s=1.0)
+    rival = run_lock.Lease(tmp_path / "owner.lease", beat_s=1.0)
     with RunLock(tmp_path, **QUICK) as held:
         # What the rival read before the folder changed hands is what it goes by.
         reads = iter([dead])
-        real = lock._read
-        monkeypatch.setattr(lock, "_read", lambda path: next(reads, None) or real(path))
+        real = run_lock._read
+        monkeypatch.setattr(run_lock, "_read", lambda path: next(reads, None) or real(path))
         rival._remove(dead)
         assert next(reads, None) is None, "the rival was misled"
         held.check()

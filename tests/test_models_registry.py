@@ -13,7 +13,7 @@ import pytest
 from tabsweep.models import registry
 from tabsweep.models.base import TASKS, Estimator, InvalidConfig
 from tabsweep.models.registry import MODELS, default_config, make_model, spaces, spec, unsupported
-from tabsweep.sweeps.space import Space, Variants
+from tabsweep.sweeps.search.space import Space, Variants
 
 ALL = [(name, task) for name in MODELS for task in MODELS[name].tasks]
 NAMES = (

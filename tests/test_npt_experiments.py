@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tabsweep.benchmark.experiments import npt_cost, npt_deletion, npt_maps, npt_shown, npt_variants
-from tabsweep.benchmark.experiments.npt_deletion import MAIN, STRICT, Rule, compare, delete
-from tabsweep.benchmark.experiments.npt_variants import Score
-from tabsweep.benchmark.experiments.outcome import Setting
+from tabsweep.benchmark.papers.npt import cost, maps, shown, variants
+from tabsweep.benchmark.papers.npt import deletion as npt_deletion
+from tabsweep.benchmark.papers.npt.deletion import MAIN, STRICT, Rule, compare, delete
+from tabsweep.benchmark.papers.npt.variants import Score
+from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table as Data
 from tabsweep.models.npt.columns import Cells, Columns
@@ -154,7 +155,7 @@ def fitted_table():
     data = small_data()
     fold = make_folds(data, "kfold", seed=0)[0]
     setting = Setting("reduced", 0, "cpu", 1, None, lambda text: None)
-    return npt_shown.fitted(data, fold, setting, TOY), data, fold
+    return shown.fitted(data, fold, setting, TOY), data, fold
 
 
 def test_the_last_row_of_a_table_is_answered_as_by_the_whole_network():
@@ -168,20 +169,20 @@ def test_the_last_row_of_a_table_is_answered_as_by_the_whole_network():
     )
     tables = torch.stack([torch.randperm(12)[:9] for _ in range(3)])
     with torch.no_grad():
-        found = npt_shown.last_row(module, module.embedding(cells)[tables])
+        found = shown.last_row(module, module.embedding(cells)[tables])
         for rows, state in zip(tables, found, strict=True):
             assert torch.allclose(state, module(cells[rows])[-1], atol=1e-12)
 
 
 def test_no_label_of_a_test_row_is_shown_and_those_of_others_are(fitted_table):
     model, data, fold = fitted_table
-    seen = npt_shown.shown(model, data, fold)
+    seen = shown.shown(model, data, fold)
     assert (seen.cells.hidden[:, -1].numpy() == (seen.parts == 2)).all()
     other = Data("s", data.frame, data.target.copy(), "regression", (), "")
     other.target[fold.test] += 5.0
-    again = npt_shown.shown(model, other, fold)
+    again = shown.shown(model, other, fold)
     predict = [
-        npt_shown.predictions(s, s.module.embedding(s.cells).detach(), np.arange(60)[None])
+        shown.predictions(s, s.module.embedding(s.cells).detach(), np.arange(60)[None])
         for s in (seen, again)
     ]
     assert predict[0] == predict[1]
@@ -189,7 +190,7 @@ def test_no_label_of_a_test_row_is_shown_and_those_of_others_are(fitted_table):
 
 def test_distances_count_standardised_values_and_differing_categories(fitted_table):
     model, data, fold = fitted_table
-    seen = npt_shown.shown(model, data, fold)
+    seen = shown.shown(model, data, fold)
     assert seen.features.shape == (60, 2 + 3)
     assert np.isfinite(seen.features).all()
     distance = seen.distances(4)
@@ -210,8 +211,8 @@ def test_deletion_writes_a_line_a_run_beside_the_published_ones(setting):
 
 
 def test_the_rows_of_every_map_sum_to_one(fitted_table):
-    seen = npt_shown.shown(*fitted_table)
-    layers = npt_maps.layers_of(seen)
+    seen = shown.shown(*fitted_table)
+    layers = maps.layers_of(seen)
     assert [layer.kind for layer in layers] == ["abd", "aba"]
     assert [tuple(layer.weights.shape) for layer in layers] == [(2, 60, 60), (2, 4, 4)]
     for layer in layers:
@@ -223,23 +224,23 @@ def test_entropy_and_reach_of_an_even_and_of_a_sharp_head():
     x = torch.randn(30, 2, dtype=torch.float64)
     distances = torch.cdist(x, x).square()
     both = torch.stack([torch.full((30, 30), 1 / 30, dtype=torch.float64), torch.eye(30).double()])
-    assert npt_maps.reach(both, distances).tolist() == pytest.approx([1.0, 0.0])
-    even, sharp = npt_maps.entropies(both).mean(dim=-1).tolist()
+    assert maps.reach(both, distances).tolist() == pytest.approx([1.0, 0.0])
+    even, sharp = maps.entropies(both).mean(dim=-1).tolist()
     assert even == pytest.approx(math.log(30))
     assert sharp == 0.0
 
 
 def test_rows_are_sorted_by_their_distance_to_the_anchor(fitted_table):
-    seen = npt_shown.shown(*fitted_table)
-    distance = npt_maps.sorted_by_distance(seen, 50).distances(0)
+    seen = shown.shown(*fitted_table)
+    distance = maps.sorted_by_distance(seen, 50).distances(0)
     assert distance[0] == 0.0
     assert (np.diff(distance) >= 0).all()
     assert distance.sum() == pytest.approx(seen.distances(50).sum())
 
 
 def test_maps_are_drawn_for_both_kinds_of_layers(setting):
-    plan = npt_maps.Plan("diabetes", {**TOY, "batch_size": 128}, 30, 2)
-    outcome = npt_maps.run(setting, plan)
+    plan = maps.Plan("diabetes", {**TOY, "batch_size": 128}, 30, 2)
+    outcome = maps.run(setting, plan)
     assert [row[1] for row in outcome.tables[0].rows] == ["ABD", "ABA"]
     assert [path.name for path in outcome.figures] == ["npt-maps-abd.png", "npt-maps-aba.png"]
 
@@ -247,10 +248,10 @@ def test_maps_are_drawn_for_both_kinds_of_layers(setting):
 # -- variants --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dataset", npt_variants.PAPER)
-@pytest.mark.parametrize("size", npt_variants.PLANS)
+@pytest.mark.parametrize("dataset", variants.PAPER)
+@pytest.mark.parametrize("size", variants.PLANS)
 def test_a_variant_is_what_its_published_name_says(dataset, size):
-    found = npt_variants.variants(dataset, npt_variants.PLANS[size])
+    found = variants.variants(dataset, variants.PLANS[size])
     base = found["base"]
     for name, config in found.items():
         assert (config["n_layers"] == 2 * base["n_layers"]) == ("layers-16" in name)
@@ -271,8 +272,8 @@ def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset(setting):
         best = config["p_target"] == 0.1
         return Score(0.5 if best else 1.0, 0.0 if best else rng.choice([1.0, 2.0]), 0.9)
 
-    plan = npt_variants.Plan(("breast-cancer-wdbc",), 3, {"npt": 2}, 2.0, (4, 4), {})
-    ranked, chosen = npt_variants.run(setting, plan, one).tables
+    plan = variants.Plan(("breast-cancer-wdbc",), 3, {"npt": 2}, 2.0, (4, 4), {})
+    ranked, chosen = variants.run(setting, plan, one).tables
     at = {name: i for i, name in enumerate(ranked.columns)}
     assert sum(row[at["rank"]] for row in ranked.rows) == pytest.approx(28)
     assert sum(row[at["published"]] for row in ranked.rows) == pytest.approx(28, abs=0.1)
@@ -282,13 +283,13 @@ def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset(setting):
 
 
 def test_equal_losses_share_their_ranks():
-    assert npt_variants.from_zero(np.array([[2.0, 1.0, 1.0, 3.0]])).tolist() == [[2, 0.5, 0.5, 3]]
+    assert variants.from_zero(np.array([[2.0, 1.0, 1.0, 3.0]])).tolist() == [[2, 0.5, 0.5, 3]]
 
 
 def test_a_trial_scores_validation_and_test_rows(setting):
     data = small_data()
     fold = make_folds(data, "kfold", seed=0)[0]
-    score = npt_variants.trial(data, fold, setting, {**TOY, "val_in_context": True})
+    score = variants.trial(data, fold, setting, {**TOY, "val_in_context": True})
     assert score.val > 0
     scale = data.target[fold.train].std()
     assert score.nll == pytest.approx(0.5 * (score.metric / scale) ** 2)
@@ -300,9 +301,9 @@ TINY = {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "transductive": Tru
 
 
 def test_costs_are_positive_and_stand_beside_the_published_ones(setting, monkeypatch):
-    monkeypatch.setattr(npt_cost, "names", lambda: ["knn", "npt"])
-    plan = npt_cost.Plan(80, 1, ("knn", "tabnet", "npt"), {"higgs": TINY})
-    (table,) = npt_cost.run(setting, plan, npt_cost.cost_of).tables
+    monkeypatch.setattr(cost, "names", lambda: ["knn", "npt"])
+    plan = cost.Plan(80, 1, ("knn", "tabnet", "npt"), {"higgs": TINY})
+    (table,) = cost.run(setting, plan, cost.cost_of).tables
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert rows["tabnet"]["fit s"] is None
     for name in ("knn", "npt"):
@@ -322,20 +323,20 @@ def test_an_npt_has_the_papers_number_of_parameters():
     frame = pd.DataFrame(np.zeros((4, 9)), columns=list("abcdefghi"))
     protein = Data("protein", frame, np.arange(4.0), "regression", (), "")
     config = {"width": 64, "n_layers": 8, "n_heads": 8, "lr": 1e-3}
-    assert npt_cost.parameters(protein, config) == 21_554_826
+    assert cost.parameters(protein, config) == 21_554_826
 
 
-@pytest.mark.parametrize("dataset", npt_cost.PUBLISHED)
+@pytest.mark.parametrize("dataset", cost.PUBLISHED)
 def test_the_grids_are_the_papers_and_their_points_are_distinct(dataset):
     task = "regression" if dataset == "protein" else "binary"
-    for method in npt_cost.METHODS[:-2]:
-        job = npt_cost.Job(method, dataset, npt_cost.PLANS["reduced"], 0, "cpu", 1)
-        configs, grid = npt_cost.configs_of(job, task)
+    for method in cost.METHODS[:-2]:
+        job = cost.Job(method, dataset, cost.PLANS["reduced"], 0, "cpu", 1)
+        configs, grid = cost.configs_of(job, task)
         assert len(configs) == 2 < grid
         assert configs[0] != configs[1]
 
 
 @pytest.mark.nightly
 def test_a_method_measured_in_a_process_of_its_own_costs_something(setting):
-    plan = npt_cost.Plan(80, 1, ("knn",), {"higgs": TINY})
-    assert npt_cost.apart(npt_cost.Job("knn", "higgs", plan, 0, "cpu", 1)).peak_ram_gb > 0
+    plan = cost.Plan(80, 1, ("knn",), {"higgs": TINY})
+    assert cost.apart(cost.Job("knn", "higgs", plan, 0, "cpu", 1)).peak_ram_gb > 0

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tabsweep.benchmark.experiments import npt_images
-from tabsweep.benchmark.experiments.outcome import Setting
+from tabsweep.benchmark.papers.npt import images
+from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.datasets import images as source
 from tabsweep.datasets.errors import DataError, DatasetUnavailable, UnknownDataset
 from tabsweep.datasets.images import load_images, read_cifar, read_idx
@@ -248,7 +248,7 @@ def test_it_learns_digits_and_no_test_picture_changes_the_answer_to_another(kind
     other[1:] = 16 - other[1:]
     assert np.array_equal(model.predict_proba(other)[0], answers[0])
     assert np.allclose(model.predict_proba(x[:3]), answers[:3], rtol=0, atol=1e-6)
-    blind = npt_images.corrupted(model, 0)
+    blind = images.corrupted(model, 0)
     assert not np.array_equal(blind.predict_proba(x), answers)
     assert np.array_equal(model.predict_proba(x), answers)
 
@@ -425,7 +425,7 @@ def tiny(case):
 
 def test_the_experiment_puts_the_published_number_beside_each_row(tmp_path):
     setting = Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None)
-    (table,) = npt_images.measured(tuple(map(tiny, npt_images.REDUCED)), setting).tables
+    (table,) = images.measured(tuple(map(tiny, images.REDUCED)), setting).tables
     assert all(len(row) == len(table.columns) for row in table.rows)
     found = {tuple(row[1:3]): row for row in table.rows}
     assert found["patches", "all pictures"][5:] == ["mnist", 98.3, -0.4]
@@ -436,7 +436,7 @@ def test_the_experiment_puts_the_published_number_beside_each_row(tmp_path):
 
 
 def test_the_full_size_is_the_papers():
-    sizes = {(c.data, c.model, c.options.get("n_blocks", 4)): c.options for c in npt_images.FULL}
+    sizes = {(c.data, c.model, c.options.get("n_blocks", 4)): c.options for c in images.FULL}
     mnist, cifar = sizes["mnist", "patches", 4], sizes["cifar-10", "patches", 4]
     assert (mnist["width"], mnist["steps"], mnist["p_target"]) == (16, 500_000, 0.15)
     assert (cifar["width"], cifar["steps"], cifar["p_target"]) == (64, 1_000_000, 1.0)
@@ -449,5 +449,5 @@ def test_the_full_size_is_the_papers():
 @pytest.mark.nightly
 def test_the_reduced_experiment_reaches_its_accuracies(tmp_path):
     setting = Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None)
-    (table,) = npt_images.run(setting).tables
+    (table,) = images.run(setting).tables
     assert all(row[3] > 90 for row in table.rows)

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tabsweep.benchmark.experiments import npt_corruption, npt_interventions, npt_lookup
-from tabsweep.benchmark.experiments import npt_lookup_baselines as baselines
-from tabsweep.benchmark.experiments import npt_lookup_task as lookup
-from tabsweep.benchmark.experiments.npt_tables import Tables, numeric_columns
-from tabsweep.benchmark.experiments.outcome import Setting
+from tabsweep.benchmark.papers.npt import corruption, interventions
+from tabsweep.benchmark.papers.npt import lookup as npt_lookup
+from tabsweep.benchmark.papers.npt import lookup_baselines as baselines
+from tabsweep.benchmark.papers.npt import lookup_task as lookup
+from tabsweep.benchmark.papers.npt.tables import Tables, numeric_columns
+from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.models.deep.training import computing, seeded
 from tabsweep.models.npt.network import Network
@@ -206,11 +207,11 @@ def test_the_lookup_experiment_gives_every_task_and_method_a_row(tmp_path, monke
 
 
 def test_interventions_are_compared_with_the_values_that_were_set(tmp_path, monkeypatch):
-    monkeypatch.setattr(npt_interventions, "INTERVENTIONS", 3)
-    outcome = npt_interventions.intervene(setting(tmp_path), lookup.Fresh(6, 7), TINY)
+    monkeypatch.setattr(interventions, "INTERVENTIONS", 3)
+    outcome = interventions.intervene(setting(tmp_path), lookup.Fresh(6, 7), TINY)
     assert [row[0] for row in outcome.tables[0].rows] == ["±2", "±4", "±8"]
     values = np.linspace(-2, 2, 5)
-    slope, r, error = npt_interventions.line(np.stack([0.5 * values, 0.5 * values]), values)
+    slope, r, error = interventions.line(np.stack([0.5 * values, 0.5 * values]), values)
     assert (slope, r) == pytest.approx((0.5, 1)) and error == pytest.approx(0.5 * 2**0.5)
 
 
@@ -220,10 +221,10 @@ def test_a_perfect_lookup_follows_every_intervention(monkeypatch):
             return baselines.neighbours(found, 1)
 
     task, found = Perfect(), tables("original", 4, rows=20)
-    followed, others = npt_interventions.curves(task, found)  # type: ignore[arg-type]
-    assert followed.shape == (64, len(npt_interventions.VALUES))
-    assert np.allclose(followed, npt_interventions.VALUES) and not others.any()
-    predicted, shown, own = npt_interventions.copied(task, found)  # type: ignore[arg-type]
+    followed, others = interventions.curves(task, found)  # type: ignore[arg-type]
+    assert followed.shape == (64, len(interventions.VALUES))
+    assert np.allclose(followed, interventions.VALUES) and not others.any()
+    predicted, shown, own = interventions.copied(task, found)  # type: ignore[arg-type]
     assert torch.equal(predicted, shown) and not torch.equal(predicted, own)
 
 
@@ -231,45 +232,45 @@ def test_a_perfect_lookup_follows_every_intervention(monkeypatch):
 
 
 def test_corruption_permutes_each_column_by_itself_and_leaves_the_row_alone():
-    order = npt_corruption.order_of(50, 4, 7, seed=1)
+    order = corruption.order_of(50, 4, 7, seed=1)
     assert (order[-1] == 7).all()
     others = [i for i in range(50) if i != 7]
     assert all(sorted(column) == others for column in order[:-1].T)
     assert len({tuple(column) for column in order.T}) == 4
-    assert (npt_corruption.order_of(50, 4, 7, seed=2) != order).any()
-    assert (npt_corruption.order_of(50, 4, 7, seed=None)[:-1].T == others).all()
+    assert (corruption.order_of(50, 4, 7, seed=2) != order).any()
+    assert (corruption.order_of(50, 4, 7, seed=None)[:-1].T == others).all()
 
 
 @pytest.mark.parametrize("dataset", ["iris", "diabetes"])
 def test_without_corruption_a_row_is_predicted_as_by_the_model(dataset, tmp_path):
     data, fold = load_dataset(dataset), splits(dataset)[0]
-    config = {**npt_corruption.REDUCED, "width": 4, "n_layers": 2, "n_heads": 1, "steps": 2}
-    model = npt_corruption.fitted(
+    config = {**corruption.REDUCED, "width": 4, "n_layers": 2, "n_heads": 1, "steps": 2}
+    model = corruption.fitted(
         data, fold, setting(tmp_path), {**config, "p_target": 0.5, "val_in_context": True}
     )
-    cells = npt_corruption.table_of(model, data, fold)
+    cells = corruption.table_of(model, data, fold)
     asked = np.arange(len(cells) - len(fold.test), len(cells))
-    found = npt_corruption.predict(model, cells, asked, None)
+    found = corruption.predict(model, cells, asked, None)
     expected = model.predict(data.rows(fold.test))
     if data.classes:
         assert (found == expected).all()
     else:
         assert np.allclose(found, expected, rtol=1e-4)
-        assert not np.allclose(npt_corruption.predict(model, cells, asked, 0), found, rtol=1e-4)
+        assert not np.allclose(corruption.predict(model, cells, asked, 0), found, rtol=1e-4)
 
 
 def test_a_dataset_that_cannot_be_had_is_named_and_left_out(tmp_path):
     nowhere = replace(setting(tmp_path), mirror=str(tmp_path), cache=str(tmp_path / "cache"))
-    cases = (npt_corruption.Case("yacht", 0.1),)
+    cases = (corruption.Case("yacht", 0.1),)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(npt_corruption, "load_dataset", _unavailable)
-        outcome = npt_corruption.corrupt_all(nowhere, cases, 1)
+        patch.setattr(corruption, "load_dataset", _unavailable)
+        outcome = corruption.corrupt_all(nowhere, cases, 1)
     assert outcome.tables[0].rows == [["yacht", None, None, None, None, None, -52.0]]
     assert any("yacht" in remark and "no network" in remark for remark in outcome.remarks)
 
 
 def _unavailable(*args: object, **kwargs: object) -> None:
-    raise npt_corruption.DatasetUnavailable("yacht", "no network")
+    raise corruption.DatasetUnavailable("yacht", "no network")
 
 
 # ---------------------------------------------------------------------- nightly
@@ -297,7 +298,7 @@ def test_npt_learns_to_look_up_the_target_of_the_duplicate(name, settings, least
 
 @pytest.mark.nightly
 def test_predictions_follow_an_intervention_on_the_duplicate(tmp_path):
-    outcome = npt_interventions.run(setting(tmp_path))
+    outcome = interventions.run(setting(tmp_path))
     for _, slope, r, *_ in outcome.tables[0].rows[:2]:  # up to four standard deviations
         assert r > 0.99 and abs(slope - 1) < 0.05
     shown, own = outcome.tables[1].rows

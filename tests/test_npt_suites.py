@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark import sweep
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.plan import Options, Plan, PlanError
-from tabsweep.benchmark.reporting import write_report
+from tabsweep.benchmark.commands.report import write_report
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.ledger import Ledger
 
 SMALL = ("boston", "breast-cancer-wdbc", "concrete", "yacht")
 STEPS = {  # the base model, p_target 0.5, p_target 0.1, as in the authors' scripts

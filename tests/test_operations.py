@@ -16,16 +16,20 @@ from typing import Any
 import pytest
 from calls import Ran, bench
 from rich.console import Console
-from tabsweep.benchmark import clean, eventlog, logs, runs, status, watch
-from tabsweep.benchmark.eventlog import EventLog
-from tabsweep.benchmark.live import Live, read_live
-from tabsweep.benchmark.logs import inert
-from tabsweep.benchmark.progress import Progress
-from tabsweep.benchmark.status import Count, pace_of, planned_slots, slots_of, status_of
-from tabsweep.benchmark.watch import Follower, View, Watcher, screen_of
-from tabsweep.sweeps import ledger as ledgers
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.lock import RunLock
+from tabsweep.benchmark.commands import clean, logs
+from tabsweep.benchmark.commands import status as watch
+from tabsweep.benchmark.commands import sweep as runs
+from tabsweep.benchmark.commands.logs import inert
+from tabsweep.benchmark.commands.status import Follower, View, Watcher, screen_of
+from tabsweep.benchmark.results import run_status
+from tabsweep.benchmark.results.run_status import Count, pace_of, planned_slots, slots_of, status_of
+from tabsweep.benchmark.running import event_log
+from tabsweep.benchmark.running.event_log import EventLog
+from tabsweep.benchmark.running.heartbeat import Live, read_live
+from tabsweep.benchmark.running.progress import Progress
+from tabsweep.sweeps.store import ledger as ledgers
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.run_lock import RunLock
 from tabsweep.sweeps.study import Slot
 from tabsweep.sweeps.trial import DONE, Result, Trial, failure
 
@@ -80,7 +84,7 @@ def make_run(folder: Path, *records: dict[str, Any]) -> Path:
     return folder
 
 
-def count_of(*records: dict[str, Any]) -> status.Status:
+def count_of(*records: dict[str, Any]) -> run_status.Status:
     found = Count()
     for record in records:
         found.add(ledgers.head_of(record), lambda record=record: record)  # type: ignore[misc]
@@ -481,7 +485,7 @@ def test_torn_and_foreign_lines_are_passed_over(logged):
 
 
 def test_following_shows_what_comes_also_after_the_log_was_put_aside(logged, monkeypatch):
-    monkeypatch.setattr(eventlog, "ROOM", 1500)
+    monkeypatch.setattr(event_log, "ROOM", 1500)
     log = EventLog(logged)
     turns = iter(range(6))
 
@@ -500,7 +504,7 @@ def test_following_shows_what_comes_also_after_the_log_was_put_aside(logged, mon
 
 
 def test_a_log_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(eventlog, "ROOM", 10_000)
+    monkeypatch.setattr(event_log, "ROOM", 10_000)
     log = EventLog(make_run(tmp_path, plan()))
     for index in range(100):
         tell(log, Result(status=DONE, output="x" * 1000), index=index)

@@ -7,29 +7,30 @@ import json
 import pandas as pd
 import pytest
 from calls import bench
-from tabsweep.benchmark import papers
-from tabsweep.benchmark.experiments.catalogue import EXPERIMENTS
-from tabsweep.reports import compare, published
+from tabsweep.benchmark.papers import tables
+from tabsweep.benchmark.papers.experiments import EXPERIMENTS
+from tabsweep.reports import published
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.reproduction import comparison
 
 
 def test_the_list_has_every_stored_table_with_a_command_or_a_reason():
     found = json.loads(bench("reproduce", "--list", "--json").out)
     names = [way["table"] for way in found]
-    stored = {papers.name_of(*key) for key in published.names()}
+    stored = {tables.name_of(*key) for key in published.names()}
     assert len(names) == len(set(names)) and stored <= set(names)
-    assert set(names) - stored <= set(compare.REPRODUCTIONS)  # a table of part of another
+    assert set(names) - stored <= set(comparison.REPRODUCTIONS)  # a table of part of another
     for way in found:
         assert bool(way.get("command")) != bool(way.get("why")) and way["cells"] > 0
 
 
 def test_the_reasons_are_of_stored_tables_that_nothing_makes():
-    ways = {way.table: way for way in papers.ways()}
-    assert [name for name in papers.WHY if name not in ways or ways[name].command] == []
+    ways = {way.table: way for way in tables.ways()}
+    assert [name for name in tables.WHY if name not in ways or ways[name].command] == []
 
 
 def test_a_table_of_an_experiment_names_its_command():
-    ways = {way.table: way for way in papers.ways()}
+    ways = {way.table: way for way in tables.ways()}
     assert ways["npt-table-3"].command == "bench experiment npt-lookup"
     assert ways["npt-table-3"].experiment in EXPERIMENTS
     found = bench("reproduce", "npt-table-3")
@@ -61,7 +62,7 @@ def evidence(task, metric, scores, **meta) -> Evidence:
 
 
 def head(name, found, folder):
-    compare.write_comparison(found, name, folder)
+    comparison.write_comparison(found, name, folder)
     text = (folder / f"reproduce-{name}.md").read_text()
     return text.partition("\n## ")[0]
 
@@ -93,7 +94,7 @@ def test_ensembles_say_how_many_there_are(tmp_path):
     assert "1 of " in text and "published cells have a value of ours" in text
 
 
-@pytest.mark.parametrize("name", list(compare.REPRODUCTIONS))
+@pytest.mark.parametrize("name", list(comparison.REPRODUCTIONS))
 def test_every_comparison_says_its_coverage_and_budget_even_without_a_cell(name, tmp_path):
     text = head(name, evidence("regression", "rmse", {("elsewhere", "resnet"): [1.0]}), tmp_path)
     assert " of " in text and "Budget used: not recorded." in text

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import ray
 from ray.cluster_utils import Cluster
-from tabsweep.sweeps.cluster import nodes
 from tabsweep.sweeps.engine import Engine
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.pool import ClusterLost
-from tabsweep.sweeps.ray_pool import RayPool, Shape
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
-from tabsweep.sweeps.worker import differences
+from tabsweep.sweeps.workers.pool import ClusterLost
+from tabsweep.sweeps.workers.ray_cluster import nodes
+from tabsweep.sweeps.workers.ray_pool import RayPool, Shape
+from tabsweep.sweeps.workers.trial_actor import differences
 
 pytestmark = pytest.mark.xdist_group("ray")
 

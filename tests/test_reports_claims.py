@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from tabsweep.reports import seeds
-from tabsweep.reports.signed_ranks import wilcoxons
-from tabsweep.reports.statistics import friedman, holm, nadeau_bengio, ranks
+from tabsweep.reports.sections import seeds
+from tabsweep.reports.statistics.tests import friedman, holm, nadeau_bengio, ranks
+from tabsweep.reports.statistics.wilcoxon import wilcoxons
 
 pytestmark = pytest.mark.nightly
 ALPHA = 0.05

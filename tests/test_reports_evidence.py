@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.reports.cells import cells, studies
+from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.evidence import META_KEYS, Evidence, EvidenceError
 
 META = {"metric": {"binary": "accuracy"}}

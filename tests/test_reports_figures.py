@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matrices import evidence, pools
-from tabsweep.reports import figures, report
-from tabsweep.reports import statistics as stats
+from tabsweep.reports import report
+from tabsweep.reports.sections import critical_difference
+from tabsweep.reports.statistics import tests as stats
 
 NAMES = [
     "a_b",
@@ -38,7 +39,7 @@ def drawn(k=6, names=None):
 
 def test_every_model_hangs_at_its_mean_rank_in_order():
     made, pool = drawn()
-    drawing = figures.diagram(pool)
+    drawing = critical_difference.diagram(pool)
     mean = stats.ranks(pool.scores, "min").mean(axis=0)
     axis = [line for line in drawing.lines if line.width == 0.8][0]
     feet = [line for line in drawing.lines if line.x1 == line.x2 and line.y1 == axis.y1]
@@ -50,7 +51,7 @@ def test_every_model_hangs_at_its_mean_rank_in_order():
 
 def test_bars_join_exactly_the_groups_and_the_difference_is_drawn_to_scale():
     made, pool = drawn()
-    drawing = figures.diagram(pool)
+    drawing = critical_difference.diagram(pool)
     mean = sorted(stats.ranks(pool.scores, "min").mean(axis=0))
     cd = stats.critical_difference(6, 9)
     axis = [line for line in drawing.lines if line.width == 0.8][0]
@@ -66,7 +67,7 @@ def test_bars_join_exactly_the_groups_and_the_difference_is_drawn_to_scale():
 @pytest.mark.parametrize("k", [3, 4, 13, 30])
 def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet(k):
     made, pool = drawn(k)
-    drawing = figures.diagram(pool)
+    drawing = critical_difference.diagram(pool)
     for line in drawing.lines:
         assert 0 <= min(line.x1, line.x2) and max(line.x1, line.x2) <= drawing.width
         assert 0 <= min(line.y1, line.y2) and max(line.y1, line.y2) <= drawing.height
@@ -75,12 +76,12 @@ def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet(k):
         assert 0 <= start and end <= drawing.width
     for side in ("left", "right"):
         heights = sorted(t.y for t in drawing.texts if t.anchor == side)
-        assert (np.diff(heights) >= figures.ROW - 1e-9).all()
+        assert (np.diff(heights) >= critical_difference.ROW - 1e-9).all()
 
 
 def extent(text):
     """Where the text begins and ends, pt from the left."""
-    width = figures._width(text.text)
+    width = critical_difference._width(text.text)
     start = text.x - {"left": 0.0, "center": 0.5, "right": 1.0}[text.anchor] * width
     return start, start + width
 
@@ -89,7 +90,7 @@ def extent(text):
 @pytest.mark.parametrize("name", ["m", "tabtransformer-cheatt-"])
 def test_no_line_runs_through_a_name(k, name):
     made, pool = drawn(k, [f"{name}{j}" for j in range(k)])
-    drawing = figures.diagram(pool)
+    drawing = critical_difference.diagram(pool)
     for text in (t for t in drawing.texts if t.anchor != "center"):
         start, end = extent(text)
         for line in (one for one in drawing.lines if one.x1 == one.x2):
@@ -99,10 +100,12 @@ def test_no_line_runs_through_a_name(k, name):
 
 def test_the_axis_of_models_of_middling_ranks_runs_above_their_names():
     noise = np.random.default_rng(0).normal(size=(25, 12))
-    drawing = figures.diagram(pools(evidence(noise, [f"tabtransformer-{j}" for j in range(12)]))[0])
+    drawing = critical_difference.diagram(
+        pools(evidence(noise, [f"tabtransformer-{j}" for j in range(12)]))[0]
+    )
     axis = [line for line in drawing.lines if line.width == 0.8][0]
-    assert axis.x2 - axis.x1 > 0.75 * figures.WIDTH
-    assert drawing.width <= figures.WIDTH + 1e-6
+    assert axis.x2 - axis.x1 > 0.75 * critical_difference.WIDTH
+    assert drawing.width <= critical_difference.WIDTH + 1e-6
 
 
 def test_the_same_pool_gives_the_same_bytes_in_another_process():
@@ -134,15 +137,15 @@ def test_the_users_own_plot_settings_change_nothing():
     import matplotlib
 
     made, pool = drawn()
-    plain = figures.to_svg_and_pdf(figures.diagram(pool), "x")
+    plain = critical_difference.to_svg_and_pdf(critical_difference.diagram(pool), "x")
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "svg.fonttype": "path"}):
-        assert figures.to_svg_and_pdf(figures.diagram(pool), "x") == plain
+        assert critical_difference.to_svg_and_pdf(critical_difference.diagram(pool), "x") == plain
 
 
 @pytest.mark.fault(13)
 def test_hostile_names_stay_inert_in_the_diagrams():
     made, pool = drawn(6, NAMES)
-    files = figures.critical_differences([pool])
+    files = critical_difference.critical_differences([pool])
     svg = files["figures/critical-difference-binary.svg"]
     assert "<script" not in svg and "alert(1)" in svg and "$x_" in svg
     root = ElementTree.fromstring(svg)
@@ -154,7 +157,7 @@ def test_hostile_names_stay_inert_in_the_diagrams():
 @pytest.mark.fault(17)
 def test_where_friedman_says_nothing_there_is_no_diagram(tmp_path):
     made = evidence(scores(2))
-    assert figures.critical_differences(pools(made)) == {}
+    assert critical_difference.critical_differences(pools(made)) == {}
     report.write(made, tmp_path, html=False)
     assert not (tmp_path / "figures").exists()
 
@@ -171,7 +174,7 @@ def has(package):
 @pytest.mark.skipif(not (PDFLATEX and has("tikz.sty")), reason="needs pdflatex with tikz")
 def test_the_tikz_of_hostile_names_compiles_within_the_width_of_an_article(tmp_path):
     made, pool = drawn(6, NAMES)
-    files = figures.critical_differences([pool])
+    files = critical_difference.critical_differences([pool])
     (tmp_path / "cd.tex").write_text(files["figures/critical-difference-binary.tex"])
     page = "\\documentclass{article}\\usepackage{tikz}\\begin{document}\\noindent\\input{cd}\n"
     (tmp_path / "page.tex").write_text(page + "\\end{document}\n")

@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.reports import accounts, curves, report
-from tabsweep.reports.cells import Scope, cells, pool, studies
+from tabsweep.reports import report
+from tabsweep.reports.aggregation import anytime
+from tabsweep.reports.aggregation.cells import Scope, cells, pool, studies
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.html import board, charts, dataset, page, write
+from tabsweep.reports.sections import coverage_and_costs
 
 HOSTILE = [
     '=HYPERLINK("http://evil.example","x")',
@@ -296,7 +298,7 @@ def test_the_first_order_is_that_of_the_report_s_leaderboard(evidence, parts):
 
 
 def test_a_running_choice_is_the_best_of_the_first_trials_by_validation(evidence):
-    steps = curves.running(evidence)
+    steps = anytime.running(evidence)
     tune = evidence.trials
     for row in steps.sample(40, random_state=0).itertuples():
         mine = tune[(tune["dataset"] == row.dataset) & (tune["model"] == row.model)]
@@ -316,22 +318,22 @@ def test_a_running_choice_is_the_best_of_the_first_trials_by_validation(evidence
 def test_with_every_trial_the_choice_is_the_plan_s_own(evidence, parts):
     scores = next(p for p in parts if p.name == "scores").frame
     headline = scores[scores["headline"]].reset_index(drop=True)
-    steps = curves.running(evidence)
-    assert curves.budgets(steps) == [1, 2]
-    found = curves.cells_after(steps, headline, 4)
+    steps = anytime.running(evidence)
+    assert anytime.budgets(steps) == [1, 2]
+    found = anytime.cells_after(steps, headline, 4)
     pd.testing.assert_series_equal(found["mean"], headline["mean"])
-    assert curves.cells_after(steps, headline, 1)["mean"].notna().sum() == 31
+    assert anytime.cells_after(steps, headline, 1)["mean"].notna().sum() == 31
 
 
 def test_results_without_validation_scores_have_no_running_choice(evidence):
     bare = evidence_of(results(n=3).drop(columns=[f"val_{m}" for m in METRIC.values()]))
-    assert not len(curves.running(bare)) and curves.by_trials(curves.running(bare)) == {}
+    assert not len(anytime.running(bare)) and anytime.by_trials(anytime.running(bare)) == {}
     data = Tags(write.pages(bare, report.sections(bare))["index.html"]).raw[1][2]
     assert len(json.loads(data)["budgets"]) == 1
 
 
 def test_tuning_curves_never_get_worse_and_need_every_fold(evidence):
-    paths = curves.by_trials(curves.running(evidence))
+    paths = anytime.by_trials(anytime.running(evidence))
     assert "linear" not in paths["data-2"]  # it failed on every fold
     for of_dataset in paths.values():
         for path in of_dataset.values():
@@ -440,9 +442,9 @@ def in_python(evidence, *, models=MODELS, keep=lambda d: True, n=None):
     table = studies(one)
     heads = [cells(one, table[table["task"] == task], METRIC[task]) for task in one.tasks]
     headline = pd.concat(heads, ignore_index=True)
-    costs = accounts.costs(one).frame.set_index(["dataset", "model"])["cpu_s"]
+    costs = coverage_and_costs.costs(one).frame.set_index(["dataset", "model"])["cpu_s"]
     if n:
-        headline = curves.cells_after(curves.running(one), headline, n)
+        headline = anytime.cells_after(anytime.running(one), headline, n)
         costs = headline.set_index(["dataset", "model"])["cpu"]
         headline["state"] = headline["state"].where(headline["mean"].notna(), "failed")
     scope = Scope("all tasks", tuple(one.tasks), tuple(METRIC[t] for t in one.tasks))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import evidence, headline, pools
-from tabsweep.reports import leaderboard
-from tabsweep.reports import statistics as stats
 from tabsweep.reports.evidence import EvidenceError
+from tabsweep.reports.sections import leaderboard
+from tabsweep.reports.statistics import tests as stats
 
 TOY = np.array(
     """.91 .90 .88 .85 .78 .78 .80 .71 .66 .70 .69 .60

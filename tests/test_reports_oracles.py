@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tabsweep.reports import statistics as ours
-from tabsweep.reports.statistics import critical_difference, holm, ranks
+from tabsweep.reports.statistics import tests as ours
+from tabsweep.reports.statistics.tests import critical_difference, holm, ranks
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import evidence, headline, pools
-from tabsweep.reports import folds, pairwise, posthoc, report
-from tabsweep.reports import statistics as stats
+from tabsweep.reports import report
 from tabsweep.reports.evidence import Evidence, EvidenceError
-from tabsweep.reports.signed_ranks import EXACT_UP_TO, wilcoxons
+from tabsweep.reports.sections import folds, nemenyi, wilcoxon_tests
+from tabsweep.reports.statistics import tests as stats
+from tabsweep.reports.statistics.wilcoxon import EXACT_UP_TO, wilcoxons
 
 # --- Wilcoxon at once -----------------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ def spread(n=12, k=4):
 
 def section_of(made, reference=None):
     mine = pools(made)
-    return posthoc.added(pairwise.section(made, mine), made, mine, reference)
+    return nemenyi.added(wilcoxon_tests.section(made, mine), made, mine, reference)
 
 
 def test_models_share_a_letter_where_nemenyi_does_not_tell_them_apart():
@@ -107,7 +108,7 @@ def test_models_share_a_letter_where_nemenyi_does_not_tell_them_apart():
 def test_a_named_reference_is_tested_against_every_other_with_holm_over_these_alone():
     scores = spread()
     frame = section_of(evidence(scores), "m1").frame
-    mine = frame[frame["test"] == posthoc.TEST]
+    mine = frame[frame["test"] == nemenyi.TEST]
     assert mine["model_b"].tolist() == ["m0", "m2", "m3"] and set(mine["model_a"]) == {"m1"}
     p = [stats.wilcoxon(scores[:, 1] - scores[:, j]).p for j in (0, 2, 3)]
     assert mine["p"].tolist() == pytest.approx(p)
@@ -119,7 +120,7 @@ def test_a_named_reference_is_tested_against_every_other_with_holm_over_these_al
 
 def test_without_a_name_the_best_is_the_reference_and_that_it_was_chosen_after_looking_is_said():
     section = section_of(evidence(spread()))
-    mine = section.frame[section.frame["test"] == posthoc.TEST]
+    mine = section.frame[section.frame["test"] == nemenyi.TEST]
     assert set(mine["model_a"]) == {"m3"} and "after looking" in mine["note"].iloc[0]
     (table,) = [t for t in section.tables if t.name.startswith("tests-reference")]
     assert any("after looking" in n for n in table.notes)
@@ -131,7 +132,7 @@ def test_a_reference_that_is_nowhere_is_refused_and_one_that_is_not_ranked_gets_
         section_of(evidence(scores), "m9")
     scores[3:, 0] = np.nan
     frame = section_of(evidence(scores), "m0").frame
-    (note,) = frame[frame["test"] == posthoc.TEST]["note"]
+    (note,) = frame[frame["test"] == nemenyi.TEST]["note"]
     assert note == "n/a: m0 is complete on 3 of 12 datasets, too few to be ranked"
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.reports import compare, published
-from tabsweep.reports.conventions import CONVENTIONS, ranked
+from tabsweep.reports import published
+from tabsweep.reports.aggregation.ranking_rules import CONVENTIONS, ranked
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.statistics import standard_error
+from tabsweep.reports.reproduction import comparison
+from tabsweep.reports.statistics.tests import standard_error
 
 
 def matrix(table, datasets):
@@ -105,7 +106,7 @@ def test_an_unknown_table_gets_a_suggestion():
     with pytest.raises(ValueError, match=r"did you mean 'npt-8'\?"):
         published.load("npt", "88")
     with pytest.raises(ValueError, match="did you mean 'npt-table-11'"):
-        compare.reproduction("npt-table-111")
+        comparison.reproduction("npt-table-111")
 
 
 # --- published beside ours ------------------------------------------------------------------------
@@ -139,7 +140,7 @@ def cell(section, dataset, method):
 
 def test_the_difference_is_in_joint_standard_errors():
     scores = np.linspace(0.8, 1.2, 10)
-    row = cell(compare.compare(ours(scores), "npt-table-11"), "yacht", "random-forest")
+    row = cell(comparison.compare(ours(scores), "npt-table-11"), "yacht", "random-forest")
     error = scores.std(ddof=1) / np.sqrt(10)
     assert (row["published"], row["published_se"], row["published_n"]) == (0.91, 0.13, 10)
     assert row["published_configs"] == 24
@@ -156,23 +157,25 @@ def test_accuracy_is_compared_in_percent_and_a_standard_deviation_as_standard_er
         model="mlp-sklearn",
         dataset="breast-cancer-wdbc",
     )
-    row = cell(compare.compare(evidence, "npt-table-8"), "breast-cancer-wdbc", "mlp")
+    row = cell(comparison.compare(evidence, "npt-table-8"), "breast-cancer-wdbc", "mlp")
     assert row["ours"] == pytest.approx(95.0) and row["ours_se"] == pytest.approx(5.0)
-    row = cell(compare.compare(ours([9.0], metric="mse"), "npt-table-12"), "yacht", "random-forest")
+    row = cell(
+        comparison.compare(ours([9.0], metric="mse"), "npt-table-12"), "yacht", "random-forest"
+    )
     assert row["published_se"] == pytest.approx(0.818 / np.sqrt(10))
     assert row["note"] == "n/a: ours rests on 1 fold" and pd.isna(row["within_two"])
 
 
 def test_cells_that_the_run_lacks_say_so_and_stay_in_the_frame():
-    section = compare.compare(ours([1.0, 1.1]), "npt-table-11")
+    section = comparison.compare(ours([1.0, 1.1]), "npt-table-11")
     assert len(section.frame) == 36
     assert cell(section, "protein", "npt")["note"] == "not in this run"
     assert "Covered: 1 of 36 published cells." in section.tables[0].notes
 
 
-@pytest.mark.parametrize("name", list(compare.REPRODUCTIONS))
+@pytest.mark.parametrize("name", list(comparison.REPRODUCTIONS))
 def test_every_comparison_is_written_even_without_a_shared_cell(name, tmp_path):
-    paths = compare.write_comparison(ours([1.0, 1.1], dataset="elsewhere"), name, tmp_path)
+    paths = comparison.write_comparison(ours([1.0, 1.1], dataset="elsewhere"), name, tmp_path)
     assert [p.name for p in paths] == [f"reproduce-{name}.{e}" for e in ("csv", "md", "tex")]
     assert "n/a: no published cell" in (tmp_path / f"reproduce-{name}.md").read_text()
     for path in paths:

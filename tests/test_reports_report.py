@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tabsweep.reports import escape, report, tables
+from tabsweep.reports import report
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.output import escape, tables
 
 HOSTILE = [
     '=HYPERLINK("http://evil.example","x")',

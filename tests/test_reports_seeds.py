@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tabsweep.reports import compare, published, report, seeds
+from tabsweep.reports import published, report
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.reproduction import comparison
+from tabsweep.reports.sections import seeds
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3, 1.0, 3.0])
@@ -171,7 +173,7 @@ def test_a_study_without_all_of_its_seeds_is_left_out():
 
 
 def test_table_2_stands_beside_the_seeds_with_standard_deviations_as_printed():
-    section = compare.compare(evidence(15), "rtdl-table-2")
+    section = comparison.compare(evidence(15), "rtdl-table-2")
     rows = section.frame.set_index(["dataset", "method"])
     ours = rows.loc[("california-housing", "catboost")]
     runs = seeds.frame(evidence(15)).set_index(["dataset", "model"])
@@ -185,7 +187,7 @@ def test_table_2_stands_beside_the_seeds_with_standard_deviations_as_printed():
 
 
 def test_lightgbm_stands_below_table_2_with_its_note():
-    section = compare.compare(evidence(15), "rtdl-table-2")
+    section = comparison.compare(evidence(15), "rtdl-table-2")
     rows = section.frame.set_index(["dataset", "method"])
     lightgbm = rows.loc[("california-housing", "lightgbm")]
     assert lightgbm["published"] == pytest.approx(0.43217441)
@@ -195,25 +197,25 @@ def test_lightgbm_stands_below_table_2_with_its_note():
 
 
 def test_table_3_has_the_ensembles_and_nothing_without_them():
-    section = compare.compare(evidence(15, ensembles=True), "rtdl-table-3")
+    section = comparison.compare(evidence(15, ensembles=True), "rtdl-table-3")
     rows = section.frame.set_index(["dataset", "method"])
     catboost = rows.loc[("california-housing", "catboost")]
     assert (catboost["published"], catboost["n_runs"]) == (0.423, 3)
     assert catboost["ours"] == pytest.approx(0.43, abs=2e-3)
-    none = compare.compare(evidence(15), "rtdl-table-3").frame
+    none = comparison.compare(evidence(15), "rtdl-table-3").frame
     assert none["ours"].isna().all() and set(none["note"]) >= {"not in this run"}
 
 
 def test_table_6_is_the_default_rows_and_table_19_the_uninformative_sets():
-    default = compare.compare(evidence(15), "rtdl-table-6").frame
+    default = comparison.compare(evidence(15), "rtdl-table-6").frame
     assert set(default["method"]) == {
         "ft-transformer-default", "catboost-default", "xgboost-default",
     }  # fmt: skip
-    assert compare.datasets_of("rtdl-table-19") == {"bank", "kick", "miniboone", "click"}
+    assert comparison.datasets_of("rtdl-table-19") == {"bank", "kick", "miniboone", "click"}
 
 
 def test_the_order_of_the_methods_is_set_beside_the_papers():
-    section = compare.compare(evidence(15), "rtdl-table-2")
+    section = comparison.compare(evidence(15), "rtdl-table-2")
     order = next(t for t in section.tables if t.name.endswith("-order"))
     first = {row[0].text: [c.text for c in row[1:3]] for row in order.panels[-1].rows}
     assert set(first) == {"catboost", "lightgbm", "mlp"}

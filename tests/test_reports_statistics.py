@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tabsweep.reports import statistics as ours
+from tabsweep.reports.statistics import tests as ours
 
 # Demsar 2006, Table 6: AUC of C4.5, +m, +cf, +m+cf on 14 datasets.
 DEMSAR = np.array(
@@ -326,4 +326,4 @@ def test_too_little_or_wrong_input_names_the_law(call, law):
 
 
 def test_the_examples_run():
-    assert doctest.testmod(importlib.import_module("tabsweep.reports.statistics")).failed == 0
+    assert doctest.testmod(importlib.import_module("tabsweep.reports.statistics.tests")).failed == 0

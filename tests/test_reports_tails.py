@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from tabsweep.reports import tails
+from tabsweep.reports.statistics import distributions
 
 
 @pytest.fixture(scope="module")
@@ -18,53 +18,53 @@ def stats():
     return stats
 
 
-@pytest.mark.parametrize("ties", tails.TIES)
+@pytest.mark.parametrize("ties", distributions.TIES)
 @pytest.mark.parametrize("shape", [(7,), (5, 9), (40, 30), (3, 1), (2, 0)])
 def test_ranks_are_scipy_s(stats, shape, ties):
     for decimals in (0, 1, 3):
         values = np.round(np.random.default_rng(decimals).normal(size=shape), decimals)
         want = stats.rankdata(values, method=ties, axis=-1)
-        found = tails.rankdata(values, ties)
+        found = distributions.rankdata(values, ties)
         assert np.array_equal(found, want)
         assert found.flags.writeable  # the caller's own
 
 
 def test_an_unknown_word_for_ties_is_refused():
     with pytest.raises(ValueError, match="average, min, max, ordinal, not 'dense'"):
-        tails.rankdata(np.zeros(3), "dense")
+        distributions.rankdata(np.zeros(3), "dense")
 
 
 @pytest.mark.parametrize("df", [(1, 1), (2, 10), (11, 264)])
 @pytest.mark.parametrize("x", [0.0, 0.1, 1.0, 3.0, 50.0, math.inf])
 def test_tails_are_scipy_s_to_the_last_bit(stats, x, df):
-    assert tails.f_sf(x, df) == stats.f.sf(x, *df)
-    assert tails.chi2_sf(x, df[0]) == stats.chi2.sf(x, df[0])
+    assert distributions.f_sf(x, df) == stats.f.sf(x, *df)
+    assert distributions.chi2_sf(x, df[0]) == stats.chi2.sf(x, df[0])
     for value in (x, -x):
-        assert tails.t_sf(value, df[1]) == stats.t.sf(value, df[1])
-        assert tails.normal_sf(value) == stats.norm.sf(value)
+        assert distributions.t_sf(value, df[1]) == stats.t.sf(value, df[1])
+        assert distributions.normal_sf(value) == stats.norm.sf(value)
 
 
 def test_a_quantile_of_student_s_t_is_scipy_s(stats):
     for df in (1, 2, 9, 100):
-        assert tails.t_isf(0.025, df) == stats.t.isf(0.025, df)
+        assert distributions.t_isf(0.025, df) == stats.t.isf(0.025, df)
 
 
 def test_a_fair_coin_is_scipy_s_binomial_test(stats):
     for n in (1, 2, 9, 40):
         for heads in range(n + 1):
             want = stats.binomtest(heads, n).pvalue
-            assert tails.fair_coin(heads, n) == pytest.approx(want, rel=1e-12)
+            assert distributions.fair_coin(heads, n) == pytest.approx(want, rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 12, 30, 100])
 @pytest.mark.parametrize("p", [0.01, 0.05, 0.1, 0.5])
 def test_the_studentised_range_is_scipy_s(stats, k, p):
     want = stats.studentized_range.isf(p, k, np.inf)
-    assert tails.range_isf(p, k) == pytest.approx(want, rel=1e-11)
+    assert distributions.range_isf(p, k) == pytest.approx(want, rel=1e-11)
 
 
 def test_a_report_does_not_import_scipy_stats():
     code = "import sys, tabsweep.reports.report, tabsweep.reports.html.write; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
     found = said.stdout.decode().split()
-    assert "tabsweep.reports.tails" in found and "scipy.stats" not in found
+    assert "tabsweep.reports.statistics.distributions" in found and "scipy.stats" not in found

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tabsweep.reports import texts
-from tabsweep.reports.texts import all_differ, numbers
+from tabsweep.reports.statistics import string_codes
+from tabsweep.reports.statistics.string_codes import all_differ, numbers
 
 
 def addresses(n: int, seed: int = 0) -> list[str]:
@@ -42,7 +42,7 @@ def test_equal_addresses_share_a_number_wherever_they_stand():
 
 
 def test_addresses_that_are_mixed_to_the_same_word_are_hashed(monkeypatch):
-    monkeypatch.setattr(texts, "_words", lambda chunk: np.zeros(len(chunk), dtype=np.uint64))
+    monkeypatch.setattr(string_codes, "_words", lambda chunk: np.zeros(len(chunk), dtype=np.uint64))
     column = pa.chunked_array([addresses(20)])
     assert not all_differ(column) and numbers(column).tolist() == list(range(20))
 

@@ -84,7 +84,7 @@ def test_imports_run_one_way(folder: str) -> None:
 
 def test_the_arrows_are_read_from_relative_absolute_and_late_imports(tmp_path: Path) -> None:
     source = (
-        "from ..sweeps.trial import x\nimport tabsweep.reports.cells\ndef f():\n    import ray\n"
+        "from ..sweeps.trial import x\nimport tabsweep.reports.report\ndef f():\n    import ray\n"
     )
     file = ROOT / "models" / "knn.py"
     found = [
@@ -385,7 +385,7 @@ def test_the_python_of_the_readme_runs(number: int) -> None:
 
 
 def test_the_suite_in_the_documents_is_a_suite() -> None:
-    from tabsweep.benchmark.suite import parse
+    from tabsweep.benchmark.planning.suite import parse
     from tabsweep.models import registry
 
     text, *pieces = blocks("docs/suites.md", "toml")
@@ -401,14 +401,14 @@ def test_the_suite_in_the_documents_is_a_suite() -> None:
 
 
 def test_the_documents_explain_every_key_of_a_budget() -> None:
-    from tabsweep.benchmark.suite import Budget, Search
+    from tabsweep.benchmark.planning.suite import Budget, Search
 
     text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
     assert [k for k in (*Budget.model_fields, *Search.model_fields) if k not in text] == []
 
 
 def test_the_documents_explain_every_error_id_and_cause() -> None:
-    from tabsweep.benchmark.face import ERRORS
+    from tabsweep.benchmark.console import ERRORS
     from tabsweep.sweeps.trial import CAUSES
 
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tabsweep.benchmark.experiments import rtdl_biases, rtdl_budget, rtdl_synthetic, rtdl_time
-from tabsweep.benchmark.experiments.outcome import Setting
-from tabsweep.benchmark.experiments.rtdl_budget import Ended, cut
+from tabsweep.benchmark.papers.outcome import Setting
+from tabsweep.benchmark.papers.rtdl import biases, budget, synthetic, training_time
+from tabsweep.benchmark.papers.rtdl.budget import Ended, cut
 from tabsweep.reports.published import load
 
 
@@ -18,7 +18,7 @@ def setting(tmp_path):
 
 
 TINY = {"width": 8, "n_layers": 1, "epochs": 2, "batch_size": 64, "numeric": "none"}
-TOY = rtdl_synthetic.Plan(
+TOY = synthetic.Plan(
     (200, 50, 80), 5, 3, 2,
     {
         "catboost": {"n_estimators": 5},
@@ -32,7 +32,7 @@ TOY = rtdl_synthetic.Plan(
 
 
 def test_a_random_tree_has_49_splits_50_leaves_and_no_path_longer_than_ten():
-    tree = rtdl_synthetic.random_tree(np.random.default_rng(0), 4)
+    tree = synthetic.random_tree(np.random.default_rng(0), 4)
     assert (tree.feature >= 0).sum() == 49 and len(tree.feature) == 99
     assert set(tree.feature[tree.feature >= 0]) <= set(range(4))
     depth = np.zeros(99, dtype=int)
@@ -45,7 +45,7 @@ def test_a_random_tree_has_49_splits_50_leaves_and_no_path_longer_than_ten():
 
 def test_a_tree_answers_with_the_leaf_that_a_walk_finds():
     rng = np.random.default_rng(1)
-    tree, x = rtdl_synthetic.random_tree(rng, 3), rng.normal(size=(40, 3))
+    tree, x = synthetic.random_tree(rng, 3), rng.normal(size=(40, 3))
     for row, found in zip(x, tree(x), strict=True):
         at = 0
         while tree.feature[at] >= 0:
@@ -55,7 +55,7 @@ def test_a_tree_answers_with_the_leaf_that_a_walk_finds():
 
 
 def test_targets_have_unit_variance_in_training_and_only_the_first_features_matter():
-    data = rtdl_synthetic.generate(TOY, 0)
+    data = synthetic.generate(TOY, 0)
     for weight in (0.0, 0.3, 1.0):
         y = data.targets(weight)[data.parts[0]]
         assert y.mean() == pytest.approx(0.0, abs=1e-12) and y.std() == pytest.approx(1.0)
@@ -63,28 +63,26 @@ def test_targets_have_unit_variance_in_training_and_only_the_first_features_matt
     np.testing.assert_allclose(data.targets(1.0), data.stepped, atol=1e-12)
     assert len(np.unique(data.stepped)) < len(np.unique(data.smooth))
     rng = np.random.default_rng(3)
-    f = rtdl_synthetic.perceptron(rng, 3)
+    f = synthetic.perceptron(rng, 3)
     x = rng.normal(size=(6, 3))
     bias = f(np.zeros((1, 3)))[0]
     np.testing.assert_allclose(f(2 * x) - bias, 2 * (f(x) - bias))  # no bias in hidden layers
-    assert rtdl_synthetic.generate(TOY, 0).smooth[0] == data.smooth[0]
-    assert rtdl_synthetic.generate(TOY, 1).smooth[0] != data.smooth[0]
+    assert synthetic.generate(TOY, 0).smooth[0] == data.smooth[0]
+    assert synthetic.generate(TOY, 1).smooth[0] != data.smooth[0]
 
 
 def test_the_synthetic_study_fits_every_model_at_every_weight_and_draws_both_figures(setting):
-    outcome = rtdl_synthetic.run(setting, TOY)
+    outcome = synthetic.run(setting, TOY)
     (table,) = outcome.tables
-    assert [row[:2] for row in table.rows] == [
-        [m, w] for m in rtdl_synthetic.MODELS for w in (0, 1)
-    ]
+    assert [row[:2] for row in table.rows] == [[m, w] for m in synthetic.MODELS for w in (0, 1)]
     assert all(0.0 < row[2] < 3.0 and row[3] is not None for row in table.rows)
     assert table.rows[0][4] == 0.468 and table.rows[-1][4] == 0.227
     assert outcome.figures[0].stat().st_size > 1000
 
 
 def test_the_published_shape_is_that_of_the_paper():
-    best = {w: min(rtdl_synthetic.MODELS, key=lambda m: rtdl_synthetic.PUBLISHED[m][i])
-            for i, w in enumerate(rtdl_synthetic.WEIGHTS)}  # fmt: skip
+    best = {w: min(synthetic.MODELS, key=lambda m: synthetic.PUBLISHED[m][i])
+            for i, w in enumerate(synthetic.WEIGHTS)}  # fmt: skip
     assert best[0.0] == "resnet" and best[0.25] == "ft-transformer" and best[1.0] == "catboost"
 
 
@@ -94,11 +92,11 @@ def test_the_published_shape_is_that_of_the_paper():
 def test_without_biases_the_tokens_alone_lose_their_parameters():
     tiny = {"width": 8, "n_heads": 2, "n_layers": 1, "epochs": 1, "batch_size": 32}
     x = np.random.default_rng(0).normal(size=(40, 3))
-    model = rtdl_biases.WithoutBiases(task="regression", **tiny).fit(x, x[:, 0])
+    model = biases.WithoutBiases(task="regression", **tiny).fit(x, x[:, 0])
     network = model._network()
     assert network.tokens.bias is None
     assert not [name for name, _ in network.named_parameters() if name == "tokens.bias"]
-    whole = sum(p.numel() for p in rtdl_biases.FTTransformer._network(model).parameters())
+    whole = sum(p.numel() for p in biases.FTTransformer._network(model).parameters())
     assert whole - sum(p.numel() for p in network.parameters()) == 3 * 8
 
 
@@ -106,9 +104,9 @@ def test_the_table_of_biases_stands_beside_the_published_one(mirror, setting):
     def one(method, data, fold, settings, setting, seed):
         return 0.1 * len(method) + seed
 
-    plan = rtdl_biases.PLANS["reduced"]
-    (table,) = rtdl_biases.run(replace(setting, mirror=mirror), plan, one).tables
-    assert [row[1] for row in table.rows] == list(rtdl_biases.METHODS)
+    plan = biases.PLANS["reduced"]
+    (table,) = biases.run(replace(setting, mirror=mirror), plan, one).tables
+    assert [row[1] for row in table.rows] == list(biases.METHODS)
     assert table.rows[0][3] == pytest.approx(0.7 + 1.0)
     assert [row[5] for row in table.rows] == [0.474, 0.470, 0.459]
 
@@ -117,24 +115,24 @@ def test_the_table_of_biases_stands_beside_the_published_one(mirror, setting):
 
 
 def test_the_shapes_are_those_of_table_1_and_generated_tables_have_them():
-    shapes = rtdl_time.shapes()
+    shapes = training_time.shapes()
     assert list(shapes) == load("rtdl", 1)["dataset"].tolist()
     assert shapes["helena"].n_classes == 100 and shapes["adult"].n_categorical == 8
-    frame, y = rtdl_time.table(shapes["adult"], 30, 0)
+    frame, y = training_time.table(shapes["adult"], 30, 0)
     assert frame.shape == (30, 14) and set(y) == {0, 1}
     assert sum(str(kind) == "category" for kind in frame.dtypes) == 8
 
 
 def test_a_step_of_both_is_timed_and_the_overhead_is_their_ratio(setting):
-    plan = rtdl_time.Plan(
+    plan = training_time.Plan(
         ("california-housing", "adult"), 2, 16,
         {
             "resnet": {"n_layers": 1, "width": 8},
             "ft-transformer": {"n_layers": 1, "width": 8, "n_heads": 2},
         },
-        rtdl_time.LINFORMER,
+        training_time.LINFORMER,
     )  # fmt: skip
-    (table,) = rtdl_time.run(setting, plan).tables
+    (table,) = training_time.run(setting, plan).tables
     for row in table.rows:
         assert row[3] > 0 and row[5] == pytest.approx(row[4] / row[3])
     assert table.rows[0][-1] == pytest.approx(187 / 72)
@@ -159,10 +157,10 @@ def test_one_log_of_trials_serves_every_budget(mirror, setting):
         now[0] += 4.0
         return 1.0 / now[0], now[0]
 
-    plan = replace(rtdl_budget.PLANS["reduced"], seconds=(5.0, 10.0, 20.0))
-    outcome = rtdl_budget.run(replace(setting, mirror=mirror), plan, one, lambda: now[0])
+    plan = replace(budget.PLANS["reduced"], seconds=(5.0, 10.0, 20.0))
+    outcome = budget.run(replace(setting, mirror=mirror), plan, one, lambda: now[0])
     rows = outcome.tables[0].rows
-    assert [row[1] for row in rows[::3]] == list(rtdl_budget.MODELS)
+    assert [row[1] for row in rows[::3]] == list(budget.MODELS)
     assert [row[5] for row in rows[:3]] == [1.0, 2.0, 5.0]
     assert [row[4] for row in rows[:3]] == [4.0, 8.0, 20.0]
 
@@ -174,9 +172,9 @@ def test_the_full_budgets_find_their_published_scores_and_counts(mirror, setting
         now[0] += 8000.0
         return 0.0, 0.0
 
-    plan = replace(rtdl_budget.PLANS["full"], seeds=1, datasets=("california-housing",))
+    plan = replace(budget.PLANS["full"], seeds=1, datasets=("california-housing",))
     full = replace(setting, size="full", mirror=mirror)
-    rows = rtdl_budget.run(full, plan, one, lambda: now[0]).tables[0].rows
+    rows = budget.run(full, plan, one, lambda: now[0]).tables[0].rows
     assert rows[0][4] is None and rows[0][6:] == [0.437, 31.0]
     assert len(rows) == 32 and all(row[6] is not None for row in rows)
 
@@ -188,5 +186,5 @@ def test_a_trial_of_each_model_gives_a_loss_and_a_score(mirror, setting):
     for dataset in ("california-housing", "adult"):
         data = catalog.load_dataset(dataset, mirror=mirror)
         small = Fold(0, np.arange(0, 300), np.arange(300, 400), np.arange(400, 500))
-        loss, test = rtdl_budget.trial("xgboost", {"n_estimators": 5}, data, small, setting)
+        loss, test = budget.trial("xgboost", {"n_estimators": 5}, data, small, setting)
         assert 0.0 < loss < 5.0 and 0.0 < test < 5.0

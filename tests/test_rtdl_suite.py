@@ -8,22 +8,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark import ensembles, sweep
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark.frame import evidence_of
-from tabsweep.benchmark.plan import Options, Plan
-from tabsweep.benchmark.reporting import write_report
-from tabsweep.benchmark.reproduce import SUITES
+from tabsweep.benchmark.commands.report import write_report
+from tabsweep.benchmark.commands.reproduce import SUITES
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.results import seed_ensembles
+from tabsweep.benchmark.results.evidence_builder import evidence_of
+from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog, parsers
 from tabsweep.datasets.card import SourceFile
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table
 from tabsweep.models import registry
-from tabsweep.reports import compare, published
+from tabsweep.reports import published
 from tabsweep.reports.metrics import rmse
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.samplers import make_sampler
+from tabsweep.reports.reproduction import comparison
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.store.ledger import Ledger
 
 TABLE_1 = published.load("rtdl", "1").set_index("dataset").astype({"n_train": int})
 DRAWN = ["california-housing", "helena", "jannis", "higgs-small", "aloi", "covtype"]
@@ -191,13 +193,13 @@ def test_the_reduced_networks_end_and_none_is_saved_on_its_way():
 
 
 def test_every_published_table_of_rtdl_has_the_suite_with_its_datasets():
-    names = [name for name in compare.REPRODUCTIONS if name.startswith("rtdl")]
+    names = [name for name in comparison.REPRODUCTIONS if name.startswith("rtdl")]
     assert names == ["rtdl-table-2", "rtdl-table-3", "rtdl-table-6", "rtdl-table-19"]
     there = set(suites.load("rtdl").datasets)
     for name in names:
         assert SUITES[name] == "rtdl"
-        assert there & compare.datasets_of(name)
-    asked = set().union(*map(compare.datasets_of, names))
+        assert there & comparison.datasets_of(name)
+    asked = set().union(*map(comparison.datasets_of, names))
     assert there <= asked
 
 
@@ -235,7 +237,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_ensemble_is_the_mean_of_the_stored_predictions_of_five_seeds(folder):
-    made = ensembles.with_ensembles(evidence_of([folder]), [folder]).ensembles
+    made = seed_ensembles.with_ensembles(evidence_of([folder]), [folder]).ensembles
     assert made is not None and len(made) == 2 * 2 * 2  # datasets, models, whole fives of eleven
     forest = made[(made["dataset"] == "diabetes") & (made["model"] == "random-forest")]
     assert forest["seeds"].tolist() == ["0, 1, 2, 3, 4", "5, 6, 7, 8, 9"]
@@ -273,12 +275,12 @@ def test_targets_that_are_not_the_runs_own_give_no_ensemble_and_a_note(folder, m
         return replace(whole(name, **where), sha256="1" * 64)
 
     monkeypatch.setattr(catalog, "load_dataset", other)
-    made = ensembles.with_ensembles(evidence_of([folder]), [folder])
+    made = seed_ensembles.with_ensembles(evidence_of([folder]), [folder])
     assert made.ensembles is None
     assert "No ensembles on iris: the data is not what the run was made with" in made.meta["notes"]
 
 
 def test_a_run_of_fewer_seeds_reads_no_dataset(folder, monkeypatch):
-    monkeypatch.setattr(ensembles, "SIZE", 12)
+    monkeypatch.setattr(seed_ensembles, "SIZE", 12)
     evidence = evidence_of([folder])
-    assert ensembles.with_ensembles(evidence, [folder]) is evidence
+    assert seed_ensembles.with_ensembles(evidence, [folder]) is evidence

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 from calls import bench, working_in
-from tabsweep.benchmark import runs as commands
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark import sweep
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.status import status_of
+from tabsweep.benchmark.commands import sweep as commands
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import download, source
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.store.ledger import Ledger
 
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 SMALL = ("sweep", "--suite", "smoke", "--dataset", "iris", *FAST)

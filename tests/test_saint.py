@@ -11,8 +11,8 @@ import pytest
 import torch
 from parity import assert_same
 from small_tables import TINY, answers, table
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark.plan import Options, Plan, PlanError
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
 from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.polynomials import BASES
 from tabsweep.models.registry import make_model

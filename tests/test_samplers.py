@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 import pytest
-from tabsweep.sweeps.plain import identity
-from tabsweep.sweeps.samplers import SAMPLERS, make_sampler, n_distinct, suggest
-from tabsweep.sweeps.space import Choice, Fixed, Float, Int, Maybe, Space
+from tabsweep.sweeps.search.json_values import identity
+from tabsweep.sweeps.search.samplers import SAMPLERS, make_sampler, n_distinct, suggest
+from tabsweep.sweeps.search.space import Choice, Fixed, Float, Int, Maybe, Space
 
 TREES = Space(
     {
@@ -273,7 +273,7 @@ def test_tpe_finds_better_points_than_random_search_with_as_many_trials(name: st
 def test_tpe_is_optunas_own_tpe() -> None:
     """The same distributions, seeds and results give the suggestions of a plain Optuna study."""
     import optuna
-    from tabsweep.sweeps.samplers import _hash
+    from tabsweep.sweeps.search.samplers import _hash
 
     space = Space({"a": Float(1e-3, 1, log=True), "b": Float(-1, 1), "c": Int(1, 90, log=True)})
     sampler = make_sampler("tpe", space, seed=0)
@@ -299,7 +299,7 @@ def test_hyperopt_is_hyperopts_own_tpe() -> None:
     from functools import partial
 
     from hyperopt import Trials, fmin, hp, tpe
-    from tabsweep.sweeps.samplers import _hash
+    from tabsweep.sweeps.search.samplers import _hash
 
     def loss(config: dict) -> float:
         return config["a"] + (config["b"] - 0.2) ** 2 + config["c"] / 7
@@ -336,8 +336,8 @@ def test_suggestions_do_not_depend_on_the_process() -> None:
     """Another process with another hash seed suggests the same, to the last digit."""
     code = """
 import json, sys
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
 space = Space.parse(json.load(sys.stdin))
 for name in ("random", "tpe", "hyperopt"):
     sampler = make_sampler(name, space, seed=11)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tabsweep.sweeps.plain import identity, plain
-from tabsweep.sweeps.space import Choice, Fixed, Float, Int, Maybe, Param, Space, Variants
+from tabsweep.sweeps.search.json_values import identity, plain
+from tabsweep.sweeps.search.space import Choice, Fixed, Float, Int, Maybe, Param, Space, Variants
 
 # Nothing here is timed: a busy machine is no failure.
 laws = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -354,8 +354,8 @@ def test_an_empty_space_holds_one_empty_configuration() -> None:
 
 def test_importing_spaces_and_samplers_loads_no_heavy_library() -> None:
     code = (
-        "import sys, tabsweep.sweeps.samplers, tabsweep.sweeps.optuna_tpe,"
-        " tabsweep.sweeps.hyperopt_tpe;"
+        "import sys, tabsweep.sweeps.search.samplers, tabsweep.sweeps.search.optuna_tpe,"
+        " tabsweep.sweeps.search.hyperopt_tpe;"
         "print(sorted({'numpy','optuna','hyperopt','pandas','ray','scipy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -25,11 +25,13 @@ import compose
 import pytest
 from calls import bench
 from postgres import free_port
-from tabsweep.benchmark import cli, doctor, doctor_cluster, submit
-from tabsweep.benchmark.face import Face
-from tabsweep.benchmark.options import SweepError, check_address_form
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.lock import RunLocked
+from tabsweep.benchmark import cli
+from tabsweep.benchmark.commands import doctor, submit
+from tabsweep.benchmark.console import Face
+from tabsweep.benchmark.errors import SweepError, check_address_form
+from tabsweep.benchmark.running import cluster_checks
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.run_lock import RunLocked
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -445,12 +447,12 @@ def test_a_dashboard_without_a_token_is_a_problem_unless_only_this_machine_reach
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with server(lambda headers: 200) as where:
-        assert doctor_cluster.judge_dashboard(where)[0] == doctor.OKAY
-        monkeypatch.setattr(doctor_cluster, "is_loopback", lambda host: False)  # another's machine
-        state, detail = doctor_cluster.judge_dashboard(where)
+        assert cluster_checks.judge_dashboard(where)[0] == doctor.OKAY
+        monkeypatch.setattr(cluster_checks, "is_loopback", lambda host: False)  # another's machine
+        state, detail = cluster_checks.judge_dashboard(where)
         assert state == doctor.PROBLEM and "RAY_AUTH_MODE=token" in detail
     with server(lambda headers: 401) as where:
-        assert doctor_cluster.judge_dashboard(where)[0] == doctor.OKAY
+        assert cluster_checks.judge_dashboard(where)[0] == doctor.OKAY
 
 
 @pytest.mark.parametrize(
@@ -481,11 +483,11 @@ def test_an_mlflow_server_must_let_us_in_and_others_not(
         assert doctor._mlflow()[0] == state and "p%3Aw" not in doctor._mlflow()[1]
 
 
-def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> doctor_cluster.Cluster:
+def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> cluster_checks.Cluster:
     """A cluster whose nodes have answered; each is what differs from a healthy one."""
-    found = doctor_cluster.Cluster("auto")
+    found = cluster_checks.Cluster("auto")
     for name, odd in others.items():
-        found.nodes[name] = doctor_cluster.Node(name, name, 1, 0, 1000.0)
+        found.nodes[name] = cluster_checks.Node(name, name, 1, 0, 1000.0)
         usual = {"versions": own, "disk_gb": 50.0, "shm_mb": 2000.0}
         found._facts[name] = {**usual, **odd}
     found.ask = lambda question, of: found._facts  # type: ignore[method-assign]
@@ -493,7 +495,7 @@ def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> doctor_cluster.
 
 
 def test_a_node_with_other_versions_or_code_is_named() -> None:
-    own = doctor_cluster.versions()
+    own = cluster_checks.versions()
     assert cluster_of(own, a={}).same()[0] == doctor.OKAY
     odd = {**own, "ray": "2.0.0", "tabsweep's source": "0123"}
     state, detail = cluster_of(own, a={}, b={"versions": odd}).same()
@@ -502,8 +504,8 @@ def test_a_node_with_other_versions_or_code_is_named() -> None:
 
 
 def test_a_node_that_gives_no_answer_is_a_problem() -> None:
-    found = cluster_of(doctor_cluster.versions(), a={})
-    found.nodes["b"] = doctor_cluster.Node("b", "far", 1, 0, 1000.0)
+    found = cluster_of(cluster_checks.versions(), a={})
+    found.nodes["b"] = cluster_checks.Node("b", "far", 1, 0, 1000.0)
     found._silent["b"] = "No module named 'tabsweep'"
     state, detail = found.same()
     assert state == doctor.PROBLEM and "far: no answer (No module named 'tabsweep')" in detail
@@ -529,8 +531,8 @@ def test_a_folder_where_two_could_take_the_same_run_is_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert doctor._run_lock(tmp_path / "runs")[0] == doctor.OKAY
-    from tabsweep.sweeps import lock
+    from tabsweep.sweeps.store import run_lock
 
-    monkeypatch.setattr(lock, "_lock", lambda file: None)  # a file system that only pretends
+    monkeypatch.setattr(run_lock, "_lock", lambda file: None)  # a file system that only pretends
     assert doctor._run_lock(tmp_path / "runs")[0] == doctor.PROBLEM
     assert not list(tmp_path.iterdir())

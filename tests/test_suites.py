@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark.narrow import narrow
-from tabsweep.benchmark.plan import DEFAULT_METRIC, Options, Plan, PlanError
-from tabsweep.benchmark.suite import SuiteError
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import DEFAULT_METRIC, Options, Plan, PlanError
+from tabsweep.benchmark.planning.space_overrides import narrow
+from tabsweep.benchmark.planning.suite import SuiteError
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
 from tabsweep.reports.metrics import METRICS
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
 
 TASKS = ("binary", "multiclass", "regression")
 SLOTS = {  # of `quick`, so that no later model makes it longer

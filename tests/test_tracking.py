@@ -20,10 +20,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tabsweep.benchmark import tracking, tracking_store, tracking_sync
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.projection import project
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.tracking import follower as tracking
+from tabsweep.benchmark.tracking import store as tracking_store
+from tabsweep.benchmark.tracking import sync
+from tabsweep.benchmark.tracking.mapping import project
+from tabsweep.sweeps.store.ledger import Ledger
 
 STUDIES = [("boston", 0, "knn"), ("boston", 0, "svm"), ("wine", 1, "knn")]
 SECRET = "s3cr3t-pass"
@@ -492,13 +494,13 @@ def test_no_call_holds_more_than_mlflow_takes() -> None:
         data = SimpleNamespace(tags=tags, params={})
         return SimpleNamespace(info=SimpleNamespace(run_id="x", status="RUNNING"), data=data)
 
-    from tabsweep.benchmark.projection import Point, StudyRun
+    from tabsweep.benchmark.tracking.mapping import Point, StudyRun
 
     want = StudyRun("s", "k", "FINISHED", 0, 1, {"t": "1"}, dict.fromkeys(DATASET, ""))
     want.params = {f"p{i}": "1" for i in range(250)}
     want.trials = [[Point(f"m{j}", 1.0, i, i) for j in range(4)] for i in range(1201)]
     want.finals = [Point("f", 1.0, 1, 1)]
-    assert tracking_sync._fill(Client(), entity({}), want) == (True, 1201)
+    assert sync._fill(Client(), entity({}), want) == (True, 1201)
     assert sum(calls) == 4 * 1201 + 1
 
 
@@ -534,8 +536,8 @@ def test_a_ledger_sealed_while_it_is_read_is_read_again(
             reads.append(1)
             return found
 
-    monkeypatch.setattr(tracking_sync, "Ledger", Sealing)
-    assert len(tracking_sync.read_ledger(run)) == 13
+    monkeypatch.setattr(sync, "Ledger", Sealing)
+    assert len(sync.read_ledger(run)) == 13
     assert len(reads) > 1
 
 
@@ -609,7 +611,7 @@ def test_a_silent_server_is_given_up_without_loading_mlflow(
     tmp_path: Path, silent: Any, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking_store, "ANSWER_S", 0.5)
-    monkeypatch.setattr(tracking_sync, "open_store", None)  # nobody comes that far
+    monkeypatch.setattr(sync, "open_store", None)  # nobody comes that far
     run = make_run(tmp_path / "a", records())
     with pytest.raises(tracking.Unreachable, match="timed out") as caught:
         tracking.sync(run, uri=f"{scheme}://me:{SECRET}@{silent.uri}/path")
@@ -801,7 +803,7 @@ def test_the_interface_is_served_on_this_machine_only_and_secrets_stay_off_its_c
 
 def test_the_driver_can_start_a_follower_without_loading_mlflow_or_pandas() -> None:
     code = (
-        "import sys, tabsweep.benchmark.tracking\n"
+        "import sys, tabsweep.benchmark.tracking.follower\n"
         "print([m for m in ('mlflow', 'pandas', 'torch', 'ray', 'sqlalchemy') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

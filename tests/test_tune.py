@@ -20,20 +20,20 @@ import pytest
 from chaos import kill_all, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
-from tabsweep.benchmark.frame import load_results
-from tabsweep.benchmark.status import status_of
-from tabsweep.sweeps.checkpoints import CheckpointFolder
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.engine import SourceChanged, Stop
-from tabsweep.sweeps.halving import Halving
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.perturb import perturb
-from tabsweep.sweeps.pool import ClusterLost
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.ray_tune.async_search import Asynchronous
+from tabsweep.sweeps.ray_tune.pbt import perturb
+from tabsweep.sweeps.ray_tune.trial_state import Track
+from tabsweep.sweeps.search.halving import Halving
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.checkpoints import CheckpointFolder
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
-from tabsweep.sweeps.track import Track
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
-from tabsweep.sweeps.tune import Asynchronous
+from tabsweep.sweeps.workers.pool import ClusterLost
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -210,7 +210,7 @@ def steps(log: Path) -> list[Step]:
 @pytest.fixture(scope="module")
 def a_ray():
     import ray
-    from tabsweep.sweeps.cluster import start_ray
+    from tabsweep.sweeps.workers.ray_cluster import start_ray
 
     start_ray(slots=2)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])

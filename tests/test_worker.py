@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tabsweep.benchmark import worker
-from tabsweep.benchmark.agreement import computes_with, source_print
+from tabsweep.benchmark.planning.code_identity import computes_with, source_print
+from tabsweep.benchmark.running import run_trial
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import make_folds
-from tabsweep.sweeps.pool import guarded
 from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial
+from tabsweep.sweeps.workers.pool import guarded
 
 MODEL = """
 from tabsweep.models.knn import KNN
@@ -25,24 +25,26 @@ class Mine(KNN):
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "my_edited_model.py").write_text(MODEL)
     monkeypatch.syspath_prepend(str(tmp_path))
-    worker.source_of.cache_clear()
+    run_trial.source_of.cache_clear()
     yield "my_edited_model:Mine"
     sys.modules.pop("my_edited_model", None)
-    worker.source_of.cache_clear()
+    run_trial.source_of.cache_clear()
 
 
 def run(target: str, source: str) -> Result:
     table = catalog.load_dataset("iris")
     fold = make_folds(table, "kfold")[0]
     identity = {"target": target, "threads": 1, "source": source}
-    return guarded(worker.run_trial, Trial("iris", 0, "mine", {}, 0, identity), (table, {0: fold}))
+    return guarded(
+        run_trial.run_trial, Trial("iris", 0, "mine", {}, 0, identity), (table, {0: fold})
+    )
 
 
 def test_a_model_that_was_edited_after_the_sweep_began_fails_and_says_so(target, tmp_path):
     claimed = str(source_print(target)["source"])
     assert run(target, claimed).status == DONE
     (tmp_path / "my_edited_model.py").write_text(MODEL + "\n    def check(self):\n        pass\n")
-    worker.source_of.cache_clear()  # another worker process
+    run_trial.source_of.cache_clear()  # another worker process
     result = run(target, claimed)
     assert (result.status, result.cause) == (FAILED, "error")
     assert "not the one that the sweep began with" in result.message

@@ -19,14 +19,14 @@ from typing import Any
 
 import psutil
 from tabsweep.benchmark.perf.measuring import folder_of, verdict
-from tabsweep.sweeps.cluster import start_ray
 from tabsweep.sweeps.engine import Engine
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.ray_pool import RayPool
-from tabsweep.sweeps.samplers import make_sampler
-from tabsweep.sweeps.space import Space
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, Result, Trial
+from tabsweep.sweeps.workers.ray_cluster import start_ray
+from tabsweep.sweeps.workers.ray_pool import RayPool
 
 SPACE = Space.parse(
     {

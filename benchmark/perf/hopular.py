@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from tabsweep.benchmark.experiments.hopular_cost import training_of
+from tabsweep.benchmark.papers.hopular.cost import training_of
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
 from tabsweep.models.deep.training import Training, computing
 from tabsweep.models.hopular.masking import noisy

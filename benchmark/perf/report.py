@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from tabsweep.benchmark.perf.measuring import folder_of, status_mb, verdict
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import digest
 
 MODELS, DATASETS, FOLDS = 30, 25, 10
@@ -240,7 +240,7 @@ def commanded(run: Path, out: Path) -> dict[str, float]:
 def measure(run: Path, out: Path, warm: Path) -> None:
     """What `bench report` does, in this process; prints its figures as one line of JSON. `warm`: a
     run that is reported before, to import what is needed."""
-    from tabsweep.benchmark.reporting import write_report
+    from tabsweep.benchmark.commands.report import write_report
 
     shutil.rmtree(out, ignore_errors=True)
     write_report([warm], out)

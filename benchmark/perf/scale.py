@@ -26,19 +26,20 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow.parquet  # noqa: F401  (the command line has it through pandas: no growth of a sweep)
-from tabsweep.benchmark import environment, sweep
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark.eventlog import EventLog
 from tabsweep.benchmark.perf.measuring import folder_of, verdict
-from tabsweep.benchmark.plan import Options, Plan
-from tabsweep.sweeps.cluster import start_ray
+from tabsweep.benchmark.planning import environment
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running.event_log import EventLog
 from tabsweep.sweeps.engine import Engine
-from tabsweep.sweeps.ledger import Ledger
-from tabsweep.sweeps.pool import Job, Outcome, Pool
-from tabsweep.sweeps.ray_pool import RayPool
-from tabsweep.sweeps.records import utc_now
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.records import utc_now
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, Result, Trial
+from tabsweep.sweeps.workers.pool import Job, Outcome, Pool
+from tabsweep.sweeps.workers.ray_cluster import start_ray
+from tabsweep.sweeps.workers.ray_pool import RayPool
 
 DATASETS = ["breast-cancer-wdbc", "diabetes", "iris", "wine"]
 MODELS = ["hist-gradient-boosting", "lightgbm", "random-forest", "svm", "xgboost"]

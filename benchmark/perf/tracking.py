@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from tabsweep.benchmark import suite as suites
-from tabsweep.benchmark import sweep
 from tabsweep.benchmark.perf import scale
 from tabsweep.benchmark.perf.measuring import folder_of
-from tabsweep.benchmark.plan import Options
-from tabsweep.benchmark.projection import project
-from tabsweep.benchmark.tracking import Syncer, TrackingError, sync
-from tabsweep.benchmark.tracking_store import default_uri, quiet_mlflow
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options
+from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.tracking.follower import Syncer, TrackingError, sync
+from tabsweep.benchmark.tracking.mapping import project
+from tabsweep.benchmark.tracking.store import default_uri, quiet_mlflow
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import DONE, Result, Trial
 
 HELPERS = Path(__file__).resolve().parents[2] / "tests" / "helpers"

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 from tabsweep.benchmark.perf.measuring import verdict
-from tabsweep.reports.signed_ranks import wilcoxons
-from tabsweep.reports.statistics import wilcoxon
+from tabsweep.reports.statistics.tests import wilcoxon
+from tabsweep.reports.statistics.wilcoxon import wilcoxons
 
 N_METHODS, N_DATASETS = 30, 25
 MOST_MS = 50.0

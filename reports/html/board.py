@@ -13,20 +13,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import context, curves, escape
-from ..cells import COMPLETE, FAILED, MIN_COVERAGE, OPEN, PARTIAL, UNDEFINED, UNSUPPORTED, Pool
-from ..evidence import Evidence
-from ..leaderboard import CENTRE
-from ..metrics import METRICS
-from ..pairwise import ALPHA
-from ..rankings import summary, why_no_ranks
-from ..statistics import (
-    TIE_TOLERANCE,
-    elo,
-    nemenyi_q,
-    normalised,
-    ranks,
+from ..aggregation import anytime
+from ..aggregation.cells import (
+    COMPLETE,
+    FAILED,
+    MIN_COVERAGE,
+    OPEN,
+    PARTIAL,
+    UNDEFINED,
+    UNSUPPORTED,
+    Pool,
 )
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..output import escape, footnotes
+from ..sections.leaderboard import CENTRE
+from ..sections.ranks import summary, why_no_ranks
+from ..sections.wilcoxon_tests import ALPHA
+from ..statistics.tests import TIE_TOLERANCE, elo, nemenyi_q, normalised, ranks
 
 FEWEST_MODELS, FEWEST_DATASETS = 3, 5  # for a critical difference to be drawn
 LETTERS = {
@@ -59,8 +63,8 @@ def data(
     states = headline.assign(letter=headline["state"].map(LETTERS))
     grid = _grid(states, "letter", datasets, models)
     asked = [("as planned", "", headline, costs.rename(columns={"cpu_s": "cpu"}))]
-    for n in curves.budgets(steps):
-        cells = curves.cells_after(steps, headline, n)
+    for n in anytime.budgets(steps):
+        cells = anytime.cells_after(steps, headline, n)
         name = "first configuration" if n == 1 else f"first {n} configurations"
         asked.append((name, str(n), cells, cells))
     budgets = [
@@ -86,7 +90,7 @@ def data(
             }
             for i, d in enumerate(datasets)
         ],
-        "tasks": {t: context.TASK_TITLES[t] for t in evidence.tasks},
+        "tasks": {t: footnotes.TASK_TITLES[t] for t in evidence.tasks},
         "budgets": budgets,
         "q": [None, None, *(round(nemenyi_q(k, ALPHA), 9) for k in range(2, len(models) + 1))],
         "rules": {

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .. import escape
+from ..output import escape
 
 WIDTH = 560
 LEFT, RIGHT, TOP, BOTTOM = 58, 150, 12, 40

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import context, escape
-from ..cells import COMPLETE
+from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS, Metric
-from ..tables import decimals_for, fixed
+from ..output import escape, footnotes
+from ..output.tables import decimals_for, fixed
 from . import charts
 from .board import all_rounded, rounded
 from .page import Source, importance, thin
@@ -38,8 +38,8 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     return {
         "title": escape.label(name),
         "facts": [
-            ("task", context.TASK_TITLES[task]),
-            ("metric", context.metric_title(metric.name)),
+            ("task", footnotes.TASK_TITLES[task]),
+            ("metric", footnotes.metric_title(metric.name)),
             *([("rows", f"{rows:,}")] if rows else []),
             ("folds", str(max(cell.n_planned for cell in cells))),
             ("protocol", (evidence.meta.get("protocol") or {}).get(name, "not stated")),
@@ -71,7 +71,7 @@ def _link(source: Source, name: str) -> tuple[str, str]:
 def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict[str, Any]]:
     """One entry a model, best first, those without a complete score last with the reason."""
     metric = METRICS[metric_name]
-    scale = 100.0 if metric_name in context.PERCENT else 1.0
+    scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
     means = [cell.mean for cell in cells if not math.isnan(cell.mean)]
     decimals = 2 if scale > 1 else 4 if metric.bounded else decimals_for(means)
     entries = []

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import context, curves, escape
-from ..cells import COMPLETE, MIN_COVERAGE, Pool, pool, scopes
+from ..aggregation import anytime
+from ..aggregation.cells import COMPLETE, MIN_COVERAGE, Pool, pool, scopes
 from ..evidence import Evidence
-from ..leaderboard import CENTRE
 from ..metrics import METRICS
-from ..rankings import why_no_ranks
-from ..tables import Section, Table
+from ..output import escape, footnotes
+from ..output.tables import Section, Table
+from ..sections.leaderboard import CENTRE
+from ..sections.ranks import why_no_ranks
 from . import board, charts
 
 SERIES_POINTS = 100  # of a curve
@@ -60,7 +61,7 @@ class Source:
         for cell in headline.itertuples(index=False):
             cells.setdefault(cell.dataset, []).append(cell)
         pairs = zip(costs["dataset"], costs["model"], strict=True)
-        names, steps = evidence.datasets(), curves.running(evidence)
+        names, steps = evidence.datasets(), anytime.running(evidence)
         return cls(
             evidence,
             named,
@@ -71,7 +72,7 @@ class Source:
             costs,
             dict(zip(pairs, costs["cpu_s"].tolist(), strict=True)),
             steps,
-            curves.by_trials(steps),
+            anytime.by_trials(steps),
             file_names(names),
         )
 
@@ -101,7 +102,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "notes": [str(note) for note in meta.get("notes") or []],
         "lead": _lead(evidence),
         "setting": " ".join(
-            line for line in context.setting(evidence) if line.startswith("Setting:")
+            line for line in footnotes.setting(evidence) if line.startswith("Setting:")
         ),
         "tiles": _tiles(source),
         "incomplete": bool((source.headline["state"] != COMPLETE).any()),
@@ -120,7 +121,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "diagrams": [name for name in sorted(others) if name.startswith("figures/")],
         "datasets": [_dataset_row(source, name) for name in source.names],
         "links": {escape.label(name): file for name, file in source.files.items()},
-        "protocols": context.protocols(evidence, source.names),
+        "protocols": footnotes.protocols(evidence, source.names),
         "about": [(title, meta[key]) for title, key in ABOUT if meta.get(key) not in (None, "")],
         "versions": sorted((meta.get("versions") or {}).items()),
         "environment": sorted((meta.get("environment") or {}).items()),
@@ -131,12 +132,12 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
 def _lead(evidence: Evidence) -> str:
     """One sentence: how many of what, and when."""
     tasks = [
-        f"{len(evidence.datasets(t))} {context.TASK_TITLES[t]}"
+        f"{len(evidence.datasets(t))} {footnotes.TASK_TITLES[t]}"
         f" ({METRICS[evidence.headline(t)].label})"
         for t in evidence.tasks
     ]
-    models = context.plural(len(evidence.models), "model")
-    datasets = context.plural(len(evidence.datasets()), "dataset")
+    models = footnotes.plural(len(evidence.models), "model")
+    datasets = footnotes.plural(len(evidence.datasets()), "dataset")
     return f"{models} on {datasets}: {', '.join(tasks)}."
 
 
@@ -155,7 +156,7 @@ def _tiles(source: Source) -> list[dict[str, Any]]:
             "supported studies with a score",
             sums["folds_complete"] == wanted,
         ),
-        _tile(str(failed), f"failed of {context.plural(trials, 'trial')}", failed == 0),
+        _tile(str(failed), f"failed of {footnotes.plural(trials, 'trial')}", failed == 0),
         _tile(str(sums["folds_open"]), "studies still open", sums["folds_open"] == 0),
     ]
 
@@ -179,14 +180,15 @@ def _cpu(source: Source, mine: Pool) -> dict[str, float]:
 def _caption(evidence: Evidence, mine: Pool) -> list[str]:
     """What must be known to read the leaderboard: metrics, budget, coverage, ties."""
     metrics = "; ".join(
-        f"{context.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}" for t in evidence.tasks
+        f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}"
+        for t in evidence.tasks
     )
     return [
         f"Ranked by test score: {metrics}.",
         f"Ranked are the models with a complete score on at least {100 * MIN_COVERAGE:g} % of "
         "the chosen datasets, on the datasets on which all of them have one. Every figure depends "
         "on which models and datasets are chosen.",
-        context.TIES,
+        footnotes.TIES,
         "Mean rank ± its standard error over datasets, s/√N. Win rate: share of (opponent, "
         "dataset) pairs won, ties count one half. Elo: Bradley-Terry strengths, mean "
         f"{CENTRE:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
@@ -200,12 +202,12 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
     return {
         "name": escape.label(name),
         "file": source.files[name],
-        "task": context.TASK_TITLES[task],
+        "task": footnotes.TASK_TITLES[task],
         "metric": METRICS[source.evidence.headline(task)].label,
         "rows": (source.evidence.meta.get("rows") or {}).get(name),
         "whole": sum(cell.state == COMPLETE for cell in cells),
         "planned": len(cells),
-        "best": context.join((cell.model for cell in cells if cell.best), limit=3),
+        "best": footnotes.join((cell.model for cell in cells if cell.best), limit=3),
     }
 
 
@@ -231,8 +233,8 @@ def _curves(source: Source, mine: Pool) -> list[dict[str, str]]:
             by_s.append(charts.Line(model, thin(points[:, [1, 2]])))
     y = "share of the way to the best"
     note = (
-        f"Mean over {context.plural(len(whole), 'dataset')}: 0 is the worst first configuration of "
-        "any model on a dataset, 1 the best validation score that any model reached. Validation "
+        f"Mean over {footnotes.plural(len(whole), 'dataset')}: 0 is the worst first configuration "
+        "of any model on a dataset, 1 the best validation score that any model reached. Validation "
         "scores, not test scores."
     )
     found = []
@@ -287,8 +289,8 @@ def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
         bars = [charts.Dot(str(p), float(v)) for p, v in share.head(MAX_BARS).items()]
         n = int(rows.drop_duplicates("dataset")["n_trials"].sum())
         more = f"; {len(share) - MAX_BARS} more hyperparameters" if len(share) > MAX_BARS else ""
-        note = f"From {context.plural(n, 'trial')} on "
-        note += f"{context.plural(rows['dataset'].nunique(), 'dataset')}{more}."
+        note = f"From {footnotes.plural(n, 'trial')} on "
+        note += f"{footnotes.plural(rows['dataset'].nunique(), 'dataset')}{more}."
         drawn = charts.bars(bars, title=f"Hyperparameters of {name}", x="share of the variance")
         found.append({"title": name, "svg": drawn, "note": note})
     return found

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import escape
 from ..evidence import Evidence
-from ..tables import Section, to_csv
+from ..output import escape
+from ..output.tables import Section, to_csv
 from . import dataset, page
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import psutil
 from hosts import Host
-from tabsweep.benchmark.status import status_of
-from tabsweep.sweeps.ledger import Ledger
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.sweeps.store.ledger import Ledger
 
 DRIVER = Path(__file__).parents[1] / "driver.py"
 TABLES = [f"{table}.{kind}" for table in ("scores", "ranks", "tests") for kind in ("tex", "csv")]

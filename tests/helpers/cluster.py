@@ -13,7 +13,7 @@ from typing import Any
 from chaos import kill_all, wait_for
 from hosts import Host, Network
 from postgres import Postgres
-from tabsweep.benchmark.projection import Point
+from tabsweep.benchmark.tracking.mapping import Point
 
 BIN = Path(sys.executable).parent
 PORT = 6379

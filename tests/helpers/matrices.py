@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from tabsweep.reports.cells import cells, pool, scopes, studies
+from tabsweep.reports.aggregation.cells import cells, pool, scopes, studies
 from tabsweep.reports.evidence import Evidence
 
 

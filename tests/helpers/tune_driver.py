@@ -17,7 +17,7 @@ from functools import partial
 
 def logged_trial(log, trial, *given):
     """The product's trial function between two lines of the log."""
-    from tabsweep.benchmark.worker import run_trial
+    from tabsweep.benchmark.running.run_trial import run_trial
 
     fidelity = trial.fidelity or {}
 
@@ -41,10 +41,11 @@ def logged_trial(log, trial, *given):
 
 def main() -> None:
     log, *arguments = sys.argv[1:]
-    from tabsweep.benchmark import cli, runs
+    from tabsweep.benchmark import cli
+    from tabsweep.benchmark.commands import sweep
 
     run_trial = partial(logged_trial, log)
-    runs.Request = partial(runs.Request, run_trial=run_trial)  # type: ignore
+    sweep.Request = partial(sweep.Request, run_trial=run_trial)  # type: ignore
     cli.main(arguments, prog_name="bench")
 
 

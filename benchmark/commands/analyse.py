@@ -1,0 +1,321 @@
+"""What else do a run's trials and predictions say, without fitting anything again? `bench analyse`.
+
+Ensembles, calibration and a metric that no trial recorded come from the stored predictions; budgets
+and tuners from the trials' scores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.study import TUNE
+from ..console import OK, Face
+from ..errors import SweepError, check_run
+from ..results.run_status import plan_in
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...reports.evidence import Evidence
+    from ...reports.output.tables import Section
+    from ..results.stored_predictions import Block
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an analysis writes: its section, other files by name, and what it could not use."""
+
+    section: Section
+    files: dict[str, str]
+    notes: list[str]
+
+
+def analyse_command(
+    face: Face,
+    runs: Sequence[Path],
+    what: str,
+    *,
+    out: Path | None,
+    metric: str | None,
+    **where: Any,
+) -> int:
+    """`bench analyse RUN... --what WHAT`."""
+    from ...reports.output.tables import to_text
+    from ...reports.report import render, write_files
+
+    for run in runs:
+        check_run(run)
+    if metric and what != "metric":
+        raise SweepError(f"--metric belongs to --what metric, not to --what {what}")
+    found = ANALYSES[what](runs, metric=metric, **where)
+    files = write_files({**render(found.section), **found.files}, out or runs[0] / "report")
+    face.data(
+        {
+            "what": what,
+            "files": [str(path) for path in files],
+            "notes": found.notes,
+            "rows": [
+                {str(k): v for k, v in row.items()}
+                for row in found.section.frame.to_dict("records")
+            ],
+        }
+    )
+    for note in found.notes:
+        face.warn(note)
+    face.say(to_text(found.section))
+    for path in files:
+        face.say(str(path))
+    return OK
+
+
+# ---------------------------------------------------------------------- from scores
+
+
+def budgets(runs: Sequence[Path], **unused: Any) -> Found:
+    """Mean ranks had every study had n trials."""
+    from ...reports.analyses import budgets as made
+    from ...reports.report import parts_of
+    from ..results.evidence_builder import evidence_of
+
+    evidence = evidence_of(runs)
+    independent: dict[tuple[str, str], int] = {}
+    for run in runs:
+        independent |= drawn_independently(plan_in(Ledger(run)))
+    cells = made.frame(evidence, parts_of(evidence).headline, independent)
+    svg = made.figure(evidence, cells)
+    return Found(made.section(evidence, cells), {"figures/budgets.svg": svg}, [])
+
+
+def sampler_of(plan: Record, study: Record) -> str:
+    """The name of the sampler that searches a planned study."""
+    known = plan["identity"]["sampler"]
+    key = key_of(plan, study)
+    return str(known.get(key, "unknown")).partition(",")[0]
+
+
+def key_of(plan: Record, study: Record) -> str:
+    """What the plan's identity calls the search of a study: its own dataset's, or its task's."""
+    alone = f"{study['model']} on {study['dataset']}"
+    usual = f"{study['model']} on {study['task']} data"
+    return alone if alone in plan["identity"]["sampler"] else usual
+
+
+def drawn_independently(plan: Record) -> dict[tuple[str, str], int]:
+    """{(dataset, model) searched at random and to the end: how many trials come first whatever the
+    order}: the default configuration, where the budget begins with it."""
+    from ..planning.suite import parse
+
+    budget = parse(plan["suite"], "the ledger's plan").budgets[plan["options"]["budget"]]
+    return {
+        (study["dataset"], study["model"]): int(budget.start_with_default)
+        for study in plan["studies"]
+        if sampler_of(plan, study) == "random" and not study.get("rungs")
+    }
+
+
+def tuners(runs: Sequence[Path], **unused: Any) -> Found:
+    """Samplers on the same studies and spaces, beside each other."""
+    from ...reports.aggregation.anytime import running
+    from ...reports.analyses import tuners as made
+    from ..results.evidence_builder import evidence_of
+
+    evidences = {run: evidence_of([run]) for run in runs}
+    plans = {run: plan_in(Ledger(run)) for run in runs}
+    steps: dict[tuple[str, Path], pd.DataFrame] = {}
+    for run, evidence in evidences.items():
+        mine = running(evidence)
+        samplers = {
+            (s["dataset"], s["fold"], s["model"]): sampler_of(plans[run], s)
+            for s in plans[run]["studies"]
+        }
+        keys = zip(mine["dataset"], mine["fold"], mine["model"], strict=True)
+        names = np.array([samplers[key] for key in keys], dtype=object)
+        for name in sorted(set(names)):
+            steps[name, run] = mine[names == name]
+    often = [name for name, _ in steps]
+    labelled = {
+        name if often.count(name) == 1 else f"{name} ({run.name})": part
+        for (name, run), part in steps.items()
+    }
+    alike, notes = same_searches(plans)
+    kept = {
+        label: part[[pair in alike for pair in zip(part["dataset"], part["model"], strict=True)]]
+        for label, part in labelled.items()
+    }
+    found = made.frame(kept)
+    first = evidences[runs[0]]
+    section = made.section(first, found, notes)
+    return Found(section, {"figures/tuners.svg": made.figure(found)}, notes)
+
+
+def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
+    """((dataset, model) that every plan searches alike: space, first configurations, metric, folds;
+    a note on those that only look alike)."""
+    asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
+    for plan in plans.values():
+        identity = plan["identity"]
+        asked.append(
+            {
+                (s["dataset"], s["model"]): (
+                    identity["space"].get(key_of(plan, s)),
+                    plan["metric"][s["task"]],
+                    identity["protocol"].get(s["dataset"]),
+                    identity["seed"],
+                    plan["datasets"][s["dataset"]]["sha256"],
+                )
+                for s in plan["studies"]
+            }
+        )
+    common = set.intersection(*map(set, asked))
+    alike = {pair for pair in common if all(one[pair] == asked[0][pair] for one in asked)}
+    other = sorted({model for _, model in common - alike})
+    notes = [
+        f"Left out, as the runs differ in space, metric, folds, seed or data: {', '.join(other)}."
+    ]
+    return alike, notes if other else []
+
+
+# ---------------------------------------------------------------------- from predictions
+
+
+def ensembles(runs: Sequence[Path], **where: Any) -> Found:
+    """Greedy ensembles of the trials of each model, and of all models."""
+    import pandas as pd
+
+    from ...reports.analyses import ensemble_selection
+    from ..results.evidence_builder import evidence_of
+
+    evidence = evidence_of(runs)
+    blocks, notes = _blocks(runs, where)
+    rows = [row for block in blocks for row in _put_together(evidence, block)]
+    return Found(ensemble_selection.section(evidence, pd.DataFrame(rows)), {}, notes)
+
+
+def _put_together(evidence: Evidence, block: Block) -> list[dict[str, Any]]:
+    """A row for each library of a fold that has two trials or more."""
+    from ...reports.analyses.ensemble_selection import EVERYONE, LIBRARY, greedy
+    from ...reports.metrics import metric
+
+    chosen = metric(evidence.headline(block.task))
+    known = [t for t in block.trials if t.stage == TUNE and not np.isnan(t.loss)]
+    known.sort(key=lambda t: (t.loss, t.model, t.index))
+    known = list({t.id: t for t in reversed(known)}.values())[::-1]  # each result once
+    models = sorted({t.model for t in known})
+    libraries = {model: [t for t in known if t.model == model] for model in models}
+    if len(models) > 1:
+        libraries[EVERYONE] = known
+    arrays = {t.id: t.arrays() for those in libraries.values() for t in those[:LIBRARY]}
+
+    def loss(part: str, prediction: np.ndarray) -> float | None:
+        value = chosen.fn(block.y[part], prediction)
+        return None if value is None else chosen.loss(value)
+
+    rows = []
+    for library, those in libraries.items():
+        those = those[:LIBRARY]
+        if len(those) < 2:
+            continue
+        parts = {p: np.stack([arrays[t.id][p] for t in those]) for p in ("val", "test")}
+        found = greedy(parts["val"], lambda prediction: loss("val", prediction))
+        if found is None:
+            continue
+        counts = {those[i].id: found.members.count(i) for i in sorted(set(found.members))}
+        scores = {
+            f"{part}_{kind}": chosen.fn(block.y[part], prediction)
+            for part in ("val", "test")
+            for kind, prediction in (
+                ("single", parts[part][found.members[0]]),
+                ("ensemble", found.predict(parts[part])),
+            )
+        }
+        rows.append(
+            {
+                "dataset": block.dataset,
+                "task": block.task,
+                "fold": block.fold,
+                "library": library,
+                "metric": chosen.name,
+                "n_candidates": len(those),
+                "n_members": len(counts),
+                "n_rounds": len(found.members),
+                **scores,
+                "members": json.dumps(counts, sort_keys=True),
+            }
+        )
+    return rows
+
+
+def calibration(runs: Sequence[Path], **where: Any) -> Found:
+    """Calibration of the chosen configurations."""
+    from ...reports.analyses import calibration as made
+    from ..results.evidence_builder import evidence_of
+
+    blocks, notes = _blocks(runs, where)
+    found = [
+        (
+            {
+                "dataset": block.dataset,
+                "task": block.task,
+                "fold": block.fold,
+                "model": trial.model,
+                "seed": trial.seed,
+            },
+            block.y["test"],
+            trial.arrays()["test"],
+        )
+        for block in blocks
+        if block.task != "regression"
+        for trial in block.trials
+        if trial.counts
+    ]
+    section = made.section(evidence_of(runs), found)
+    from ...reports.output.tables import to_csv
+
+    files = {
+        "calibration-curves.csv": to_csv(made.curves(found)),
+        "figures/calibration.svg": made.figure(found),
+    }
+    return Found(section, files, notes)
+
+
+def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) -> Found:
+    """The chosen configurations by any metric."""
+    from ...reports.analyses.rescored import section, with_metric
+    from ...reports.metrics import METRICS
+    from ...reports.metrics import metric as named
+    from ..results.evidence_builder import evidence_of
+
+    if metric is None:
+        raise ValueError(f"--what metric needs --metric; known: {', '.join(METRICS)}")
+    wanted = named(metric)
+    blocks, notes = _blocks(runs, where)
+    values: dict[str, tuple[float | None, float | None]] = {}
+    for block in blocks:
+        for trial in block.trials:
+            if trial.counts and block.task in wanted.tasks:
+                arrays = trial.arrays()
+                val, test = (wanted.fn(block.y[part], arrays[part]) for part in ("val", "test"))
+                values[trial.id] = val, test
+    return Found(section(with_metric(evidence_of(runs), metric, values), metric, notes), {}, notes)
+
+
+def _blocks(runs: Sequence[Path], where: dict[str, Any]) -> tuple[list[Block], list[str]]:
+    from ..results.stored_predictions import blocks_of
+
+    return blocks_of(runs, mirror=where.get("mirror"), cache=where.get("cache"))
+
+
+ANALYSES: dict[str, Callable[..., Found]] = {
+    "budgets": budgets,
+    "tuners": tuners,
+    "ensembles": ensembles,
+    "calibration": calibration,
+    "metric": another_metric,
+}

@@ -1,0 +1,184 @@
+"""What may go from a run folder? Whatever the ledger can bring back, and what crashes left behind.
+
+`ledger/` and `predictions/` are the run: nothing here ever touches them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...sweeps.store.run_lock import RunLock, RunLocked, owner_of
+from ..console import NOTHING, OK, Face
+from ..errors import NoRun, SweepError, check_run
+from ..results.run_status import status_of
+
+# What each option means, as names in the run folder.
+PARTS: dict[str, tuple[str, ...]] = {
+    "report": ("report",),
+    "tracking": ("mlflow.db", "mlflow.db-wal", "mlflow.db-shm", "mlartifacts", "tracking"),
+    "checkpoints": ("checkpoints", "tune"),
+    "logs": ("logs",),
+    "quarantine": ("quarantine",),
+}
+TEMPORARY = (".*.tmp", "owner.lease.*")  # of writers that were killed
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that would go: a file or a whole folder."""
+
+    path: Path
+    bytes: int
+    files: int
+
+    def to_data(self) -> dict[str, Any]:
+        return {"path": str(self.path), "bytes": self.bytes, "files": self.files}
+
+
+def clean_command(
+    face: Face,
+    run: Path | None,
+    *,
+    runs: Path | None,
+    parts: Iterable[str],
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """`bench clean`."""
+    parts = tuple(parts)
+    if (run is None) == (runs is None):
+        raise SweepError("say what to clean: either DIR/NAME or --runs DIR")
+    if run is not None:
+        check_own(run)
+        folders = [run]
+        if (owner := owner_of(run)) is not None:
+            raise RunLocked(_in_use(run, owner))
+    else:
+        assert runs is not None
+        folders = [path for path in all_runs(runs) if not path.is_symlink()]
+        if not folders:
+            raise NoRun(f"{runs} holds no run")
+    found: dict[Path, list[Item]] = {}
+    skipped: dict[Path, str] = {}
+    for folder in folders:
+        owner = owner_of(folder)
+        if owner is not None:
+            skipped[folder] = _in_use(folder, owner)
+            face.warn(skipped[folder])
+        elif items := what_goes(folder, parts, face):
+            found[folder] = items
+    total = sum(item.bytes for items in found.values() for item in items)
+    document = {
+        "runs": {str(path): [item.to_data() for item in items] for path, items in found.items()},
+        "skipped": {str(path): reason for path, reason in skipped.items()},
+        "bytes": total,
+        "removed": False,
+    }
+    face.data(document)
+    for items in found.values():
+        for item in items:
+            face.say(f"{size(item.bytes):>9}  {item.path}")
+    if not found:
+        face.say("nothing to remove")
+        return NOTHING
+    if dry_run:
+        face.say(f"{size(total):>9}  in all; nothing was removed (--dry-run)")
+        return OK
+    if not yes:
+        if face.json or not sys.stdin.isatty():
+            raise SweepError("--yes is needed to remove these, or --dry-run to look only")
+        click.confirm(f"{size(total)} in all. Remove them?", abort=True, err=True)
+    removed = 0
+    for folder, items in found.items():
+        removed += remove(folder, items, face)
+    face.data({**document, "removed": True, "bytes": removed})
+    face.say(f"{size(removed):>9}  removed")
+    return OK
+
+
+def check_own(run: Path) -> None:
+    """Raises NoRun where `run` is not itself the folder of a run."""
+    check_run(run)
+    if run.is_symlink():
+        raise NoRun(f"{run} is a link: name the folder itself, {run.resolve()}")
+
+
+def all_runs(folder: Path) -> list[Path]:
+    return sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
+
+
+def what_goes(run: Path, parts: Iterable[str], face: Face) -> list[Item]:
+    """What the options mean in this run; without any, what is left over in it."""
+    names = [name for part in parts for name in PARTS[part]]
+    if not names and all_done(run):
+        names = [*PARTS["checkpoints"], "live.json"]  # no fit will go on from them
+    paths = [run / name for name in names]
+    for pattern in TEMPORARY:
+        paths.extend(sorted(run.glob(pattern)))
+    items = []
+    for path in dict.fromkeys(paths):
+        if path.is_symlink():
+            face.warn(f"{path} is a link: left alone")
+        elif path.exists():
+            items.append(measure(path))
+    return items
+
+
+def all_done(run: Path) -> bool:
+    """Has every planned trial ended? A run that was never planned has none."""
+    return status_of(run).finished
+
+
+def measure(path: Path) -> Item:
+    """The bytes of a file, or of all files below a folder; links count as themselves."""
+    if not path.is_dir():
+        return Item(path, path.lstat().st_size, 1)
+    total = files = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            total += os.lstat(os.path.join(folder, name)).st_size
+            files += 1
+    return Item(path, total, files)
+
+
+def remove(run: Path, items: Iterable[Item], face: Face) -> int:
+    """Remove them while nobody else can begin to work on the run; returns the bytes."""
+    removed = 0
+    try:
+        with RunLock(run, note=face.warn):
+            for item in items:
+                if item.path.is_symlink() or not item.path.exists():
+                    continue  # not what it was
+                if item.path.is_dir():
+                    shutil.rmtree(item.path)  # goes into no link
+                else:
+                    item.path.unlink()
+                removed += item.bytes
+    except RunLocked as error:
+        face.warn(f"{error}; nothing of it was removed")
+    return removed
+
+
+def _in_use(run: Path, owner: dict[str, Any]) -> str:
+    who = f"process {owner.get('pid', '?')} on {owner.get('host', '?')}"
+    return f"{run} is in use by {who}: stop it, or wait until it ends"
+
+
+def size(n: float) -> str:
+    """
+    >>> size(900), size(2_500_000)
+    ('900 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000 or unit == "GB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    raise AssertionError

@@ -1,0 +1,94 @@
+"""What changed between two runs, and is it a regression? `bench compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...sweeps.store.ledger import Ledger, Record
+from ..console import OK, REGRESSION, Face
+from ..errors import check_run
+from ..results.run_status import plan_in
+
+
+def compare_command(
+    face: Face,
+    base: Path,
+    new: Path,
+    *,
+    history: Sequence[Path],
+    min_effect: float,
+    fail_on_regression: bool,
+    out: Path | None,
+) -> int:
+    """`bench compare RUN_A RUN_B`: exit code 4 for a regression, where that was asked for."""
+    from ...reports.output.tables import to_text
+    from ...reports.regression.run_diff import compare_runs
+    from ...reports.regression.run_diff_section import section, summary
+    from ...reports.report import render, write_files
+    from ..results.evidence_builder import evidence_of
+
+    for run in (base, new, *history):
+        check_run(run)
+    first, second = plan_in(Ledger(base)), plan_in(Ledger(new))
+    names = (base.name, new.name) if base.name != new.name else (str(base), str(new))
+    found = compare_runs(
+        evidence_of([base]),
+        evidence_of([new]),
+        history=[evidence_of([run]) for run in history],
+        min_effect=min_effect,
+        names=names,
+    )
+    notes = differences(first, second)
+    made = section(found)
+    files = write_files(render(made), out) if out is not None else []
+    face.data(
+        {
+            **{"a": str(base), "b": str(new), "identical": found.identical},
+            **{"cells": len(found.cells), "equal": found.n_equal, "notes": notes},
+            "all_over": {"median": found.overall.median, "p": found.overall.p},
+            "regressions": found.regressions,
+            "advice": found.advice,
+            "summary": summary(found),
+            "changed": found.cells[~found.cells["equal"]].to_dict("records"),
+            **{
+                name: getattr(found, name).to_dict("records")
+                for name in ("models", "coverage", "failures", "costs")
+            },
+            "files": [str(path) for path in files],
+        }
+    )
+    for note in notes:
+        face.say(f"note: {note}")
+    if found.identical:
+        face.say(summary(found)[0])
+    else:
+        face.say(to_text(made).rstrip())
+    for path in files:
+        face.say(str(path))
+    return REGRESSION if fail_on_regression and found.regressions else OK
+
+
+def differences(first: Record, second: Record) -> list[str]:
+    """In what the two runs were not made alike, as far as their plans say."""
+    found = []
+    seeds = [plan["options"]["seed"] for plan in (first, second)]
+    if seeds[0] != seeds[1]:
+        found.append(
+            f"seed {seeds[0]} and {seeds[1]}: the folds are other rows, where seeds draw them"
+        )
+    for name in sorted(set(first["datasets"]) & set(second["datasets"])):
+        if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:
+            found.append(f"{name} holds other data")
+    was, now = first["environment"], second["environment"]
+    for part in ("code", "lock", "cpu"):
+        if was[part] != now[part]:
+            found.append(f"{part} {_short(was[part])} and {_short(now[part])}")
+    for name in sorted(set(was["libraries"]) & set(now["libraries"])):
+        if was["libraries"][name] != now["libraries"][name]:
+            found.append(f"{name} {was['libraries'][name]} and {now['libraries'][name]}")
+    return found
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 50 else text[:12]

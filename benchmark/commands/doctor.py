@@ -1,0 +1,287 @@
+"""Is this machine (or its cluster) fit to run sweeps? One line a check: ok, or what to do."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from ..console import ENVIRONMENT, OK, Face
+from ..tracking.store import is_loopback
+
+OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
+Step = Callable[[], tuple[str, str]]  # -> state, detail
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check; a problem makes `bench doctor` exit with 3."""
+
+    name: str
+    state: str
+    detail: str
+
+
+def doctor_command(
+    face: Face, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
+) -> int:
+    """`bench doctor`."""
+    checks = []
+    for check in run_checks(runs, mirror, cache, address):
+        checks.append(check)
+        face.say(f"{check.state:8}{check.name}: {check.detail}")
+    face.data([asdict(check) for check in checks])
+    return ENVIRONMENT if any(check.state == PROBLEM for check in checks) else OK
+
+
+def run_checks(
+    runs: Path, mirror: str | None, cache: str | None, address: str = "local"
+) -> Iterator[Check]:
+    """Every check in turn; one that raises is a problem with the exception as its detail. An
+    address other than "local" is a cluster, which is checked instead of a Ray of our own."""
+    for name, step in steps_of(runs, mirror, cache, address):
+        try:
+            state, detail = step()
+        except Exception as error:
+            state, detail = PROBLEM, f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+        yield Check(name, state, detail)
+
+
+def steps_of(
+    runs: Path, mirror: str | None, cache: str | None, address: str
+) -> Iterator[tuple[str, Step]]:
+    yield from [
+        ("python", _python),
+        ("libraries", _libraries),
+        ("lock file", _lock),
+        ("cpu and memory", _machine),
+        ("runs folder", lambda: _store(runs)),
+        ("run lock", lambda: _run_lock(runs)),
+        ("disk", lambda: _disk(runs)),
+        ("open files", _files),
+        ("shared memory", _shm),
+        ("clock", lambda: _clock(runs)),
+        ("torch", _torch),
+    ]
+    if address == "local":
+        yield "ray", _ray
+    else:
+        from ..running.cluster_checks import cluster_steps
+
+        yield from cluster_steps(address)
+    yield "datasets", lambda: _datasets(mirror, cache)
+    yield "mlflow", _mlflow
+    yield "latex", _latex
+
+
+def _python() -> tuple[str, str]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return (OKAY if sys.version_info >= (3, 11) else PROBLEM), f"{version} (needs 3.11 or newer)"
+
+
+def _libraries() -> tuple[str, str]:
+    from ..planning.environment import LIBRARIES, version
+
+    absent = [name for name in LIBRARIES if version(name) == "absent"]
+    if absent:
+        return PROBLEM, f"not installed: {', '.join(absent)}; run `make sweep` or install them"
+    return OKAY, ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+
+
+def _lock() -> tuple[str, str]:
+    from ..planning.environment import ROOT, version
+
+    lock = ROOT / "requirements.lock"
+    if not lock.exists():
+        return WARNING, "no requirements.lock beside the package: versions are not pinned"
+    wrong = []
+    for line in lock.read_text().splitlines():
+        pin = line.partition(";")[0].partition("#")[0].strip()
+        name, _, wanted = pin.partition("==")
+        found = version(name.partition("[")[0]) if wanted else ""
+        if wanted and found not in (wanted, "absent") and not found.startswith(f"{wanted}+"):
+            wrong.append(f"{name} {found} instead of {wanted}")
+    if wrong:
+        return WARNING, f"{len(wrong)} differ from requirements.lock: {'; '.join(wrong[:5])}"
+    return OKAY, "every installed version is the one in requirements.lock"
+
+
+def _machine() -> tuple[str, str]:
+    from ..planning.environment import cpu_model, memory_mb
+
+    cores = len(os.sched_getaffinity(0))
+    memory = memory_mb()
+    text = f"{cores} CPUs ({cpu_model()}), {memory / 1024:.1f} GB"
+    return (OKAY if memory > 3000 else WARNING), text
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder itself, or the one above it that exists and will hold it."""
+    return next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+
+
+def _store(runs: Path) -> tuple[str, str]:
+    folder = _nearest(runs)
+    probe = folder / f".doctor-{os.getpid()}"
+    start = time.perf_counter()
+    try:
+        with open(probe, "wb") as file:
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(probe, probe.with_suffix(".moved"))
+    finally:
+        for path in (probe, probe.with_suffix(".moved")):
+            path.unlink(missing_ok=True)
+    took = (time.perf_counter() - start) * 1000
+    return OKAY, f"{folder}: write, fsync and rename take {took:.1f} ms"
+
+
+def _run_lock(runs: Path) -> tuple[str, str]:
+    """Two drivers on one run would write over each other: the second must find it taken."""
+    from ...sweeps.store.run_lock import RunLock, RunLocked
+
+    folder = Path(tempfile.mkdtemp(prefix=".doctor-", dir=_nearest(runs)))
+    try:
+        with RunLock(folder):
+            try:
+                RunLock(folder).acquire().release()
+            except RunLocked:
+                return OKAY, "a run that is worked on is refused to others"
+        return PROBLEM, f"two processes can take the same run in {folder.parent}: use another disk"
+    finally:
+        shutil.rmtree(folder)
+
+
+def _disk(runs: Path) -> tuple[str, str]:
+    folder = _nearest(runs)
+    free = shutil.disk_usage(folder).free / 2**30
+    return (OKAY if free > 2 else PROBLEM), f"{free:.1f} GB free in {folder}"
+
+
+def _files() -> tuple[str, str]:
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (OKAY if soft >= 1024 else WARNING), f"{soft} at once (Ray wants 1024 or more)"
+
+
+def _shm() -> tuple[str, str]:
+    path = Path("/dev/shm")
+    if not path.exists():
+        return WARNING, "/dev/shm is missing: Ray's object store will be slow"
+    free = shutil.disk_usage(path).free / 2**20
+    return (OKAY if free > 512 else WARNING), f"{free:.0f} MB free in /dev/shm (Ray takes 512)"
+
+
+def _clock(runs: Path) -> tuple[str, str]:
+    folder = _nearest(runs)
+    probe = folder / f".doctor-clock-{os.getpid()}"
+    probe.touch()
+    try:
+        skew = probe.stat().st_mtime - time.time()
+    finally:
+        probe.unlink()
+    state = OKAY if abs(skew) < 5 else WARNING
+    return state, f"differs from the store's by {skew:+.2f} s"
+
+
+def _torch() -> tuple[str, str]:
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return OKAY, f"{torch.__version__}, {gpus} GPUs"
+
+
+def _ray() -> tuple[str, str]:
+    from ...sweeps.workers.ray_cluster import start_ray
+
+    start = time.perf_counter()
+    start_ray(slots=1)
+    import ray
+
+    try:
+        return OKAY, f"{ray.__version__} starts in {time.perf_counter() - start:.1f} s"
+    finally:
+        ray.shutdown()
+
+
+def _datasets(mirror: str | None, cache: str | None) -> tuple[str, str]:
+    from ...datasets import catalog
+    from ...datasets.errors import DatasetUnavailable
+
+    there, missing = [], []
+    for name in [name for name in catalog.names() if catalog.card(name).n_rows <= 2000]:
+        try:
+            catalog.load_dataset(name, mirror=mirror, cache=cache)
+            there.append(name)
+        except DatasetUnavailable as error:
+            missing.append((name, error.reason))
+    if missing:
+        name, reason = missing[0]
+        text = f"{len(there)} of {len(there) + len(missing)} can be had; {name}: {reason}"
+        return WARNING, text
+    return OKAY, f"all {len(there)} can be had and match their checksums"
+
+
+def _mlflow() -> tuple[str, str]:
+    uri = os.environ.get("TABSWEEP_TRACKING_URI", "")
+    if not uri:
+        return OKAY, "SQLite in each run's folder (set TABSWEEP_TRACKING_URI for a server)"
+    parsed = urlparse(uri)
+    if parsed.scheme not in ("http", "https"):
+        return OKAY, f"{parsed.scheme} store"
+    where = f"{parsed.scheme}://{parsed.hostname}:{parsed.port or ''}"
+    if parsed.hostname == "0.0.0.0":
+        return PROBLEM, f"{where} is open to every network; bind it to 127.0.0.1 or use a password"
+    anonymous, own = _mlflow_answers(uri, None), _mlflow_answers(uri, _mlflow_identity(uri))
+    if own != 200:
+        hint = ": set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if own == 401 else ""
+        return PROBLEM, f"{where} answers {own}{hint}"
+    if anonymous in (401, 403):
+        return OKAY, f"{where} lets us in, and nobody without a name"
+    if not is_loopback(parsed.hostname or ""):
+        return PROBLEM, f"{where} lets anybody in: start it with --app-name basic-auth"
+    return OKAY, f"{where} answers; it asks for no name and is open to this machine alone"
+
+
+def _mlflow_identity(uri: str) -> str | None:
+    """The header by which MLflow's client says who it is, from where that client takes it."""
+    parsed = urlparse(uri)
+    name = parsed.username or os.environ.get("MLFLOW_TRACKING_USERNAME")
+    password = parsed.password or os.environ.get("MLFLOW_TRACKING_PASSWORD")
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
+    if name and password:
+        both = f"{unquote(name)}:{unquote(password)}" if parsed.username else f"{name}:{password}"
+        return f"Basic {base64.b64encode(both.encode()).decode()}"
+    return f"Bearer {token}" if token else None
+
+
+def _mlflow_answers(uri: str, identity: str | None) -> int:
+    """The status of asking for one experiment. Raises OSError where nobody answers."""
+    parsed = urlparse(uri)
+    port = f":{parsed.port}" if parsed.port else ""
+    base = f"{parsed.scheme}://{parsed.hostname}{port}{parsed.path.rstrip('/')}"
+    request = urllib.request.Request(
+        f"{base}/api/2.0/mlflow/experiments/search?max_results=1",
+        headers={"Authorization": identity} if identity else {},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def _latex() -> tuple[str, str]:
+    found = shutil.which("pdflatex")
+    return OKAY, found or "pdflatex is not installed; tables are written all the same"

@@ -1,0 +1,268 @@
+"""Which trials stand behind a cell of a table, and which one command makes it again?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sweeps.store.ledger import Ledger, Record
+from ..console import OK, Face
+from ..errors import NoRun, check_run
+from ..planning import suite as suites
+from ..results.run_status import last_plan, plan_in
+
+if TYPE_CHECKING:
+    from ...reports.explain import Trace
+
+FRESH = "recomputed"  # folder of runs in which nothing can be reused
+
+
+def explain_command(
+    face: Face,
+    table: str,
+    dataset: str,
+    model: str,
+    *,
+    folders: Sequence[Path],
+    runs: Path,
+    mirror: str | None,
+    cache: str | None,
+    fallback: str | None = None,
+) -> int:
+    """`bench explain TABLE DATASET MODEL`."""
+    from ...reports.explain import LEADERBOARD, RANKS, SCORES, direction_of, trace
+    from ...reports.output.escape import visible
+    from ..results.evidence_builder import evidence_of
+    from ..results.seed_ensembles import with_ensembles
+
+    for folder in folders:
+        check_run(folder)
+    folders = folders or [only_run(runs, dataset)]
+    evidence = evidence_of(folders)
+    if table not in (SCORES, RANKS, LEADERBOARD):  # which hold nothing of ensembles
+        evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
+    found = trace(evidence, table, dataset, model, fallback=fallback)
+    origin = next(r for r in map(Origin.of, folders) if (dataset, found.model) in r.cells)
+    command = origin.command(table, dataset, None if found.ranked else found.model)
+    warnings = origin.differences()
+    if found.ranked and len(folders) > 1:
+        warnings.append(f"the command runs the models of {origin.folder} alone: others rank here")
+    face.data(
+        {
+            **{name: getattr(found, name) for name in ("table", "dataset", "model", "metric")},
+            **{name: getattr(found, name) for name in ("value", "state", "steps", "flags")},
+            "run": str(origin.folder),
+            "folds": _plain(found.folds),
+            "trials": _plain(found.trials),
+            "command": shlex.join(command),
+            "differences": warnings,
+        }
+    )
+    value = "no number" if found.value is None else f"{found.value:.12g}"
+    face.say(f"{table}, {dataset}, {found.model}: {value}")
+    face.say(f"metric {found.metric}, {direction_of(found.metric)}; run {origin.folder}\n")
+    for step in found.steps:
+        face.say(f"  {visible(step)}")
+    for flag in found.flags:
+        face.say(f"  ! {visible(flag)}")
+    face.say()
+    face.table(*_columns(found))
+    face.say("* counts towards the score. The same number again, from nothing:")
+    for warning in warnings:
+        face.say(f"  ! {warning}")
+    face.say(f"\n{shlex.join(command)}")
+    return OK
+
+
+def only_run(runs: Path, dataset: str) -> Path:
+    """The one run below `runs` that holds the dataset. Raises NoRun, which names them."""
+    found = []
+    for manifest in sorted(runs.glob("*/ledger/MANIFEST.json")):
+        plan = last_plan(Ledger(manifest.parent.parent))
+        if plan is not None and dataset in plan["datasets"]:
+            found.append(manifest.parent.parent)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NoRun(f"no run in {runs} holds {dataset[:80]!r}; name one: --run DIR/NAME")
+    raise NoRun(
+        f"{len(found)} runs in {runs} hold {dataset!r}; name one: "
+        f"{' or '.join(f'--run {path}' for path in found[:8])}"
+    )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A run and the plan in force in it."""
+
+    folder: Path
+    plan: Record
+
+    @classmethod
+    def of(cls, folder: Path) -> Origin:
+        return cls(folder, plan_in(Ledger(folder)))
+
+    @property
+    def cells(self) -> set[tuple[str, str]]:
+        return {(study["dataset"], study["model"]) for study in self.plan["studies"]}
+
+    def command(self, table: str, dataset: str, model: str | None) -> list[str]:
+        """The words of the command that makes the cell anew: of one model, or of all for a rank."""
+        options = self.plan["options"]
+        known = self._suite()
+        words = ["--budget", options["budget"], "--dataset", dataset]
+        models = options["models"] if model is None else [self._asked(model)]
+        words += _repeat("--model", models)
+        words += _given(options, ("folds", "trials"))
+        device = [] if options["device"] == "cpu" else ["--device", options["device"]]
+        end = ["--runs", _fresh(self.folder.parent)]
+        if self._by_reproduce(table, known):
+            return ["bench", "reproduce", table, *words, *device, *end]
+        more = _given(options, ("sampler", "space"))
+        more += ["--seed", str(options["seed"])] if options["seed"] else []
+        more += ["--async", options["asynchronous"]] if options.get("asynchronous") else []
+        csv = self.plan["datasets"][dataset].get("csv")
+        if csv:
+            at = words.index("--dataset")
+            del words[at : at + 2]
+            source = ["--csv", csv["path"], "--target", csv["target"], "--task", csv["task"]]
+            limits = self._limits(suites.load("uci-small"))  # the budgets of a table of one's own
+        elif known:
+            source, limits = ["--suite", known.name], self._limits(known)
+        else:
+            source, limits = ["--suite", str(self._write_suite())], []
+        return ["bench", "sweep", *source, *words, *limits, *more, *device, *end]
+
+    def _suite(self) -> suites.Suite | None:
+        """The suite of that name that is known here, where it says what the run's said but for the
+        limits, which no result depends on."""
+        name = self.plan["suite"]["name"]
+        if name not in suites.names():
+            return None
+        known = suites.load(name)
+        same = _unlimited(known.model_dump(mode="json")) == _unlimited(self.plan["suite"])
+        return known if same else None
+
+    def _limits(self, usual: suites.Suite) -> list[str]:
+        """--timeout and --memory-mb where the run had others than the suite usually has."""
+        budget = self.plan["options"]["budget"]
+        mine, theirs = self.plan["suite"]["budgets"][budget], usual.budgets[budget]
+        words = []
+        for option, name in (("--timeout", "timeout_s"), ("--memory-mb", "memory_mb")):
+            if mine[name] != getattr(theirs, name):
+                words += [option, f"{mine[name]:g}"]
+        return words
+
+    def _by_reproduce(self, table: str, known: suites.Suite | None) -> bool:
+        """Whether `bench reproduce` runs this very plan: it takes no sampler, space or seed."""
+        from .reproduce import SUITES
+
+        options = self.plan["options"]
+        special = [options[name] for name in ("sampler", "space", "seed")]
+        return (
+            table in SUITES
+            and known is not None
+            and known.name == SUITES[table]
+            and not any([*special, options.get("asynchronous"), *self._limits(known)])
+        )
+
+    def _asked(self, model: str) -> str:
+        """What `--model` has to say for a model of the tables (a class may have another name)."""
+        from ..planning.plan import find_model
+        from .sweep import here
+
+        options = self.plan["options"]
+        budget = self.plan["suite"]["budgets"][options["budget"]]
+        asked = [*options["models"], *budget["models"]]
+        if model in asked:
+            return model
+        classes = [name for name in asked if ":" in name]
+        here(classes)
+        return next((name for name in classes if find_model(name).name == model), model)
+
+    def _write_suite(self) -> Path:
+        """The run's suite as a file, for a command that has no other to name."""
+        import yaml
+
+        path = self.folder / "report" / "suite.yaml"
+        path.parent.mkdir(exist_ok=True)
+        text = yaml.safe_dump(self.plan["suite"], sort_keys=False, allow_unicode=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def differences(self) -> list[str]:
+        """What is not as it was when the run was planned, so that another number may come out."""
+        from ..planning import environment
+
+        was, now = self.plan["environment"], environment.capture()
+        found = []
+        if was["code"] != now["code"]:
+            found.append(f"the run was made by code {was['code']}, this is {now['code']}")
+        for name, version in sorted(was["libraries"].items()):
+            if now["libraries"].get(name, version) != version:
+                found.append(f"{name} was {version}, is {now['libraries'][name]}")
+        if any(study.get("async") for study in self.plan["studies"]):
+            found.append("the search was asynchronous: it decides by who comes first")
+        return found
+
+
+def _unlimited(dumped: Record) -> Record:
+    """A suite as data without the limits of its budgets."""
+    budgets = {
+        name: {k: v for k, v in budget.items() if k not in ("timeout_s", "memory_mb")}
+        for name, budget in dumped["budgets"].items()
+    }
+    return {**dumped, "budgets": budgets}
+
+
+def _repeat(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+def _given(options: Record, names: Iterable[str]) -> list[str]:
+    """Options that the run was given, as words."""
+    return [word for n in names if options[n] is not None for word in (f"--{n}", str(options[n]))]
+
+
+def _fresh(beside: Path) -> str:
+    """A folder of runs that does not exist yet."""
+    path, number = beside.with_name(FRESH), 1
+    while path.exists():
+        number += 1
+        path = beside.with_name(f"{FRESH}-{number}")
+    return str(path)
+
+
+def _plain(frame: Any) -> list[dict[str, Any]]:
+    return [dict(row) for row in frame.to_dict("records")]
+
+
+def _columns(found: Trace) -> tuple[list[str], list[list[Any]]]:
+    """The trials for people: numbers short, configurations last."""
+    from ...reports.output.escape import visible
+
+    header = ["fold", "stage", "trial", "seed", "status", "validation", "test", "s", "id", "from"]
+
+    def number(value: float, digits: int = 6) -> str:
+        return "" if value != value else f"{value:.{digits}g}"
+
+    rows = [
+        [
+            f"{'*' if r.counts else ' '}{r.fold}",
+            r.stage,
+            r.index,
+            r.seed,
+            r.cause or r.status,
+            number(r.validation),
+            number(r.test),
+            number(r.seconds, 3),
+            r.id[:12],
+            visible(r.origin),
+            visible(r.config),
+        ]
+        for r in found.trials.itertuples(index=False)
+    ]
+    return [*header, "configuration"], rows

@@ -1,0 +1,371 @@
+"""What does the owner of the data take home? The chosen model, fitted on all rows and saved.
+
+The rule of `fit_chosen`, for one dataset of a run:
+
+1. The model: the best mean validation score of its chosen configurations over all folds of the
+   dataset (ties to the first name). A model without a score on some fold must be named.
+2. The configuration: each fold has chosen one, on validation rows of its own, so their scores do
+   not compare. Each is therefore scored on the validation rows of every fold (known scores are
+   taken from the ledger, the others are fitted now), and the best mean wins; ties to the lower
+   fold. One that fails on a fold is out.
+3. The rows: all of them. Boosting that stopped early gets as many rounds as the median fold used
+   (rounded up) and does not stop early. A model that stops early by something else than rounds
+   keeps the first fold's validation part for it, and is fitted on the other rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...datasets import catalog
+from ...datasets.errors import one_line, suggest
+from ...datasets.infer import table_from_csv
+from ...models import registry
+from ...models.base import Estimator
+from ...models.persist import save_model
+from ...models.schema import Schema
+from ...reports.metrics import METRICS
+from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.records import latest_results
+from ...sweeps.trial import DONE, Trial
+from ..planning.plan import choose_folds
+from ..results.evidence_builder import planned_rows
+from ..running.run_trial import run_trial
+from .predict import FitError, predict_file
+
+if TYPE_CHECKING:
+    from ...datasets.protocols import Fold
+    from ...datasets.table import Table
+
+__all__ = ["FitError", "fit_chosen", "predict_file"]
+
+SUFFIX = ".tabsweep"
+
+
+# -- which model and configuration ----------------------------------------------------------------
+
+
+@dataclass
+class Score:
+    """One configuration on one fold: its loss on the validation rows, None where it failed."""
+
+    loss: float | None
+    rounds: int | None
+
+
+@dataclass
+class Run:
+    """What a run's ledger says about one dataset. `known`: (model, configuration, fold) -> Score;
+    `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`."""
+
+    plan: Record
+    dataset: str
+    metric: str
+    known: dict[tuple[str, str, int], Score] = field(default_factory=dict)
+    chosen: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return self.plan["datasets"][self.dataset]
+
+    @property
+    def folds(self) -> list[int]:
+        studies = self.plan["studies"]
+        return sorted({study["fold"] for study in studies if study["dataset"] == self.dataset})
+
+    @property
+    def seed(self) -> int:
+        return int(self.plan["options"]["seed"])
+
+    def mean_loss(self, model: str) -> float | None:
+        """Mean loss of the model's chosen configurations; None where a fold has none."""
+        chosen = self.chosen.get(model, {})
+        if set(chosen) != set(self.folds):
+            return None
+        losses = [self.known[model, config, fold].loss for fold, config in chosen.items()]
+        return math.fsum(v for v in losses if v is not None) / len(losses)
+
+
+def read_run(run: Path, dataset: str | None) -> Run:
+    """The run's results on the dataset, which may be left out where there is but one."""
+    ledger = Ledger(run)
+    plan, every = planned_rows(ledger)
+    names = sorted(plan["datasets"])
+    if dataset is None and len(names) != 1:
+        raise FitError(f"the run has {len(names)} datasets, name one of them: {', '.join(names)}")
+    name = dataset or names[0]
+    if name not in plan["datasets"]:
+        raise FitError(f"the run has no dataset {name!r}; {suggest(name, names)}")
+    task = plan["datasets"][name]["task"]
+    found = Run(plan, name, plan["metric"][task])
+    rows = [row for row in every if row["dataset"] == name]
+    results = latest_results(ledger)
+    info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
+    planned = {s["model"] for s in plan["studies"] if s["dataset"] == name}
+    for row in rows:
+        value = row.get(f"val_{found.metric}") if row["status"] == DONE else None
+        if row["stage"] != "tune" or value is None or row["model"] not in planned:
+            continue
+        score = Score(METRICS[found.metric].loss(value), info[row["id"]].get("best_iteration"))
+        found.known.setdefault((row["model"], row["config"], row["fold"]), score)
+        if row["selected"]:
+            found.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
+    return found
+
+
+def choose_model(run: Run, model: str | None) -> str:
+    """Step 1 of the rule."""
+    if model is not None:
+        if model not in run.chosen:
+            planned = sorted({s["model"] for s in run.plan["studies"]})
+            if model not in planned:
+                raise FitError(f"the run has no model {model!r}; {suggest(model, planned)}")
+            raise FitError(f"{model} has no finished trial with a score on {run.dataset}")
+        return model
+    losses = {name: run.mean_loss(name) for name in sorted(run.chosen)}
+    whole = {name: loss for name, loss in losses.items() if loss is not None}
+    if not whole:
+        has = f"; with some: {', '.join(losses)}" if losses else ""
+        raise FitError(
+            f"no model has a score on all {len(run.folds)} folds of {run.dataset} yet{has}; "
+            "resume the run, or name a model"
+        )
+    return min(whole, key=lambda name: (whole[name], name))
+
+
+def importable(run: Run, model: str, outside: str | None) -> str:
+    """What the registry knows a chosen model by. A ledger may come from somebody else: a class
+    from outside is imported only where the caller names it."""
+    if outside or model in registry.names():
+        return outside or model
+    options, suite = run.plan["options"], run.plan["suite"]
+    budget = suite["budgets"][options["budget"]]
+    of = budget["model"].get(model, {}).get("of")  # a row of the suite's own
+    if of in registry.names():
+        return str(of)
+    named = [*options["models"], *budget["models"]]
+    known = " or ".join(dict.fromkeys(f"--model {name}" for name in named if ":" in name))
+    raise FitError(
+        f"{model} is code from outside tabsweep, which fitting would import; "
+        f"if you trust it, name it: {known or '--model package.module:Class'}"
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A configuration, its mean loss over folds, and the rounds that the median fold used."""
+
+    config: dict[str, Any]
+    loss: float
+    rounds: int | None
+    n_configs: int
+
+
+def choose_config(
+    run: Run,
+    model: str,
+    asked: str,
+    data: tuple[Table, Mapping[int, Fold]],
+    note: Callable[[str], None],
+) -> Choice:
+    """Step 2 of the rule. `asked`: what the registry knows the model by."""
+    chosen = run.chosen[model]
+    configs = list(dict.fromkeys(chosen[fold] for fold in sorted(chosen)))
+    folds = sorted(chosen)
+    missing = [(c, f) for c in configs for f in folds if (model, c, f) not in run.known]
+    if missing:
+        note(
+            f"{len(configs)} configurations of {model} were chosen on {len(folds)} folds; fitting "
+            f"{len(missing)} times to compare them on the same validation rows"
+        )
+    for config, fold in missing:
+        run.known[model, config, fold] = score_cell(run, asked, json.loads(config), fold, data)
+    best: Choice | None = None
+    for config in configs:
+        scores = [run.known[model, config, fold] for fold in folds]
+        losses = [score.loss for score in scores if score.loss is not None]
+        if len(losses) < len(folds):
+            continue
+        loss = math.fsum(losses) / len(losses)
+        rounds = [score.rounds for score in scores if score.rounds is not None]
+        middle = math.ceil(float(np.median(rounds))) if rounds else None
+        if best is None or loss < best.loss:
+            best = Choice(json.loads(config), loss, middle, len(configs))
+    if best is None:
+        raise FitError(f"every chosen configuration of {model} fails on some fold")
+    return best
+
+
+def score_cell(
+    run: Run,
+    model: str,
+    config: dict[str, Any],
+    fold: int,
+    data: tuple[Table, Mapping[int, Fold]],
+) -> Score:
+    """A configuration on a fold that it was not tried on; a failure has no loss."""
+    spec = registry.spec(model)
+    identity = {"target": spec.target, "threads": spec.threads}
+    trial = Trial(run.dataset, fold, model, config, run.seed, identity)
+    try:
+        result = run_trial(trial, data)
+    except Exception:  # a model's own error: this configuration is no candidate
+        return Score(None, None)
+    value = result.val.get(run.metric) if result.status == DONE else None
+    return Score(
+        None if value is None else METRICS[run.metric].loss(value),
+        result.info.get("best_iteration"),
+    )
+
+
+# -- the data, and the fit on all of it -----------------------------------------------------------
+
+
+def read_data(
+    run: Run, *, mirror: str | None, cache: str | None, csv: str | Path | None
+) -> tuple[Table, dict[int, Fold]]:
+    """The run's table and folds; FitError where the data is gone or not what the run saw."""
+    facts = run.facts
+    if facts.get("csv"):
+        table = read_csv_again(facts["csv"], csv)
+    elif csv is not None:
+        raise FitError(f"{run.dataset} is a catalogued dataset; it is not read from a CSV")
+    else:
+        table = catalog.load_dataset(run.dataset, mirror=mirror, cache=cache)
+    if table.sha256 != facts["sha256"]:
+        raise FitError(
+            f"{run.dataset} is not the data of this run: its sha256 is {table.sha256}, the run saw "
+            f"{facts['sha256']}; sweep it again, or get the old data"
+        )
+    folds = choose_folds(table, facts["protocol"], seed=run.seed, folds=None)
+    return table, folds
+
+
+def read_csv_again(facts: Mapping[str, Any], other: str | Path | None) -> Table:
+    path = Path(other if other is not None else facts["path"])
+    if not path.is_file():
+        raise FitError(
+            f"the run's data, {one_line(path)}, is not there any more; say where it is with --csv"
+        )
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != facts["sha256"]:
+        raise FitError(
+            f"{one_line(path)} has sha256 {found}, the run saw {facts['sha256']}: the file was "
+            "changed; sweep it again, or name the old file with --csv"
+        )
+    return table_from_csv(path, facts["target"], task=facts.get("task") or None)
+
+
+def fit_all(
+    model: str, choice: Choice, table: Table, folds: Mapping[int, Fold], seed: int
+) -> tuple[Any, tuple[Any, ...], str]:
+    """Step 3 of the rule: (fitted estimator, what it was given, a sentence about the rows)."""
+    spec = registry.spec(model)
+
+    def make(config: Mapping[str, Any]) -> Any:
+        return registry.make_model(
+            model, task=table.task, seed=seed, threads=spec.threads, **config
+        )
+
+    config = dict(choice.config)
+    estimator = make(config)
+    takes_val = "X_val" in inspect.signature(estimator.fit).parameters
+    stops = estimator._early_stopping() if isinstance(estimator, Estimator) else takes_val
+    by_rounds = {"n_estimators", "early_stopping_rounds"} <= set(vars(estimator))
+    every = np.arange(table.n_rows)
+    if stops and by_rounds and choice.rounds is not None:
+        estimator = make({**config, "n_estimators": choice.rounds, "early_stopping_rounds": 0})
+        said = f"all {table.n_rows} rows, {choice.rounds} rounds (the median fold's)"
+        training: tuple[Any, ...] = (table.rows(every), table.target)
+    elif stops and takes_val:
+        val = folds[min(folds)].val
+        rest = np.setdiff1d(every, val)
+        said = f"{len(rest)} rows; {len(val)} (fold {min(folds)}'s validation part) stopped the fit"
+        training = (table.rows(rest), table.target[rest], table.rows(val), table.target[val])
+    else:
+        said = f"all {table.n_rows} rows"
+        training = (table.rows(every), table.target)
+    estimator.fit(*training)
+    return estimator, training, said
+
+
+def fit_chosen(
+    run: str | Path,
+    *,
+    model: str | None = None,
+    dataset: str | None = None,
+    out: str | Path | None = None,
+    mirror: str | None = None,
+    cache: str | None = None,
+    csv: str | Path | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Path:
+    """Fit the chosen configuration (see the rule above) on all rows and save it; returns the path.
+
+    out: a file, or a folder; default `<run>/fitted/<dataset>--<model>.tabsweep`. csv: where the
+    run's CSV lies now, if it moved. note: told what is done, line by line. Errors: FitError,
+    LedgerError, DataError, ModelFileError. The same run gives the same bytes.
+    """
+    run = Path(run)
+    found = read_run(run, dataset)
+    outside = model if model and ":" in model else None
+    name = choose_model(found, registry.spec(outside).name if outside else model)
+    asked = importable(found, name, outside)
+    path = place(run, out, found.dataset, name)
+    table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
+    choice = choose_config(found, name, asked, (table, folds), note)
+    estimator, training, said = fit_all(asked, choice, table, folds, found.seed)
+    facts = found.facts.get("csv") or {}
+    schema = Schema.of(
+        table.frame, table.task, classes=table.classes, target=str(facts.get("target", ""))
+    )
+    score = METRICS[found.metric].loss(choice.loss)
+    n_folds = len(found.chosen[name])
+    about = {
+        "dataset": found.dataset,
+        "data_sha256": table.sha256,
+        "suite": found.plan["suite"]["name"],
+        "budget": found.plan["options"]["budget"],
+        "seed": found.seed,
+        "chosen_config": choice.config,
+        "chosen_among": choice.n_configs,
+        "validation": {"metric": found.metric, "mean": score, "folds": n_folds},
+        "named": model is not None,
+        "fitted_on": said,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    config = None if isinstance(estimator, Estimator) else choice.config
+    save_model(
+        estimator, path, schema=schema, name=asked, config=config, training=training, about=about
+    )
+    note(
+        f"{name} on {found.dataset}: validation {found.metric} {score:.4g} (mean of {n_folds} "
+        f"fold{'s' * (n_folds > 1)}); fitted on {said}; saved in {path}"
+    )
+    return path
+
+
+def place(run: Path, out: str | Path | None, dataset: str, model: str) -> Path:
+    """Where to save; FitError before any fit where that cannot be."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-.")[:60] or "model"
+    if slug != model:  # names that differ in odd signs alone have files of their own
+        slug += "-" + hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    file = f"{dataset}--{slug}{SUFFIX}"
+    if out is None:
+        return run / "fitted" / file
+    path = Path(out)
+    if path.is_dir():
+        return path / file
+    if not path.parent.is_dir():
+        raise FitError(f"--out {one_line(path)}: there is no folder {one_line(path.parent)}")
+    return path

@@ -1,0 +1,207 @@
+"""What did a trial print, and where did it run? `bench logs` finds it in a run's logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ..console import NOTHING, OK, Face
+from ..errors import check_run
+
+Line = dict[str, Any]
+
+POLL_S = 0.5
+_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\n\x07\x1b]*(\x07|\x1b\\)?|.?)")
+# Control characters, and those that change the direction of a line.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
+
+
+def inert(text: Any) -> str:
+    """Text that a terminal prints and does not obey: no escape sequence, no control character but
+    the newline and the tab. A line that overwrote itself keeps its last state, as on a terminal.
+
+    >>> inert("\\x1b]0;title\\x07\\x1b[31mred\\x1b[0m")
+    'red'
+    >>> inert("10 %\\r20 %\\r\\nnext")
+    '20 %\\nnext'
+    """
+    lines = _ESCAPE.sub("", str(text)).replace("\r\n", "\n").split("\n")
+    return "\n".join(_CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in lines)
+
+
+def logs_command(
+    face: Face,
+    run: Path,
+    *,
+    events: bool,
+    failed: bool,
+    study: str | None,
+    trial: str | None,
+    worker: str | None,
+    last: int,
+    follow: bool,
+) -> int:
+    """`bench logs`."""
+    check_run(run)
+    path = run / "logs" / ("events.jsonl" if events else "trials.jsonl")
+
+    def wanted(line: Line) -> bool:
+        return (
+            (not failed or is_failure(line))
+            and (study is None or fnmatchcase(str(line.get("study")), study))
+            and (trial is None or str(line.get("trial")).startswith(trial))
+            and (worker is None or worker in (line.get("worker"), line.get("host")))
+        )
+
+    show = _event if events else _trial
+    tail = Tail(path)
+    found = 0
+    shown: deque[Line] = deque(maxlen=last or None)
+    for line in chain(read_lines(aside(path)), tail.lines()):
+        if wanted(line):
+            found += 1
+            shown.append(line)
+    if follow:
+        return _follow(face, tail, list(shown), wanted, show)
+    face.data({"lines": list(shown), "found": found})
+    if found > len(shown):
+        face.say(f"({found - len(shown)} before these: --last 0 shows all)\n")
+    for line in shown:
+        face.say(show(line))
+    if not found:
+        what = "event" if events else "output of a trial"
+        face.say(f"{path}: no {what}" + (" that matches" if path.exists() else ": nothing yet"))
+        return NOTHING
+    return OK
+
+
+def _follow(
+    face: Face,
+    tail: Tail,
+    shown: list[Line],
+    wanted: Callable[[Line], bool],
+    show: Callable[[Line], str],
+) -> int:
+    """Print what is there and what comes, until Ctrl-C."""
+    try:
+        while True:
+            for line in shown:
+                face.line(line)
+                face.say(show(line))
+            time.sleep(POLL_S)
+            shown = [line for line in tail.lines() if wanted(line)]
+    except KeyboardInterrupt:
+        return OK
+
+
+def is_failure(line: Mapping[str, Any]) -> bool:
+    """A trial without a score, or one that lost its worker; an event that warns or worse."""
+    if "event" in line:
+        return line.get("level") in ("warning", "error")
+    return line.get("status") in ("failed", "died")
+
+
+# ---------------------------------------------------------------------- reading
+
+
+class Tail:
+    """The lines of a file that grows; put aside and begun anew, it goes on with the new one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._place = 0
+        self._file: tuple[int, int] | None = None
+
+    def lines(self) -> Iterator[Line]:
+        """The whole lines that came since the last call."""
+        try:
+            file = open(self.path, "rb")
+        except FileNotFoundError:
+            return
+        with file:
+            facts = os.fstat(file.fileno())
+            found = facts.st_dev, facts.st_ino
+            if self._file not in (None, found):
+                yield from read_lines(aside(self.path), start=self._place)
+                self._place = 0
+            self._file = found
+            file.seek(self._place)
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break  # it is being written
+                self._place += len(raw)
+                line = _parse(raw)
+                if line is not None:
+                    yield line
+
+
+def aside(path: Path) -> Path:
+    """Where a log goes that has grown too large."""
+    return path.with_name(f"{path.name}.1")
+
+
+def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
+    """Every line that can be read; a torn one is left out."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            for raw in file:
+                line = _parse(raw)
+                if line is not None:
+                    yield line
+    except FileNotFoundError:
+        return
+
+
+def _parse(raw: bytes) -> Line | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None
+
+
+# ---------------------------------------------------------------------- showing
+
+
+def _trial(line: Line) -> str:
+    """A headline, then what was printed, indented."""
+    place = " ".join(str(line[name]) for name in ("stage", "index") if line.get(name) is not None)
+    how = ": ".join(str(line[k]) for k in ("cause", "message") if line.get(k))
+    parts = [
+        f"{line.get('time', '')} {line.get('study', '')} {place}".rstrip(),
+        f"{line.get('status', '')}{f' ({how})' if how else ''}",
+        f"trial {line.get('trial') or '?'}",
+        *_where(line),
+    ]
+    output = inert(line.get("output") or "").rstrip("\n")
+    body = "".join(f"\n    {text}" for text in output.split("\n")) if output else ""
+    return inert(", ".join(parts)).replace("\n", " ") + body + "\n"
+
+
+def _where(line: Line) -> Iterator[str]:
+    if line.get("attempt"):
+        yield f"attempt {line['attempt']}"
+    if line.get("worker"):
+        yield f"worker {line['worker']} on {line.get('host') or '?'}"
+
+
+def _event(line: Line) -> str:
+    known = {"time", "level", "event", "pid"}
+    rest = " ".join(
+        f"{name}={json.dumps(value, default=str)}"
+        for name, value in line.items()
+        if name not in known and value not in (None, "", {}, [])
+    )
+    head = f"{line.get('time', '')} {str(line.get('level', '')):<7} {line.get('event', '')}"
+    return inert(f"{head} {rest}").replace("\n", " ")

@@ -1,0 +1,332 @@
+"""How is a run going, as it goes? `bench status --watch`: workers, queue, failures, pace, best."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
+from ...sweeps.store.run_lock import owner_of
+from ..console import OK, Face, count, duration
+from ..results.run_status import Count, Status
+from ..running.heartbeat import RUNNING, read_live
+from .logs import inert
+
+SILENT_S = 20.0  # a heartbeat that stands still so long is spoken of
+SHARE = 0.1  # of the time, at most, goes into looking
+BEST = 6  # datasets whose leader is shown
+
+
+class Follower:
+    """The count of a run's records, brought up to date by reading what is new.
+
+    Only the end of the ledger's tail is read; the whole ledger once more when its tail was sealed,
+    every 10,000 records.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.run = Path(run)
+        self.torn_bytes = 0
+        self._count = Count(best=True)
+        self._tail: Path | None = None
+        self._place = 0
+
+    def refresh(self) -> Count:
+        """Raises LedgerError where `run` is not the folder of a run."""
+        tail = self._tail_now()
+        if tail != self._tail or not self._read_on():
+            self._read_all(tail)
+        return self._count
+
+    def _tail_now(self) -> Path:
+        manifest = self.run / "ledger" / "MANIFEST.json"
+        try:
+            return manifest.with_name(Path(str(json.loads(manifest.read_bytes())["tail"])).name)
+        except (OSError, ValueError, KeyError, TypeError):
+            raise LedgerError(f"cannot read {manifest}") from None
+
+    def _read_all(self, tail: Path) -> None:
+        # The end is taken before the ledger is read: what was added between the two comes once
+        # more with the next look, which changes nothing.
+        try:
+            data = tail.read_bytes()
+        except FileNotFoundError:
+            data = b""
+        ledger = Ledger(self.run)
+        self.torn_bytes = ledger.torn_bytes
+        self._count = Count(best=True).add_all(ledger)
+        self._tail, self._place = tail, data.rfind(b"\n") + 1
+
+    def _read_on(self) -> bool:
+        """What was added to the tail; False where it is not the file that it was."""
+        assert self._tail is not None
+        try:
+            with open(self._tail, "rb") as file:
+                size = file.seek(0, 2)
+                if size < self._place:
+                    return False
+                file.seek(self._place)
+                data = file.read(size - self._place)
+        except FileNotFoundError:
+            return self._place == 0
+        end = data.rfind(b"\n") + 1
+        self._place += end
+        for line in data[:end].splitlines(keepends=True):
+            record = decode(line)
+            if record is not None:
+                self._count.add(head_of(record), partial(dict, record))
+        return True
+
+
+@dataclass(frozen=True)
+class View:
+    """What one look at a run showed. `silent_s`: for how long its heartbeat has stood still, by the
+    clock of who looks; None where nobody owns the run, or it never had a heartbeat."""
+
+    status: Status
+    workers: list[dict[str, Any]]
+    queue: dict[str, Any]
+    best: dict[str, tuple[str, str, float, int]]
+    state: str
+    silent_s: float | None
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            **self.status.to_data(),
+            "workers": self.workers,
+            "queue": self.queue,
+            "best": {
+                dataset: {"model": model, "metric": metric, "val": value, "folds": folds}
+                for dataset, (model, metric, value, folds) in self.best.items()
+            },
+            "state": self.state,
+            "silent_s": None if self.silent_s is None else round(self.silent_s, 1),
+        }
+
+
+class Watcher:
+    """Looks at a run again and again."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = Path(run)
+        self._follower = Follower(run)
+        self._beat: tuple[Any, Any] | None = None
+        self._moved = time.monotonic()
+
+    def look(self) -> View:
+        """Raises LedgerError."""
+        owner = owner_of(self.run)  # first: what it wrote before it ended is then seen below
+        counted = self._follower.refresh()
+        status = counted.status(self.run, owner, torn_bytes=self._follower.torn_bytes)
+        live = read_live(self.run) or {}
+        now = time.monotonic()
+        beat = live.get("pid"), live.get("beat")
+        if beat != self._beat:
+            self._beat, self._moved = beat, now
+        working = owner is not None and live.get("state") == RUNNING
+        since = now - self._moved
+        workers = []
+        for worker in live.get("workers", []) if working else []:
+            seconds = worker.get("since_s")
+            if isinstance(seconds, int | float) and worker.get("trial"):
+                worker = {**worker, "since_s": round(seconds + since, 1)}
+            workers.append(worker)
+        return View(
+            status=status,
+            workers=workers,
+            queue=live.get("queue", {}) if working else {},
+            best=counted.leaders(),
+            state="running" if owner else "ended" if status.finished else "stopped",
+            silent_s=since if working else None,
+        )
+
+
+# ---------------------------------------------------------------------- words
+
+
+def progress_line(view: View) -> str:
+    """One line that says it all."""
+    status = view.status
+    causes = ", ".join(f"{n} {cause}" for cause, n in status.failed.items())
+    failed = sum(status.failed.values())
+    parts = [
+        f"{status.done} of {status.planned} done",
+        f"{failed} failed" + (f" ({causes})" if causes else ""),
+        f"{status.running} running",
+        f"{status.left} to go",
+    ]
+    if status.left and status.per_minute:
+        parts.append(f"{status.per_minute:.3g} a minute")
+    if status.left and status.eta_s:
+        parts.append(f"ETA {duration(status.eta_s)}")
+    return ", ".join(parts)
+
+
+def best_lines(view: View) -> list[str]:
+    shown = list(view.best.items())[:BEST]
+    lines = [
+        f"{dataset}: {model}, {metric} {value:.4g} on validation"
+        + (f", mean of {count(folds, 'fold')}" if folds > 1 else "")
+        for dataset, (model, metric, value, folds) in shown
+    ]
+    left = len(view.best) - len(shown)
+    return lines + ([f"and {count(left, 'dataset')} more"] if left else [])
+
+
+def trouble(view: View, run: Path) -> str | None:
+    """What a person should know who believes that all is well."""
+    if view.state == "stopped":
+        return f"nobody is working on it; go on with: bench resume {run}"
+    if view.silent_s is not None and view.silent_s > SILENT_S:
+        return (
+            f"no heartbeat for {duration(view.silent_s)}: its driver hangs, is very busy, or its "
+            "machine is out of reach"
+        )
+    return None
+
+
+def worker_rows(view: View) -> list[tuple[str, str, str, str]]:
+    """(host, worker, what it runs, for how long), the longest at work first on each host."""
+
+    def seconds(worker: dict[str, Any]) -> float:
+        found = worker.get("since_s")
+        return float(found) if isinstance(found, int | float) else 0.0
+
+    def text(worker: dict[str, Any], name: str, default: str = "?") -> str:
+        found = worker.get(name)
+        return default if found is None else inert(found).replace("\n", " ")[:60]
+
+    rows = []
+    for worker in sorted(view.workers, key=lambda w: (text(w, "host"), -seconds(w))):
+        busy = bool(worker.get("trial"))
+        doing = text(worker, "trial") if busy else "starting" if worker.get("starting") else "idle"
+        since = duration(seconds(worker)) if busy else ""
+        rows.append((text(worker, "host"), text(worker, "name"), doing, since))
+    return rows
+
+
+def hosts_line(view: View) -> str:
+    hosts = Counter(row[0] for row in worker_rows(view))
+    busy = Counter(row[0] for row in worker_rows(view) if row[3])
+    text = ", ".join(f"{host} {busy[host]}/{n}" for host, n in sorted(hosts.items()))
+    waiting = ", ".join(f"{n} {inert(what)}" for what, n in view.queue.items())
+    return f"workers busy: {text or 'none yet'}" + (f"; {waiting}" if waiting else "")
+
+
+def line_of(view: View, run: Path) -> str:
+    """A view as one line, for a terminal that is none."""
+    best = best_lines(view)
+    more = [f"best so far {best[0]}"] if best else []
+    warning = trouble(view, run)
+    return "; ".join([progress_line(view), *more, *([f"WARNING: {warning}"] if warning else [])])
+
+
+def screen_of(view: View, run: Path, height: int) -> Any:
+    """A view as something that rich draws, at most `height` lines of it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    def text(line: str, style: str = "") -> Text:
+        return Text(inert(line).replace("\n", " "), style=style)
+
+    status = view.status
+    parts: list[Any] = [
+        text(f"{status.suite} ({status.budget})  {run}", "bold"),
+        text(progress_line(view)),
+        text(hosts_line(view)),
+    ]
+    warning = trouble(view, run)
+    if warning:
+        parts.append(text(warning, "bold red"))
+    best = best_lines(view)
+    if best:
+        parts += [text(""), text("best so far", "bold"), *map(text, best)]
+    rows = worker_rows(view)
+    room = max(3, height - len(parts) - 5)
+    if rows:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("host", "worker", "runs", "for"):
+            table.add_column(name, overflow="ellipsis", no_wrap=True)
+        for row in rows[:room]:
+            table.add_row(*map(text, row))
+        parts += [text(""), table]
+        if len(rows) > room:
+            parts.append(text(f"and {count(len(rows) - room, 'worker')} more"))
+    return Group(*parts)
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def watch_command(face: Face, run: Path, every_s: float | None) -> int:
+    """`bench status --watch`: until the run ends, or Ctrl-C."""
+    terminal = sys.stdout.isatty() and not (face.json or face.quiet)
+    every_s = every_s or (2.0 if terminal else 30.0)
+    watcher = Watcher(run)
+    try:
+        if terminal:
+            view = _on_a_terminal(face, watcher, every_s)
+        else:
+            view = _line_by_line(face, watcher, every_s)
+    except KeyboardInterrupt:
+        return OK
+    if view.state == "stopped" and not face.json:
+        face.say(str(trouble(view, run)))
+    return OK
+
+
+def _line_by_line(face: Face, watcher: Watcher, every_s: float) -> View:
+    for view in views(watcher, every_s):
+        face.line(view.to_data())
+        line = inert(line_of(view, watcher.run)).replace("\n", " ")
+        face.say(f"{time.strftime('%H:%M:%S')} {line}")
+    return view
+
+
+def _on_a_terminal(face: Face, watcher: Watcher, every_s: float) -> View:
+    from rich.console import Console
+    from rich.live import Live as Screen
+
+    console = Console(no_color=not face.color, highlight=False)
+    with Screen(console=console, auto_refresh=False) as screen:
+        for view in views(watcher, every_s):
+            height = shutil.get_terminal_size().lines
+            screen.update(screen_of(view, watcher.run, height), refresh=True)
+    return view
+
+
+def views(watcher: Watcher, every_s: float) -> Iterator[View]:
+    """A look every `every_s` seconds, the last one when nobody works on the run any more.
+
+    Raises LedgerError where nothing was ever started in it.
+    """
+    while True:
+        began = time.monotonic()
+        try:
+            view = watcher.look()
+        except LedgerError:
+            if owner_of(watcher.run) is None:
+                raise
+        else:
+            yield view
+            if view.state != "running":
+                return
+        time.sleep(pause(every_s, time.monotonic() - began))
+
+
+def pause(every_s: float, cost_s: float) -> float:
+    """How long to wait after a look that took `cost_s`: a large run is looked at less often.
+
+    >>> pause(2.0, 0.01), pause(2.0, 1.0)
+    (1.99, 9.0)
+    """
+    return max(every_s - cost_s, cost_s * (1 / SHARE - 1))

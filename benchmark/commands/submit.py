@@ -1,0 +1,288 @@
+"""How does a sweep run on a cluster, started from outside it? As a Ray job on the cluster's head.
+
+The job's id holds the run's name and a number, so the second of two submissions of one run is
+refused while the first one works, by Ray itself where both come at the same moment, and goes on
+with the run once the first one has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shlex
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from ...models import registry
+from ...sweeps.store.run_lock import RunLocked
+from ..console import ENVIRONMENT, INTERRUPTED, OK, Face
+from ..errors import SweepError, check_options, csv_name
+from ..planning.plan import UnknownModel
+from ..planning.suite import load
+from ..tracking.store import has_secret, is_loopback, redact
+
+# What a sweep that is asked to stop may take to end its running trials; Ray's own default is 3.
+STOP_WAIT_S = 60
+PATIENCE_S = 60.0  # with a head that does not answer while the job runs
+NEVER_SHIPPED = ["/runs/", "/mlruns/", "/.venv/", ".git/", "__pycache__/"]
+
+
+def submit_command(
+    face: Face,
+    sweep: click.Context,
+    words: Sequence[str],
+    *,
+    address: str | None,
+    working_dir: Path | None,
+    no_wait: bool,
+) -> int:
+    """`bench submit`: `sweep` holds the parsed options of the sweep, `words` as they were given."""
+    server = check_server(address)
+    name = check_sweep(sweep, working_dir)
+    if server.startswith("http:") and not is_loopback(urlsplit(server).hostname or ""):
+        face.warn(f"{server} is not encrypted: whoever listens reads Ray's token")
+    client = connect(server)
+    with asked(server):
+        job = next_id(client, name, server)
+        client.submit_job(
+            submission_id=job,
+            entrypoint=entrypoint(words, name, sweep),
+            metadata={"tabsweep_run": name},
+            runtime_env={
+                "env_vars": {
+                    "PYTHONUNBUFFERED": "1",
+                    "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S),
+                },
+                **({} if working_dir is None else shipped(working_dir)),
+            },
+        )
+    follow = f"ray job logs --follow {job} --address {server}"
+    stop = f"ray job stop {job} --address {server}"
+    face.say(f"run {name} is job {job} of {server}\nfollow: {follow}\nstop:   {stop}")
+    face.data({"run": name, "job": job, "address": server})
+    if no_wait:
+        return OK
+    try:
+        show_log(face, client, job)
+        info = wait_for_end(client, job)
+    except KeyboardInterrupt:
+        face.tell(f"the job goes on without this command. Follow: {follow}   Stop: {stop}")
+        face.data({"run": name, "job": job, "address": server, "interrupted": True})
+        return INTERRUPTED
+    code = code_of(face, info)
+    ended = {"status": info.status.value, "exit_code": code}
+    face.data({"run": name, "job": job, "address": server, **ended})
+    return code
+
+
+# ---------------------------------------------------------------------- before anything is sent
+
+
+def check_server(address: str | None) -> str:
+    """The address of the cluster's dashboard, which takes jobs. Raises SweepError."""
+    parts = urlsplit(address or "")
+    try:
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+    except ValueError:
+        good = False
+    if not good or parts.username or parts.query or parts.path.strip("/"):
+        found = f", not {redact(address)[:120]!r}" if address else ""
+        hint = " (ray:// is for Ray's client, which no sweep uses)" if parts.scheme == "ray" else ""
+        raise SweepError(
+            f"--address must be that of the cluster's dashboard, http(s)://HOST:8265{found}{hint}"
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
+    """The name of the run. Raises what `bench sweep` raises for options that make no sense, as far
+    as that can be known here: files are looked for in the folder that is shipped."""
+    given = sweep.params
+    source = sweep.get_parameter_source("address")
+    if source is not None and source.name == "COMMANDLINE":
+        raise SweepError("a submitted sweep finds its cluster itself: leave out its own --address")
+    if typed(sweep, "runs") and not given["runs"].is_absolute():
+        raise SweepError(
+            f"--runs {given['runs']} must be an absolute path on the cluster's head (default: "
+            "$TABSWEEP_RUNS there, or runs in the home folder)"
+        )
+    if given["tracking_uri"] and typed(sweep, "tracking_uri") and has_secret(given["tracking_uri"]):
+        raise SweepError(
+            "a job's command line is public on the cluster: leave the secret out of "
+            "--tracking-uri and give the head MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
+    files = [Path(given["csv"])] if given["csv"] else []
+    if re.search(r"[/.]", given["suite"] or ""):
+        files.append(Path(given["suite"]))
+    for file in files:
+        if not file.is_absolute() and working_dir is None:
+            raise SweepError(f"{file} is not on the cluster: ship its folder with --working-dir")
+        if not file.is_absolute() and not (working_dir or Path()).joinpath(file).is_file():
+            raise SweepError(f"{file} is not in the folder {working_dir} that is shipped")
+    away = any(file.is_absolute() for file in files)  # on the head, where it cannot be read
+    if away and given["name"] is None:
+        raise SweepError(f"{files[0]} cannot be read here: give the run a --name")
+    for model in given["models"]:
+        if ":" not in model:
+            try:
+                registry.spec(model)
+            except ValueError as error:
+                raise UnknownModel(str(error)) from None
+    with chdir(working_dir) if working_dir else nullcontext():
+        local = {**given, "reuse": ()}  # other runs are on the head
+        if away:
+            return given["name"]
+        chosen = check_options(local)
+    if given["name"] is not None:
+        return given["name"]
+    if chosen is None:
+        return f"csv-{csv_name(Path(given['csv']))}-{load('uci-small').budget(given['budget'])[0]}"
+    return f"{chosen.name}-{chosen.budget(given['budget'])[0]}"
+
+
+def typed(sweep: click.Context, name: str) -> bool:
+    """Was the option given on the command line, rather than by this machine's environment?"""
+    source = sweep.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def entrypoint(words: Sequence[str], name: str, sweep: click.Context) -> str:
+    """The command line of the job, for the head's shell."""
+    options = [*words, *([] if typed(sweep, "name") else ["--name", name])]
+    # A job's own folder is gone with it: its runs must not be there.
+    runs = "" if typed(sweep, "runs") else ' --runs "${TABSWEEP_RUNS:-$HOME/runs}"'
+    return shlex.join(["bench", "sweep", "--address", "auto", *options]) + runs
+
+
+def shipped(folder: Path) -> dict[str, Any]:
+    """The part of the job's environment that brings a folder to every node."""
+    return {"working_dir": str(folder.resolve()), "excludes": NEVER_SHIPPED}
+
+
+# ---------------------------------------------------------------------- the job
+
+
+def connect(server: str) -> Any:
+    """A client of the cluster's jobs. Raises ConnectionError."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with asked(server):
+        from ray.job_submission import JobSubmissionClient
+
+        logging.getLogger(JobSubmissionClient.__module__).setLevel(logging.WARNING)
+        return JobSubmissionClient(server)
+
+
+@contextmanager
+def asked(server: str) -> Iterator[None]:
+    """Ray's ways of saying that its head refused or did not answer, as ConnectionError."""
+    try:
+        yield
+    except Exception as error:
+        text = " ".join(str(error).split())[:500]
+        if type(error).__name__ == "AuthenticationError":
+            text = (
+                "it asks for a token that was not given or is another: set RAY_AUTH_MODE=token and "
+                "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)"
+            )
+        elif isinstance(error, RuntimeError) and "already exists" in text:
+            raise RunLocked(f"somebody has just submitted the same run: {text}") from None
+        elif not isinstance(error, RuntimeError | OSError):
+            raise
+        raise ConnectionError(f"the cluster at {server}: {text}") from None
+
+
+def next_id(client: Any, name: str, server: str) -> str:
+    """`tabsweep-NAME-K` for the K-th job of a run. Raises RunLocked where an earlier one works."""
+    jobs = [job for job in client.list_jobs() if (job.metadata or {}).get("tabsweep_run") == name]
+    for job in jobs:
+        if not job.status.is_terminal():
+            raise RunLocked(
+                f"run {name} is being worked on as job {job.submission_id}: follow it (ray job "
+                f"logs --follow {job.submission_id} --address {server}), stop it (ray job stop), "
+                "or choose another --name"
+            )
+    numbers = [int(job.submission_id.rpartition("-")[2]) for job in jobs]
+    return f"tabsweep-{name}-{max(numbers, default=0) + 1}"
+
+
+def show_log(face: Face, client: Any, job: str) -> None:
+    """Print what the job prints, until it ends or cannot be seen any more."""
+
+    async def follow() -> None:
+        shown = seen = 0
+        lines = client.tail_job_logs(job)
+        while True:
+            try:
+                text = await anext(lines)
+            except StopAsyncIteration:
+                return
+            except Exception:  # of several libraries; the job's status says what it means
+                status = status_of(client, job)
+                if status is None or status.is_terminal():
+                    return
+                await asyncio.sleep(1.0)
+                lines, seen = client.tail_job_logs(job), 0  # begins with the first line again
+                continue
+            new = text[max(0, shown - seen) :]
+            seen += len(text)
+            shown = max(shown, seen)
+            if new and not face.quiet:
+                click.echo(new, nl=False)
+
+    # Beside the main thread: a Ctrl-C there must not wait for a server to say goodbye.
+    viewer = threading.Thread(target=lambda: asyncio.run(follow()), daemon=True)
+    viewer.start()
+    while viewer.is_alive():
+        viewer.join(0.2)
+
+
+def status_of(client: Any, job: str) -> Any:
+    """The job's status, None once the head has not answered for a minute."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return client.get_job_status(job)
+        except (RuntimeError, OSError):
+            if time.monotonic() > until:
+                return None
+            time.sleep(1.0)
+
+
+def wait_for_end(client: Any, job: str) -> Any:
+    """Ray's record of the job, once it has ended. Raises ConnectionError."""
+    while True:
+        status = status_of(client, job)
+        if status is None:
+            raise ConnectionError(
+                f"the cluster has not answered for {PATIENCE_S:.0f} s. Job {job} may go on; if it "
+                "does not, the same command goes on with the run"
+            )
+        if status.is_terminal():
+            return client.get_job_info(job)
+        time.sleep(0.5)
+
+
+def code_of(face: Face, info: Any) -> int:
+    """The exit code of the sweep, or what comes nearest to it where there was none."""
+    status, code = info.status.value, info.driver_exit_code
+    if status == "SUCCEEDED":
+        return OK
+    if status == "STOPPED":
+        face.tell("the job was stopped; every finished trial is kept, submit it again to go on")
+        return INTERRUPTED
+    if code == 127:
+        face.tell("there is no `bench` on the head: install tabsweep in its Ray's environment")
+        return ENVIRONMENT
+    if code:
+        return code if code > 0 else 128 - code
+    face.tell(f"the job failed: {info.message}")
+    return ENVIRONMENT

@@ -1,0 +1,245 @@
+"""Do the tokens of a TabTransformer become alike, and does polynomial attention keep them apart?
+
+Kim et al. 2024, sec. 5.3 and Fig. 4, on what they call Phishing: the frequencies that attention
+leaves, the cosine between tokens by layer, the singular values of the last layer, of ordinary
+attention and of Chebyshev polynomials of order 5; beside them the control that the paper has not, a
+polynomial of order 1, which is attention with a free identity path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....datasets.catalog import card, load_dataset
+from ....datasets.protocols import Fold, make_folds
+from ....datasets.table import Table as Data
+from ....models.deep.polynomials import Polynomial
+from ....models.deep.smoothing import (
+    deviation,
+    dft_response,
+    effective_rank,
+    filter_curve,
+    high_pass,
+    singular_values,
+    token_cosine,
+)
+from ....models.deep.token_attention import PolynomialAttention
+from ....models.tabtransformer import TabTransformer
+from ....reports.metrics import roc_auc
+from ..outcome import Outcome, Setting, Table
+from ..write import new_figure, save_figure
+
+METHODS: dict[str, dict[str, Any]] = {
+    "base": {"attention": "softmax"},
+    "k = 1": {"attention": "chebyshev", "order": 1},
+    "k = 5": {"attention": "chebyshev", "order": 5},
+}
+PHISHING = {  # Kim et al. 2024, Table 7; no dropout is stated
+    "n_layers": 3, "width": 16, "n_heads": 8, "hidden": 32, "lr": 1e-3, "pretrain_lr": 1e-3,
+    "weight_decay": 1e-3, "ce_weight": 0.3, "attention_dropout": 0.0, "ffn_dropout": 0.0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A size of the experiment. config: of every TabTransformer. rows: of the test part, that are
+    looked at. seeds: fits of each method."""
+
+    dataset: str
+    config: Mapping[str, Any]
+    rows: int
+    seeds: int
+
+
+PLANS = {
+    "reduced": Plan(
+        "telco-churn",
+        {**PHISHING, "epochs": 24, "pretrain_epochs": 12, "patience": 0, "batch_size": 256},
+        rows=256,
+        seeds=1,
+    ),
+    "full": Plan(
+        "telco-churn",
+        {**PHISHING, "epochs": 150, "pretrain_epochs": 50, "patience": 20, "batch_size": 256},
+        rows=1055,
+        seeds=5,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A block as some rows see it, float64. tokens: (B, T, D) behind it. weights: (B, H, T, T) A.
+    operator: what stands in its place, A itself in ordinary attention. values: (B, H, T, d).
+    polynomial: of the operator, None in ordinary attention."""
+
+    tokens: np.ndarray
+    weights: np.ndarray
+    operator: np.ndarray
+    values: np.ndarray
+    polynomial: Polynomial | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A fitted network on some rows. tokens: (B, T, D) before the first block. auroc: of all test
+    rows, of 1."""
+
+    tokens: np.ndarray
+    layers: list[Layer]
+    auroc: float
+
+    @property
+    def states(self) -> list[np.ndarray]:
+        """Tokens (B, T, D) before the first block and behind each."""
+        return [self.tokens, *(layer.tokens for layer in self.layers)]
+
+
+def layers_of(module: Any, numbers: Tensor, codes: Tensor) -> tuple[np.ndarray, list[Layer]]:
+    """Tokens before the first block, and every block of a TabTransformer, in evaluation mode and
+    with the polynomial of undropped attention."""
+    module = deepcopy(module).double()
+    with torch.no_grad():
+        x = module.tokens(numbers.double(), codes)
+        first, found = x.numpy(force=True), []
+        for block in module.blocks:
+            attention, normed = block.attention, block.norm_in(x)
+            weights = attention.weights(normed)
+            values = attention.qkv(normed).chunk(3, dim=-1)[2]
+            values = values.unflatten(-1, (attention.n_heads, -1)).transpose(1, 2)
+            polynomial = None
+            operator = weights
+            if isinstance(attention, PolynomialAttention):
+                polynomial, operator = attention.polynomial, attention.matrix(normed)
+            x = block(x)
+            parts = [t.numpy(force=True) for t in (x, weights, operator, values)]
+            found.append(Layer(parts[0], parts[1], parts[2], parts[3], polynomial))
+    return first, found
+
+
+def fit(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any], seed: int) -> Any:
+    """A TabTransformer on the training and validation rows."""
+    y = data.target
+    model = TabTransformer(
+        task=data.task, seed=seed, threads=setting.threads, device=setting.device, **config
+    )
+    return model.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
+
+
+def looked_at(model: Any, data: Data, fold: Fold, rows: int) -> Seen:
+    """A fitted network on the first test rows, and its AUROC on all of them."""
+    codes = np.searchsorted(model.classes_, data.target[fold.test])
+    score = roc_auc(codes, model.predict_proba(data.rows(fold.test)))
+    x, _ = model._numbers(data.rows(fold.test[:rows]))
+    batch = model._rows(x)
+    with model._ready() as module:
+        tokens, layers = layers_of(module, batch.numbers, batch.codes)
+    return Seen(tokens, layers, float("nan") if score is None else score)
+
+
+def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+    """`bench experiment cheatt-smoothing`."""
+    plan = PLANS[setting.size] if plan is None else plan
+    data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
+    fold = make_folds(data, card(plan.dataset).protocol, seed=setting.seed)[0]
+    seen: dict[str, list[Seen]] = {}
+    for name, change in METHODS.items():
+        for seed in range(setting.seed, setting.seed + plan.seeds):
+            setting.say(f"TabTransformer, {name}, seed {seed}")
+            model = fit(data, fold, setting, {**plan.config, **change}, seed)
+            seen.setdefault(name, []).append(looked_at(model, data, fold, plan.rows))
+    first = {name: runs[0] for name, runs in seen.items()}
+    figures = [
+        _figure(first, setting.out / "cheatt-smoothing.png"),
+        _curves(first["k = 5"], setting.out / "cheatt-filters.png"),
+    ]
+    return Outcome([_table(seen, plan)], figures)
+
+
+def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> Table:
+    rows: list[list[Any]] = []
+    for name, runs in seen.items():
+        auroc = 100.0 * float(np.mean([run.auroc for run in runs]))
+        for layer in range(len(runs[0].layers) + 1):
+            tokens = np.concatenate([run.states[layer] for run in runs])
+            measures = (token_cosine, deviation, effective_rank)
+            of_tokens = [float(measure(tokens).mean()) for measure in measures]
+            gains: list[Any] = [None] * 4
+            if layer:
+                operators = [run.layers[layer - 1].operator for run in runs]
+                found = np.concatenate(
+                    [dft_response(o).reshape(-1, o.shape[-1]) for o in operators]
+                )
+                largest, typical = zip(*(high_pass(o) for o in operators), strict=True)
+                gains = [
+                    float(found[:, 0].mean()), float(found[:, 1:].mean()),
+                    float(np.mean(largest)), float(np.mean(typical)),
+                ]  # fmt: skip
+            rows.append([name, layer, *of_tokens, *gains, auroc])
+    return Table(
+        "cheatt-smoothing",
+        "Tokens and attention of a TabTransformer by layer",
+        [
+            "attention", "layer", "cosine", "deviation", "effective rank", "frequency 0",
+            "other frequencies", "high-pass gain", "its mean", "AUROC",
+        ],
+        rows,
+        f"{plan.dataset}, {plan.rows} test rows, {plan.seeds} seed(s); means over rows and heads. "
+        "Layer 0: before the first block. cosine: of two tokens of a row. deviation: share of the "
+        "tokens' norm that is not their mean. frequencies: what the operator leaves of the DFT "
+        "along the columns. high-pass gain: largest singular value of the operator on differences "
+        "between tokens, and the root mean square of all of them. AUROC: of the fit, in percent.",
+    )  # fmt: skip
+
+
+def _figure(seen: Mapping[str, Seen], path: Path) -> Path:
+    """The three panels of the paper's Figure 4."""
+    figure, axes = new_figure(3)
+    for name, run in seen.items():
+        last = run.layers[-1]
+        response = dft_response(last.operator)
+        t = response.shape[-1]
+        centred = np.fft.fftshift(response.reshape(-1, t).mean(axis=0))
+        frequencies = np.fft.fftshift(np.fft.fftfreq(t))
+        axes[0][0].plot(frequencies, centred, marker=".", label=name)
+        cosines = [token_cosine(x).mean() for x in run.states]
+        axes[0][1].plot(range(len(cosines)), cosines, marker="o", label=name)
+        values = singular_values(last.tokens).mean(axis=0)
+        axes[0][2].plot(range(1, len(values) + 1), values, marker=".", label=name)
+    axes[0][0].set(title="response of the last layer", xlabel="frequency", ylabel="|response|")
+    axes[0][0].set_yscale("log")
+    axes[0][1].set(title="cosine of two tokens", xlabel="layer", ylabel="mean cosine")
+    axes[0][2].set(title="tokens of the last layer", xlabel="number", ylabel="singular value")
+    axes[0][2].set_yscale("log")
+    axes[0][0].legend()
+    figure.tight_layout()
+    return save_figure(figure, path)
+
+
+def _curves(run: Seen, path: Path) -> Path:
+    """g(x) of every head, with the real parts of the eigenvalues of A below it."""
+    x = np.linspace(-1.0, 1.0, 401)
+    figure, axes = new_figure(len(run.layers), width=3.6)
+    for number, (axis, layer) in enumerate(zip(axes[0], run.layers, strict=True), start=1):
+        assert layer.polynomial is not None
+        for curve in filter_curve(layer.polynomial, x):
+            axis.plot(x, curve, linewidth=1)
+        axis.plot(x, x, color="grey", linestyle="--", linewidth=1)
+        found = np.linalg.eigvals(layer.weights[:32]).ravel()
+        off = np.abs(found.imag).sum() / np.abs(found).sum()
+        low = axis.get_ylim()[0]
+        axis.plot(found.real, np.full(len(found), low), "|", color="black", markersize=6)
+        axis.set(
+            title=f"layer {number}, imaginary part {100 * off:.1f} %", xlabel="eigenvalue of A"
+        )
+    axes[0][0].set_ylabel("g")
+    figure.tight_layout()
+    return save_figure(figure, path)

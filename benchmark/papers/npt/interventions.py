@@ -1,0 +1,150 @@
+"""Do NPT's predictions follow when a duplicate's target is changed? (Kossen et al. 2021, sec. 4.2)
+
+The network of the original lookup task, not trained any further. In each test table one duplicate's
+target is set to values far beyond those of training; the prediction for its original must follow,
+and those of all other rows must not.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..outcome import Outcome, Setting, Table
+from ..write import new_figure, save_figure
+from .lookup import source_of
+from .lookup_task import (
+    TEST,
+    VARIANTS,
+    Doubled,
+    LookupTask,
+    Settings,
+    Source,
+    correlation,
+    learn,
+    rmse,
+)
+
+VALUES = np.linspace(-8.0, 8.0, 33)  # standard deviations of the target
+RANGES = (2.0, 4.0, 8.0)
+INTERVENTIONS = 64
+
+
+def run(setting: Setting) -> Outcome:
+    """Slopes and correlations by range of the intervention, and the curve."""
+    source, settings = source_of(setting)
+    return intervene(setting, source, settings)
+
+
+def intervene(setting: Setting, source: Source, settings: Settings) -> Outcome:
+    """The outcome for one network."""
+    began = time.process_time()
+    task, _ = learn(
+        source, VARIANTS[0], settings, seed=setting.seed, device=setting.device, say=setting.say
+    )
+    cpu_s = time.process_time() - began
+    tables = task.drawn(TEST, 0, settings.test_tables)
+    followed, others = curves(task, tables)
+    rows = []
+    for limit in RANGES:
+        at = np.abs(VALUES) <= limit
+        slope, r, error = line(followed[:, at], VALUES[at])
+        rows.append([f"±{limit:g}", slope, r, error, float(others[:, at].mean())])
+    predicted, shown, own = copied(task, tables)
+    return Outcome(
+        tables=[
+            Table(
+                "npt-interventions",
+                "Predictions when one duplicate's target is set to any value in a range",
+                ("range", "slope", "r", "RMSE", "change of other rows"),
+                rows,
+                f"{len(followed)} interventions on new tables, {len(VALUES)} values each; all in "
+                "standard deviations of the target, of which training showed N(0, 1). Slope, r "
+                "and RMSE of the predictions for the duplicate's original against the values set; "
+                "last, the mean absolute change of the predictions for the table's other "
+                "originals. The paper shows a curve (Fig. 3e) and calls it near-perfect.",
+            ),
+            Table(
+                "npt-label-copy",
+                "Predictions when a duplicate shows the target of another row",
+                ("compared with", "r", "RMSE"),
+                [
+                    ["the target shown", correlation(predicted, shown), rmse(predicted, shown)],
+                    ["the row's own target", correlation(predicted, own), rmse(predicted, own)],
+                ],
+                "A check of the authors' code: whoever looks up predicts the target shown.",
+            ),
+        ],
+        figures=[_figure(followed, setting.out / "interventions.png")],
+        facts={"training_cpu_s": round(cpu_s, 1)},
+    )
+
+
+def _rows_of(tables: Doubled) -> range:
+    """Rows of each table that are intervened on, one at a time."""
+    n_tables, n_rows = tables.truth.shape
+    return range(min(n_rows - 1, max(1, INTERVENTIONS // n_tables)))
+
+
+@torch.no_grad()
+def curves(task: LookupTask, tables: Doubled) -> tuple[np.ndarray, np.ndarray]:
+    """Both (interventions, values): predictions for the original whose duplicate is set to each of
+    VALUES, and the mean absolute change of the other originals' predictions."""
+    before = task.predict(tables)
+    followed, others = [], []
+    for row in _rows_of(tables):
+        rest = torch.arange(before.shape[1], device=before.device) != row
+        for value in VALUES:
+            shown = tables.shown.clone()
+            shown[:, row] = float(value)
+            after = task.predict(replace(tables, shown=shown))
+            followed.append(after[:, row].cpu().numpy())
+            others.append((after - before)[:, rest].abs().mean(dim=1).cpu().numpy())
+    shape = (len(_rows_of(tables)), len(VALUES), len(before))
+    return _by_value(followed, shape), _by_value(others, shape)
+
+
+def _by_value(found: list[np.ndarray], shape: tuple[int, int, int]) -> np.ndarray:
+    return np.stack(found).reshape(shape).swapaxes(1, 2).reshape(-1, shape[1])
+
+
+@torch.no_grad()
+def copied(task: LookupTask, tables: Doubled) -> tuple[Tensor, Tensor, Tensor]:
+    """(predictions, targets shown, own targets) of originals whose duplicate shows the target of
+    the next row."""
+    predicted, own, other = [], [], []
+    for row in _rows_of(tables):
+        shown = tables.shown.clone()
+        shown[:, row] = tables.shown[:, row + 1]
+        predicted.append(task.predict(replace(tables, shown=shown))[:, row])
+        other.append(tables.shown[:, row + 1])
+        own.append(tables.truth[:, row])
+    return torch.cat(predicted), torch.cat(other), torch.cat(own)
+
+
+def line(predicted: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:
+    """(slope, r, root mean squared difference) of predictions (B, K) against the values (K,)."""
+    x = np.broadcast_to(values, predicted.shape).ravel()
+    y = predicted.ravel().astype(np.float64)
+    slope = float(np.polyfit(x, y, 1)[0])
+    r = float(np.corrcoef(x, y)[0, 1]) if y.std() else 0.0
+    return slope, r, float(np.sqrt(np.mean((y - x) ** 2)))
+
+
+def _figure(followed: np.ndarray, path: Path) -> Path:
+    figure, axes = new_figure()
+    axis = axes[0, 0]
+    middle = np.median(followed, axis=0)
+    low, high = np.quantile(followed, [0.05, 0.95], axis=0)
+    axis.axline((0, 0), slope=1, color="0.6", linewidth=0.8)
+    axis.fill_between(VALUES, low, high, alpha=0.3, label="5 to 95 %")
+    axis.plot(VALUES, middle, label="median")
+    axis.axvspan(-2, 2, color="0.93", zorder=0)
+    axis.set(xlabel="target that the duplicate shows", ylabel="prediction for its original")
+    axis.legend()
+    return save_figure(figure, path)

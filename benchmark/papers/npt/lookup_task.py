@@ -1,0 +1,258 @@
+"""What is NPT's lookup task, and how is it learned? (Kossen et al. 2021, secs. 4.2 and B.1)
+
+A table holds every row twice: originals, whose targets are masked, and duplicates, which show them.
+Whoever finds the duplicate of a row and copies its target predicts perfectly. Variants make this
+harder: some features are noise in both copies, or a constant is added to what duplicates show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....models.deep.optimisers import Lamb
+from ....models.deep.schedules import rate, tradeoff
+from ....models.deep.training import Recipe, Training, seed_of, seeded, torch_device
+from ....models.npt.columns import Cells
+from ....models.npt.masking import generator, hide, loss_on, select
+from .tables import Tables, numeric_cells, numeric_columns
+
+TRAIN, VAL, TEST = 1, 2, 3  # what a draw is for; part of its seed
+
+
+@dataclass(frozen=True)
+class Variant:
+    """random_features: last columns overwritten by N(1, 1), in both copies independently (B.1.2).
+    added: to the targets that duplicates show, in standard deviations."""
+
+    name: str
+    title: str
+    random_features: int = 0
+    added: float = 0.0
+
+
+VARIANTS = (
+    Variant("original", "original"),
+    Variant("random-features", "random features", random_features=3),
+    Variant("add-one", "add one", added=1.0),
+    Variant("random-features-and-add-one", "both", random_features=3, added=1.0),
+)
+
+
+class Source(Protocol):
+    """Where tables come from."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    def draw(self, n_tables: int, part: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Features (B, N, F) and targets (B, N), standardised."""
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Tables that nobody has seen: features and targets are all independent N(0, 1)."""
+
+    n_rows: int
+    n_features: int
+
+    def draw(self, n_tables: int, part: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+        shape = (n_tables, self.n_rows, self.n_features + 1)
+        drawn = torch.randn(shape, generator=g, device=g.device)
+        return drawn[..., :-1], drawn[..., -1]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Tables of `n_rows` rows of a stored one, those of the part alone: (M, F) features and (M,)
+    targets a part, in the order training, validation, test; standardised."""
+
+    n_rows: int
+    parts: tuple[tuple[Tensor, Tensor], ...]
+
+    @property
+    def n_features(self) -> int:
+        return self.parts[0][0].shape[1]
+
+    def draw(self, n_tables: int, part: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+        x, y = self.parts[part - TRAIN]
+        n = min(self.n_rows, len(x))
+        rows = [torch.randperm(len(x), generator=g, device=g.device)[:n] for _ in range(n_tables)]
+        at = torch.stack(rows)
+        return x[at], y[at]
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """Tables of 2 N rows, duplicates above originals. features: (B, 2N, F). shown: (B, N), targets
+    of the duplicates. truth: (B, N), targets of the originals."""
+
+    features: Tensor
+    shown: Tensor
+    truth: Tensor
+
+    @property
+    def cells(self) -> Cells:
+        """What NPT sees, (2 B N, F + 1)."""
+        targets = torch.cat([self.shown, torch.zeros_like(self.truth)], dim=1)
+        hidden = torch.zeros_like(targets, dtype=torch.bool)
+        hidden[:, self.shown.shape[1] :] = True
+        return numeric_cells(self.features, targets, hidden)
+
+
+def doubled(features: Tensor, targets: Tensor, variant: Variant, g: torch.Generator) -> Doubled:
+    """Both copies of tables (B, N, F), (B, N)."""
+    both = torch.cat([features, features], dim=1)
+    if variant.random_features:
+        shape = (*both.shape[:2], variant.random_features)
+        both[..., -variant.random_features :] = 1 + torch.randn(
+            shape, generator=g, device=both.device
+        )
+    return Doubled(both, targets + variant.added, targets)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A network and its training. tables: drawn for each step. rows: originals of a table, and as
+    many duplicates. flat: share of the steps at the full rate. test_tables: predicted at the end.
+    dropout, p_feature: see `NPT`; with p_feature the originals' features are masked too, and their
+    loss weighs as `NPT` has it."""
+
+    width: int
+    n_layers: int
+    n_heads: int
+    tables: int
+    rows: int
+    steps: int
+    lr: float
+    flat: float
+    eval_every: int
+    test_tables: int
+    dropout: float = 0.0
+    p_feature: float = 0.0
+
+
+class LookupTask:
+    """Network and losses: squared error on the originals' targets, of fresh draws in every step."""
+
+    def __init__(
+        self, source: Source, variant: Variant, settings: Settings, *, seed: int, device: str
+    ) -> None:
+        self.source, self.variant, self.settings, self.seed = source, variant, settings, seed
+        self.device = torch_device(device)
+        self.columns = numeric_columns(source.n_features)
+        with seeded(seed_of(seed, 0)):
+            self.module = Tables(
+                self.columns,
+                width=settings.width,
+                n_layers=settings.n_layers,
+                n_heads=settings.n_heads,
+                p_weights=settings.dropout,
+                p=settings.dropout,
+            ).to(self.device)
+        self.validation = self.drawn(VAL, 0, settings.test_tables)
+        self.correlations: list[float] = []
+
+    def drawn(self, part: int, step: int, n_tables: int) -> Doubled:
+        """Tables of a part; those of a step are always the same."""
+        g = generator(self.device, seed_of(self.seed, part, step))
+        return doubled(*self.source.draw(n_tables, part, g), self.variant, g)
+
+    def predict(self, tables: Doubled) -> Tensor:  # (B, N)
+        """The originals' targets."""
+        self.module.rows = tables.features.shape[1]
+        state = self.module(tables.cells)
+        found = self.module.decode(state, self.columns.targets).values[:, 0]
+        return found.view(len(tables.truth), -1)[:, tables.shown.shape[1] :]
+
+    # -- what a Training asks for -----------------------------------------------------------------
+
+    def optimiser(self) -> Lamb:
+        return Lamb(self.module.parameters(), segments=self.module.segments())
+
+    def loss(self, step: int) -> Tensor:
+        settings, g = self.settings, generator(self.device, seed_of(self.seed, step, 4))
+        tables = self.drawn(TRAIN, step, settings.tables)
+        cells = tables.cells
+        whole = torch.cat([tables.shown, tables.truth], dim=1).flatten()
+        truth = Cells(
+            torch.cat([cells.values[:, :-1], whole[:, None]], 1), cells.codes, cells.hidden
+        )
+        targets = cells.hidden
+        features = torch.zeros_like(targets)
+        features[:, :-1] = targets[:, -1:]  # of originals
+        hidden, randomised = select(features, settings.p_feature, g)
+        self.module.rows = tables.features.shape[1]
+        shown = hide(cells, self.columns, hidden, randomised, g) if settings.p_feature else cells
+        state = self.module(shown, (self.seed, step) if settings.dropout else None)
+        weight = tradeoff("cosine", step, settings.steps) if settings.p_feature else 0.0
+        decoded = self.module.decode(state, None if weight else self.columns.targets)
+        total, count = loss_on(decoded, truth, self.columns, targets)
+        if not weight:
+            return total / count
+        on_features, n_features = loss_on(decoded, truth, self.columns, hidden | randomised)
+        return (1 - weight) * total / count + weight * on_features / n_features.clamp(min=1)
+
+    def score(self) -> float:
+        predicted = self.predict(self.validation)
+        self.correlations.append(correlation(predicted, self.validation.truth))
+        return float((predicted - self.validation.truth).square().mean())
+
+
+def learn(
+    source: Source,
+    variant: Variant,
+    settings: Settings,
+    *,
+    seed: int,
+    device: str = "cpu",
+    say: Callable[[str], None] = lambda text: None,
+) -> tuple[LookupTask, Training]:
+    """A network that was trained on the task, with its best weights by validation error."""
+    task = LookupTask(source, variant, settings, seed=seed, device=device)
+    recipe = Recipe(
+        steps=settings.steps,
+        rate=partial(_rate, settings.steps, settings.lr, settings.flat),
+        eval_every=settings.eval_every,
+        clip_value=1.0,
+        lookahead=(0.5, 6),
+        precision="fp32",
+    )
+    training = Training(task, recipe, seed=seed, device=device)
+    told = max(1, settings.steps // settings.eval_every // 8)
+
+    def tell(step: int, score: float) -> None:
+        if len(training.curve) % told == 0 or step == settings.steps:
+            r = task.correlations[-1]
+            say(f"{variant.title}: step {step} of {settings.steps}, r {r:.4f}")
+
+    training.run(settings.steps, tell)
+    weights = training.outcome()
+    task.module.load_state_dict({n: torch.from_numpy(a) for n, a in weights.items()})
+    task.module.eval()
+    return task, training
+
+
+def _rate(steps: int, lr: float, flat: float, s: int) -> float:
+    return rate("flat-cosine", s, steps, lr, flat)
+
+
+def correlation(predicted: Tensor, truth: Tensor) -> float:
+    """Pearson's r; 0 where the predictions are all equal."""
+    a = predicted.detach().double().cpu().numpy().ravel()
+    b = truth.double().cpu().numpy().ravel()
+    if not a.std() or not np.isfinite(a).all():
+        return 0.0
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def rmse(predicted: Tensor, truth: Tensor) -> float:
+    """Root mean squared error, in standard deviations of the target."""
+    return math.sqrt(float((predicted.detach().double() - truth.double()).square().mean()))

@@ -1,0 +1,174 @@
+"""Whom does each head of a fitted NPT attend to? Attention maps as figures, and their entropies.
+
+As in Kossen et al. 2021 (Fig. 4, B.3.1): the rows are sorted by their feature distance to one test
+row, so that neighbours in a map of the attention between datapoints (ABD) are alike; the logarithm
+of the weights is drawn. Maps between attributes (ABA) are averaged over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....datasets.catalog import card, load_dataset
+from ....datasets.protocols import make_folds
+from ....models.deep.training import computing
+from ....models.npt.batches import deal
+from ..outcome import Outcome, Setting, Table
+from ..write import new_figure, save_figure
+from .shown import Shown, fitted, shown
+
+FLOOR = 1e-6  # weights below it are drawn alike
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A size of the experiment. config: of the NPT. rows: of the drawn table, 0 for all.
+    heads: drawn, at most."""
+
+    dataset: str
+    config: Mapping[str, Any]
+    rows: int
+    heads: int
+
+
+PLANS = {
+    "reduced": Plan(
+        "yacht",
+        {
+            "width": 8, "n_layers": 4, "n_heads": 4, "steps": 400, "eval_every": 20, "lr": 1e-2,
+            "p_target": 0.5,
+        },
+        rows=77,
+        heads=4,
+    ),
+    "full": Plan(
+        "protein",
+        {
+            "width": 128, "steps": 400_000, "eval_every": 2000, "batch_size": 2048,
+            "p_target": 0.15, "schedule_share": 0.7,
+        },
+        rows=2048,
+        heads=4,
+    ),
+}  # fmt: skip
+
+
+def entropies(weights: Tensor) -> Tensor:  # (..., Tk) -> (...)
+    """Entropy of each row of attention weights, in nats; ln Tk where all weigh alike."""
+    return torch.special.entr(weights.double()).sum(dim=-1)
+
+
+def reach(weights: Tensor, distances: Tensor) -> Tensor:  # (H, N, N), (N, N) -> (H,)
+    """Mean distance of what a head attends to, as a share of the mean distance of all pairs: 1 for
+    a head that weighs all rows alike, less for one that looks at similar rows."""
+    return (weights.double() * distances).sum(dim=-1).mean(dim=-1) / distances.mean()
+
+
+def sorted_by_distance(seen: Shown, anchor: int) -> Shown:
+    """The rows from the nearest to the farthest of one row, which comes first itself."""
+    distance = seen.distances(anchor)
+    distance[anchor] = -1.0
+    return seen[np.argsort(distance, kind="stable")]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Attention of one layer, the first being 1. weights: (H, T, T), for "aba" averaged over the
+    rows of the table. entropy: (H,) mean entropy of a query's weights, in nats."""
+
+    number: int
+    kind: str
+    weights: Tensor
+    entropy: Tensor
+
+
+def layers_of(seen: Shown) -> list[Layer]:
+    """The attention of every layer of a fitted network on a table."""
+    with torch.no_grad():
+        maps = seen.module.maps(seen.cells)
+    found = []
+    for number, (kind, weights) in enumerate(zip(seen.module.kinds, maps, strict=True), start=1):
+        entropy = entropies(weights).mean(dim=-1)
+        if kind == "aba":
+            weights, entropy = weights.mean(dim=0), entropy.mean(dim=0)
+        found.append(Layer(number, kind, weights, entropy))
+    return found
+
+
+def draw(layers: Sequence[Layer], heads: int, path: Path, names: Sequence[str] = ()) -> Path:
+    """A grid of maps, a line a layer, a column a head, and log10 of the weights as colour.
+
+    names: of the tokens, written beside the outer maps.
+    """
+    heads = min(heads, len(layers[0].weights))
+    figure, axes = new_figure(heads, n_rows=len(layers), width=2.4, height=2.4)
+    for line, layer in zip(axes, layers, strict=True):
+        drawn = layer.weights[:heads].double().clamp(min=FLOOR).log10().cpu().numpy()
+        for head, axis in enumerate(line):
+            image = axis.imshow(drawn[head], vmin=drawn.min(), vmax=drawn.max(), cmap="viridis")
+            axis.set_title(f"layer {layer.number}, head {head + 1}", fontsize=8)
+            axis.set_xticks([])
+            axis.set_yticks([])
+        line[0].set_yticks(range(len(names)), names, fontsize=5)
+        figure.colorbar(image, ax=list(line), shrink=0.8)
+    for axis in axes[-1]:
+        axis.set_xticks(range(len(names)), names, rotation=90, fontsize=5)
+    return save_figure(figure, path)
+
+
+def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+    """`bench experiment npt-maps`."""
+    plan = PLANS[setting.size] if plan is None else plan
+    data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
+    fold = make_folds(data, card(plan.dataset).protocol, seed=setting.seed)[0]
+    with computing(setting.threads):
+        setting.say(f"fitting NPT on {data.name}")
+        whole = shown(fitted(data, fold, setting, plan.config), data, fold)
+        rng = np.random.default_rng(setting.seed)
+        size = plan.rows if 0 < plan.rows < len(whole.parts) else len(whole.parts)
+        seen = whole[deal(whole.parts, size, rng)[0]]
+        anchor = int(rng.choice(np.flatnonzero(seen.parts == 2)))
+        seen = sorted_by_distance(seen, anchor)
+        layers = layers_of(seen)
+    columns = [*seen.model.preprocessor_.numeric_names_, *seen.model.preprocessor_.category_names_]
+    names = {"abd": [], "aba": [*map(str, columns), "target"]}
+    figures = []
+    for kind, tokens in names.items():
+        found = [layer for layer in layers if layer.kind == kind]
+        if found:
+            path = setting.out / f"npt-maps-{kind}.png"
+            figures.append(draw(found, plan.heads, path, tokens))
+    return Outcome([_table(layers, seen)], figures)
+
+
+def _table(layers: Sequence[Layer], seen: Shown) -> Table:
+    x = torch.from_numpy(seen.features)
+    distances = torch.cdist(x, x).square().to(layers[0].weights.device)
+    rows: list[list[Any]] = []
+    for layer in layers:
+        keys = layer.weights.shape[-1]
+        near = reach(layer.weights, distances) if layer.kind == "abd" else None
+        rows.append(
+            [
+                layer.number, layer.kind.upper(), keys, float(np.log(keys)),
+                float(layer.entropy.mean()), float(layer.entropy.min()),
+                None if near is None else float(near.mean()),
+                None if near is None else float(near.min()),
+            ]
+        )  # fmt: skip
+    return Table(
+        "npt-maps",
+        "How sharply does each layer attend, and to rows how near?",
+        ["layer", "kind", "keys", "ln keys", "entropy", "sharpest head", "reach", "nearest head"],
+        rows,
+        "entropy: of a query's weights in nats, mean over queries and heads; at most ln keys. "
+        "reach: distance of what is attended to over the mean distance of two rows, mean over "
+        "heads; below 1 where similar rows weigh more, as the paper's diagonals show.",
+    )

@@ -1,0 +1,118 @@
+"""What are the feature biases of FT-Transformer worth? (Gorishniy et al. 2021, sec. 5.3, Table 17)
+
+AutoInt, FT-Transformer without the bias of each feature's token, and FT-Transformer as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....datasets.catalog import load_dataset
+from ....datasets.protocols import Fold, make_folds
+from ....datasets.table import Table as Data
+from ....models.ft_transformer import FTTransformer, Network
+from ....models.registry import make_model
+from ....reports.metrics import accuracy, rmse
+from ....reports.published import load
+from ....reports.sections.seeds import truncated
+from ..outcome import Outcome, Setting, Table
+
+WITHOUT = "ft-transformer-no-feature-bias"
+METHODS = ("autoint", WITHOUT, "ft-transformer")
+
+
+class WithoutBiases(FTTransformer):
+    """FT-Transformer whose tokens are x_j W_j and E_j[x_j], without b_j."""
+
+    def _network(self) -> Network:
+        network = super()._network()
+        network.tokens.bias = None
+        return network
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A size of the experiment. settings: of AutoInt and of both transformers."""
+
+    datasets: tuple[str, ...]
+    seeds: int
+    settings: Mapping[str, Mapping[str, Any]]
+
+
+SMALL = {"lr": 2e-3, "epochs": 15, "patience": 6}
+PLANS = {
+    "reduced": Plan(
+        ("california-housing",),
+        3,
+        {
+            "autoint": {**SMALL, "n_layers": 2, "width": 16},
+            "ft-transformer": {
+                **SMALL, "n_layers": 2, "width": 32, "n_heads": 4, "attention_dropout": 0.0,
+                "ffn_dropout": 0.0,
+            },
+        },
+    ),
+    "full": Plan(
+        ("california-housing", "year", "covtype"),
+        15,
+        {
+            "autoint": {"n_layers": 3, "width": 32, "lr": 1e-4, "epochs": 100_000},
+            "ft-transformer": {"epochs": 100_000},
+        },
+    ),
+}  # fmt: skip
+
+
+def score(
+    method: str, data: Data, fold: Fold, settings: Mapping[str, Any], setting: Setting, seed: int
+) -> float:
+    """Test RMSE or accuracy of one fit."""
+    given: dict[str, Any] = {
+        **settings, "seed": seed, "threads": setting.threads, "device": setting.device,
+    }  # fmt: skip
+    if method == WITHOUT:
+        model: Any = WithoutBiases(task=data.task, **given)
+    else:
+        model = make_model(method, task=data.task, **given)
+    y = data.target
+    model.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
+    x = data.rows(fold.test)
+    if data.task == "regression":
+        return rmse(y[fold.test], model.predict(x))
+    return accuracy(y[fold.test], model.predict_proba(x))
+
+
+def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = score) -> Outcome:
+    """`bench experiment rtdl-biases`."""
+    plan = PLANS[setting.size] if plan is None else plan
+    published = load("rtdl", 17).set_index(["dataset", "method"])
+    rows = []
+    for dataset in plan.datasets:
+        data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
+        (fold,) = make_folds(data, "rtdl")
+        for method in METHODS:
+            setting.say(f"{dataset}: {method}")
+            settings = plan.settings["autoint" if method == "autoint" else "ft-transformer"]
+            seeds = range(setting.seed, setting.seed + plan.seeds)
+            found = [one(method, data, fold, settings, setting, seed) for seed in seeds]
+            paper = published.loc[(dataset, method)]
+            rows.append(
+                [
+                    dataset, method, str(paper["metric"]), float(np.mean(found)),
+                    truncated(float(np.std(found))), float(paper["value"]),
+                    truncated(float(paper["spread"])),
+                ]
+            )  # fmt: skip
+    note = (
+        f"Mean and population standard deviation over {plan.seeds} seeds of one split; both "
+        "transformers have one setting, where the paper tunes each."
+    )
+    if setting.full:
+        note += " AutoInt is not tuned either."
+    columns = ["dataset", "method", "metric", "test", "std", "published", "published std"]
+    title = "AutoInt, and FT-Transformer with and without feature biases"
+    return Outcome([Table("rtdl-biases", title, columns, rows, note)])

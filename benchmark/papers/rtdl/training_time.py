@@ -1,0 +1,136 @@
+"""How much slower than ResNet does FT-Transformer train? (Gorishniy et al. 2021, D.1, Table 4)
+
+Steps of both on generated tables with the shapes of the paper's datasets. The paper compares whole
+trainings of the tuned networks: other sizes, other numbers of epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ....models.registry import make_model
+from ....reports.published import load
+from ..outcome import Outcome, Setting, Table
+
+MODELS = ("resnet", "ft-transformer")
+CLASSES = {"helena": 100, "jannis": 4, "aloi": 1000, "covtype": 7}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A size of the experiment. steps: timed, of batches of at most `batch` rows. wide: settings of
+    FT-Transformer beside its own where there are over a thousand features."""
+
+    datasets: tuple[str, ...]
+    steps: int
+    batch: int
+    settings: Mapping[str, Mapping[str, Any]]
+    wide: Mapping[str, Any]
+
+
+LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}
+EVERY = tuple(load("rtdl", 1)["dataset"])
+PLANS = {
+    "reduced": Plan(
+        tuple(name for name in EVERY if name != "epsilon"), 4, 64,
+        {
+            "resnet": {"n_layers": 3, "width": 64, "hidden_factor": 2.0},
+            "ft-transformer": {"n_layers": 3, "width": 64, "n_heads": 2},
+        },
+        LINFORMER,
+    ),
+    "full": Plan(
+        EVERY, 100, 1024,
+        {
+            "resnet": {"n_layers": 4, "width": 256, "hidden_factor": 2.0},
+            "ft-transformer": {"n_layers": 3, "width": 192, "n_heads": 8},
+        },
+        LINFORMER,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a table of the paper looks like; batch: rows of a step there."""
+
+    task: str
+    n_numeric: int
+    n_categorical: int
+    n_classes: int
+    batch: int
+
+
+def shapes() -> dict[str, Shape]:
+    """{dataset: its shape} of Table 1."""
+    rows = load("rtdl", 1).set_index("dataset")
+    return {
+        str(name): Shape(
+            str(r["task"]),
+            int(r["n_numerical"]),
+            int(r["n_categorical"]),
+            CLASSES.get(str(name), 2) if r["task"] != "regression" else 0,
+            int(r["batch_size"]),
+        )
+        for name, r in rows.iterrows()
+    }
+
+
+def table(shape: Shape, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """n rows of N(0, 1) numbers and of categories with ten levels, and targets."""
+    rng = np.random.default_rng(seed)
+    columns: dict[str, Any] = {f"x{i}": rng.normal(size=n) for i in range(shape.n_numeric)}
+    for i in range(shape.n_categorical):
+        columns[f"c{i}"] = pd.Categorical(rng.integers(10, size=n).astype(str))
+    y = np.arange(n) % shape.n_classes if shape.n_classes else rng.normal(size=n)
+    return pd.DataFrame(columns), y
+
+
+def step_s(model: str, shape: Shape, plan: Plan, setting: Setting) -> float:
+    """Seconds of a training step."""
+    batch = min(shape.batch, plan.batch)
+    x, y = table(shape, max(batch * plan.steps, shape.n_classes), setting.seed)
+    given = dict(plan.settings[model])
+    if model == "ft-transformer" and shape.n_numeric > 1000:
+        given |= plan.wide
+    fitted: Any = make_model(
+        model, task=shape.task, seed=setting.seed, threads=setting.threads, device=setting.device,
+        epochs=1, patience=0, batch_size=batch, numeric="standard", **given,
+    ).fit(x, y)  # fmt: skip
+    return float(fitted.step_s_)
+
+
+def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = step_s) -> Outcome:
+    """`bench experiment rtdl-time`."""
+    plan = PLANS[setting.size] if plan is None else plan
+    known, rows = shapes(), []
+    published = load("rtdl", 4)
+    printed = {(r.dataset, r.method, r.metric): r.value for r in published.itertuples(index=False)}
+    for dataset in plan.datasets:
+        setting.say(dataset)
+        ours = {model: one(model, known[dataset], plan, setting) for model in MODELS}
+        whole = [printed[dataset, model, "training-time"] for model in MODELS]
+        shape = known[dataset]
+        rows.append(
+            [
+                dataset, shape.n_numeric + shape.n_categorical, min(shape.batch, plan.batch),
+                *(1000.0 * ours[model] for model in MODELS),
+                ours["ft-transformer"] / ours["resnet"], *whole, whole[1] / whole[0],
+            ]
+        )  # fmt: skip
+    note = (
+        f"ms: of a training step, over {plan.steps} steps on generated rows; {plan.settings}. "
+        "Published: seconds of whole trainings of the tuned networks, which differ in sizes and "
+        "numbers of epochs."
+    )
+    columns = [
+        "dataset", "features", "batch", "ResNet ms", "FT-T ms", "overhead", "published ResNet s",
+        "published FT-T s", "published overhead",
+    ]  # fmt: skip
+    title = "Training time of FT-Transformer over ResNet"
+    return Outcome([Table("rtdl-time", title, columns, rows, note)])

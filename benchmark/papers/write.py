@@ -1,0 +1,162 @@
+"""How does an experiment's outcome become files?
+
+Each table as .md, .csv and .tex, and all on one page. The bytes depend on the outcome alone; what
+differs from run to run stands in facts.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ...reports.output import escape, tables
+from ...reports.published import load
+from ..console import plain
+from .experiments import Experiment
+from .outcome import Outcome, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DIGITS = 4  # significant digits of a printed number; the .csv has all
+FIGURE_DPI = 150
+
+
+def text_of(value: Any) -> str:
+    """A table's entry as people read it: four significant digits, a dash for nothing.
+
+    >>> [text_of(v) for v in (0.99941, 12345.6, 0.44, -52.0, 7, 0.0, None, float("nan"), "knn")]
+    ['0.9994', '12346', '0.44', '−52', '7', '0', '–', '–', 'knn']
+    """
+    if value is None or value is pd.NA:
+        return "–"
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    number = float(value)
+    if math.isnan(number):
+        return "–"
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    size = math.floor(math.log10(abs(number))) if number else 0
+    text = tables.fixed(number, min(tables.MAX_DECIMALS, max(0, DIGITS - 1 - size)))
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def cells(table: Table) -> list[list[str]]:
+    """The entries as text; ValueError where a row does not fit the columns."""
+    found = [[text_of(value) for value in row] for row in table.rows]
+    for row in found:
+        if len(row) != len(table.columns):
+            raise ValueError(
+                f"table {table.name!r}: a row has {len(row)} entries for {len(table.columns)} "
+                "columns"
+            )
+    return found
+
+
+def _labels(table: Table) -> int:
+    """How many leading columns hold text alone; at least one."""
+    n = 0
+    while n < len(table.columns) and all(isinstance(row[n], str) for row in table.rows):
+        n += 1
+    return max(1, n)
+
+
+def typeset(table: Table) -> tables.Table:
+    """The table as `reports` writes it to LaTeX and Markdown."""
+    rows = tuple(tuple(tables.Cell(text) for text in row) for row in cells(table))
+    return tables.Table(
+        table.name,
+        table.title,
+        tuple(table.columns),
+        (tables.Panel(rows),),
+        notes=(table.note,) if table.note else (),
+        n_labels=_labels(table),
+    )
+
+
+def frame_of(table: Table) -> pd.DataFrame:
+    """The entries as they are, for the .csv."""
+    return pd.DataFrame(
+        [list(row) for row in table.rows], columns=list(table.columns), dtype=object
+    )
+
+
+def write(experiment: Experiment, outcome: Outcome, folder: Path) -> list[Path]:
+    """The files of an outcome in its folder: README.md, the page with everything, and three a
+    table. Figures are there already."""
+    files: dict[str, str] = {}
+    for table in outcome.tables:
+        shown, frame = typeset(table), frame_of(table)
+        section = tables.Section(table.name, experiment.title, (shown,), frame)
+        files[f"{table.name}.md"] = tables.to_markdown(section)
+        files[f"{table.name}.csv"] = tables.to_csv(frame)
+        files[f"{table.name}.tex"] = tables.to_latex([shown])
+    files = {"README.md": _page(experiment, outcome, folder), **files}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return [*(folder / name for name in files), *outcome.figures]
+
+
+def _page(experiment: Experiment, outcome: Outcome, folder: Path) -> str:
+    shown = tuple(typeset(table) for table in outcome.tables)
+    section = tables.Section(
+        experiment.name, experiment.title, shown, pd.DataFrame(), (experiment.source,)
+    )
+    parts = [tables.to_markdown(section)]
+    parts += [
+        f"![{path.stem}]({path.relative_to(folder).as_posix()})\n" for path in outcome.figures
+    ]
+    parts += [f"{escape.markdown(escape.one_line(remark))}\n" for remark in outcome.remarks]
+    return "\n".join(parts)
+
+
+def write_facts(facts: dict[str, Any], folder: Path) -> Path:
+    """facts.json: what made these files, and what differs from run to run."""
+    path = folder / "facts.json"
+    path.write_text(json.dumps(plain(facts), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return path
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """A figure as PNG whose bytes depend on the figure alone; closes it."""
+    from matplotlib import pyplot
+
+    figure.savefig(path, dpi=FIGURE_DPI, bbox_inches="tight", metadata={"Software": None})
+    pyplot.close(figure)
+    return path
+
+
+def new_figure(
+    n_columns: int = 1, *, n_rows: int = 1, width: float = 4.5, height: float = 3.2
+) -> tuple[Any, Any]:
+    """(figure, axes[row][column]), inches each, drawn without a display."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    size = (width * n_columns, height * n_rows)
+    return pyplot.subplots(n_rows, n_columns, figsize=size, squeeze=False)
+
+
+def published(name: str, **where: str) -> dict[tuple[str, ...], float]:
+    """{key: value} of a published table such as `npt_table3`: rows in which the named columns have
+    these values, by the columns dataset, method and, where the table has it, level.
+
+    >>> published("npt_table3", method="npt")[("protein-semi-synthetic", "npt", "add-one")]
+    0.46
+    """
+    paper, _, table = name.partition("_table")
+    rows = load(paper, table)
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    keys: Sequence[str] = [c for c in ("dataset", "method", "level") if c in rows]
+    return {tuple(row[c] for c in keys): float(row["value"]) for _, row in rows.iterrows()}

@@ -1,0 +1,34 @@
+"""Does another machine compute with the same code and libraries as this one?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from ...sweeps.fingerprint import fingerprint, versions
+
+PACKAGE = __name__.partition(".")[0]
+CELL = f"{PACKAGE}.benchmark.cell"
+STATES = f"{PACKAGE}.models.states"
+
+
+def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:
+    """The fingerprint {source, libraries} of a class in a trial. Where the fit goes through saved
+    states, the code that writes them counts too."""
+    return dict(fingerprint(target, CELL, *([STATES] if stepwise else [])))
+
+
+def computes_with(targets: Iterable[str], libraries: Iterable[str]) -> dict[str, str]:
+    """{what: version or hash} of Python, the libraries, and every model's source, here.
+
+    A trial's id says what it was computed with; a machine that has something else there must not
+    compute it. `targets` are "package.module:Class".
+    """
+    found = {"python": ".".join(map(str, sys.version_info[:2]))}
+    found |= {str(name): str(version) for name, version in versions(tuple(libraries)).items()}
+    for target in targets:
+        try:
+            found[f"the code of {target}"] = str(source_print(target)["source"])[:12]
+        except (ImportError, ValueError, OSError) as error:
+            found[f"the code of {target}"] = f"absent ({type(error).__name__})"
+    return found

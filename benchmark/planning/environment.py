@@ -1,0 +1,83 @@
+"""On what did this run? Versions, hardware and the state of the code, as plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = (
+    "tabsweep",
+    "numpy",
+    "pandas",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "xgboost",
+    "catboost",
+    "lightgbm",
+    "optuna",
+    "hyperopt",
+    "ray",
+    "mlflow",
+)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+@cache
+def cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def memory_mb() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+
+
+def code_version() -> str:
+    """The commit of a checkout ("-dirty" where files differ from it), or the version installed."""
+    try:
+        run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
+        found = subprocess.run(
+            run, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True
+        )
+        return found.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return version("tabsweep")
+
+
+def lock_sha256() -> str:
+    lock = ROOT / "requirements.lock"
+    return hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
+
+
+def capture() -> dict[str, Any]:
+    """{python, libraries, cpu, cores, memory_mb, system, code, lock}: what a report should say."""
+    return {
+        "python": platform.python_version(),
+        "libraries": {name: version(name) for name in LIBRARIES},
+        "cpu": cpu_model(),
+        "cores": os.cpu_count() or 1,
+        "memory_mb": round(memory_mb()),
+        "system": f"{platform.system()} {platform.release()}",
+        "code": code_version(),
+        "lock": lock_sha256(),
+    }

@@ -1,0 +1,448 @@
+"""Which studies does a suite mean? Datasets x folds x models, each with its space and sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+from ...datasets.protocols import Fold, make_folds
+from ...datasets.table import Table
+from ...models import registry
+from ...reports.metrics import METRICS
+from ...sweeps.fingerprint import versions
+from ...sweeps.search.halving import Halving
+from ...sweeps.search.samplers import make_sampler
+from ...sweeps.search.space import Fixed, Space
+from ...sweeps.study import Needs, Study
+from ...sweeps.trial import DONE, Limits, Result, Trial, digest
+from .code_identity import source_print
+from .space_overrides import (
+    PlanError,
+    narrow,
+    refuse_transductive,
+    resolve_space,
+    transductive_by,
+    transductive_note,
+)
+from .suite import DEFAULT_METRIC, Budget, Suite, suggest
+
+KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
+INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line may narrow or change in a suite."""
+
+    budget: str | None = None
+    models: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    folds: int | None = None
+    trials: int | None = None
+    sampler: str | None = None
+    space: str | None = None
+    seed: int = 0
+    device: str = "cpu"
+    asynchronous: str | None = None
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Options:
+        """From a mapping of options, which may hold more; an absent one has its default."""
+        found: dict[str, Any] = {o.name: data[o.name] for o in fields(cls) if o.name in data}
+        found |= {name: tuple(found[name]) for name in ("models", "datasets")}
+        return cls(**found)
+
+    def to_data(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset that could be had, with the folds in use."""
+
+    table: Table
+    protocol: str
+    folds: dict[int, Fold]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class StudyPlan:
+    """One planned study, before any sampler exists. `reason` says why it will not run."""
+
+    dataset: str
+    task: str
+    fold: int
+    model: str
+    space_name: str
+    space: Space
+    sampler: str
+    n_trials: int
+    first: tuple[dict[str, Any], ...]
+    seeds: tuple[int, ...]
+    lag: int
+    halving: Halving | None = None
+    asynchronous: str | None = None
+    save_every: int | None = None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}/{self.fold}/{self.model}"
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "dataset": self.dataset,
+            "task": self.task,
+            "fold": self.fold,
+            "model": self.model,
+            "n_trials": self.n_trials,
+            "n_seeds": len(self.seeds),
+            "rungs": self.halving.sizes(self.n_trials) if self.halving else None,
+            "async": self.asynchronous,
+            "reason": self.reason,
+        }
+
+
+class Plan:
+    """A suite under options, on the datasets that could be had."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        options: Options,
+        data: Mapping[str, Data],
+        left_out: Mapping[str, str],
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.suite = suite
+        self.options = options
+        self.data = dict(data)
+        self.left_out = dict(left_out)
+        self.notes = list(notes)
+        self.budget_name, self.budget = suite.budget(options.budget)
+        self.metric: dict[str, str] = DEFAULT_METRIC | dict(suite.metric.items())
+        for task, name in self.metric.items():
+            if name not in METRICS or task not in METRICS[name].tasks:
+                known = [metric for metric in METRICS if task in METRICS[metric].tasks]
+                raise PlanError(
+                    f"suite {suite.name!r}: {name!r} is no metric for {task} tasks; "
+                    f"{suggest(name, known)}"
+                )
+        self.given: dict[str, str] = {}  # name in the tables -> what the registry was asked for
+        self.specs: dict[str, registry.ModelSpec] = {}
+        for asked in dict.fromkeys(options.models or self.budget.models):
+            spec = self._spec(asked)
+            if spec.name in self.specs:
+                raise PlanError(
+                    f"{asked!r} and {self.given[spec.name]!r} are both called {spec.name!r}: give "
+                    "one of the classes another `name`"
+                )
+            self.specs[spec.name] = spec
+            self.given[spec.name] = asked
+        self.models = tuple(self.specs)
+        self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
+        if suite.transductive:
+            seeing = {model: self._sees(model) for model in self.models}
+            self.notes += transductive_note({m: by for m, by in seeing.items() if by})
+
+    def _spec(self, asked: str) -> registry.ModelSpec:
+        """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
+        of = self.budget.asked(asked)
+        if of == asked:
+            return find_model(asked)
+        if asked in registry.names():
+            raise PlanError(f"{asked!r} is a model: call what is to stand for {of!r} otherwise")
+        return replace(find_model(of), name=asked)
+
+    def _sees(self, model: str, dataset: str | None = None) -> str | None:
+        """By which hyperparameter a model of a transductive suite sees the rows to predict: if its
+        class can and the suite does not pin it otherwise."""
+        asked = self.given[model]
+        by = transductive_by(self.budget.asked(asked))
+        pinned = by is None or self.budget.search(asked, dataset).fixed.get(by, True)
+        return by if pinned is True else None
+
+    @cached_property
+    def studies(self) -> list[StudyPlan]:
+        return [
+            self._study(dataset, data, fold, model)
+            for dataset, data in sorted(self.data.items())
+            for fold in sorted(data.folds)
+            for model in self.models
+        ]
+
+    def search(
+        self, model: str, task: str, dataset: str | None = None
+    ) -> tuple[str, Space, str, int]:
+        """(name of the space, space, sampler, trials) of a model's studies. Raises PlanError."""
+        budget, options, asked = self.budget, self.options, self.given[model]
+        search, of = budget.search(asked, dataset), budget.asked(asked)
+        space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
+        fixed = dict(search.fixed)
+        by = self._sees(model, dataset) if self.suite.transductive else None
+        if by is not None:
+            fixed[by] = True
+        space = narrow(space, fixed, search.choices, of)
+        if not self.suite.transductive:
+            refuse_transductive(space, of)
+        sampler = options.sampler or search.sampler or budget.sampler
+        if options.asynchronous and self.specs[model].resource and sampler != "grid":
+            sampler = "random"  # a search that waits for nobody has no history to learn from
+        n_trials = options.trials or search.trials or budget.trials
+        if space.size is not None:
+            n_trials = min(n_trials, space.size)  # nothing is left to search after every point
+        return space_name, space, sampler, n_trials
+
+    def check_searches(self, tasks: Iterable[str]) -> None:
+        """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
+        places: list[tuple[str, str | None]] = [(task, None) for task in sorted(set(tasks))]
+        places += [
+            (data.table.task, dataset)
+            for dataset, data in sorted(self.data.items())
+            if dataset in self.budget.dataset
+        ]
+        for model, spec in self.specs.items():
+            for task, dataset in places:
+                if task not in spec.tasks:
+                    continue
+                name, space, sampler, n_trials = self.search(model, task, dataset)
+                try:
+                    make_sampler(sampler, space, seed=0, n_trials=n_trials)
+                except ValueError as error:
+                    raise PlanError(
+                        f"space {name!r} of model {model!r} with sampler {sampler!r}: {error}"
+                    ) from None
+
+    def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
+        budget, options = self.budget, self.options
+        asked, spec = self.given[model], self.specs[model]
+        search, of = budget.search(asked, dataset), budget.asked(asked)
+        task, n_classes = data.table.task, max(data.table.n_classes, 1)
+        rows = len(data.folds[fold].train)
+        reason = registry.unsupported(spec, task, rows, data.table.n_features, n_classes) or ""
+        if task in spec.tasks:
+            space_name, space, sampler, n_trials = self.search(model, task, dataset)
+        else:  # planned absence: there need not be a space
+            space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
+        first: tuple[dict[str, Any], ...] = ()
+        if budget.start_with_default and sampler != "grid" and task in spec.tasks:
+            default = registry.default_config(of, task, space_name)
+            searched = set(registry.spaces(of, task)[space_name]["params"])
+            fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
+            # what a suite adds to a space is always there, the rest where its condition holds
+            kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
+            first = ({**default, **kept},)
+        rungs = search.halving or budget.halving
+        asynchronous = options.asynchronous if spec.resource else None
+        halving = None
+        if spec.resource and (rungs or asynchronous):
+            halving = Halving(rungs.eta, rungs.rungs) if rungs else Halving()
+        return StudyPlan(
+            dataset=dataset,
+            task=task,
+            fold=fold,
+            model=model,
+            space_name=space_name,
+            space=space,
+            sampler=sampler,
+            n_trials=n_trials,
+            first=first,
+            seeds=evaluation_seeds(options.seed, budget),
+            lag=search.lag or budget.lag,
+            halving=halving,
+            asynchronous=asynchronous,
+            save_every=(search.save_every or budget.save_every) if spec.resource else None,
+            reason=reason,
+        )
+
+    # ------------------------------------------------------------------ what a resume compares
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What may not change under one run name: {part: {who: value}}."""
+        found: dict[str, Any] = {
+            "seed": {"sweep": self.options.seed},
+            "metric": dict(self.metric),
+            "protocol": {name: data.protocol for name, data in self.data.items()},
+            "space": {},
+            "sampler": {},
+            "device": {"sweep": self.options.device},
+        }
+        for study in self.studies:
+            own = self.budget.dataset.get(study.dataset)
+            names = {self.given[study.model], self.budget.asked(self.given[study.model])}
+            alone = own is not None and names & own.model.keys()
+            key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
+            found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
+            found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
+            if study.halving:
+                how = study.asynchronous or "halving"
+                rungs = f"{study.halving.rungs} rungs, eta {study.halving.eta}"
+                found["sampler"][key] += f", {how} on {rungs}"
+            elif study.save_every:
+                found["sampler"][key] += f", saved every {study.save_every} steps"
+        return found
+
+    def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
+        """The plan as the ledger keeps it: enough to report and resume without the suite file."""
+        return {
+            "kind": "plan",
+            "suite": self.suite.model_dump(mode="json"),
+            "options": {**self.options.to_data(), "budget": self.budget_name},
+            "identity": self.identity,
+            "metric": dict(self.metric),
+            "datasets": {
+                name: {
+                    "task": data.table.task,
+                    "n_rows": data.table.n_rows,
+                    "n_features": data.table.n_features,
+                    "classes": list(data.table.classes),
+                    "sha256": data.table.sha256,
+                    "protocol": data.protocol,
+                    "warnings": list(data.table.warnings),
+                    **data.facts,
+                }
+                for name, data in self.data.items()
+            },
+            "left_out": dict(self.left_out),
+            "notes": list(self.notes),
+            "studies": [study.to_data() for study in self.studies],
+            "samplers": sorted({study.sampler for study in self.studies}),
+            "spaces": sorted({study.space_name for study in self.studies}),
+            "environment": dict(environment),
+        }
+
+    # ------------------------------------------------------------------ studies that run
+
+    def fingerprints(self) -> dict[str, dict[str, Any]]:
+        """{model: what its source and libraries are}, computed once per plan."""
+        found = {}
+        stepwise = {study.model for study in self.studies if study.halving or study.save_every}
+        for model, spec in self.specs.items():
+            print_ = source_print(spec.target, stepwise=model in stepwise)
+            libraries = {**versions(spec.libraries), **print_["libraries"]}  # type: ignore[dict-item]
+            found[model] = {**print_, "libraries": dict(sorted(libraries.items()))}
+        return found
+
+    def build(self) -> list[Study]:
+        """The studies for the engine, unsupported ones left out."""
+        prints = self.fingerprints()
+        return [
+            self._build(study, prints[study.model]) for study in self.studies if not study.reason
+        ]
+
+    def _build(self, plan: StudyPlan, print_: Mapping[str, Any]) -> Study:
+        data = self.data[plan.dataset]
+        spec = self.specs[plan.model]
+        fold = data.folds[plan.fold]
+        identity = {
+            "target": spec.target,
+            "task": plan.task,
+            "threads": spec.threads,
+            "device": self.device(spec),
+            "precision": "native",
+            "data": data.table.sha256,
+            "split": fold.sha256,
+            "source": print_["source"],
+            "libraries": print_["libraries"],
+        }
+
+        def make_trial(
+            config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None
+        ) -> Trial:
+            return Trial(
+                dataset=plan.dataset,
+                fold=plan.fold,
+                model=plan.model,
+                config=config,
+                seed=seed,
+                identity=identity,
+                fidelity=fidelity,
+            )
+
+        asked = self.budget.asked(self.given[plan.model])
+
+        def length_of(config: dict[str, Any]) -> int:
+            known = config if spec.resource in config else registry.defaults(asked)
+            return int(known[spec.resource])
+
+        seed = int(digest([self.options.seed, plan.name], length=8), 16)
+        size = len(fold.train) * (data.table.n_features + 5) * max(1, data.table.n_classes)
+        return Study(
+            name=plan.name,
+            sampler=make_sampler(
+                plan.sampler,
+                plan.space,
+                seed=seed,
+                n_trials=plan.n_trials,
+                first=plan.first,
+                lag=plan.lag,
+            ),
+            n_trials=plan.n_trials,
+            make_trial=make_trial,
+            loss_of=loss_function(self.metric[plan.task]),
+            seed=self.options.seed,
+            seeds=plan.seeds if len(plan.seeds) > 1 else (),
+            lag=plan.lag,
+            limits=self.limits,
+            needs=Needs(
+                threads=spec.threads,
+                memory_mb=INTERPRETER_MB
+                + spec.memory_mb(len(fold.train), data.table.n_features, data.table.n_classes),
+                gpu_mb=spec.gpu_mb if identity["device"] == "cuda" else 0.0,
+            ),
+            data_key=plan.dataset,
+            weight=float(size),
+            meta=plan.to_data() | {"metric": self.metric[plan.task]},
+            halving=plan.halving,
+            save_every=plan.save_every,
+            length_of=length_of,
+        )
+
+    def device(self, spec: registry.ModelSpec) -> str:
+        """Where a model computes: on a GPU if the sweep has them and the model uses one."""
+        return "cuda" if self.options.device == "cuda" and spec.gpu_mb else "cpu"
+
+    def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
+        """What a worker needs of a dataset."""
+        data = self.data[dataset]
+        return data.table, data.folds
+
+
+def evaluation_seeds(seed: int, budget: Budget) -> tuple[int, ...]:
+    """The seeds of the chosen configuration's evaluation; the first is the tuning seed itself."""
+    return tuple(range(seed, seed + budget.seeds))
+
+
+def loss_function(metric: str) -> Callable[[Result], float | None]:
+    """Validation score as something to minimise; None where it is undefined or there is none."""
+    turned = METRICS[metric].loss
+
+    def loss(result: Result) -> float | None:
+        value = result.val.get(metric) if result.status == DONE else None
+        return None if value is None else turned(value)
+
+    return loss
+
+
+class UnknownModel(ValueError):
+    """A model that is not registered, not installed and not importable."""
+
+
+def find_model(name: str) -> registry.ModelSpec:
+    """The spec of a model. Raises UnknownModel with a suggestion."""
+    try:
+        return registry.spec(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise UnknownModel(str(error)) from None
+
+
+def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:
+    """The first `folds` folds of the protocol, by number. Raises PlanError for none."""
+    made = make_folds(table, protocol, seed=seed)
+    if folds is not None and folds < 1:
+        raise PlanError(f"--folds must be at least 1, not {folds}")
+    return {fold.index: fold for fold in made[: folds or len(made)]}

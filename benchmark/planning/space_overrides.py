@@ -1,0 +1,122 @@
+"""What does a suite make of a model's space? It pins, cuts, and says who sees the test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...models import registry
+from ...sweeps.search.space import Space, Variants
+from ...sweeps.trial import digest
+from .suite import suggest
+
+TRANSDUCTIVE = {
+    "transductive": "saw the features of validation and test rows, without their targets, while "
+    "training, and predicts rows together",
+    "batch_prediction": "predicts test rows in batches in which they see each other's features",
+}  # the hyperparameters of models that let test rows be seen, and what one that is true means
+
+
+class PlanError(Exception):
+    """What was asked for cannot be planned; the message says what and what would work."""
+
+
+def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
+    """(space, its name). A model that declares no space has its default configuration alone, under
+    whatever space name it is asked for. Raises PlanError where others are declared."""
+    spaces = registry.spaces(model, task)
+    if name not in spaces and list(spaces) == ["default"] and not spaces["default"]["params"]:
+        name = "default"
+    if name not in spaces:
+        raise PlanError(
+            f"model {model!r} has no space {name!r} for {task} data; {suggest(name, spaces)}"
+        )
+    try:
+        return Space.parse(spaces[name]), name
+    except ValueError as error:
+        raise PlanError(f"space {name!r} of model {model!r}: {error}") from None
+
+
+def narrow(
+    space: Space, fixed: Mapping[str, Any], choices: Mapping[str, list[Any]], model: str
+) -> Space:
+    """The same space with parameters pinned or cut to a stated list, as a suite may ask. `fixed`
+    may also name a hyperparameter of the model that the space does not search."""
+    data = space.to_data()
+    params = dict(data["params"])
+    for name, value in fixed.items():
+        if not _pin(params, name, value) and name not in registry.defaults(model):
+            raise _unknown(name, model, params)
+        params[name] = {"kind": "fixed", "value": value}
+    for name, values in choices.items():
+        if name in params:
+            params[name] = {"kind": "choice", "values": list(values)}
+        elif not _keep(params, name, values):
+            raise _unknown(name, model, params)
+    try:
+        return Space.parse({**data, "params": params})
+    except ValueError as error:
+        raise PlanError(f"the suite narrows the space of {model!r}: {error}") from None
+
+
+def _unknown(name: str, model: str, params: Mapping[str, Any]) -> PlanError:
+    return PlanError(f"the suite narrows {name!r} of {model!r}; its space has: {', '.join(params)}")
+
+
+def _pin(params: dict[str, Any], name: str, value: Any) -> bool:
+    """Takes `name` out of the variants of a space, those that then are equal once; whether the
+    space has it at all."""
+    known = name in params
+    for key, param in list(params.items()):
+        if param["kind"] == "variants" and name in param["values"][0]:
+            known = True
+            rest = [{k: v for k, v in one.items() if k != name} for one in param["values"]]
+            params[key] = {
+                "kind": "variants",
+                "values": list({digest(r): r for r in rest}.values()),
+            }
+    return known
+
+
+def _keep(params: dict[str, Any], name: str, values: list[Any]) -> bool:
+    """Keeps the variants in which `name` has one of the values; whether there are such."""
+    for key, param in params.items():
+        if param["kind"] == "variants" and name in param["values"][0]:
+            left = [one for one in param["values"] if one[name] in values]
+            params[key] = {"kind": "variants", "values": left}
+            return True
+    return False
+
+
+def transductive_by(model: str) -> str | None:
+    """The hyperparameter by which a model lets test rows be seen, None where it has none."""
+    return next((name for name in TRANSDUCTIVE if name in registry.defaults(model)), None)
+
+
+def refuse_transductive(space: Space, model: str) -> None:
+    """PlanError where a configuration would see rows to predict and the suite does not say so."""
+    for name in TRANSDUCTIVE:
+        found: list[Any] = []
+        for key, param in space.params.items():
+            if key == name:
+                found += [param.point(i) for i in range(param.size or 0)]
+            elif isinstance(param, Variants):
+                found += [one.get(name) for one in param.values]
+        if name not in space.params and model not in registry.MODELS:
+            found.append(registry.defaults(model).get(name))
+        if any(value is True for value in found):
+            raise PlanError(
+                f"{model!r} with {name} = true lets the rows that it is tested on be seen while it "
+                "trains or predicts others: a suite that wants this says `transductive = true` at "
+                "its top"
+            )
+
+
+def transductive_note(models: Mapping[str, str]) -> list[str]:
+    """What the report says of a transductive suite. models: those that see, and by what."""
+    notes = []
+    for name, meaning in TRANSDUCTIVE.items():
+        of = [model for model, by in models.items() if by == name]
+        if of:
+            notes.append(f"Transductive: {', '.join(of)} {meaning}; the other models did not.")
+    return notes

@@ -1,0 +1,356 @@
+"""What is to be compared with what? A suite file, strictly parsed into plain values."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...datasets.errors import one_line
+
+FOLDER = Path(__file__).parents[1] / "suites"
+
+Task = Literal["binary", "multiclass", "regression"]
+SAMPLERS = ("grid", "random", "tpe", "hyperopt")
+MAX_BYTES = 1_000_000
+MAX_NODES = 20_000  # of a YAML file with its aliases written out
+MISSPELT = ("extra_forbidden", "invalid_key")
+
+KeyPath = tuple[str, ...]
+
+
+class SuiteError(Exception):
+    """A suite that cannot be read, with the file, the key and what would be right."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Halve(Strict):
+    """Successive halving on a model's steps (rounds, epochs): see `sweeps/search/halving.py`."""
+
+    eta: int = Field(default=3, ge=2)
+    rungs: int = Field(default=3, ge=2, le=10)
+
+
+class Search(Strict):
+    """How one model is tuned; what is None comes from the budget.
+
+    `of`: the model that this name stands for, in a row of its own over what is said of that model
+    (an ablation, say). `fixed` pins hyperparameters, also those that the space does not search.
+    """
+
+    of: str | None = None
+    space: str | None = None
+    sampler: Literal["grid", "random", "tpe", "hyperopt"] | None = None
+    trials: int | None = Field(default=None, ge=1)
+    lag: int | None = Field(default=None, ge=1)
+    halving: Halve | None = None
+    save_every: int | None = Field(default=None, ge=1)
+    fixed: dict[str, Any] = {}
+    choices: dict[str, list[Any]] = {}
+
+
+class OnDataset(Strict):
+    """What differs on one dataset."""
+
+    model: dict[str, Search] = {}
+
+
+class Budget(Strict):
+    """Models and the numbers of folds, trials and seeds; time and memory are safety nets only.
+
+    `halving` and `save_every` concern the models that can stop at a step and go on later (`bench
+    models NAME`).
+    """
+
+    note: str = ""
+    models: list[str] = Field(min_length=1)
+    folds: int = Field(ge=1)
+    trials: int = Field(ge=1)
+    sampler: Literal["grid", "random", "tpe", "hyperopt"] = "tpe"
+    space: str = "default"
+    start_with_default: bool = True
+    seeds: int = Field(default=1, ge=1)
+    lag: int = Field(default=1, ge=1)
+    halving: Halve | None = None
+    save_every: int | None = Field(default=None, ge=1)
+    timeout_s: float = Field(default=3600.0, gt=0)
+    memory_mb: float = Field(default=8192.0, gt=0)
+    model: dict[str, Search] = {}
+    dataset: dict[str, OnDataset] = {}
+
+    def asked(self, model: str) -> str:
+        """What the registry knows a model of this budget by."""
+        search = self.model.get(model)
+        return search.of if search is not None and search.of else model
+
+    def search(self, model: str, dataset: str | None = None) -> Search:
+        """What is said of a model, and over it what is said of it on that dataset; under both what
+        is said of the model that it stands for."""
+        there = self.dataset[dataset].model if dataset in self.dataset else {}
+        found = Search()
+        for name in dict.fromkeys((self.asked(model), model)):
+            for table in (self.model, there):
+                if name in table:
+                    found = _over(found, table[name])
+        return found
+
+
+def _over(below: Search, above: Search) -> Search:
+    """What `above` says, else what `below` says."""
+    choices = {k: v for k, v in below.choices.items() if k not in above.fixed}
+    fixed = {k: v for k, v in below.fixed.items() if k not in above.choices}
+    said = {name: getattr(above, name) for name in above.model_fields_set}
+    said |= {"fixed": fixed | above.fixed, "choices": choices | above.choices}
+    return below.model_copy(update=said)
+
+
+class Suite(Strict):
+    """Datasets x models x protocol x budgets, and the metric that selects and heads the tables.
+
+    `transductive`: models that can do so see the features of the rows to predict while they train.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
+    title: str
+    note: str = ""
+    datasets: list[str] = Field(min_length=1)
+    offline: list[str] = []
+    offline_below: int = Field(default=3, ge=0)
+    protocol: dict[
+        str, Literal["kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt"]
+    ] = {}
+    folds_mean: str = ""
+    metric: dict[Task, str] = {}
+    transductive: bool = False
+    default_budget: str = "quick"
+    budgets: dict[str, Budget] = Field(min_length=1)
+
+    def budget(self, name: str | None) -> tuple[str, Budget]:
+        """(name, budget); SuiteError with the known names otherwise."""
+        name = name or self.default_budget
+        if name not in self.budgets:
+            raise SuiteError(
+                f"suite {self.name!r} has no budget {name!r}; {suggest(name, self.budgets)}"
+            )
+        return name, self.budgets[name]
+
+
+DEFAULT_METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """ "did you mean 'x'?" where something is close, and all that is known."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}known: {', '.join(known)}"
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name_or_path: str) -> Suite:
+    """The suite of that name, or in that file. Raises SuiteError."""
+    path = Path(name_or_path)
+    if "/" not in name_or_path and path.suffix not in (".toml", ".yaml", ".yml"):
+        if name_or_path not in names():
+            raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, names())}")
+        path = FOLDER / f"{name_or_path}.toml"
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise SuiteError(f"{path} is larger than {MAX_BYTES // 1000} kB: it is no suite")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:  # no UTF-8, or a path that cannot be
+        raise SuiteError(one_line(f"cannot read the suite {path}: {error}", 500)) from None
+    try:
+        yaml = path.suffix in (".yaml", ".yml")
+        data, lines = _read_yaml(text, path) if yaml else _read_toml(text, path)
+    except RecursionError:
+        raise SuiteError(f"{path} is nested too deeply") from None
+    return parse(data, str(path), lines)
+
+
+# ---------------------------------------------------------------------- files, with line numbers
+
+
+def _read_toml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
+    try:
+        return tomllib.loads(text), _toml_lines(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SuiteError(f"{path}: not TOML: {error}") from None
+
+
+def _toml_lines(text: str) -> dict[KeyPath, int]:
+    """{path of a key: its line}, for table headers and for `key = value` at a line's beginning."""
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[+([^\[\]]+)\]", line):
+            table = _dotted(header[1])
+            lines.setdefault(table, number)
+        elif key := re.match(r"\s*([\w.\"'-]+)\s*=", line):
+            lines.setdefault((*table, *_dotted(key[1])), number)
+    return lines
+
+
+def _dotted(key: str) -> KeyPath:
+    return tuple(part.strip().strip("\"'") for part in key.split("."))
+
+
+def _read_yaml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
+    import yaml
+
+    lines: dict[KeyPath, int] = {}
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None:
+            _walk_yaml(root, (), lines, iter(range(MAX_NODES)))
+        return yaml.safe_load(text), lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise SuiteError(f"{path}{line}: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise SuiteError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def _walk_yaml(node: Any, at: KeyPath, lines: dict[KeyPath, int], budget: Iterator[int]) -> None:
+    """Note the line of every key. Refuses a key given twice, and aliases that multiply."""
+    if next(budget, None) is None:
+        raise ValueError(f"more than {MAX_NODES} values with its aliases written out")
+    if node.id == "sequence":
+        for child in node.value:
+            _walk_yaml(child, at, lines, budget)
+    elif node.id == "mapping":
+        seen = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise ValueError(f"line {key.start_mark.line + 1}: key {name!r} is there twice")
+            seen.add(name)
+            lines.setdefault((*at, name), key.start_mark.line + 1)
+            _walk_yaml(value, (*at, name), lines, budget)
+
+
+# ---------------------------------------------------------------------- from data to a suite
+
+
+def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> Suite:
+    """A suite from plain data; one error that names the key (and its line) for the first fault."""
+    if not isinstance(data, dict):
+        raise SuiteError(f"{where}: a suite is a table of keys, not {_kind(data)}")
+    try:
+        found = Suite.model_validate(data)
+        faults = list(_faults(found))
+    except ValidationError as error:
+        # a misspelt key is also a missing one: the spelling says more
+        found_faults = sorted(error.errors(), key=lambda fault: fault["type"] not in MISSPELT)
+        faults = [_explain(dict(fault)) for fault in found_faults]
+    if not faults:
+        return found
+    path, message = faults[0]
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    line = _line_of(lines or {}, path)
+    raise SuiteError(f"{where}{line}: {'.'.join(path)}: {message}{more}")
+
+
+def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
+    """What types cannot say: names that must be known elsewhere in the file, and duplicates."""
+    if suite.default_budget not in suite.budgets:
+        yield (
+            ("default_budget",),
+            f"no budget {suite.default_budget!r}; {suggest(suite.default_budget, suite.budgets)}",
+        )
+    datasets = [*suite.datasets, *suite.offline]
+    for name in suite.protocol:
+        if name not in datasets:
+            yield ("protocol", name), f"no dataset of the suite; {suggest(name, datasets)}"
+    for budget, numbers in suite.budgets.items():
+        for name, there in numbers.dataset.items():
+            path: KeyPath = ("budgets", budget, "dataset", name)
+            if name not in datasets:
+                yield path, f"no dataset of the suite; {suggest(name, datasets)}"
+            for model, search in there.model.items():
+                if search.of:
+                    yield (*path, "model", model, "of"), "belongs into the budget's own model table"
+                known = {*numbers.models, *numbers.model, *map(numbers.asked, numbers.model)}
+                if model not in known:
+                    yield (
+                        (*path, "model", model),
+                        f"no model of the budget; {suggest(model, known)}",
+                    )
+    lists: dict[KeyPath, list[str]] = {("datasets",): suite.datasets}
+    lists[("offline",)] = suite.offline
+    lists |= {("budgets", name, "models"): b.models for name, b in suite.budgets.items()}
+    for path, values in lists.items():
+        for name, n in Counter(values).items():
+            if n > 1:
+                yield path, f"{name!r} is there {n} times"
+
+
+def _explain(fault: dict[str, Any]) -> tuple[KeyPath, str]:
+    """(path of the key, what is wrong in plain words) of one fault that pydantic found."""
+    path = tuple(str(part) for part in fault["loc"] if part != "[key]")
+    kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
+    shown = repr(given) if isinstance(given, str | int | float) else _kind(given)
+    shown = shown if len(shown) < 60 else f"{shown[:57]}..."
+    if kind == "extra_forbidden":
+        return path, f"unknown key; {suggest(path[-1], _keys_at(path[:-1]))}"
+    if kind == "missing":
+        return path, "is missing"
+    if kind == "literal_error":
+        options = re.findall(r"'([^']*)'", context["expected"])
+        return path, f"unknown value {shown}; {suggest(str(given), options)}"
+    if kind == "string_pattern_mismatch":
+        return path, f"must be lower-case letters, digits and '-', at most 64, not {shown}"
+    if kind in ("greater_than_equal", "greater_than"):
+        bound = f"at least {context['ge']}" if "ge" in context else f"more than {context['gt']}"
+        return path, f"must be {bound}, not {shown}"
+    if kind == "too_short":
+        return path, "must not be empty"
+    wanted = {
+        "string_type": "a text",
+        "int_type": "a whole number",
+        "int_from_float": "a whole number",
+        "float_type": "a number",
+        "bool_type": "true or false",
+        "list_type": "a list",
+        "dict_type": "a table",
+        "model_type": "a table",
+    }.get(kind)
+    return path, f"must be {wanted}, not {shown}" if wanted else fault["msg"]
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "a table", list: "a list", bool: "true or false", type(None): "nothing"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _keys_at(path: KeyPath) -> Iterable[str]:
+    if len(path) >= 3 and path[0] == "budgets" and path[-1] == "halving":
+        return Halve.model_fields
+    if len(path) >= 4 and path[0] == "budgets" and path[-2] == "model":
+        return Search.model_fields
+    if len(path) >= 4 and path[0] == "budgets" and path[2] == "dataset":
+        return OnDataset.model_fields
+    if len(path) >= 2 and path[0] == "budgets":
+        return Budget.model_fields
+    return Suite.model_fields
+
+
+def _line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> str:
+    """ ":12" for the key itself or the nearest one above it that has a line of its own."""
+    for end in range(len(path), 0, -1):
+        if path[:end] in lines:
+            return f":{lines[path[:end]]}"
+    return ""

@@ -1,0 +1,361 @@
+"""What does a ledger hold, as tables? The one place that turns records into tidy frames."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sweeps.search.halving import Halving, stages
+from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.study import EVAL, TUNE
+from ...sweeps.trial import DONE
+from .run_status import plan_in, planned_slots, slots_of, study_name
+from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...reports.evidence import Evidence
+
+
+def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
+    """One plain row for every slot that has ended, in the order of (study, stage, index)."""
+    return plain_rows(results_frame(columns_of(ledger.facts())))
+
+
+def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dictionaries: a cost that is missing is None, a score that is missing is not
+    there."""
+    columns = {name: frame[name].tolist() for name in frame}
+    rows: list[dict[str, Any]] = [{} for _ in range(len(frame))]
+    for name, values in columns.items():
+        score = name.startswith(("val_", "test_"))
+        for row, value in zip(rows, values, strict=True):
+            if value == value:
+                row[name] = value
+            elif not score:
+                row[name] = None
+    return rows
+
+
+def load_results(run: str | Path) -> pd.DataFrame:
+    """The results of a run, one row a trial of a study.
+
+    Columns: dataset, task, fold, model, index, stage, seed, config (JSON text), status, cause,
+    message, selected, val_<metric>, test_<metric>, fit_s, predict_s, cpu_s (seconds), peak_ram_mb,
+    study, id, origin, time, cpu. Raises LedgerError where `run` is not the folder of a run.
+    """
+    import pandas as pd
+
+    plan, frame = planned_frame(ledger := Ledger(Path(run)), columns_of(ledger.facts()))
+    if not len(frame):
+        return pd.DataFrame(columns=["dataset", "task", "fold", "model", "status", "selected"])
+    return frame.infer_objects()
+
+
+def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
+    """`planned_frame` with plain rows."""
+    plan, frame = planned_frame(ledger, columns_of(ledger.facts()))
+    return plan, plain_rows(frame)
+
+
+def planned_frame(
+    ledger: Ledger, columns: Columns, plan: Record | None = None, *, compact: bool = False
+) -> tuple[Record, pd.DataFrame]:
+    """(the plan in force, the rows that belong to it, each with its `task` and `selected`). Uses
+    the `columns` of the ledger's facts up. plan: the one in force, where it is known. compact: see
+    `results_frame`."""
+    plan = plan or plan_in(ledger)
+    frame = results_frame(columns, compact=compact)
+    import pandas as pd  # not before: see `reporting`
+
+    from ...reports.evidence import starts
+
+    bounds = slots_of(plan)
+    first = starts(frame, ["study", "stage"])
+    places = frame.loc[first, ["study", "stage"]].itertuples(index=False, name=None)
+    limits = [bounds.get(place, 0) for place in places]
+    inside = frame["index"].to_numpy() < np.array(limits, dtype=np.int64)[np.cumsum(first) - 1]
+    frame = frame if inside.all() else frame[inside]
+    tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
+    first = starts(frame, ["dataset"])
+    words = pd.array([tasks[name] for name in frame.loc[first, "dataset"]], dtype="str")
+    frame = frame.assign(task=words.take(np.cumsum(first) - 1))
+    frame = frame.assign(loss=losses(frame, plan["metric"]))
+    frame = on_rungs(frame, plan)
+    frame = frame.assign(selected=chosen(frame))
+    gone = outdated(frame)
+    frame = frame.drop(columns="loss")
+    return plan, (frame.drop(index=gone) if len(gone) else frame).reset_index(drop=True)
+
+
+def outdated(frame: pd.DataFrame) -> pd.Index:
+    """The evaluations of what was chosen before the run was extended: they say nothing any more."""
+    evals = frame.loc[frame["stage"] == EVAL, ["study", "config"]]
+    if not len(evals):
+        return evals.index
+    picked = frame.loc[frame["selected"], ["study", "config"]]
+    config = dict(zip(picked["study"], picked["config"], strict=True))
+    return evals.index[[config.get(s) != c for s, c in evals.itertuples(index=False, name=None)]]
+
+
+def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
+    """The validation score of each row as something to minimise; NaN where it has none.
+
+    `metric` maps a task to the metric that selects; every row carries its `task`.
+    """
+    from ...reports.metrics import METRICS
+
+    found = np.full(len(frame), np.nan)
+    done = (frame["status"] == DONE).to_numpy()
+    for task, name in metric.items():
+        if f"val_{name}" in frame:
+            mine = done & (frame["task"] == task).to_numpy()
+            found[mine] = METRICS[name].sign * frame[f"val_{name}"].to_numpy()[mine]
+    return found
+
+
+def chosen(frame: pd.DataFrame) -> np.ndarray:
+    """Which rows validation chose: of each study the least loss, ties to the lower index. The rows
+    of a study stand together, in the order of their index."""
+    found = np.zeros(len(frame), dtype=bool)
+    loss, study = frame["loss"].to_numpy(), frame["study"].to_numpy()
+    at = np.flatnonzero((frame["stage"] == TUNE).to_numpy() & ~np.isnan(loss))
+    if len(at):
+        loss, study = loss[at], study[at]
+        first = np.append(True, study[1:] != study[:-1])
+        group = np.cumsum(first) - 1
+        best = np.flatnonzero(loss == np.minimum.reduceat(loss, np.flatnonzero(first))[group])
+        found[at[best[np.unique(group[best], return_index=True)[1]]]] = True
+    return found
+
+
+def on_rungs(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
+    """The rows without those of configurations that the plan in force does not promote: a run that
+    was extended may have promoted them before. Rows of other studies stay, in their order."""
+    halved = {
+        study_name(study): study
+        for study in plan["studies"]
+        if study.get("rungs") and not study.get("async")
+    }
+    if not halved:
+        return frame
+    there = frame[frame["study"].isin(list(halved)) & (frame["stage"] != EVAL)]
+    places: dict[tuple[str, str], dict[int, tuple[Any, float]]] = defaultdict(dict)
+    for at, row in zip(
+        there.index, there[["study", "stage", "index", "loss"]].itertuples(index=False), strict=True
+    ):
+        places[row[0], row[1]][row[2]] = at, row[3]
+    gone: list[Any] = []
+    for name, study in halved.items():
+        sizes = study["rungs"]
+        halving = Halving(rungs=len(sizes))
+        members = list(range(study["n_trials"]))
+        for stage, size in zip(stages(halving, TUNE), [*sizes[1:], 0], strict=True):
+            rung = places[name, stage]
+            gone += [at for index, (at, _) in rung.items() if index not in members]
+            known = {
+                index: None if math.isnan(loss) else loss
+                for index, (_, loss) in rung.items()
+                if index in members
+            }
+            members = halving.promote(known, size) if len(known) == len(members) else []
+    return frame.drop(index=gone) if gone else frame
+
+
+def evidence_of(runs: Iterable[str | Path]) -> Evidence:
+    """One or several runs as the report reads them. Several must agree on metric and protocol.
+
+    Raises LedgerError, or ValueError naming what two runs disagree on or both hold.
+    """
+    ledgers = [Ledger(Path(run), deferred=True) for run in runs]
+    parts, ends = [], []
+    times: list[str] = [""]
+    cpus: set[str] = set()
+    for ledger in ledgers:
+        columns, plan = columns_of(ledger.facts()), plan_in(ledger)
+        ends.append(slots_in_the_end(columns, plan))
+        times += last_of(columns.pop("time"))
+        plan, frame = planned_frame(ledger, columns, plan, compact=True)
+        cpus |= set(frame.pop("cpu"))
+        parts.append((plan, frame))
+    import pandas as pd  # by now another thread may have imported it, see `reporting`
+
+    from ...reports.evidence import Evidence
+
+    plans = [plan for plan, _ in parts]
+    for other in plans[1:]:
+        _agree(plans[0], other)
+    frames = [frame for _, frame in parts if len(frame)]
+    trials = frames[0] if len(frames) == 1 else None
+    if trials is None:
+        trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
+    meta = meta_of(plans, trials, last_record=max(times), cpus=sorted(cpus - {""}))
+    planned = [
+        {
+            "dataset": study["dataset"],
+            "task": study["task"],
+            "fold": study["fold"],
+            "model": study["model"],
+            "n_trials": ended.get(study_name(study), planned_slots(study)),
+            "reason": study["reason"],
+        }
+        for plan, ended in zip(plans, ends, strict=True)
+        for study in plan["studies"]
+    ]
+    for task in {study["task"] for plan in plans for study in plan["studies"]}:
+        column = f"test_{plans[0]['metric'][task]}"
+        if column not in trials:
+            trials[column] = float("nan")  # nothing succeeded: a table of failures
+    trials = trials.drop(columns="study", errors="ignore")
+    return Evidence.of(trials, pd.DataFrame(planned), meta)
+
+
+def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
+    """{study: how many slots it had when it ended as planned}: failures may have left fewer than
+    the plan says for the higher rungs and the evaluation."""
+    planned = {study_name(study): study["n_trials"] for study in plan["studies"]}
+    return {
+        study: n_slots
+        for study, n_trials, n_slots in study_ends(columns)
+        if planned.get(study) == n_trials
+    }
+
+
+def _empty_trials(plans: list[Record]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = ["dataset", "task", "fold", "model", "index", "stage", "seed", "status", "selected"]
+    columns += ["study", "cause"]
+    metrics = [f"test_{name}" for plan in plans for name in plan["metric"].values()]
+    return pd.DataFrame(columns=[*columns, *dict.fromkeys(metrics)])
+
+
+def _agree(first: Record, other: Record) -> None:
+    for part in ("metric", "protocol", "seed"):
+        a, b = first["identity"][part], other["identity"][part]
+        for key in sorted(set(a) & set(b)):
+            if a[key] != b[key]:
+                raise ValueError(
+                    f"the runs cannot share a table: {part} of {key} is {a[key]!r} in one and "
+                    f"{b[key]!r} in the other"
+                )
+
+
+def meta_of(
+    plans: list[Record], frame: pd.DataFrame, *, last_record: str, cpus: list[str]
+) -> dict[str, Any]:
+    """What the tables say about themselves. last_record: its time; cpus: the processors that trials
+    ran on."""
+    from ...datasets.protocols import N_FOLDS, PROTOCOLS
+    from ..planning.suite import Suite, parse
+
+    first = plans[0]
+    suites = [parse(plan["suite"], "the ledger's plan") for plan in plans]
+    suite: Suite = suites[0]
+    budget_name = first["options"]["budget"]
+    budget = suite.budgets[budget_name]
+    datasets = {name: facts for plan in plans for name, facts in plan["datasets"].items()}
+    subset, why = independent(datasets)
+    trials = sorted({study["n_trials"] for plan in plans for study in plan["studies"]})
+    folds = sorted({study["fold"] for plan in plans for study in plan["studies"]})
+    notes = [note for plan in plans for note in plan["notes"]]
+    if budget.note:
+        notes.insert(0, budget.note)
+    if suite.folds_mean:
+        notes.append(suite.folds_mean)
+    failed = frame.loc[(frame["status"] != DONE).to_numpy(dtype=bool), ["study", "cause"]]
+    struck = failed[failed["cause"].isin(LIMITED)].drop_duplicates()
+    notes.extend(promises_of(plans, struck.to_dict("records")))
+    notes.extend(warnings_of(datasets))
+    spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
+    environment = first["environment"]
+    mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
+    return {
+        "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
+        "budget": f"{budget_name}: {len(folds)} fold{'s' * (len(folds) != 1)}, "
+        f"{spread} configurations a study, "
+        f"{budget.seeds} evaluation seed{'s' * (budget.seeds > 1)}",
+        "seed": first["options"]["seed"],
+        "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
+        "metric": first["metric"],
+        "protocol": {
+            name: f"{facts['protocol']}: {PROTOCOLS[facts['protocol']]}"
+            for name, facts in sorted(datasets.items())
+        },
+        "test_over_train": {
+            name: 1.0 / (N_FOLDS - 1)
+            for name, facts in sorted(datasets.items())
+            if facts["protocol"] == "kfold"
+        },
+        "rows": {name: facts["n_rows"] for name, facts in sorted(datasets.items())},
+        "subset": subset,
+        "subset_note": why,
+        "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
+        "notes": list(dict.fromkeys(notes)),
+        "last_record_utc": last_record,
+        "versions": environment["libraries"],
+        "environment": {
+            "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,
+            **{name: str(environment[name]) for name in ("cores", "memory_mb", "system")},
+        },
+        "code": environment["code"],
+        "lock": environment["lock"],
+    }
+
+
+LIMITED = ("timeout", "oom", "gpu_oom", "killed")
+
+
+def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
+    """Why another sweep of the same suite may give other tables, where it may."""
+    found = []
+    studies = [study for plan in plans for study in plan["studies"]]
+    for how in sorted({study["async"] for study in studies if study.get("async")}):
+        models = sorted({study["model"] for study in studies if study.get("async") == how})
+        found.append(
+            f"Bytes not promised: {', '.join(models)} searched by asynchronous {how.upper()}, "
+            "which decides by who comes first."
+        )
+    struck = sorted({row["study"] for row in rows if row["cause"] in LIMITED})
+    if struck:
+        shown = ", ".join(struck[:5]) + (f" and {len(struck) - 5} more" if struck[5:] else "")
+        found.append(f"Bytes not promised: a limit of time or memory struck in {shown}.")
+    return found
+
+
+def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What is odd about the data: a sentence a kind of oddity, with the datasets it befell."""
+    found: dict[str, list[str]] = {}
+    for name, facts in sorted(datasets.items()):
+        for warning in facts["warnings"]:
+            kind = warning.partition(":")[0] if "csv" not in facts else warning
+            found.setdefault(kind, []).append(name)
+    return [
+        f"{kind}: {', '.join(names)} (see bench data passport)." for kind, names in found.items()
+    ]
+
+
+def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], str]:
+    """(the learnable datasets of which no two share rows, why the others are not among them).
+
+    Of datasets that share rows the first by name stays.
+    """
+    kept: list[str] = []
+    reasons = []
+    for name, facts in sorted(datasets.items()):
+        if not facts.get("learnable", True):
+            reasons.append(f"{name} cannot be learned beyond the majority class")
+            continue
+        twin = next((other for other in facts.get("overlaps", []) if other in kept), None)
+        if twin:
+            reasons.append(f"{name} shares rows with {twin}")
+            continue
+        kept.append(name)
+    note = f"Left out of the subset: {'; '.join(reasons)}." if reasons else ""
+    return kept, note

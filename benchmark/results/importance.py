@@ -1,0 +1,160 @@
+"""Which hyperparameters mattered? fANOVA on the trials that were run, one number a hyperparameter.
+
+Optuna's evaluator (Hutter et al. 2014: a forest is fitted to the scores, and its variance split by
+hyperparameter) reads a study; here one is rebuilt from the rows of a run. The folds of a dataset
+are put together, their validation scores standardised within each fold, so that what differs
+between folds explains nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from optuna.distributions import BaseDistribution
+
+    from ...reports.evidence import Evidence
+
+CELL = ["dataset", "model"]
+FEWEST = 20  # trials of a (dataset, model), for a forest to say anything
+MOST_TRIALS = 200  # of a (dataset, model), drawn at random: rebuilding a study is quadratic
+MOST_CELLS = 24  # (dataset, model) of a report that nobody asked for them
+TREES = 16  # Optuna's 64 cost four times as much and moved no share by more than 0.08
+
+
+def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evidence:
+    """The evidence with `importance`, a row a (dataset, model, parameter); as it is where no
+    (dataset, model) has FEWEST trials with a validation score.
+
+    Where more than `most` cells have them (None: no limit), none is computed and a note says so.
+    """
+    import pandas as pd
+
+    losses = _losses(evidence)
+    number, studies = evidence.study_numbers
+    known = np.bincount(number[losses.notna()], minlength=len(studies))
+    sizes = studies.assign(n=known).groupby(CELL)["n"].sum()
+    names = sizes.index[sizes >= FEWEST]
+    if most is not None and len(names) > most:
+        note = (
+            f"Hyperparameter importance of {len(names)} (dataset, model) is not computed: "
+            f"more than {most}."
+        )
+        meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), note]}
+        return evidence.but(meta=meta)
+    rows = []
+    trials = evidence.trials[[*CELL, "fold", "config"]].assign(loss=losses)
+    trials = trials[losses.notna() & pd.MultiIndex.from_frame(trials[CELL]).isin(names)]
+    for (dataset, model), (configs, scores) in _cells(trials).items():
+        for parameter, share in importance_of(configs, scores).items():
+            rows.append((dataset, model, parameter, share, len(configs)))
+    columns = ["dataset", "model", "parameter", "importance", "n_trials"]
+    return evidence.but(importance=pd.DataFrame(rows, columns=columns)) if rows else evidence
+
+
+def _losses(evidence: Evidence) -> pd.Series:
+    """The validation loss of each tuning trial by the headline metric of its task, else NaN."""
+    import pandas as pd
+
+    from .evidence_builder import losses
+
+    trials = evidence.trials
+    found = losses(trials, {task: evidence.headline(task) for task in evidence.tasks})
+    return pd.Series(found, index=trials.index).where(evidence.having("stage", "tune"))
+
+
+def _cells(
+    trials: pd.DataFrame,
+) -> dict[tuple[str, str], tuple[list[Mapping[str, Any]], np.ndarray]]:
+    """{(dataset, model): (configurations, standardised losses)}, MOST_TRIALS of each at most."""
+    found = {}
+    for (dataset, model), rows in trials.groupby(CELL, sort=True):
+        if len(rows) > MOST_TRIALS:
+            rows = rows.sample(MOST_TRIALS, random_state=0)
+        configs = [_parsed(text) for text in rows["config"]]
+        if all(isinstance(config, dict) for config in configs):
+            found[str(dataset), str(model)] = configs, _standardised(rows)
+    return found
+
+
+def _parsed(text: str) -> Any:
+    """The configuration, or None where another tool wrote it in words of its own."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _standardised(rows: pd.DataFrame) -> np.ndarray:
+    """The losses of each fold less their mean, over their standard deviation."""
+    grouped = rows.groupby("fold")["loss"]
+    centred = rows["loss"] - grouped.transform("mean")
+    return (centred / grouped.transform("std").replace(0.0, np.nan)).fillna(0.0).to_numpy()
+
+
+def importance_of(
+    configs: Sequence[Mapping[str, Any]], losses: np.ndarray
+) -> dict[str, float]:  # (n_trials,)
+    """{hyperparameter: share of the losses' variance}, the largest first; sums to 1.
+
+    Of the hyperparameters that every configuration has and that vary; empty without two
+    different losses or without such a hyperparameter. The same trials give the same numbers.
+    """
+    import optuna
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
+    spread = {name: d for name in _shared(configs) if (d := _distribution(configs, name))}
+    if not spread or float(np.ptp(losses)) == 0.0:
+        return {}
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # no line for each study
+    storage = optuna.storages.InMemoryStorage()  # add_trial would validate each against all
+    name = storage.get_study_name_from_id(
+        storage.create_new_study([optuna.study.StudyDirection.MINIMIZE], "importance")
+    )
+    number = storage.get_study_id_from_name(name)
+    for config, loss in zip(configs, losses.tolist(), strict=True):
+        params = {p: _value(config[p], d) for p, d in spread.items()}
+        trial = optuna.trial.create_trial(params=params, distributions=spread, value=loss)
+        storage.create_new_trial(number, trial)
+    study = optuna.load_study(study_name=name, storage=storage)
+    evaluator = FanovaImportanceEvaluator(n_trees=TREES, seed=0)
+    shares = get_param_importances(study, evaluator=evaluator)
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {name: round(float(share), 6) for name, share in ordered}
+
+
+def _shared(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names that every configuration has: a conditional hyperparameter has no share of its own."""
+    return sorted(set.intersection(*(set(config) for config in configs)))
+
+
+def _distribution(configs: Sequence[Mapping[str, Any]], name: str) -> BaseDistribution | None:
+    """The values of a hyperparameter as Optuna sees them; None where they do not vary.
+
+    A number counts on a logarithmic scale where all are above 0 and span more than two decades.
+    """
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    values = [config[name] for config in configs]
+    if all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+        low, high = float(min(values)), float(max(values))
+        return (
+            FloatDistribution(low, high, log=low > 0 and high > 100 * low) if low < high else None
+        )
+    words = sorted({_word(v) for v in values})
+    return CategoricalDistribution(words) if len(words) > 1 else None
+
+
+def _word(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _value(value: Any, distribution: BaseDistribution) -> float | str:
+    from optuna.distributions import FloatDistribution
+
+    return float(value) if isinstance(distribution, FloatDistribution) else _word(value)

@@ -1,0 +1,125 @@
+"""How good are ensembles of seeds? Scored from the test predictions that a run has stored.
+
+Disjoint groups of five evaluation seeds, in their order (Gorishniy et al. 2021, sec. 4.3): their
+probabilities, or predictions, are averaged. For regression the paper averages in standardised units
+of the target, which is the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.store.records import latest_results
+from ...sweeps.study import EVAL
+from ...sweeps.trial import DONE
+from .evidence_builder import planned_rows
+
+if TYPE_CHECKING:
+    from ...datasets.protocols import Fold
+    from ...datasets.table import Table
+    from ...reports.evidence import Evidence
+
+SIZE = 5
+
+
+def with_ensembles(
+    evidence: Evidence,
+    runs: Iterable[str | Path],
+    *,
+    mirror: str | Path | None = None,
+    cache: str | Path | None = None,
+) -> Evidence:
+    """The evidence with `ensembles`; as it is where no study has five seeds.
+
+    The targets are read from the datasets again; one that cannot be had, or is not what the run
+    had, is left out, and a note says so.
+    """
+    import pandas as pd
+
+    seeds = evidence.trials[evidence.trials["stage"] == EVAL]
+    if not (seeds.groupby(["dataset", "fold", "model"]).size() >= SIZE).any():
+        return evidence  # no ledger is read twice for nothing
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for run in runs:
+        ledger = Ledger(Path(run))
+        plan, found = planned_rows(ledger)
+        groups = _groups(found)
+        for dataset in sorted({study["dataset"] for study in groups.values()}):
+            mine = {k: v for k, v in groups.items() if v["dataset"] == dataset}
+            try:
+                known = truth(plan, dataset, mirror=mirror, cache=cache)
+                rows += _scored(ledger, mine.values(), *known)
+            except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
+                notes.append(f"No ensembles on {dataset}: {error}")
+    if not rows and not notes:
+        return evidence
+    meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), *notes]}
+    return evidence.but(ensembles=pd.DataFrame(rows) if rows else None, meta=meta)
+
+
+def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """{study: its facts and the `ids` of its evaluations in the order of their numbers}, where all
+    of them ended well and are at least SIZE."""
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["stage"] == EVAL:
+            found[row["study"]].append(row)
+    groups = {}
+    for study, runs in found.items():
+        runs = sorted(runs, key=lambda row: row["index"])
+        if len(runs) >= SIZE and all(row["status"] == DONE for row in runs):
+            facts = {name: runs[0][name] for name in ("dataset", "task", "fold", "model")}
+            groups[study] = {**facts, "ids": [row["id"] for row in runs]}
+    return groups
+
+
+def truth(
+    plan: Record, dataset: str, **where: Any
+) -> tuple[Table, dict[int, Fold]]:  # ValueError where they are not those of the run
+    """The table and folds that the plan names."""
+    from ...datasets.catalog import load_dataset
+    from ..commands.sweep import own_tables
+    from ..planning.plan import choose_folds
+
+    facts = plan["datasets"][dataset]
+    if facts.get("csv"):
+        table = own_tables({"datasets": {dataset: facts}})[dataset].table
+    else:
+        table = load_dataset(dataset, **where)
+    if table.sha256 != facts["sha256"]:
+        raise ValueError("the data is not what the run was made with")
+    return table, choose_folds(table, facts["protocol"], seed=plan["options"]["seed"], folds=None)
+
+
+def _scored(
+    ledger: Ledger, groups: Iterable[Mapping[str, Any]], table: Table, folds: Mapping[int, Fold]
+) -> list[dict[str, Any]]:
+    """One row an ensemble: its study, its number and its test scores."""
+    from ...reports.metrics import score_all
+
+    results = latest_results(ledger)
+    rows = []
+    for group in groups:
+        y = table.target[folds[group["fold"]].test]
+        ids = group["ids"]
+        for start in range(0, len(ids) - SIZE + 1, SIZE):
+            records = [ledger.at(results[id]) for id in ids[start : start + SIZE]]
+            parts = [r["predictions"] for r in records]
+            arrays = [ledger.get_predictions({"test": part["test"]})["test"] for part in parts]
+            scores = score_all(table.task, y, np.mean(arrays, axis=0), table.n_classes)
+            rows.append(
+                {
+                    **{name: group[name] for name in ("dataset", "task", "fold", "model")},
+                    "index": start // SIZE,
+                    "seeds": ", ".join(str(record["seed"]) for record in records),
+                    **{f"test_{name}": value for name, value in scores.items()},
+                }
+            )
+    return rows

@@ -1,0 +1,113 @@
+"""What did each trial predict, and what was right? Stored predictions beside their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sweeps.store.ledger import Ledger, LedgerError
+from ...sweeps.store.records import latest_results
+from ...sweeps.trial import DONE
+from .evidence_builder import losses, planned_frame
+from .seed_ensembles import truth
+from .slots_frame import columns_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...datasets.protocols import Fold
+
+PARTS = ("val", "test")
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A trial that ended well. `loss`: its validation score by the sweep's metric as something to
+    minimise, NaN without one; `counts`: whether the study's score is made of it."""
+
+    model: str
+    index: int
+    seed: int
+    id: str
+    loss: float
+    stage: str
+    counts: bool
+    ledger: Ledger
+    position: int
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """{"val", "test"}: (n, C) probabilities or (n,) values. LedgerError where they are gone."""
+        where = self.ledger.at(self.position)["predictions"]
+        return self.ledger.get_predictions({part: where[part] for part in PARTS})
+
+
+@dataclass
+class Block:
+    """A fold of a dataset: its targets by part, and the trials of all runs on it."""
+
+    dataset: str
+    task: str
+    fold: int
+    n_classes: int
+    y: dict[str, np.ndarray]
+    trials: list[Predicted] = field(default_factory=list)
+
+
+def blocks_of(
+    runs: Iterable[str | Path], *, mirror: str | Path | None = None, cache: str | Path | None = None
+) -> tuple[list[Block], list[str]]:
+    """(the folds in order, why a dataset is not among them).
+
+    The targets are read from the datasets again. One that cannot be had, or is not what the run
+    had, is left out. Raises LedgerError where a folder is no run's.
+    """
+    found: dict[tuple[str, int], Block] = {}
+    notes: list[str] = []
+    for run in runs:
+        ledger = Ledger(Path(run))
+        plan, frame = planned_frame(ledger, columns_of(ledger.facts()))
+        frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
+        frame = frame[frame["status"] == DONE]
+        positions = latest_results(ledger)
+        for dataset, mine in frame.groupby("dataset", sort=True):
+            try:
+                table, folds = truth(plan, str(dataset), mirror=mirror, cache=cache)
+                _check_rows(ledger, positions, mine, folds)
+            except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
+                notes.append(f"Without {dataset}: {error}")
+                continue
+            for row in mine.itertuples(index=False):
+                block = found.get((row.dataset, row.fold))
+                if block is None:
+                    fold = folds[row.fold]
+                    y = {"val": table.target[fold.val], "test": table.target[fold.test]}
+                    block = Block(row.dataset, table.task, row.fold, table.n_classes, y)
+                    found[row.dataset, row.fold] = block
+                facts = {name: getattr(row, name) for name in ("model", "index", "seed", "id")}
+                facts |= {name: getattr(row, name) for name in ("loss", "stage", "counts")}
+                block.trials.append(Predicted(**facts, ledger=ledger, position=positions[row.id]))
+    return [found[key] for key in sorted(found)], list(dict.fromkeys(notes))
+
+
+def _check_rows(
+    ledger: Ledger, positions: Mapping[str, int], rows: pd.DataFrame, folds: Mapping[int, Fold]
+) -> None:
+    """Raise ValueError where a fold has other numbers of rows now than the run predicted."""
+    for row in rows.drop_duplicates("fold").itertuples(index=False):
+        where = ledger.at(positions[row.id])["predictions"]
+        had = [int(where[part]["shape"][0]) for part in PARTS]
+        now = [len(getattr(folds[row.fold], part)) for part in PARTS]
+        if had != now:
+            raise ValueError(f"fold {row.fold} is not what the run had: {had} rows then, {now} now")
+
+
+def counting(frame: pd.DataFrame) -> Any:
+    """Which rows make up the score of their study: its evaluations, else the chosen trial."""
+    evaluated = set(frame.loc[frame["stage"] == "eval", "study"])
+    return np.where(
+        frame["study"].isin(list(evaluated)), frame["stage"] == "eval", frame["selected"]
+    )

@@ -1,0 +1,229 @@
+"""Is a Ray cluster fit to run sweeps? Every node is asked, by small tasks that run on it.
+
+The tasks need no CPU of Ray's, so a busy cluster answers too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
+from ..commands.doctor import OKAY, PROBLEM, WARNING
+from ..console import count
+from ..planning.environment import LIBRARIES, ROOT, version
+from ..tracking.store import is_loopback
+
+ANSWER_S = 90.0  # for a node to start a worker process and answer
+SKEW_S = 2.0
+DISK_GB, SHM_MB = 2.0, 512.0
+
+Step = Callable[[], tuple[str, str]]
+
+
+def cluster_steps(address: str) -> Iterator[tuple[str, Step]]:
+    """The checks of a cluster, in order; the first one joins it, and without it there is no other.
+    Ray is left when the iterator ends or is closed."""
+    cluster = Cluster(address)
+    yield "cluster", cluster.join
+    try:
+        if cluster.nodes:
+            yield "same everywhere", cluster.same
+            yield "clocks of the nodes", cluster.clocks
+            yield "disk and /dev/shm of the nodes", cluster.room
+            yield "dashboard", cluster.dashboard
+    finally:
+        cluster.leave()
+
+
+# ---------------------------------------------------------------------- on a node
+
+
+def facts() -> dict[str, Any]:
+    """What a node says of itself; runs there."""
+    temp = Path(os.environ.get("RAY_TMPDIR") or "/tmp")
+    shm = Path("/dev/shm")
+    return {
+        "host": socket.gethostname(),
+        "versions": versions(),
+        "time": time.time(),
+        "disk_gb": shutil.disk_usage(temp).free / 2**30,
+        "shm_mb": shutil.disk_usage(shm).total / 2**20 if shm.exists() else 0.0,
+    }
+
+
+def clock() -> float:
+    return time.time()
+
+
+def versions() -> dict[str, str]:
+    """{what: version} of all that a trial's outcome may depend on."""
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    found |= {name: version(name) for name in LIBRARIES}
+    found["tabsweep's source"] = source_hash()
+    return found
+
+
+def source_hash() -> str:
+    """Of every module of the package as it is installed here: an edited checkout differs."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for folder in ("benchmark", "datasets", "models", "reports", "sweeps"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "perf" not in path.relative_to(ROOT).parts:  # run from a checkout, never installed
+                digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+# ---------------------------------------------------------------------- asking all of them
+
+
+def differing(own: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """
+    >>> differing({"ray": "2.60.0", "torch": "2.13.0"}, {"ray": "2.59.0", "torch": "2.13.0"})
+    ['ray 2.59.0 instead of 2.60.0']
+    """
+    return [
+        f"{name} {other.get(name, 'absent')} instead of {value}"
+        for name, value in own.items()
+        if other.get(name, "absent") != value
+    ]
+
+
+class Cluster:
+    """A cluster that this process has joined, and what its nodes said."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.nodes: dict[str, Node] = {}
+        self._facts: dict[str, dict[str, Any]] = {}
+        self._silent: dict[str, str] = {}
+        self._joined = False
+
+    def join(self) -> tuple[str, str]:
+        start_ray(slots=None, address=self.address)
+        self._joined = True
+        self.nodes = nodes()
+        found = self.nodes.values()
+        cpus, gpus = sum(node.cpus for node in found), sum(node.gpus for node in found)
+        text = (
+            f"{count(len(found), 'node')} ({', '.join(node.host for node in found)}), "
+            f"{count(cpus, 'CPU')}, {count(gpus, 'GPU')}, "
+            f"{sum(node.memory_mb for node in found) / 1024:.1f} GB"
+        )
+        if not cpus:
+            return PROBLEM, f"{text}: no CPU to run a trial on; start nodes with --num-cpus"
+        return OKAY, text
+
+    def leave(self) -> None:
+        if self._joined:
+            import ray
+
+            ray.shutdown()
+
+    def ask(self, question: Callable[[], Any], of: Iterable[str]) -> dict[str, Any]:
+        """{node id: answer}; a node that gives none is noted as silent, with the reason."""
+        import ray
+
+        task: Any = ray.remote(question)
+        asked = {
+            id: task.options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(id)).remote()
+            for id in of
+        }
+        ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_S)
+        answers = {}
+        for id, ref in asked.items():
+            try:
+                answers[id] = ray.get(ref, timeout=0)
+            except Exception as error:
+                lines = [line for line in str(error).splitlines() if "No module named" in line]
+                self._silent[id] = lines[-1].strip() if lines else type(error).__name__
+        return answers
+
+    def same(self) -> tuple[str, str]:
+        """Code and versions as here; a node that differs would be left out of a sweep."""
+        self._facts = self.ask(facts, self.nodes)
+        own = versions()
+        wrong = [f"{self._host(id)}: no answer ({why})" for id, why in self._silent.items()]
+        for id, found in self._facts.items():
+            differences = differing(own, found["versions"])
+            if differences:
+                wrong.append(f"{self._host(id)}: {', '.join(differences[:4])}")
+        if wrong:
+            return PROBLEM, "; ".join(wrong) + " (install the same lock file and code everywhere)"
+        return OKAY, (
+            f"Python {own['python']}, Ray {own['ray']}, tabsweep {own['tabsweep']} and "
+            f"{len(LIBRARIES) - 2} libraries on {count(len(self._facts), 'node')}"
+        )
+
+    def clocks(self) -> tuple[str, str]:
+        """Against the driver's; half of what the question took is not to be told from skew."""
+        worst, text = 0.0, []
+        for id in self._facts:
+            tries = []
+            for _ in range(3):
+                before = time.time()
+                answer = self.ask(clock, [id]).get(id)
+                after = time.time()
+                if answer is not None:
+                    tries.append(((after - before) / 2, answer - (before + after) / 2))
+            if tries:
+                doubt, skew = min(tries)
+                worst = max(worst, abs(skew) - doubt)
+                text.append(f"{self._host(id)} {skew:+.2f} s")
+        state = OKAY if worst < SKEW_S else WARNING
+        return state, f"against this machine: {', '.join(text) or 'no answer'}"
+
+    def room(self) -> tuple[str, str]:
+        few = [
+            f"{self._host(id)}: {found['disk_gb']:.1f} GB of disk free, {found['shm_mb']:.0f} MB "
+            "in /dev/shm"
+            for id, found in self._facts.items()
+            if found["disk_gb"] < DISK_GB or found["shm_mb"] < SHM_MB
+        ]
+        if few:
+            return WARNING, f"{'; '.join(few)} (want {DISK_GB:.0f} GB and {SHM_MB:.0f} MB)"
+        least = min((found["disk_gb"] for found in self._facts.values()), default=0.0)
+        return OKAY, f"at least {least:.1f} GB of disk free and {SHM_MB:.0f} MB in /dev/shm on each"
+
+    def dashboard(self) -> tuple[str, str]:
+        """Whoever may submit a job runs what he likes: only this machine, or a token."""
+        import ray
+
+        node: Any = ray._private.worker.global_worker.node
+        where = node.address_info["webui_url"]
+        return judge_dashboard(where) if where else (OKAY, "there is none")
+
+    def _host(self, id: str) -> str:
+        return self.nodes[id].host
+
+
+def judge_dashboard(where: str) -> tuple[str, str]:
+    """A verdict on the dashboard at host:port, from what it lets somebody without a token do."""
+    host = where.rpartition(":")[0].strip("[]")
+    try:
+        with urllib.request.urlopen(f"http://{where}/api/jobs/", timeout=10):
+            pass
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            return OKAY, f"{where} asks for a token"
+        return WARNING, f"{where} answers {error.code}"
+    except OSError as error:
+        if is_loopback(host):
+            return OKAY, f"{where}, open to the head alone"
+        return WARNING, f"{where} does not answer ({error})"
+    if is_loopback(host):
+        return OKAY, f"{where} asks for no token and is open to this machine alone"
+    return PROBLEM, (
+        f"{where} lets anybody who reaches it run programs here: start Ray with "
+        "RAY_AUTH_MODE=token, or with --dashboard-host 127.0.0.1"
+    )

@@ -1,0 +1,100 @@
+"""How does a trial become a result? The function that the engine is handed, run on a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+
+from ...datasets.protocols import Fold
+from ...datasets.table import Table
+from ...models.base import InvalidConfig, Unsupported
+from ...reports.metrics import score_all
+from ...sweeps.store.checkpoints import Checkpoints
+from ...sweeps.trial import DONE, Result, Trial, failure
+from ..cell import BadConfig, load_class, run_cell
+from ..planning.code_identity import source_print
+from ..planning.environment import cpu_model
+
+Data = tuple[Table, Mapping[int, Fold]]
+
+
+class OtherCode(Exception):
+    """The source that this process runs is not the one in the trial's id."""
+
+
+@cache
+def source_of(cls: type, target: str, stepwise: bool) -> str:
+    """The fingerprint of an imported class and of all that it imports, as it was at first sight."""
+    return str(source_print(target, stepwise=stepwise)["source"])
+
+
+def check_source(trial: Trial) -> None:
+    """Raises OtherCode where a model was edited after the sweep began, or another machine has
+    another version: its result must not get the id of the sweep's code."""
+    target, claimed = trial.identity["target"], trial.identity.get("source")
+    if claimed is None:
+        return
+    if source_of(load_class(target), target, trial.fidelity is not None) != claimed:
+        raise OtherCode(
+            f"the source of {target} is not the one that the sweep began with; "
+            "start the sweep again to use the new one"
+        )
+
+
+def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:
+    """Fit, predict and score one cell. Other exceptions become `error` in the engine's guard.
+
+    `checkpoints`: where a trial with a fidelity goes on from, and leaves its state.
+    """
+    check_source(trial)
+    table, folds = data
+    fold = folds[trial.fold]
+    try:
+        cell = run_cell(
+            target=trial.identity["target"],
+            task=table.task,
+            config=trial.config,
+            seed=trial.seed,
+            threads=trial.identity["threads"],
+            table=table,
+            fold=fold,
+            device=trial.identity.get("device", "cpu"),
+            fidelity=trial.fidelity,
+            key=trial.chain,
+            checkpoints=checkpoints,
+        )
+    except (BadConfig, InvalidConfig) as error:
+        return failure("invalid_config", _first_line(error))
+    except Unsupported as error:
+        return failure("unsupported", _first_line(error))
+    for part, values in cell.predictions.items():
+        if not np.isfinite(values).all():
+            bad = int((~np.isfinite(values)).sum())
+            return failure("nonfinite", f"{bad} predictions on {part} are NaN or infinite")
+    scores = score_parts(table, fold, cell.predictions)
+    return Result(
+        status=DONE,
+        val=scores["val"],
+        test=scores["test"],
+        costs=cell.costs,
+        info={**cell.info, "cpu": cpu_model()},
+        predictions=cell.predictions,
+    )
+
+
+def score_parts(
+    table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, float | None]]:
+    """Every metric of the task on "val" and "test", from predictions alone."""
+    rows = {"val": fold.val, "test": fold.test}
+    return {
+        part: score_all(table.task, table.target[rows[part]], values, table.n_classes)
+        for part, values in predictions.items()
+    }
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,232 @@
+"""How does a run get into MLflow? Beside the sweep and after it, never in the way of a trial.
+
+python -m tabsweep.benchmark.tracking.follower RUN [--uri URI]            one pass
+python -m tabsweep.benchmark.tracking.follower RUN --follow --parent PID  until the parent ends
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from io import RawIOBase
+from pathlib import Path
+from typing import Any
+
+from ...sweeps.store.ledger import LedgerError
+from .store import (
+    TrackingError,
+    Unreachable,
+    check,
+    default_uri,
+    has_secret,
+    redact,
+    scheme_of,
+    sqlite_path,
+)
+from .sync import SyncReport, last_sync, sync
+
+URI_VARIABLE = "TABSWEEP_TRACKING_URI"  # how a follower is told: a command line is public
+NICENESS = 10
+UNFINISHED_EVERY_S = 60.0  # a follower shows studies that still run this often
+LONGEST_WAIT_S = 60.0
+
+
+class Syncer:
+    """A process beside the driver that keeps a store up to date, at low priority.
+
+    It ends when `stop` is called or its parent is gone, in both cases after one last pass.
+    """
+
+    def __init__(self, run: Path, *, uri: str | None = None, interval_s: float = 5.0) -> None:
+        """Raises TrackingError where the address may not be used."""
+        self.run = Path(run)
+        self.uri = check(uri or default_uri(self.run))
+        self.interval_s = interval_s
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Syncer:
+        folder = self.run / "tracking"
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, str(self.run)]
+        command += ["--follow", "--parent", str(os.getpid()), "--interval", str(self.interval_s)]
+        with open(folder / "log.txt", "ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,  # closed by `stop`, and by the kernel when the driver dies
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, URI_VARIABLE: self.uri},
+                start_new_session=True,  # Ctrl-C is the driver's affair
+            )
+        return self
+
+    def stop(self, timeout: float = 120.0) -> str | None:
+        """Let it finish; None when the store is complete, else one line for the user."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        try:
+            out, _ = process.communicate(timeout=timeout)  # closes its standard input
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return self._warning(f"{redact(self.uri)} took longer than {timeout:g} s")
+        try:
+            error = json.loads(out.splitlines()[-1])["error"]
+        except (IndexError, ValueError, KeyError, TypeError):
+            log = self.run / "tracking" / "log.txt"
+            error = f"the sync process ended with {process.returncode}, see {log}"
+        return self._warning(error) if error else None
+
+    def _warning(self, error: str) -> str:
+        again = f"bench track sync {self.run}"
+        if self.uri != default_uri(self.run):
+            again += f" --tracking-uri {redact(self.uri)}"
+        return f"MLflow is behind: {error}. Results are safe in the ledger; run `{again}`"
+
+
+def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOBase) -> str | None:
+    """Sync whenever the ledger has grown, until the parent ends; the last pass's error or None."""
+    os.nice(NICENESS)
+    error: str | None = None
+    seen: object = None
+    wait = 0.0
+    full_at = time.monotonic()
+    while not _parent_ended(stdin, parent, wait):
+        now = _ledger_state(run)
+        wait = interval_s
+        if now is None or now == seen:
+            continue
+        started = time.monotonic()
+        full = started - full_at >= UNFINISHED_EVERY_S
+        try:
+            sync(run, uri=uri, live=True, finished_only=not full, retries=0 if error else 2)
+        except LedgerError:
+            continue  # nothing planned yet
+        except TrackingError as problem:
+            error = str(problem)
+            wait = min(LONGEST_WAIT_S, 2 * max(wait, time.monotonic() - started))
+            continue
+        error = None
+        if full:
+            full_at = time.monotonic()
+        seen = now if full else None
+        # At most a tenth of the time is spent here, however large the ledger has become.
+        wait = max(interval_s, 10 * (time.monotonic() - started))
+    try:
+        sync(run, uri=uri, live=False, retries=0 if error else 2)
+    except (TrackingError, LedgerError) as problem:
+        return str(problem)
+    return None
+
+
+def _parent_ended(stdin: RawIOBase, parent: int, wait: float) -> bool:
+    """Wait, at most so long, for the end of the parent or of its wish."""
+    readable, _, _ = select.select([stdin], [], [], wait)
+    if readable and not stdin.read(1):
+        return True
+    return os.getppid() != parent
+
+
+def _ledger_state(run: Path) -> object:
+    """Something that differs once records were added; None without a ledger."""
+    folder = run / "ledger"
+    try:
+        return sorted((p.name, p.stat().st_size) for p in folder.iterdir())
+    except OSError:
+        return None
+
+
+# ---------------------------------------------------------------------- looking at it
+
+
+def ui_command(run: Path, uri: str | None = None, port: int = 5000) -> list[str]:
+    """The command that shows a run's store on this machine alone; run it in `ui_environment`.
+
+    Raises TrackingError for a server, which has its own page, and for a store that is not there.
+    """
+    run = Path(run)
+    uri = check(uri or default_uri(run))
+    if scheme_of(uri) in ("http", "https"):
+        raise TrackingError(f"{redact(uri)} is a server with its own page: open it in a browser")
+    path = sqlite_path(uri) if scheme_of(uri) == "sqlite" else None
+    if path is not None and not path.exists():
+        raise TrackingError(f"{path} is not there yet: run `bench track sync {run}` first")
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--workers", "1", "--allowed-hosts", f"127.0.0.1:{port},localhost:{port}"]
+    command += ["--artifacts-destination", str(run.resolve() / "mlartifacts")]
+    if not has_secret(uri):
+        command += ["--backend-store-uri", uri]
+    return command
+
+
+def ui_environment(run: Path, uri: str | None = None) -> dict[str, str]:
+    """The environment of `ui_command`: the store's address (it may be secret), no telemetry."""
+    return {
+        **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": uri or default_uri(Path(run)),
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }
+
+
+def ui_url(run: Path, uri: str | None = None, port: int = 5000) -> str:
+    """The page of the run's experiment (its table of runs) in the interface of `ui_command`."""
+    known = last_sync(Path(run), uri=uri) or {}
+    id = known.get("experiment_id")
+    page = f"#/experiments/{id}/runs?workflowType=machine_learning" if id else ""
+    return f"http://127.0.0.1:{port}/{page}"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The process behind `Syncer`: its last line on standard output is a JSON object."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="python -m tabsweep.benchmark.tracking.follower")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--uri", default=None, help=f"or in {URI_VARIABLE}")
+    parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--parent", type=int, default=None)
+    parser.add_argument("--interval", type=float, default=5.0)
+    options = parser.parse_args(argv)
+    out = os.fdopen(os.dup(1), "w")  # whatever a library prints goes to standard error
+    os.dup2(2, 1)
+    answer: dict[str, Any] = {"error": None}
+    try:
+        uri = check(options.uri or os.environ.get(URI_VARIABLE) or default_uri(options.run))
+        if options.follow:
+            answer["error"] = follow(
+                options.run,
+                uri=uri,
+                parent=options.parent or os.getppid(),
+                interval_s=options.interval,
+                stdin=os.fdopen(0, "rb", buffering=0),
+            )
+        else:
+            answer.update(sync(options.run, uri=uri).to_data())
+    except (TrackingError, LedgerError) as error:
+        answer["error"] = str(error)
+    print(json.dumps(answer), file=out, flush=True)
+    return 3 if answer["error"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+__all__ = [
+    "SyncReport",
+    "Syncer",
+    "TrackingError",
+    "Unreachable",
+    "default_uri",
+    "last_sync",
+    "sync",
+    "ui_command",
+    "ui_environment",
+    "ui_url",
+]

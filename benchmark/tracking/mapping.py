@@ -1,0 +1,335 @@
+"""What should a tracking server show of a run? The ledger, as plain runs, params, tags and points.
+
+Pure: the same ledger gives the same projection, whatever was shown before, and nothing here needs
+MLflow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.study import EVAL, TUNE
+from ...sweeps.trial import DONE, FAILED, canonical, digest
+from ..results.evidence_builder import planned_rows
+from ..results.run_status import study_name
+
+Row = dict[str, Any]
+
+RUNNING, FINISHED, STOPPED, NO_SCORE = "RUNNING", "FINISHED", "KILLED", "FAILED"  # MLflow's words
+LISTED = 10  # failures written out in a run's description
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a metric; `step` is the index of the trial, `time_ms` when it became durable."""
+
+    key: str
+    value: float
+    time_ms: int
+    step: int
+
+    @property
+    def data(self) -> tuple[str, float, int, int]:
+        return self.key, self.value, self.time_ms, self.step
+
+
+@dataclass
+class StudyRun:
+    """One study (dataset, fold, model) as one run.
+
+    `trials` holds the points of trial 0, 1, ... as far as all trials before have ended, so that it
+    only ever grows at its end. `finals` and `params` (of the chosen configuration) are there once
+    the study has ended. `dataset` names the data as MLflow does: digest, source, profile.
+    """
+
+    study: str
+    key: str
+    status: str
+    start_ms: int
+    end_ms: int | None
+    tags: dict[str, str]
+    dataset: dict[str, str]
+    params: dict[str, str] = field(default_factory=dict)
+    trials: list[list[Point]] = field(default_factory=list)
+    finals: list[Point] = field(default_factory=list)
+
+    @cached_property
+    def final_digest(self) -> str:
+        return digest([point.data for point in self.finals], length=16) if self.finals else "-"
+
+    def trials_digest(self, n: int) -> str:
+        """What the first n trials say; a store that says otherwise holds an older truth."""
+        return digest([[point.data for point in trial] for trial in self.trials[:n]], length=16)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A run folder as an experiment with runs."""
+
+    experiment: str
+    note: str
+    run_id: str
+    runs: list[StudyRun]
+
+
+def run_id_of(ledger: Ledger) -> str:
+    """What tells this run from all others, wherever its folder is moved: its first plan's hash.
+
+    Raises LedgerError where nothing was planned yet.
+    """
+    first = next(ledger.positions("plan"), None)
+    if first is None:
+        raise LedgerError(f"{ledger.run} holds no plan yet: nothing was started in it")
+    return digest(ledger.at(first), length=12)
+
+
+def project(ledger: Ledger, *, live: bool, finished_only: bool = False) -> Projection:
+    """Every study of the last plan that has a result; `live` says that a driver is at work on it.
+
+    With `finished_only`, studies that have not ended are left out. Raises LedgerError.
+    """
+    run_id = run_id_of(ledger)
+    plan, planned = planned_rows(ledger)
+    by_study: dict[str, list[Row]] = defaultdict(list)
+    for row in planned:
+        by_study[row["study"]].append(row)
+    ends = {record["study"]: record for record in ledger.records("study")}
+    common = _common_tags(plan, ledger.run.resolve().name)
+    runs = []
+    for study in plan["studies"]:
+        name = study_name(study)
+        rows = by_study.get(name)
+        if not rows:
+            continue
+        run = _study_run(name, study, rows, plan, f"{run_id}:{name}", end=ends.get(name), live=live)
+        run.tags = {**common, "tabsweep.run_id": run_id, "tabsweep.key": run.key, **run.tags}
+        if run.status in (FINISHED, NO_SCORE) or not finished_only:
+            runs.append(run)
+    suite = plan["suite"]
+    note = f"{suite['title']}\n\n{' '.join(suite.get('note', '').split())}".strip()
+    return Projection(f"{suite['name']}-{plan['options']['budget']}", note, run_id, runs)
+
+
+def _study_run(
+    name: str,
+    study: Mapping[str, Any],
+    rows: list[Row],
+    plan: Record,
+    key: str,
+    *,
+    end: Record | None,
+    live: bool,
+) -> StudyRun:
+    metric = plan["metric"][study["task"]]
+    search = _search(rows)
+    evals = [row for row in rows if row["stage"] == EVAL]
+    chosen = next((row for row in rows if row["selected"]), None)
+    wanted = study["n_seeds"] if study["n_seeds"] > 1 and chosen is not None else 0
+    ended = len(search) >= study["n_trials"] and len(evals) >= wanted
+    if ended and study.get("rungs"):  # higher rungs may be open yet; the study's record says it
+        ended = end is not None and end["n_trials"] == study["n_trials"]
+    if ended:
+        status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
+    else:
+        status = RUNNING if live else STOPPED
+    times = [_milliseconds(row["time"]) for row in rows]
+    run = StudyRun(
+        study=name,
+        key=key,
+        dataset=_dataset(study["dataset"], plan),
+        status=status,
+        start_ms=min(times) - round(1000 * (rows[0]["fit_s"] or 0.0)),
+        end_ms=None if status == RUNNING else max(times),
+        tags=_study_tags(study, rows, plan, metric),
+        trials=[list(points) for points in _trial_points(search, metric)],
+    )
+    run.tags["status"] = _status_text(status, len(search), study["n_trials"], search)
+    run.tags["mlflow.note.content"] = _description(run.tags["status"], metric, chosen, rows)
+    if ended:
+        if chosen is not None:
+            run.params = {k: _text(v) for k, v in _config(chosen).items()}
+            run.tags["tabsweep.trial_id"] = chosen["id"]
+            run.tags["tabsweep.trial_index"] = str(chosen["index"])
+        run.finals = list(_final_points(chosen, search, rows, max(times)))
+    return run
+
+
+def _search(rows: list[Row]) -> list[Row]:
+    """One row a configuration, in order: where there are rungs, that of its lowest."""
+    lowest: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda row: (row["stage"] == TUNE, row["stage"])):
+        if row["stage"] != EVAL:
+            lowest.setdefault(row["index"], row)
+    return [lowest[index] for index in sorted(lowest)]
+
+
+def _trial_points(search: list[Row], metric: str) -> Iterator[Iterator[Point]]:
+    from ...reports.metrics import METRICS
+
+    better = max if METRICS[metric].direction == "max" else min
+    best: float | None = None
+    failed = 0
+    for expected, row in enumerate(search):
+        if row["index"] != expected:
+            return  # a trial before this one is still out: its points come first
+        values: dict[str, float | None] = {}
+        if row["status"] == DONE:
+            value = row.get(f"val_{metric}")
+            best = value if best is None else best if value is None else better(best, value)
+            values[f"trial/val_{metric}"] = value
+            values[f"trial/test_{metric}"] = row.get(f"test_{metric}")
+            values["trial/fit_s"] = row["fit_s"]
+        elif row["status"] == FAILED:
+            failed += 1
+            values["trial/failures"] = float(failed)
+        values[f"trial/best_val_{metric}"] = best
+        yield _points(values, _milliseconds(row["time"]), row["index"])
+
+
+def _final_points(
+    chosen: Row | None, search: list[Row], rows: list[Row], time_ms: int
+) -> Iterator[Point]:
+    values: dict[str, float | None] = {}
+    if chosen is not None:
+        for name in sorted(chosen):
+            if name.startswith(("val_", "test_")):
+                values[name] = chosen[name]
+        values["fit_s"], values["predict_s"] = chosen["fit_s"], chosen["predict_s"]
+    unique = {row["id"]: row for row in rows}.values()
+    for cost in ("fit_s", "cpu_s"):
+        values[f"total_{cost}"] = sum(row[cost] or 0.0 for row in unique)
+    values["peak_ram_mb"] = max((row["peak_ram_mb"] or 0.0 for row in unique), default=0.0) or None
+    values["n_trials"] = float(len(search))
+    failures = _failures(rows)
+    values["n_failed"] = float(sum(failures.values()))
+    for cause, count in failures.items():
+        values[f"n_failed_{cause}"] = float(count)
+    # The newest step is what a store shows: a study that was extended speaks last.
+    yield from _points(values, time_ms, len(search))
+    for row in sorted((row for row in rows if row["stage"] == EVAL), key=lambda row: row["index"]):
+        scores = {f"seed/{k}": v for k, v in sorted(row.items()) if k.startswith("test_")}
+        yield from _points(scores, _milliseconds(row["time"]), row["index"])
+
+
+def _points(values: Mapping[str, float | None], time_ms: int, step: int) -> Iterator[Point]:
+    for key, value in values.items():
+        if value is not None:
+            yield Point(_key(key), float(value), time_ms, step)
+
+
+# ---------------------------------------------------------------------- words
+
+
+def _common_tags(plan: Record, run: str) -> dict[str, str]:
+    found = plan["environment"]
+    versions = [f"{k} {v}" for k, v in sorted(found["libraries"].items()) if v != "absent"]
+    tags = {
+        "suite": plan["suite"]["name"],
+        "budget": plan["options"]["budget"],
+        "run": run,
+        "seed": str(plan["options"]["seed"]),
+        "python": found["python"],
+        "versions": ", ".join(versions),
+        "code": found["code"],
+        "hardware": f"{found['cores']} x {found['cpu']}, {found['memory_mb']} MB",
+        "system": found["system"],
+        "mlflow.source.name": "bench sweep",
+        "mlflow.source.type": "LOCAL",
+    }
+    if len(plan["spaces"]) == 1:
+        tags["space"] = plan["spaces"][0]
+    return {name: value for name, value in tags.items() if value}
+
+
+def _study_tags(
+    study: Mapping[str, Any], rows: list[Row], plan: Record, metric: str
+) -> dict[str, str]:
+    samplers = plan["identity"]["sampler"]
+    facts = plan["datasets"].get(study["dataset"], {})
+    tags = {
+        "dataset": study["dataset"],
+        "protocol": facts.get("protocol", ""),
+        "fold": str(study["fold"]),
+        "model": study["model"],
+        "task": study["task"],
+        "metric": metric,
+        "sampler": samplers.get(f"{study['model']} on {study['task']} data", ""),
+        "rungs": ", ".join(map(str, study.get("rungs") or ())),
+        "failures": _counts(_failures(_tuned(rows))) or "none",
+    }
+    return {name: value for name, value in tags.items() if value}
+
+
+def _dataset(name: str, plan: Record) -> dict[str, str]:
+    facts = plan["datasets"].get(name, {})
+    shape = {"num_rows": facts.get("n_rows"), "num_features": facts.get("n_features")}
+    return {
+        "name": name[:500],
+        "digest": facts.get("sha256", "")[:8] or "unknown",
+        "source_type": "tabsweep",
+        "source": canonical({"name": name, "sha256": facts.get("sha256", "")}),
+        "profile": canonical({k: v for k, v in shape.items() if v is not None}),
+    }
+
+
+def _status_text(status: str, n: int, planned: int, search: list[Row]) -> str:
+    if status == RUNNING:
+        return f"running: {n} of {planned} trials"
+    if status == STOPPED:
+        return f"stopped: {n} of {planned} trials"
+    if not any(row["status"] == DONE for row in search):
+        return "failed: every trial" if status == NO_SCORE else "unsupported"
+    return "done"
+
+
+def _description(status: str, metric: str, chosen: Row | None, rows: list[Row]) -> str:
+    """What a person reads first on the page of a run."""
+    n_done = sum(row["status"] == DONE for row in _search(rows))
+    lines = [f"{status}; {n_done} configurations have a score"]
+    if chosen is not None:
+        lines[0] += f"; trial {chosen['index']} leads by validation {metric}"
+    failed = [row for row in rows if row["status"] != DONE]
+    for row in failed[:LISTED]:
+        message = " ".join(row["message"].split()).replace("`", "'")[:300]
+        lines.append(f"- {row['stage']} {row['index']}: {row['cause']} `{message or '-'}`")
+    if len(failed) > LISTED:
+        lines.append(f"- and {len(failed) - LISTED} more")
+    return "\n".join(lines[:1] + ([""] if failed else []) + lines[1:])
+
+
+def _tuned(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["stage"] != EVAL]
+
+
+def _failures(rows: Iterable[Row]) -> Counter[str]:
+    return Counter(row["cause"] for row in rows if row["status"] == FAILED)
+
+
+def _counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{cause} {count}" for cause, count in sorted(counts.items()))
+
+
+def _config(row: Row) -> dict[str, Any]:
+    import json
+
+    return json.loads(row["config"])
+
+
+def _text(value: Any) -> str:
+    """A parameter as text; MLflow keeps 6,000 characters of one."""
+    return (value if isinstance(value, str) else canonical(value))[:6000]
+
+
+def _key(name: str) -> str:
+    """A name that MLflow accepts: letters, digits, and _ - . : / and blanks, at most 250."""
+    return "".join(c if c.isalnum() and c.isascii() or c in "_-. :/" else "_" for c in name)[:250]
+
+
+def _milliseconds(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000)

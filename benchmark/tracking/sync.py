@@ -1,0 +1,330 @@
+"""How does a store learn what it lacks of a run? One pass from the ledger, in batches, idempotent.
+
+One MLflow run per study (dataset, fold, model), its trials as steps. The store itself says how far
+it was told (tag `tabsweep.synced`), so that a second pass adds nothing, a deleted database is built
+again, and a pass that was killed goes on. Nothing is ever read back as truth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sweeps.store.ledger import Ledger, LedgerError, write_atomically
+from ...sweeps.store.run_lock import owner_of
+from .mapping import RUNNING, Point, Projection, StudyRun, project
+from .store import (
+    TrackingError,
+    check,
+    default_uri,
+    file_lock,
+    open_store,
+    probe,
+    quiet_mlflow,
+    redact,
+    scheme_of,
+    scrub,
+    sqlite_path,
+    writing,
+)
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+BATCH = 1000  # what MLflow takes in one call: metrics, and all items together
+SYNCED = "tabsweep.synced"
+NOTHING = "0:-:-"
+KIND = "custom_model_development"  # which face the UI shows: runs, not traces
+
+
+@dataclass
+class SyncReport:
+    """What one pass did; `trials` counts the trials whose points were written."""
+
+    uri: str
+    experiment: str
+    experiment_id: str = ""
+    runs: int = 0
+    created: int = 0
+    updated: int = 0
+    replaced: int = 0
+    deleted: int = 0
+    doubles: int = 0
+    trials: int = 0
+    seconds: float = 0.0
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.experiment} in {self.uri}: {self.runs} runs, {self.created} created, "
+            f"{self.updated} updated, {self.trials} trials written in {self.seconds:.1f} s"
+        )
+        if self.replaced:
+            text += f"; {self.replaced} replaced, because their trials were run again"
+        if self.doubles:
+            text += f"; {self.doubles} that a server had made twice were deleted"
+        if self.deleted:
+            text += f"; {self.deleted} were deleted in MLflow and stay so (restore them there)"
+        return text
+
+
+def sync(
+    run: Path,
+    *,
+    uri: str | None = None,
+    live: bool | None = None,
+    finished_only: bool = False,
+    retries: int = 2,
+) -> SyncReport:
+    """Bring a tracking store to what the ledger says. Idempotent; one at a time per run and store.
+
+    `live` says whether a driver is at work (None: look for one); a study that it left unfinished is
+    shown as running, else as killed. Raises TrackingError (a store that is refused, unreachable or
+    broken; the message holds no credentials) and LedgerError.
+    """
+    run = Path(run)
+    uri = check(uri or default_uri(run))
+    started = time.monotonic()
+    probe(uri)
+    ledger = read_ledger(run)
+    if live is None:
+        live = owner_of(run) is not None
+    projection = project(ledger, live=live, finished_only=finished_only)
+    report = SyncReport(redact(uri), projection.experiment, runs=len(projection.runs))
+    with file_lock(_cursor_path(run, uri).with_suffix(".lock")):
+        try:
+            with quiet_mlflow(retries=retries), writing(uri, run):
+                client = open_store(uri)
+                _write(client, projection, report, run, uri)
+        except (TrackingError, LedgerError):
+            raise
+        except Exception as error:
+            raise _explain(error, uri) from None
+        report.seconds = time.monotonic() - started
+        cursor = {
+            **report.to_data(),
+            "records": len(ledger),
+            "complete": not finished_only,
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        write_atomically(_cursor_path(run, uri), json.dumps(cursor, indent=1).encode() + b"\n")
+    return report
+
+
+def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any] | None:
+    """What the last pass that ended well reported, with `records`, `complete`, `time`; or None."""
+    try:
+        return json.loads(_cursor_path(Path(run), uri or default_uri(Path(run))).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def read_ledger(run: Path) -> Ledger:
+    """The ledger as it was at one moment, though its driver may be sealing the tail meanwhile."""
+    manifest = Path(run) / "ledger" / "MANIFEST.json"
+    for _ in range(20):
+        before = manifest.read_bytes() if manifest.exists() else b""
+        ledger = Ledger(run)
+        if not before or manifest.read_bytes() == before:
+            return ledger
+    raise LedgerError(f"{run}: the ledger changes faster than it can be read; try again")
+
+
+def _cursor_path(run: Path, uri: str) -> Path:
+    folder = run / "tracking"
+    folder.mkdir(exist_ok=True)
+    # The default store moves with its folder; of other addresses the secret part does not count.
+    place = "default" if uri == default_uri(run) else redact(uri)
+    return folder / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.json"
+
+
+def _explain(error: Exception, uri: str) -> TrackingError:
+    text = scrub(error, uri) or type(error).__name__
+    if scheme_of(uri) == "sqlite":
+        return TrackingError(
+            f"cannot write {sqlite_path(uri)} ({text}): sync again, and if that does not help, "
+            "delete the file: it is rebuilt from the ledger"
+        )
+    return TrackingError(f"the tracking server {redact(uri)} failed ({text})")
+
+
+# ---------------------------------------------------------------------- one pass
+
+
+def _write(
+    client: MlflowClient, projection: Projection, report: SyncReport, run: Path, uri: str
+) -> None:
+    report.experiment_id = experiment_id = _experiment(client, projection, run, uri)
+    have, doubles = _known_runs(client, experiment_id, projection.run_id)
+    for double in doubles:
+        _step_aside(client, double)
+        report.doubles += 1
+    for want in projection.runs:
+        known = have.get(want.key)
+        if known is not None and known.info.lifecycle_stage == "deleted":
+            report.deleted += 1
+            continue
+        if known is not None and _outdated(known, want):
+            # Steps and params cannot be taken back in MLflow: the older truth steps aside.
+            _step_aside(client, known)
+            report.replaced += 1
+            known = None
+        if known is None:
+            known = _create(client, experiment_id, want, projection.run_id)
+            report.created += 1
+            report.trials += _fill(client, known, want)[1]
+            continue
+        changed, trials = _fill(client, known, want)
+        report.updated += changed
+        report.trials += trials
+
+
+def _experiment(client: MlflowClient, projection: Projection, run: Path, uri: str) -> str:
+    from mlflow.exceptions import MlflowException
+
+    name = projection.experiment
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        local = scheme_of(uri) not in ("http", "https")
+        place = (run.resolve() / "mlartifacts").as_uri() if local else None
+        tags = {"mlflow.note.content": projection.note, "mlflow.experimentKind": KIND}
+        try:
+            return client.create_experiment(name, artifact_location=place, tags=tags)
+        except MlflowException:  # somebody was faster
+            found = client.get_experiment_by_name(name)
+            if found is None:
+                raise
+    if found.lifecycle_stage == "deleted":
+        raise TrackingError(
+            f"the experiment {name!r} was deleted in {redact(uri)}: restore it with "
+            f"`mlflow experiments restore -x {found.experiment_id}`, then sync again"
+        )
+    return found.experiment_id
+
+
+def _create(client: MlflowClient, experiment_id: str, want: StudyRun, run_id: str) -> Run:
+    """A new run in the store. A call without an answer may have made one all the same, so MLflow's
+    own blind retries are off: it is looked for before a second try."""
+    from mlflow.exceptions import MlflowException
+
+    def create() -> Run:
+        with quiet_mlflow(retries=0):
+            return client.create_run(
+                experiment_id, start_time=want.start_ms, tags=want.tags, run_name=want.study
+            )
+
+    try:
+        return create()
+    except MlflowException:
+        made = _known_runs(client, experiment_id, run_id)[0].get(want.key)
+        if made is not None and made.info.lifecycle_stage != "deleted":
+            return made
+        return create()
+
+
+def _step_aside(client: MlflowClient, run: Run) -> None:
+    """Delete a run that another one stands for."""
+    key = run.data.tags["tabsweep.key"]
+    client.set_tag(run.info.run_id, "tabsweep.key", f"superseded {key}")
+    client.delete_run(run.info.run_id)
+
+
+def _known_runs(
+    client: MlflowClient, experiment_id: str, run_id: str
+) -> tuple[dict[str, Run], list[Run]]:
+    """({key: run} of this run folder, those deleted in MLflow included; second runs of a key)."""
+    from mlflow.entities import ViewType
+
+    runs: list[Run] = []
+    token = None
+    while True:
+        page = client.search_runs(
+            [experiment_id],
+            filter_string=f"tags.`tabsweep.run_id` = '{run_id}'",
+            run_view_type=ViewType.ALL,
+            max_results=1000,
+            page_token=token,
+        )
+        runs += page
+        token = page.token
+        if not token:
+            break
+    found: dict[str, Run] = {}
+    doubles = []
+    # What is active and knows most comes first.
+    runs.sort(key=lambda r: (r.info.lifecycle_stage == "deleted", -_mark(r)[0], r.info.run_id))
+    for run in runs:
+        key = run.data.tags.get("tabsweep.key", "")
+        if key not in found:
+            found[key] = run
+        elif run.info.lifecycle_stage != "deleted":
+            doubles.append(run)
+    return found, doubles
+
+
+def _mark(run: Run) -> tuple[int, str, str]:
+    """(trials written, their digest, the digest of the final points) of a run in the store."""
+    count, trials, finals = run.data.tags.get(SYNCED, NOTHING).split(":")
+    return int(count), trials, finals
+
+
+def _outdated(run: Run, want: StudyRun) -> bool:
+    """Does the store hold points or params that the ledger no longer has?"""
+    count, trials, _ = _mark(run)
+    if 0 < count <= len(want.trials) and want.trials_digest(count) != trials:
+        return True
+    return bool(run.data.params and want.params and run.data.params != want.params)
+
+
+def _fill(client: MlflowClient, run: Run, want: StudyRun) -> tuple[bool, int]:
+    """Add what a run in the store lacks: (was anything written, of how many trials)."""
+    from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
+
+    id = run.info.run_id
+    count, _, finals = _mark(run)
+    if count > len(want.trials):
+        return False, 0  # an older copy of the ledger has nothing to say
+    if SYNCED not in run.data.tags:
+        client.log_inputs(id, [DatasetInput(Dataset(**want.dataset))])
+    points = [point for trial in want.trials[count:] for point in trial]
+    if want.finals and finals != want.final_digest:
+        points += want.finals
+        finals = want.final_digest
+    tags = {k: v for k, v in want.tags.items() if run.data.tags.get(k) != v}
+    mark = f"{len(want.trials)}:{want.trials_digest(len(want.trials))}:{finals}"
+    if run.data.tags.get(SYNCED) != mark:
+        tags[SYNCED] = mark  # last, with the last batch: what came before may come again
+    params = {k: v for k, v in want.params.items() if k not in run.data.params}
+    items = [Param(k, v) for k, v in params.items()]
+    labels = [RunTag(k, v) for k, v in tags.items()]
+    for first in range(100, len(items), 100):
+        client.log_batch(id, params=items[first : first + 100])
+    room = BATCH - len(labels) - min(len(items), 100)
+    batches = list(_batches(points, room))
+    for batch in batches[:-1]:
+        client.log_batch(id, metrics=[Metric(*point.data) for point in batch])
+    if batches or items or labels:
+        last = [Metric(*point.data) for point in batches[-1]] if batches else []
+        client.log_batch(id, metrics=last, params=items[:100], tags=labels)
+    wrote = bool(points or items or labels)
+    if run.info.status != want.status:
+        wrote = True
+        if want.status == RUNNING:
+            client.update_run(id, status=RUNNING)
+        else:
+            client.set_terminated(id, status=want.status, end_time=want.end_ms)
+    return wrote, len(want.trials) - count
+
+
+def _batches(points: Sequence[Point], size: int) -> Iterator[Sequence[Point]]:
+    for first in range(0, len(points), size):
+        yield points[first : first + size]

@@ -1,0 +1,116 @@
+"""What would each study have chosen after n trials, at what cost? Read off the trials, no refit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..evidence import Evidence
+from ..metrics import METRICS
+from .cells import COMPLETE, STUDY
+
+_COLUMNS = ["study", *STUDY, "task", "n", "loss", "best", "test", "seconds", "cpu"]
+
+
+def running(evidence: Evidence) -> pd.DataFrame:
+    """One row a tuning trial that ran to its end or failed, in the order of its study.
+
+    Columns: study (a number), dataset, fold, model, task; `n`, the trials of the study up to and
+    with this one, by their index; `loss`, its validation score as something to minimise (NaN if it
+    failed); `best`, the lowest loss so far; `test`, the test score of the trial that has it, which
+    validation would have chosen (ties to the lower index); `seconds` and `cpu`, wall seconds of
+    fits and predictions and CPU seconds so far (NaN where none was recorded). Lower rungs and
+    evaluations are no trials of a full study and are left out. Empty where no validation score of a
+    headline metric is known.
+    """
+    mine = evidence.having("stage", "tune")
+    loss, test = (values[mine] for values in _headline(evidence))
+    if not len(loss) or np.isnan(loss).all():
+        return pd.DataFrame(columns=_COLUMNS)
+    names = [*STUDY, "task", "index", "fit_s", "predict_s", "cpu_s"]
+    tune = evidence.trials.loc[mine, names].reset_index(drop=True)
+    number = evidence.study_numbers[0][mine]
+    first = np.append(True, number[1:] != number[:-1])
+    study = np.cumsum(first) - 1  # number of the study of each row
+    filled = pd.Series(np.where(np.isnan(loss), np.inf, loss))
+    lowest = filled.groupby(study).cummin().to_numpy()
+    before = np.where(first, np.inf, np.concatenate([[np.inf], lowest[:-1]]))
+    at = np.maximum.accumulate(np.where(filled.to_numpy() < before, np.arange(len(tune)), -1))
+    start = np.maximum.accumulate(np.where(first, np.arange(len(tune)), 0))
+    known = at >= start
+    frame = tune[[*STUDY, "task"]].copy()
+    frame["study"], frame["n"] = study, tune["index"] + 1
+    frame["loss"] = loss
+    frame["best"] = np.where(known, lowest, np.nan)
+    frame["test"] = np.where(known, test[np.maximum(at, 0)], np.nan)
+    wall = tune[["fit_s", "predict_s"]].sum(axis=1, min_count=1)
+    for name, cost in (("seconds", wall), ("cpu", tune["cpu_s"])):
+        sums = cost.fillna(0.0).groupby(study).cumsum()
+        frame[name] = sums if cost.notna().any() else np.nan
+    return frame[_COLUMNS]
+
+
+def _headline(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """(validation loss, test score) of each trial by the headline metric of its task, or NaN."""
+    rows = evidence.trials
+    loss, test = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    for task in evidence.tasks:
+        name = evidence.headline(task)
+        mine = evidence.having("task", task) & evidence.having("status", "done")
+        test[mine] = rows[f"test_{name}"].to_numpy(dtype=float)[mine]
+        if f"val_{name}" in rows:
+            loss[mine] = METRICS[name].sign * rows[f"val_{name}"].to_numpy(dtype=float)[mine]
+    return loss, test
+
+
+def budgets(steps: pd.DataFrame) -> list[int]:
+    """Numbers of trials worth asking about: powers of two below the longest study."""
+    most = int(steps["n"].max()) if len(steps) else 0
+    return [2**i for i in range(most.bit_length()) if 2**i < most]
+
+
+def after(steps: pd.DataFrame, n: int) -> pd.DataFrame:
+    """The last row of each study's first n trials; a shorter study gives its last row."""
+    rows = np.flatnonzero(steps["n"].to_numpy() <= n)
+    study = steps["study"].to_numpy()[rows]
+    return steps.iloc[rows[np.append(study[1:] != study[:-1], True)]] if len(rows) else steps[:0]
+
+
+def cells_after(steps: pd.DataFrame, headline: pd.DataFrame, n: int) -> pd.DataFrame:
+    """One row a (dataset, model): `mean` test score and `cpu` seconds had every study n trials.
+
+    `headline` has the cells of each task's headline metric; a cell that is not complete there, or
+    of which a fold has no choice after n trials, has a NaN mean.
+    """
+    chosen = after(steps, n)
+    grouped = chosen.groupby(["dataset", "model"], sort=True)
+    found = grouped.agg(mean=("test", "mean"), n_scored=("test", "count"), cpu=("cpu", "sum"))
+    found["cpu"] = found["cpu"].where(grouped["cpu"].count() > 0)
+    columns = ["dataset", "task", "model", "n_folds", "state"]
+    cells = headline[columns].merge(found.reset_index(), on=["dataset", "model"], how="left")
+    whole = (cells["state"] == COMPLETE) & (cells["n_scored"] == cells["n_folds"])
+    cells["mean"] = cells["mean"].where(whole)
+    return cells
+
+
+def by_trials(steps: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
+    """{dataset: {model: (n_points, 3)}}: n, seconds so far, lowest validation loss; means over the
+    folds, for every n at which each fold has a score. Empty where no study has two trials."""
+    if not len(steps) or steps["n"].max() < 2:
+        return {}
+    starts = steps.drop_duplicates("study")
+    pairs = starts.groupby(["dataset", "model"], sort=True)
+    names, folds = list(pairs.groups), pairs.size().to_numpy()
+    cell = pairs.ngroup().to_numpy()[steps["study"].to_numpy()]
+    rows = pd.DataFrame({"cell": cell, "n": steps["n"], "seconds": steps["seconds"]})
+    rows["best"] = steps["best"]
+    grouped = rows.groupby(["cell", "n"], sort=True)
+    means = grouped[["seconds", "best"]].mean().reset_index()
+    means = means[grouped["best"].count().to_numpy() == folds[means["cell"]]]
+    points = means[["n", "seconds", "best"]].to_numpy(dtype=float)
+    ends = np.searchsorted(means["cell"], np.arange(len(names)), side="right")
+    curves: dict[str, dict[str, np.ndarray]] = {}
+    for (dataset, model), path in zip(names, np.split(points, ends[:-1]), strict=True):
+        if len(path):
+            curves.setdefault(str(dataset), {})[str(model)] = path
+    return curves

@@ -1,0 +1,338 @@
+"""What is the score of each model on each dataset, and where is there none, and why?
+
+From trials to studies (one score a fold), from studies to cells (one mean a dataset), from cells to
+the complete matrix that ranks and tests need. Every table of the report starts here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ..evidence import STUDY, Evidence
+from ..metrics import Metric, metric
+from ..statistics.tests import TIE_TOLERANCE, snap
+
+# States of a cell, worst news first: what its folds lack, and how a table prints that.
+COMPLETE, PARTIAL, FAILED, UNSUPPORTED, OPEN, UNDEFINED, ABSENT = (
+    "complete",
+    "partial",
+    "failed",
+    "unsupported",
+    "open",
+    "undefined",
+    "not planned",
+)
+
+# A model is ranked and tested where it has a complete score on at least this share of the datasets.
+MIN_COVERAGE = 0.8
+
+
+def studies(evidence: Evidence) -> pd.DataFrame:
+    """One row a planned study: its state, its cause where it has no score, its test scores.
+
+    Columns: dataset, task, fold, model, n_trials, n_recorded, n_done, n_failed, state (complete,
+    failed, unsupported or open), cause, n_seeds, and test_<metric> (NaN without a score).
+    """
+    trials, plan = evidence.trials, evidence.planned
+    metrics = [c for c in trials.columns if c.startswith("test_")]
+    table = plan[["dataset", "task", "fold", "model", "n_trials", "reason"]].copy()
+    number, counts = evidence.study_numbers
+    counts = counts.assign(
+        n_recorded=np.bincount(number, minlength=len(counts)),
+        n_done=np.bincount(number[evidence.having("status", "done")], minlength=len(counts)),
+        n_failed=np.bincount(number[evidence.having("status", "failed")], minlength=len(counts)),
+    )
+    table = table.merge(counts, on=STUDY, how="left")
+    for name in ("n_recorded", "n_done", "n_failed"):
+        table[name] = table[name].fillna(0).astype(int)
+    table = table.merge(_scores(evidence, metrics), on=STUDY, how="left")
+    table = table.merge(_first_cause(evidence), on=STUDY, how="left")
+    table["cause"] = table["cause"].fillna("").astype(object)
+    table["n_seeds"] = table["n_seeds"].fillna(0).astype(int)
+    table["state"] = [_study_state(row) for row in table.itertuples(index=False)]
+    table.loc[table["state"] != COMPLETE, metrics] = np.nan
+    planned_absence = (table["state"] == UNSUPPORTED) & (table["reason"] != "")
+    table.loc[planned_absence, "cause"] = table.loc[planned_absence, "reason"]
+    order = ["dataset", "task", "fold", "model", "state", "cause", "n_trials"]
+    order += ["n_recorded", "n_done", "n_failed", "n_seeds", *metrics]
+    return table[order].sort_values(STUDY, kind="stable").reset_index(drop=True)
+
+
+def _scores(evidence: Evidence, metrics: list[str]) -> pd.DataFrame:
+    """Test scores of each study: the mean of its evaluations if it has any, else the chosen trial.
+
+    A study whose evaluations did not all end well has no score (`whole` is False).
+    """
+    trials, evaluates = evidence.trials, evidence.having("stage", "eval")
+    chosen = trials["selected"].to_numpy(dtype=bool) & evidence.having("stage", "tune")
+    counts = evaluates | chosen
+    trials = trials.loc[counts, [*STUDY, "stage", "status", *metrics]]
+    evals, chosen = trials[evaluates[counts]], trials[~evaluates[counts]]
+    evaluated = pd.MultiIndex.from_frame(evals[STUDY])
+    chosen = chosen[~pd.MultiIndex.from_frame(chosen[STUDY]).isin(evaluated)]
+    rows = pd.concat([evals, chosen])
+    rows = rows.assign(whole=rows["status"] == "done", n_seeds=1)
+    grouped = rows.groupby(STUDY, sort=True)
+    means = _means(grouped, rows[metrics])
+    means["whole"] = grouped["whole"].all()
+    means["n_seeds"] = grouped["n_seeds"].sum()
+    return means.reset_index()
+
+
+def _means(grouped: Any, scores: pd.DataFrame) -> pd.DataFrame:
+    """The mean of each group's scores: numpy's of the group alone, to the bit, but of all groups of
+    a size at once. A metric that one seed leaves undefined is undefined."""
+    sizes = grouped.size()
+    order = np.argsort(grouped.ngroup().to_numpy(), kind="stable")
+    values = scores.to_numpy(dtype=float)[order]
+    first = np.cumsum(sizes.to_numpy()) - sizes.to_numpy()
+    found = np.empty((len(sizes), scores.shape[1]))
+    for size in np.unique(sizes):
+        at = np.flatnonzero(sizes == size)
+        blocks = values[first[at][:, None] + np.arange(size)]  # (n_groups, size, n_metrics)
+        found[at] = np.ascontiguousarray(blocks.swapaxes(1, 2)).mean(axis=2)
+    return pd.DataFrame(found, index=sizes.index, columns=scores.columns)
+
+
+def _first_cause(evidence: Evidence) -> pd.DataFrame:
+    """The most frequent cause of each study's failures, the alphabetically first of equals."""
+    bad = evidence.trials.loc[~evidence.having("status", "done"), [*STUDY, "status", "cause"]]
+    cause = bad["cause"].where(bad["cause"] != "", bad["status"])
+    counts = bad.assign(cause=cause).groupby([*STUDY, "cause"], sort=True).size().rename("n")
+    counts = counts.reset_index().sort_values(
+        [*STUDY, "n", "cause"], ascending=[True, True, True, False, True], kind="stable"
+    )
+    return counts.drop_duplicates(STUDY)[[*STUDY, "cause"]]
+
+
+def _study_state(row: Any) -> str:
+    """State of a study: a score stands only when every planned trial was recorded."""
+    if row.reason:
+        return UNSUPPORTED
+    if row.n_recorded < max(1, row.n_trials):
+        return OPEN
+    if row.whole is True or row.whole == 1:
+        return COMPLETE
+    if row.n_failed == 0 and row.n_done == 0:
+        return UNSUPPORTED
+    return FAILED
+
+
+def cells(evidence: Evidence, table: pd.DataFrame, metric_name: str) -> pd.DataFrame:
+    """One row a planned (dataset, model): mean and spread over folds of one metric, and its state.
+
+    `table` is `studies(evidence)`. Columns: dataset, task, model, mean, spread, n_folds (with a
+    score), n_planned, n_undefined (folds on which the metric has no meaning for anyone, left out
+    for all), state, cause. `spread` is s / sqrt(n) (ddof 1), or s itself where the test parts of
+    the folds overlap; NaN for one fold.
+    """
+    overlapping = evidence.overlapping
+    keys = ("dataset", "model", "task", "fold", "state", "cause", f"test_{metric_name}")
+    blocks: dict[str, dict[str, list[Fold]]] = {}
+    tasks: dict[str, str] = {}
+    for dataset, model, task, *fold in zip(*(table[k].tolist() for k in keys), strict=True):
+        blocks.setdefault(dataset, {}).setdefault(model, []).append(Fold(*fold))
+        tasks[dataset] = task
+    found: list[tuple[Any, ...]] = []
+    scores: list[np.ndarray] = []
+    for dataset, block in sorted(blocks.items()):
+        folds = [f for mine in block.values() for f in mine]
+        scored = {f.number for f in folds if f.state == COMPLETE}
+        meant = {f.number for f in folds if f.state == COMPLETE and not math.isnan(f.score)}
+        needed = {f.number for f in folds} - (scored - meant)
+        for model, mine in sorted(block.items()):
+            state, cause, values = _cell_state(mine, needed)
+            counts = (len(values), len(needed), len(scored - meant))
+            found.append((dataset, tasks[dataset], model, *counts, state, cause))
+            scores.append(values)
+    names = "dataset task model n_folds n_planned n_undefined state cause".split()
+    frame = pd.DataFrame(found, columns=names)
+    mean, spread = _means_and_spreads(scores)
+    n = np.where(frame["dataset"].isin(overlapping), 1, np.maximum(frame["n_folds"], 1))
+    frame.insert(3, "mean", mean)
+    frame.insert(4, "spread", spread / np.sqrt(n))
+    return frame
+
+
+class Fold(NamedTuple):
+    """One study's contribution to a cell."""
+
+    number: int
+    state: str
+    cause: str
+    score: float  # NaN without one
+
+
+def _cell_state(mine: list[Fold], needed: set[int]) -> tuple[str, str, np.ndarray]:
+    """(state, cause, scores in fold order) of one model on one dataset."""
+    wanted = sorted((f for f in mine if f.number in needed), key=lambda f: f.number)
+    values = np.array([f.score for f in wanted if not math.isnan(f.score)])
+    if not needed:
+        return UNDEFINED, "", values
+    if len(values) == len(needed):
+        return COMPLETE, "", values
+    lost = [f for f in sorted(mine, key=lambda f: f.number) if f.state != COMPLETE]
+    if len(values):
+        return PARTIAL, lost[0].cause if lost else "", values
+    for state in (FAILED, OPEN, UNSUPPORTED):
+        causes = [f.cause for f in lost if f.state == state]
+        if causes:
+            return state, causes[0], values
+    return UNDEFINED, "", values
+
+
+def _means_and_spreads(lists: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(mean, s) of each list of scores, numpy's to the bit, of all lists of a length at once; NaN
+    where there are too few."""
+    length = np.array([len(values) for values in lists], dtype=int)
+    mean, spread = np.full((2, len(lists)), math.nan)
+    for n in np.unique(length[length > 0]):
+        at = np.flatnonzero(length == n)
+        block = np.stack([lists[i] for i in at.tolist()])
+        mean[at] = block.mean(axis=1)
+        if n > 1:
+            spread[at] = block.std(axis=1, ddof=1)
+    return mean, spread
+
+
+def best_models(block: pd.DataFrame, direction: str, place: int = 1) -> set[str]:
+    """Models whose complete mean is the best of the dataset, near-equal ones together; with place 2
+    those with the next value."""
+    cells = zip(block["model"].tolist(), block["state"].tolist(), block["mean"], strict=True)
+    whole = {model: mean for model, state, mean in cells if state == COMPLETE}
+    found = places(list(whole.values()), direction)
+    return {m for m, p in zip(whole, found, strict=True) if p == place}
+
+
+def places(values: Sequence[float], direction: str) -> list[int]:
+    """1 for the best of the values, 2 for the next, and so on; near-equal ones share their place.
+
+    >>> places([0.9, 0.8, 0.9, 0.7], "max")
+    [1, 2, 1, 3]
+    """
+    losses = np.asarray(values, dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
+    return (np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True)[1] + 1).tolist()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The datasets that one ranking or test speaks of: some tasks, all datasets or a subset."""
+
+    name: str
+    tasks: tuple[str, ...]
+    metrics: tuple[str, ...]  # headline metric of each task
+    subset: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.name + ", subset" * self.subset
+
+    @property
+    def kind(self) -> str:
+        """Which datasets, in words."""
+        return "independent, learnable subset" if self.subset else "all datasets"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A complete matrix: every model of `models` has a complete score on every one of `datasets`.
+
+    `scores[i, j]` is turned so that lower is better. `holed` is the same for all datasets of the
+    scope on which any model has a score, with +infinity where a model has none. `thin` names the
+    models left out for covering less than MIN_COVERAGE of the scope, with the count they cover;
+    `dropped` the datasets on which a model of the pool lacks a complete score.
+    """
+
+    scope: Scope
+    models: list[str]
+    datasets: list[str]
+    tasks: list[str]  # of `datasets`
+    scores: np.ndarray  # (n_datasets, n_models)
+    holed: np.ndarray  # (n_datasets + n_dropped, n_models)
+    n_scope: int
+    thin: dict[str, int]
+    dropped: list[str]
+
+    def metric_of(self, row: int) -> Metric:
+        """The headline metric of the dataset in that row of `scores`."""
+        return metric(self.scope.metrics[self.scope.tasks.index(self.tasks[row])])
+
+    @property
+    def errors(self) -> np.ndarray:
+        """`scores` as errors, (n_datasets, n_models): 0 is perfect, 1 - score where 1 is best."""
+        bounded = np.array([self.metric_of(i).bounded for i in range(len(self.scores))], dtype=bool)
+        return np.where(bounded[:, None], 1.0 + self.scores, self.scores)
+
+
+def headline_cells(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """The cells of each task's headline metric. `table` is `studies(evidence)`."""
+    parts = [
+        cells(evidence, table[table["task"] == task], evidence.headline(task))
+        for task in evidence.tasks
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def losses(headline: pd.DataFrame, scope: Scope, subset: list[str]) -> pd.DataFrame:
+    """Datasets of the scope by models: complete scores turned so that lower is better, else NaN.
+
+    Rows and columns are those of the plan, sorted by name; `headline` as for `pool`.
+    """
+    rows = headline[headline["task"].isin(scope.tasks)]
+    if scope.subset:
+        rows = rows[rows["dataset"].isin(subset)]
+    named = dict(zip(scope.tasks, scope.metrics, strict=True))
+    loss = [
+        metric(named[t]).loss(m) if state == COMPLETE else math.nan
+        for t, m, state in zip(rows["task"], rows["mean"], rows["state"], strict=True)
+    ]
+    matrix = rows.assign(loss=loss).pivot(index="dataset", columns="model", values="loss")
+    return matrix.sort_index().sort_index(axis=1)
+
+
+def pool(evidence: Evidence, headline: pd.DataFrame, scope: Scope) -> Pool:
+    """The complete matrix of a scope. `headline` has the cells of each task's headline metric."""
+    everything = losses(headline, scope, evidence.subset)
+    n_scope = len(everything)
+    counts = {str(m): int(n) for m, n in everything.notna().sum().items()}
+    models = [m for m in counts if counts[m] and counts[m] >= MIN_COVERAGE * n_scope]
+    thin = {m: n for m, n in counts.items() if m not in models}
+    matrix = everything[models]
+    matrix = matrix[matrix.notna().any(axis=1)]
+    full = matrix.dropna()
+    task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
+    datasets = [str(d) for d in full.index]
+    dropped = sorted(set(map(str, everything.index)) - set(datasets))
+    holed = matrix.to_numpy(dtype=float)
+    return Pool(
+        scope,
+        models,
+        datasets,
+        [task_of[d] for d in datasets],
+        full.to_numpy(dtype=float),
+        np.where(np.isnan(holed), np.inf, holed),
+        n_scope,
+        thin,
+        dropped,
+    )
+
+
+def scopes(evidence: Evidence) -> list[Scope]:
+    """What is ranked and tested: each task; both classification tasks where they share a metric;
+    everything where there are several tasks; and all of that on the subset, where it is one."""
+    head = {task: evidence.headline(task) for task in evidence.tasks}
+    found = [Scope(task, (task,), (name,)) for task, name in head.items()]
+    both = [task for task in ("binary", "multiclass") if task in head]
+    if len(both) == 2 and head[both[0]] == head[both[1]] and len(head) > 2:
+        found.append(Scope("classification", tuple(both), tuple(head[t] for t in both)))
+    if len(head) > 1:
+        found.append(Scope("all tasks", tuple(head), tuple(head.values())))
+    if set(evidence.subset) < set(evidence.datasets()):
+        found += [Scope(s.name, s.tasks, s.metrics, subset=True) for s in found]
+    return found

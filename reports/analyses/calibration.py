@@ -1,0 +1,154 @@
+"""Do probabilities mean what they say? Calibration error, reliability curve and Brier score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..evidence import Evidence, EvidenceError
+from ..output import escape, footnotes
+from ..output.curves_svg import Curve, curves_svg
+from ..output.tables import Cell, Panel, Section, Table
+
+BINS = 15  # Guo et al. 2017, sec. 4
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """A reliability curve: of each bin how many rows, their mean confidence and their accuracy (NaN
+    for an empty bin), all (n_bins,). Confidence is the probability of the class that is predicted.
+    """
+
+    n: Array
+    confidence: Array
+    accuracy: Array
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error (Guo et al. 2017, eq. 3): mean over the rows of the distance
+        between accuracy and confidence of their bin."""
+        there = self.n > 0
+        gaps = np.abs(self.accuracy[there] - self.confidence[there])
+        return float(np.average(gaps, weights=self.n[there]))
+
+
+def reliability(y: Array, proba: Array, bins: int = BINS) -> Reliability:  # (n,), (n, C)
+    """In `bins` of equal width: bin i holds confidences in (i / bins, (i + 1) / bins].
+
+    >>> curve = reliability(np.array([0, 1]), np.array([[0.8, 0.2], [0.8, 0.2]]), bins=10)
+    >>> round(curve.ece, 3), curve.n.tolist()[7]
+    (0.3, 2)
+    """
+    if not len(y):
+        raise ValueError("a reliability curve needs rows")
+    confidence = proba.max(axis=1)
+    right = (proba.argmax(axis=1) == y).astype(np.float64)
+    # A confidence on an edge belongs below it, whatever its last bit.
+    at = np.clip(np.ceil(np.round(confidence * bins, 9)).astype(int) - 1, 0, bins - 1)
+    n = np.bincount(at, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        means = [np.bincount(at, weights=w, minlength=bins) / n for w in (confidence, right)]
+    return Reliability(n, *means)
+
+
+def brier(y: Array, proba: Array) -> float:  # (n,), (n, C) -> in [0, 2]
+    """Mean over the rows of the squared distance between probabilities and outcome (Brier 1950).
+
+    DIFF(scikit-learn, brier_score_loss): summed over both classes of a binary task too, as Brier
+    has it: twice the value for one class.
+    """
+    outcome = np.zeros_like(proba, dtype=np.float64)
+    outcome[np.arange(len(y)), y] = 1.0
+    return float(np.mean(np.sum(np.square(proba - outcome), axis=1)))
+
+
+def pooled(parts: list[Reliability]) -> Reliability:
+    """The curve of the rows of several curves together."""
+    n = np.sum([part.n for part in parts], axis=0)
+    with np.errstate(invalid="ignore"):
+        means = [
+            np.sum([np.where(part.n, getattr(part, name), 0.0) * part.n for part in parts], axis=0)
+            / n
+            for name in ("confidence", "accuracy")
+        ]
+    return Reliability(n, *means)
+
+
+# --- the analysis' part ---------------------------------------------------------------------------
+
+FIGURES = ("ece", "brier", "confidence", "accuracy")
+HEADS = {"ece": "ECE ↓", "brier": "Brier ↓", "confidence": "confidence", "accuracy": "accuracy ↑"}
+
+
+def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Array]]) -> Section:
+    """The file `calibration`: of each (study, y, proba), the study's facts being dataset, task,
+    fold, model, seed; several seeds of a study count as one by their mean."""
+    if not found:
+        raise EvidenceError("no finished study predicts probabilities: nothing to calibrate")
+    frame = pd.DataFrame([{**facts, **_figures(y, proba)} for facts, y, proba in found])
+    frame = frame.sort_values(["dataset", "fold", "model", "seed"], kind="stable")
+    keys = ["dataset", "task", "model", "fold"]
+    folds = frame.groupby(keys, sort=True)[list(FIGURES)].mean()
+    means = folds.groupby(keys[:3], sort=True).mean().reset_index()
+    panels = []
+    for dataset, part in means.groupby("dataset", sort=True):
+        best = {name: part[name].min() for name in ("ece", "brier")}
+        rows = [
+            (
+                Cell(escape.label(r.model)),
+                *(
+                    Cell(f"{getattr(r, name):.4f}", bold=getattr(r, name) == best.get(name))
+                    for name in FIGURES
+                ),
+            )
+            for r in part.itertuples(index=False)
+        ]
+        panels.append(Panel(tuple(rows), escape.label(str(dataset))))
+    notes = (
+        *footnotes.setting(evidence),
+        f"ECE: expected calibration error of the predicted class (Guo et al. 2017), {BINS} bins of "
+        "equal width, of each fold's test rows, then the mean over the folds: with few test rows a "
+        "well calibrated model has a positive ECE too. Brier: summed over the classes, 0 to 2.",
+        "The configurations that validation chose; nothing was fitted again. The least ECE and "
+        "Brier score of a dataset are bold, which is no test.",
+    )
+    title = "Calibration on the test rows, mean over the folds."
+    header = ("model", *HEADS.values())
+    table = Table("calibration", title, header, tuple(panels), notes)
+    return Section("calibration", "Calibration", (table,), frame.reset_index(drop=True))
+
+
+def _figures(y: Array, proba: Array) -> dict[str, float]:
+    curve = reliability(y, proba)
+    share = curve.n / curve.n.sum()
+    sums = {k: float(np.nansum(share * getattr(curve, k))) for k in ("confidence", "accuracy")}
+    return {"n_rows": len(y), "ece": curve.ece, "brier": brier(y, proba), **sums}
+
+
+def curves(found: list[tuple[dict[str, object], Array, Array]]) -> pd.DataFrame:
+    """One row a (model, bin) of the test rows of all datasets, folds and seeds together."""
+    rows = []
+    for model in sorted({str(facts["model"]) for facts, _, _ in found}):
+        curve = pooled([reliability(y, p) for facts, y, p in found if facts["model"] == model])
+        for i, (n, confidence, accuracy) in enumerate(
+            zip(curve.n, curve.confidence, curve.accuracy, strict=True)
+        ):
+            edges = {"from": i / len(curve.n), "to": (i + 1) / len(curve.n)}
+            figures = {"n": int(n), "confidence": confidence, "accuracy": accuracy}
+            rows.append({"model": model, "bin": i, **edges, **figures})
+    return pd.DataFrame(rows)
+
+
+def figure(found: list[tuple[dict[str, object], Array, Array]]) -> str:
+    """The reliability curves as SVG: accuracy over confidence; the diagonal is perfect."""
+    drawn = [Curve("perfect", np.array([0.0, 1.0]), np.array([0.0, 1.0]), dashed=True)]
+    for model, part in curves(found).groupby("model", sort=True):
+        there = part[part["n"] > 0]
+        drawn.append(
+            Curve(str(model), there["confidence"].to_numpy(), there["accuracy"].to_numpy())
+        )
+    return curves_svg(drawn, "Reliability of the predicted class", "confidence", "accuracy")

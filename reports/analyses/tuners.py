@@ -1,0 +1,144 @@
+"""Which search algorithm finds better configurations, with how many trials? Tuner against tuner.
+
+The same studies (dataset, fold, model) on the same spaces, searched by two tuners or more. The
+lowest validation loss so far becomes a regret between the best (0) and the worst (1) that any of
+them had on that (dataset, model); one number a dataset enters the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from ..aggregation.anytime import after, budgets
+from ..evidence import Evidence, EvidenceError
+from ..metrics import METRICS
+from ..output import escape, footnotes
+from ..output.curves_svg import Curve, curves_svg
+from ..output.tables import Cell, Panel, Section, Table, p_text
+from ..sections.wilcoxon_tests import ALPHA
+from ..statistics.tests import holm, ranks, wilcoxon
+
+KEYS = ["dataset", "model", "fold"]
+
+
+def frame(steps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row a (tuner, n, dataset, model) of what all tuners searched: mean over the folds of
+    `loss` (lowest validation loss of the first n trials), `regret` of that mean, and `test`, the
+    score of the trial that has the loss.
+
+    `steps`: {tuner: `curves.running` of its trials}. n goes up to the shortest study of them all.
+    Studies in which some tuner has no score after its first trial are left out for all. Raises
+    EvidenceError where nothing is common.
+    """
+    if len(steps) < 2:
+        raise EvidenceError(f"tuners are compared two by two or more; found {', '.join(steps)}")
+    common = set.intersection(*(_studies(part) for part in steps.values()))
+    if not common:
+        raise EvidenceError(f"no study was searched by all of {', '.join(steps)}")
+    kept = {tuner: part[[k in common for k in _keys(part)]] for tuner, part in steps.items()}
+    most = min(int(part.groupby("study")["n"].max().min()) for part in kept.values())
+    parts = []
+    for n in [*(b for b in budgets(pd.concat(kept.values())) if b < most), most]:
+        for tuner, part in kept.items():
+            chosen = after(part, n).groupby(["dataset", "task", "model"], sort=True)
+            means = chosen[["best", "test"]].mean().reset_index()
+            parts.append(means.rename(columns={"best": "loss"}).assign(tuner=tuner, n=n))
+    found = pd.concat(parts, ignore_index=True)
+    spans = found.groupby(["dataset", "model"], sort=True)["loss"]
+    low, span = spans.transform("min"), spans.transform("max") - spans.transform("min")
+    found["regret"] = np.where(span > 0, (found["loss"] - low) / span.where(span > 0, 1.0), 0.0)
+    return found[["tuner", "n", "dataset", "task", "model", "loss", "regret", "test"]]
+
+
+def _keys(steps: pd.DataFrame) -> list[tuple[object, ...]]:
+    return list(steps[KEYS].itertuples(index=False, name=None))
+
+
+def _studies(steps: pd.DataFrame) -> set[tuple[object, ...]]:
+    """Studies with a score after their first trial."""
+    return set(_keys(steps[(steps["n"] == 1) & steps["best"].notna()]))
+
+
+def regrets(found: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Datasets by tuners: mean regret over the models after n trials."""
+    mine = found[found["n"] == n]
+    return mine.groupby(["dataset", "tuner"], sort=True)["regret"].mean().unstack()
+
+
+def section(evidence: Evidence, found: pd.DataFrame, notes: Sequence[str] = ()) -> Section:
+    """The file `tuners`, from `frame`; `evidence` says the metrics."""
+    tables = (_regret_table(evidence, found, notes), _pair_table(found))
+    return Section("tuners", "Tuner against tuner", tables, found)
+
+
+def _regret_table(evidence: Evidence, found: pd.DataFrame, more: Sequence[str]) -> Table:
+    ns = sorted(set(found["n"]))
+    means = pd.DataFrame({n: regrets(found, n).mean() for n in ns})
+    last = found[found["n"] == ns[-1]]
+    by_val, by_test = (_mean_ranks(evidence, last, column) for column in ("loss", "test"))
+    rows = []
+    for tuner in means.index:
+        figures = [*(f"{means.loc[tuner, n]:.3f}" for n in ns)]
+        figures += [f"{by_val[tuner]:.2f}", f"{by_test[tuner]:.2f}"]
+        rows.append((Cell(escape.label(str(tuner))), *map(Cell, figures)))
+    n_datasets = last["dataset"].nunique()
+    title = (
+        "Regret after n trials: the lowest validation loss so far, between the best (0) and the "
+        f"worst (1) of all tuners; mean over {footnotes.plural(n_datasets, 'dataset')}."
+    )
+    notes = (
+        *more,
+        "Folds are averaged within a (dataset, model), models within a dataset. Every study stops "
+        f"at {ns[-1]} trials, the length of the shortest. Seen on the validation rows, which all "
+        "tuners search; the last columns rank (dataset, model) pairs after the last trial, by "
+        "validation loss and by the test score of what was chosen.",
+    )
+    header = ("tuner", *(f"n = {n}" for n in ns), "rank, validation", "rank, test")
+    return Table("tuners", title, header, (Panel(tuple(rows)),), notes)
+
+
+def _mean_ranks(evidence: Evidence, last: pd.DataFrame, column: str) -> pd.Series:
+    wide = last.pivot(index=["dataset", "task", "model"], columns="tuner", values=column).dropna()
+    losses = wide.to_numpy(dtype=float, copy=True)
+    if column == "test":
+        metrics = [METRICS[evidence.headline(str(task))] for _, task, _ in wide.index]
+        losses *= np.array([m.sign for m in metrics])[:, None]
+    means = ranks(losses, "min").mean(axis=0) if len(wide) else np.full(wide.shape[1], np.nan)
+    return pd.Series(means, index=wide.columns)
+
+
+def _pair_table(found: pd.DataFrame) -> Table:
+    wide = regrets(found, int(found["n"].max())).dropna()
+    pairs = list(combinations(wide.columns, 2))
+    tests = [wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)) for a, b in pairs]
+    rows = []
+    for (a, b), test, adjusted in zip(pairs, tests, holm([t.p for t in tests]), strict=True):
+        place = ranks(wide[[a, b]].to_numpy(dtype=float), "min")
+        counts = [int((place[:, 0] < 1.5).sum()), 0, int((place[:, 0] > 1.5).sum())]
+        counts[1] = len(wide) - sum(counts)
+        texts = [escape.label(str(a)), escape.label(str(b)), *map(str, counts)]
+        p = Cell(p_text(adjusted), bold=adjusted < ALPHA)
+        rows.append((*map(Cell, [*texts, p_text(test.p)]), p))
+    header = ("tuner", "against", "better", "equal", "worse", "p", "p Holm")
+    title = (
+        f"Regret after the last trial, pair by pair over {footnotes.plural(len(wide), 'dataset')}."
+    )
+    notes = (
+        "p: Wilcoxon's signed-rank test, exact, two-sided, zeros by Pratt, one number a dataset; "
+        f"Holm's correction over the pairs. Bold: below {ALPHA:g}. A pair that is not bold is no "
+        "proof of equality.",
+    )
+    return Table("tuners-tests", title, header, (Panel(tuple(rows)),), notes, n_labels=2)
+
+
+def figure(found: pd.DataFrame) -> str:
+    """Mean regret over n as SVG."""
+    ns = sorted(set(found["n"]))
+    means = pd.DataFrame({n: regrets(found, n).mean() for n in ns})
+    x = np.array(ns)
+    drawn = [Curve(str(t), x, means.loc[t].to_numpy(dtype=float)) for t in means.index]
+    return curves_svg(drawn, "Regret after n trials", "trials a study", "mean regret", log_x=True)

@@ -1,0 +1,414 @@
+"""Where does a table's number come from? The trials behind a cell, and how it follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..common.text import did_you_mean
+from .aggregation.cells import (
+    COMPLETE,
+    PARTIAL,
+    Pool,
+    Scope,
+    cells,
+    headline_cells,
+    losses,
+    pool,
+    scopes,
+    studies,
+)
+from .evidence import Evidence
+from .metrics import METRICS
+from .output import footnotes
+from .reproduction import comparison
+from .sections import leaderboard, seeds
+from .sections.ranks import why_no_ranks
+from .statistics.tests import improvability, normalised, ranks
+
+SCORES, RANKS, SEEDS, LEADERBOARD = "scores", "ranks", "seeds", "leaderboard"
+TABLES = (SCORES, RANKS, SEEDS, LEADERBOARD)
+MOST = 12  # numbers that a sum is written out with
+
+TRIAL_COLUMNS = "fold stage index seed status cause validation test seconds config id origin"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One cell of one table, and what it rests on.
+
+    value: the number, as the table's CSV has it; None where the cell has none. state: of the score
+    (see `cells`). steps: how the value follows from the trials, a sentence each. flags: what keeps
+    it from being compared like others (partial, left out of the ranking, ...). folds: one row a
+    fold (fold, state, cause, score, n_seeds). trials: one row a trial of the (dataset, model), by
+    TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
+    depends on the other models, too.
+    """
+
+    table: str
+    dataset: str
+    model: str
+    metric: str
+    value: float | None
+    state: str
+    steps: tuple[str, ...]
+    flags: tuple[str, ...]
+    folds: pd.DataFrame
+    trials: pd.DataFrame
+    ranked: bool = False
+
+
+def trace(
+    evidence: Evidence, table: str, dataset: str, model: str, *, fallback: str | None = None
+) -> Trace:
+    """Explain a cell of scores, ranks, seeds or leaderboard, or of a published table's comparison.
+
+    `model` may be the paper's name of a method where `table` is a published one; `fallback` is the
+    leaderboard's. Raises ValueError, with a suggestion, for a table, dataset or model that is not
+    there.
+    """
+    if table not in TABLES and table not in comparison.REPRODUCTIONS:
+        raise ValueError(_unknown("table", table, (*TABLES, *comparison.REPRODUCTIONS)))
+    if dataset not in evidence.datasets():
+        raise ValueError(_unknown("dataset", dataset, evidence.datasets(), " in these runs"))
+    if table in comparison.REPRODUCTIONS and model not in evidence.models:
+        paper = comparison.reproduction(table).paper
+        model = comparison.MODELS.get(paper, {}).get(model, model)
+    of_dataset = evidence.planned["dataset"] == dataset
+    here = sorted(set(evidence.planned.loc[of_dataset, "model"]))
+    if model not in here:
+        raise ValueError(_unknown("model", model, here, f" planned on {dataset}"))
+    found = _score(evidence, dataset, model)
+    if table == SCORES:
+        return found
+    if table == SEEDS:
+        return _seeds(evidence, found)
+    if table in (RANKS, LEADERBOARD):
+        return _ranks(evidence, found, table, fallback)
+    if comparison.reproduction(table).shape == "medians":
+        return _ranks(evidence, found, table)
+    return _reproduction(evidence, found, table)
+
+
+def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
+    names = list(known)
+    hint = did_you_mean(name, names)
+    return f"no {what} {name!r}{where}{hint}; there is {', '.join(names) or 'none'}"
+
+
+# --- a score --------------------------------------------------------------------------------------
+
+
+def _score(evidence: Evidence, dataset: str, model: str, metric: str = "") -> Trace:
+    """The mean over folds of one metric, by default the headline metric, which chose."""
+    evidence = _only(evidence, dataset)
+    head = evidence.headline(evidence.tasks[0])
+    metric = metric or head
+    by_study = studies(evidence)
+    block = cells(evidence, by_study, metric)
+    cell = block[block["model"] == model].iloc[0]
+    mine = by_study[by_study["model"] == model]
+    trials = _trials(evidence, model, metric, head)
+    folds = mine[["fold", "state", "cause", f"test_{metric}", "n_seeds"]]
+    folds = folds.rename(columns={f"test_{metric}": "score"}).reset_index(drop=True)
+    steps = [_fold_step(f, trials, metric, head) for f in folds.itertuples(index=False)]
+    scores = folds["score"].dropna().tolist()
+    value = None
+    if cell["state"] in (COMPLETE, PARTIAL):
+        value = float(cell["mean"])
+        steps.append(f"mean over {_n(scores, 'fold')}: {_mean_of(scores)} = {_g(value)}")
+        steps += _spread_step(cell, scores, dataset in evidence.overlapping)
+    flags = []
+    if cell["state"] != COMPLETE:
+        cause = f" ({cell['cause']})" if cell["cause"] else ""
+        there = f"{cell['n_folds']} of {cell['n_planned']} folds have a score"
+        flags.append(f"{cell['state']}{cause}: {there}; never bold, never in a ranking")
+    if cell["n_undefined"]:
+        flags.append(
+            f"{_n(range(cell['n_undefined']), 'fold')} left out for every model: the metric has no "
+            "meaning on the test rows"
+        )
+    flags += _copied(trials)
+    return Trace(
+        SCORES, dataset, model, metric, value, cell["state"], tuple(steps), tuple(flags), folds,
+        trials,
+    )  # fmt: skip
+
+
+def _only(evidence: Evidence, dataset: str) -> Evidence:
+    """The evidence of one dataset."""
+    trials, planned = evidence.trials, evidence.planned
+    return replace(
+        evidence,
+        trials=trials[trials["dataset"] == dataset],
+        planned=planned[planned["dataset"] == dataset],
+    )
+
+
+def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFrame:
+    """The trials of a model in TRIAL_COLUMNS, and `counts`; validation by `head`, which chose."""
+    trials = evidence.trials[evidence.trials["model"] == model].copy()
+    for column, name in ((f"val_{head}", "validation"), (f"test_{metric}", "test")):
+        trials[name] = trials[column] if column in trials else np.nan
+    trials["seconds"] = trials[["fit_s", "predict_s"]].sum(axis=1, min_count=1)
+    evaluated = set(trials.loc[trials["stage"] == "eval", "fold"])
+    chosen = trials["selected"].astype(bool) & ~trials["fold"].isin(evaluated)
+    trials["counts"] = (trials["stage"] == "eval") | chosen
+    trials["last"] = trials["stage"].map({"tune": 1, "eval": 2}).fillna(0)  # rungs come first
+    trials = trials.sort_values(["fold", "last", "stage", "index"], kind="stable")
+    return trials[[*TRIAL_COLUMNS.split(), "counts"]].reset_index(drop=True)
+
+
+def _fold_step(fold: Any, trials: pd.DataFrame, metric: str, head: str) -> str:
+    """How the score of one fold follows from its trials."""
+    mine = trials[trials["fold"] == fold.fold]
+    used = mine[mine["counts"]]
+    place = f"fold {fold.fold}:"
+    if fold.state != COMPLETE:
+        return f"{place} no score, {fold.state}{f' ({fold.cause})' if fold.cause else ''}"
+    if math.isnan(fold.score):
+        return f"{place} no score, the metric has no meaning on its test rows"
+    if (used["stage"] == "eval").any():
+        values = used["test"].tolist()
+        of = f"test {metric} of {_n(values, 'evaluation seed')}"
+        return f"{place} {_g(fold.score)}, {of}: {_mean_of(values)}"
+    row = used.iloc[0]
+    tuned = mine[mine["stage"] == "tune"]
+    best = f"best validation {head}, {_g(row['validation'])}, of {_n(tuned, 'trial')}"
+    if (tuned["validation"] == row["validation"]).sum() > 1:
+        best += " (the first of equals)"
+    return f"{place} {_g(fold.score)}, test {metric} of trial {row['index']}, which has the {best}"
+
+
+def _spread_step(cell: Any, scores: Sequence[float], overlapping: bool) -> list[str]:
+    spread = float(cell["spread"])
+    if math.isnan(spread):
+        return ["no standard error: one fold"]
+    if overlapping:
+        return [f"standard deviation (ddof 1) over overlapping test parts: {_g(spread)}"]
+    s = float(np.std(scores, ddof=1))
+    return [f"standard error: s/√n = {_g(s)}/√{len(scores)} = {_g(spread)} (ddof 1)"]
+
+
+def _copied(trials: pd.DataFrame) -> list[str]:
+    found = trials.loc[trials["origin"] != "", "origin"].value_counts().sort_index()
+    return [f"{_n(range(n), 'trial')} copied from run {run}" for run, n in found.items()]
+
+
+# --- a rank ---------------------------------------------------------------------------------------
+
+
+def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = None) -> Trace:
+    """The model's rank on the dataset, and how it enters the mean and the median of each scope; for
+    the leaderboard its other figures, and the view with missing cells imputed."""
+    by_study = studies(evidence)
+    headline = headline_cells(evidence, by_study)
+    task = headline.loc[headline["dataset"] == found.dataset, "task"].iloc[0]
+    steps: list[str] = []
+    flags = list(found.flags)
+    values: list[float] = []
+    for scope in (s for s in scopes(evidence) if task in s.tasks):
+        name = scope.title
+        mine = pool(evidence, headline, scope)
+        why = _why_not_ranked(mine, found, evidence)
+        if why:
+            flags.append(f"not ranked in {name}: {why}")
+        else:
+            row = mine.datasets.index(found.dataset)
+            board = leaderboard.complete(mine)
+            steps.append(f"{name}, on {found.dataset}: {_order(mine, row)}")
+            steps += _rank_steps(board, row, found.model, name, table, values)
+        if table == LEADERBOARD:
+            more, said = _imputed(evidence, headline, scope, found, fallback, name, values)
+            steps, flags = steps + more, flags + said
+    value = values[0] if values else None
+    return replace(
+        found,
+        table=table,
+        value=value,
+        steps=(*found.steps, *steps),
+        flags=tuple(flags),
+        ranked=True,
+    )
+
+
+def _rank_steps(
+    board: leaderboard.Board, row: int, model: str, name: str, table: str, values: list[float]
+) -> list[str]:
+    """Rank on the dataset of that row, its mean and median; `values` gets the rank."""
+    column = board.models.index(model)
+    rank = ranks(board.losses, "min")
+    values.append(float(rank[row, column]))
+    mine = rank[:, column]
+    steps = [
+        f"{name}: rank {mine[row]:g} of {len(board.models)}; mean over {_n(mine, 'dataset')}: "
+        f"{_mean_of(mine)} = {_g(mine.mean())}; median {np.median(mine):g}"
+    ]
+    if table == LEADERBOARD:
+        parts = []
+        for what, of in (("normalised", normalised), ("improvability", improvability)):
+            figures = of(np.maximum(board.errors, 0.0))[:, column]
+            parts.append(f"{what} {figures[row]:.6g} (mean {figures.mean():.6g})")
+        steps.append(f"{name}: {', '.join(parts)}; Elo comes from the ranks on all datasets")
+    return steps
+
+
+def _imputed(
+    evidence: Evidence,
+    headline: pd.DataFrame,
+    scope: Scope,
+    found: Trace,
+    fallback: str | None,
+    name: str,
+    values: list[float],
+) -> tuple[list[str], list[str]]:
+    """(steps, flags) of the leaderboard's view in which missing cells are imputed."""
+    rule = leaderboard.fallback_of(evidence, fallback)
+    board = leaderboard.imputed(evidence, headline, scope, rule)
+    table = losses(headline, scope, evidence.subset)
+    datasets = list(table.index[table.notna().any(axis=1)])
+    if not board.imputed.any() or found.dataset not in datasets or found.model not in board.models:
+        return [], []
+    row, column = datasets.index(found.dataset), board.models.index(found.model)
+    name = f"{name}, missing cells imputed"
+    steps = _rank_steps(board, row, found.model, name, LEADERBOARD, values)
+    if not board.imputed[row, column]:
+        return steps, []
+    from_ = "behind every score" if rule == leaderboard.WORST else f"as {rule} scores, or last"
+    return steps, [f"imputed in {name.partition(', missing')[0]}: this cell ranks {from_}"]
+
+
+def _why_not_ranked(mine: Pool, found: Trace, evidence: Evidence) -> str:
+    """Empty, or why the pool holds no rank of the model on the dataset."""
+    if why_no_ranks(mine):
+        return why_no_ranks(mine)
+    if mine.scope.subset and found.dataset not in evidence.subset:
+        return f"{found.dataset} is not in the independent, learnable subset"
+    if found.model in mine.thin:
+        n = mine.thin[found.model]
+        return f"{found.model} is complete on {n} of {mine.n_scope} datasets, too few"
+    if found.dataset not in mine.datasets:
+        return f"a ranked model lacks a complete score on {found.dataset}"
+    return ""
+
+
+def _order(mine: Pool, row: int) -> str:
+    """The pool's models on one dataset, best first, with their scores."""
+    metric = mine.metric_of(row)
+    losses = mine.scores[row]
+    order = sorted(range(len(losses)), key=lambda j: (losses[j], mine.models[j]))
+    shown = [f"{mine.models[j]} {metric.loss(float(losses[j])):.6g}" for j in order]
+    return ", ".join(shown)
+
+
+# --- seeds of one split, published tables ---------------------------------------------------------
+
+
+def _seeds(evidence: Evidence, found: Trace) -> Trace:
+    """Mean and population standard deviation over the seeds of each split, and over ensembles."""
+    frame = seeds.frame(_only_both(evidence, found.dataset))
+    frame = frame[(frame["model"] == found.model) & frame["headline"]]
+    if frame.empty:
+        return replace(
+            found,
+            table=SEEDS,
+            value=None,
+            flags=("no split has two evaluation seeds or more, all of them done", *found.flags),
+        )
+    steps = []
+    for r in frame.itertuples(index=False):
+        values = _runs(evidence, found, r.fold, r.kind)
+        p = "the best mean" if pd.isna(r.p_worse) else f"p = {_g(r.p_worse)} of being worse"
+        steps.append(
+            f"fold {r.fold}, {r.kind}: mean of {_n(values, 'run')}: {_mean_of(values)} = "
+            f"{_g(r.mean)}; std {_g(r.std)} (population); {p}"
+        )
+    return replace(found, table=SEEDS, value=float(frame["mean"].iloc[0]), steps=tuple(steps))
+
+
+def _only_both(evidence: Evidence, dataset: str) -> Evidence:
+    """The evidence of one dataset, ensembles included."""
+    more = evidence.ensembles
+    kept = None if more is None else more[more["dataset"] == dataset]
+    return replace(_only(evidence, dataset), ensembles=kept)
+
+
+def _runs(evidence: Evidence, found: Trace, fold: int, kind: str) -> list[float]:
+    table = evidence.trials[evidence.trials["stage"] == "eval"]
+    if kind == seeds.ENSEMBLE and evidence.ensembles is not None:
+        table = evidence.ensembles
+    mine = (table["dataset"] == found.dataset) & (table["model"] == found.model)
+    rows = table[mine & (table["fold"] == fold)]
+    return [float(v) for v in rows[f"test_{found.metric}"]]
+
+
+def _reproduction(evidence: Evidence, found: Trace, table: str) -> Trace:
+    """Ours beside the published value, in the published unit."""
+    what = comparison.reproduction(table)
+    frame = comparison.compare(_only_both(evidence, found.dataset), table).frame
+    if not {"dataset", "model", "ours", "joint_se"} <= set(frame):
+        raise ValueError(
+            f"{what.title} holds no values of single datasets, so none of {found.dataset}"
+        )
+    rows = frame[(frame["dataset"] == found.dataset) & (frame["model"] == found.model)]
+    if rows.empty:
+        here = sorted(set(frame.loc[frame["dataset"] == found.dataset, "method"]))
+        has = f"of that dataset it has {', '.join(here)}"
+        if not here:
+            has = f"its datasets: {', '.join(sorted(set(frame['dataset'])))}"
+        raise ValueError(f"{what.title} has no value of {found.model} on {found.dataset}; {has}")
+    row = rows.iloc[0]
+    metric = str(row["metric"])
+    inner = found
+    if metric != found.metric and f"test_{metric}" in evidence.trials:
+        inner = _score(evidence, found.dataset, found.model, metric)
+    if what.replicates:
+        inner = replace(inner, steps=(*inner.steps, *_seeds(evidence, found).steps))
+    value = None if pd.isna(row["ours"]) else float(row["ours"])
+    measures = [(what.metric, what.unit), *what.others.values()]
+    unit = next(unit for name, unit in measures if name == metric)
+    steps = list(inner.steps)
+    if value is not None and unit != 1.0:
+        steps.append(f"in the published unit: {unit:g} times that = {_g(value)}")
+    steps.append(f"published: {_with_error(row['published'], row['published_se'])}")
+    if not pd.isna(row["joint_se"]):
+        a, b = _g(row["published_se"]), _g(row["ours_se"])
+        steps.append(
+            f"difference: {_g(row['difference'])}, joint standard error √({a}² + {b}²) = "
+            f"{_g(row['joint_se'])}: {row['difference_in_joint_se']:+.2f} of them"
+        )
+    flags = [*inner.flags, *([str(row["note"])] if row["note"] else [])]
+    return replace(inner, table=table, value=value, steps=tuple(steps), flags=tuple(flags))
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _g(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _n(items: Sequence[Any] | np.ndarray, word: str) -> str:
+    return footnotes.plural(len(items), word)
+
+
+def _mean_of(values: Sequence[float] | np.ndarray) -> str:
+    """The mean of some numbers as a formula, cut in the middle where they are many."""
+    shown = [_g(float(v)) for v in values]
+    if len(shown) > MOST:
+        shown = [*shown[: MOST // 2], "...", *shown[-(MOST // 2) :]]
+    return shown[0] if len(values) == 1 else f"({' + '.join(shown)})/{len(values)}"
+
+
+def _with_error(value: float, error: float | None) -> str:
+    return _g(value) if error is None or pd.isna(error) else f"{_g(value)} ± {_g(error)}"
+
+
+def direction_of(metric: str) -> str:
+    """'higher is better' or 'lower is better'."""
+    return "higher is better" if METRICS[metric].direction == "max" else "lower is better"

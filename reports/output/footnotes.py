@@ -1,0 +1,114 @@
+"""What must stand under every table, so that it can be believed when it is read alone?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..statistics.tests import TIE_TOLERANCE
+from . import escape
+
+TASK_TITLES = {
+    "binary": "binary classification",
+    "multiclass": "multiclass classification",
+    "regression": "regression",
+    "classification": "classification",
+    "all tasks": "all tasks",
+}
+
+# Three kinds of claim, which no table mixes: what each is about, and what it is not about.
+CLAIMS = {
+    "seeds": "Across seeds: whether a difference outlasts another seed on this one split. It says "
+    "nothing of other rows or other datasets.",
+    "folds": "Across folds: whether a difference outlasts other rows of the same dataset. It says "
+    "nothing of other datasets.",
+    "datasets": "Across datasets: whether a difference outlasts other datasets like these; each "
+    "counts once, however many folds and seeds it had.",
+}
+
+PERCENT = ("accuracy", "balanced_accuracy")
+
+TIES = (
+    f"Scores that differ by less than {TIE_TOLERANCE:g} of the larger count as equal; equal scores "
+    "share their average rank."
+)
+
+
+def arrow(direction: str) -> str:
+    """The sign for 'higher is better' or 'lower is better'."""
+    return "↑" if direction == "max" else "↓"
+
+
+def metric_title(name: str) -> str:
+    """Name of a metric with its direction, and its unit where that is percent."""
+    unit = ", %" if name in PERCENT else ""
+    return f"{METRICS[name].label}{unit} {arrow(METRICS[name].direction)}"
+
+
+def setting(evidence: Evidence) -> list[str]:
+    """Notes on how the numbers came about: the suite's own warnings, then budget and seeds."""
+    meta = evidence.meta
+    words = [
+        f"{title} {escape.visible(str(meta[key]))}"
+        for key, title in (
+            ("suite", "suite"),
+            ("budget", "budget"),
+            ("sampler", "sampler"),
+            ("seed", "seed"),
+        )
+        if meta.get(key) not in (None, "")
+    ]
+    line = ["Setting: " + ", ".join(words) + "."] if words else []
+    return [*map(str, meta.get("notes") or []), *line, *_left_out(evidence)]
+
+
+def _left_out(evidence: Evidence) -> list[str]:
+    left_out = evidence.meta.get("left_out") or {}
+    if not left_out:
+        return []
+    reasons: dict[str, list[str]] = {}
+    for name in sorted(left_out):
+        reasons.setdefault(str(left_out[name]), []).append(name)
+    parts = [f"{join(names)} ({reason})" for reason, names in sorted(reasons.items())]
+    return ["Left out of the suite: " + "; ".join(parts) + "."]
+
+
+def left_out_of_subset(evidence: Evidence) -> str:
+    """Which datasets the subset lacks, and why where that is known."""
+    names = sorted(set(evidence.datasets()) - set(evidence.subset))
+    why = str(evidence.meta.get("subset_note") or "").strip()
+    if all(name in why for name in names):
+        return why
+    return f"Not in the subset: {join(names)}. {why}".strip()
+
+
+def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
+    """One note a protocol text, naming its datasets where there are several protocols."""
+    protocol = evidence.meta.get("protocol") or {}
+    texts: dict[str, list[str]] = {}
+    for dataset in sorted(datasets):
+        if protocol.get(dataset):
+            texts.setdefault(str(protocol[dataset]), []).append(dataset)
+    ordered = sorted(texts.items(), key=lambda item: (-len(item[1]), item[0]))
+    if len(ordered) == 1:
+        return [f"Protocol: {ordered[0][0].rstrip('.')}."]
+    return [
+        f"Protocol of {join(names)}: {text.rstrip('.')}."
+        if number
+        else f"Protocol: {text.rstrip('.')}, where not said otherwise."
+        for number, (text, names) in enumerate(ordered)
+    ]
+
+
+def join(names: Iterable[str], limit: int = 12) -> str:
+    """Names in a sentence, cut after `limit`."""
+    shown = [escape.label(n) for n in names]
+    if len(shown) > limit:
+        return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"
+    return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)
+
+
+def plural(n: int, word: str) -> str:
+    """'1 dataset', '2 datasets'."""
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"

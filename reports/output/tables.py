@@ -1,0 +1,476 @@
+"""What is a table, and how does it become LaTeX, Markdown or CSV?
+
+A Table holds plain text; the writers escape it (`escape`), so no caller can forget to. LaTeX needs
+booktabs (siunitx too, where asked for) and a text width of an article: the writer takes the largest
+of three font sizes in which the table fits, and otherwise sets its columns in blocks, one below the
+other.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+import pandas as pd
+
+from . import escape, siunitx
+from .text_width import width
+
+TEXT_WIDTH_PT = 345.0  # of article at 10pt, the narrowest common single column
+PAGE_PT = 550.0  # height of its text
+NOTE_CHARACTERS = 95  # of a note in script size that stand on a line, about
+LABEL_GAP_PT = 6.0  # between two columns of text
+MAX_DECIMALS = 6
+HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry: text, an uncertainty in small figures, a footnote sign; may span columns.
+    `underline` becomes italics in Markdown, which has no line below."""
+
+    text: str = ""
+    sub: str = ""
+    bold: bool = False
+    underline: bool = False
+    mark: str = ""
+    span: int = 1
+
+
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows between two rules, under an optional title of their own."""
+
+    rows: tuple[Row, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table with notes. The first `n_labels` columns are text and open every block."""
+
+    name: str  # of the LaTeX label and nothing else: letters, digits, hyphens
+    title: str
+    header: tuple[str, ...]
+    panels: tuple[Panel, ...]
+    notes: tuple[str, ...] = ()
+    n_labels: int = 1
+    outputs: tuple[str, ...] = ("tex", "md")
+
+    def __post_init__(self) -> None:
+        for panel in self.panels:
+            for row in panel.rows:
+                width = sum(cell.span for cell in row)
+                if width != len(self.header):
+                    raise ValueError(
+                        f"table {self.name!r}: a row has {width} columns, not {len(self.header)}"
+                    )
+
+    @cached_property
+    def columns(self) -> list[list[Cell]]:
+        """The cells of each column, without those that span several."""
+        found: list[list[Cell]] = [[] for _ in self.header]
+        for row in (row for panel in self.panels for row in panel.rows):
+            start = 0
+            for cell in row:
+                if cell.span == 1:
+                    found[start].append(cell)
+                start += cell.span
+        return found
+
+
+@dataclass(frozen=True)
+class Section:
+    """One report file in its three forms: tables for .tex and .md, a tidy frame for .csv."""
+
+    name: str
+    title: str
+    tables: tuple[Table, ...]
+    frame: pd.DataFrame
+    remarks: tuple[str, ...] = field(default=())  # paragraphs above the tables in Markdown
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def fixed(value: float, decimals: int) -> str:
+    """The number with so many decimals; in powers of ten where that would be long or empty."""
+    if abs(value) >= 1e7 or (decimals >= MAX_DECIMALS and 0.0 < abs(value) < 1e-4):
+        short = f"{value:.2e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+        return short.replace("-", "−")
+    text = f"{value:.{decimals}f}"
+    if text.startswith("-"):
+        return "−" + text[1:] if text.strip("-0.") else text[1:]
+    return text
+
+
+def bare(value: float, decimals: int) -> str:
+    """As `fixed`, without the zero before the point."""
+    text = fixed(value, decimals)
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "−0.")) else text
+
+
+def decimals_for(values: Sequence[float], digits: int = 3) -> int:
+    """Decimals that give the smallest of the values that many significant digits."""
+    sizes = [abs(v) for v in values if v and math.isfinite(v)]
+    if not sizes:
+        return 2
+    return min(MAX_DECIMALS, max(0, digits - 1 - math.floor(math.log10(min(sizes)))))
+
+
+def p_text(p: float) -> str:
+    """A p-value: three digits after the point, four below .001; '1' and '<.0001' at the ends."""
+    if p < 0.0001 or p > 0.9995:
+        return "1" if p > 0.5 else "<.0001"
+    text = f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
+    return text[1:] if text.startswith("0") else text
+
+
+# --- LaTeX ----------------------------------------------------------------------------------------
+
+_SIZES = (("small", 9.0, 4.0), ("footnotesize", 8.0, 3.0), ("scriptsize", 7.0, 1.5))
+_BASELINES = {"small": 11.0, "footnotesize": 9.5, "scriptsize": 8.0}  # pt
+_WIDER_GAPS = (6.0, 5.0, 4.0, 3.0, 2.0)  # pt; 6 is LaTeX's own
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """How a table stands on a page: the columns of each block, and in pt the size of the letters,
+    half of the gap between columns and the width of each."""
+
+    size: str
+    points: float
+    gap: float
+    widths: list[float]
+    blocks: list[list[int]]
+
+
+def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
+    """Floats with booktabs rules, ready for \\input; needs \\usepackage{booktabs} and no more.
+
+    `aligned`: columns of numbers stand on their decimal points, which needs siunitx as well.
+    """
+    needs = siunitx.PREAMBLE if aligned else "\\usepackage{booktabs}"
+    parts = [f"% Made by tabsweep. Needs {needs} in the preamble.\n"]
+    for table in tables:
+        if "tex" in table.outputs:
+            parts.extend(_float(table, aligned))
+    return "\n".join(parts)
+
+
+def _float(table: Table, aligned: bool) -> list[str]:
+    fit = _largest_fit(table, aligned)
+    room = _room(table, fit.size)
+    pieces = [
+        (block, panels)
+        for block in fit.blocks
+        for panels in _row_chunks(table, room - 2 * _header_depth(table, block))
+    ]
+    floats: list[list[str]] = [[]]
+    used = 0
+    for block, panels in pieces:
+        lines = sum(len(p.rows) + 1 for p in panels) + _header_depth(table, block) + 1
+        if floats[-1] and used + lines > room:
+            floats.append([])
+            used = 0
+        floats[-1].append(_tabular(table, block, panels, fit, aligned))
+        used += lines
+    return [
+        _wrap_float(table, body, fit, number, siunitx.SETUP if aligned else "")
+        for number, body in enumerate(floats, start=1)
+    ]
+
+
+def _room(table: Table, size: str) -> int:
+    """Lines of a table in that size that a page holds beside the caption and all notes."""
+    notes = sum(math.ceil(len(note) / NOTE_CHARACTERS) for note in table.notes)
+    caption = math.ceil(len(table.title) / 70)
+    return max(12, int((PAGE_PT - 8.0 * notes - 12.0 * caption - 44.0) / _BASELINES[size]))
+
+
+def _largest_fit(table: Table, aligned: bool) -> _Fit:
+    """The largest letters in which the table is one block, or the smallest; gaps as wide as can be
+    without another block."""
+    fits = []
+    for size, points, gap in _SIZES:
+        widths = _widths(table, points, aligned)
+        fits.append(_Fit(size, points, gap, widths, _blocks(table, widths, gap)))
+        labels = sum(widths[: table.n_labels]) + LABEL_GAP_PT * (table.n_labels - 1)
+        if len(fits[-1].blocks) == 1 and labels <= TEXT_WIDTH_PT:
+            break
+    fit = fits[-1]
+    for gap in (g for g in _WIDER_GAPS if g > fit.gap):
+        if len(_blocks(table, fit.widths, gap)) == len(fit.blocks):
+            return replace(fit, gap=gap)
+    return fit
+
+
+def _wrap_float(table: Table, body: list[str], fit: _Fit, number: int, setup: str) -> str:
+    title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
+    suffix = f"-{number}" if number > 1 else ""
+    notes = ""
+    if table.notes and number == 1:
+        text = "\\par\n    ".join(escape.latex(escape.one_line(n)) for n in table.notes)
+        notes = (
+            "  \\par\\smallskip\n"
+            "  \\begin{minipage}{\\linewidth}\\scriptsize\\raggedright\n"
+            f"    {text}\n"
+            "  \\end{minipage}\n"
+        )
+    tabulars = "  \\par\\medskip\n".join(body)
+    return (
+        "\\begin{table}[tp]\n"
+        "  \\centering\n"
+        f"  \\caption{{{title}}}\\par\\smallskip\n"
+        f"  \\label{{tab:{table.name}{suffix}}}\n"
+        f"  \\{fit.size}\\setlength{{\\tabcolsep}}{{{fit.gap:g}pt}}%\n{setup}"
+        f"{tabulars}{notes}"
+        "\\end{table}\n"
+    )
+
+
+def _tabular(table: Table, block: list[int], panels: list[Panel], fit: _Fit, aligned: bool) -> str:
+    labels = f"@{{\\hspace{{{LABEL_GAP_PT:g}pt}}}}".join("l" * table.n_labels)
+    on_points = {c: _s_column(table, c) for c in block[table.n_labels :]} if aligned else {}
+    points = {c for c, column in on_points.items() if column}
+    columns = labels + "".join(on_points.get(c) or "r" for c in block[table.n_labels :])
+    lines = [f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}", "    \\toprule"]
+    headings = [_broken(table.header[c]) for c in block]
+    depth = max(len(h) for h in headings)
+    for line in range(depth):
+        row = [h[line - depth + len(h)] if line >= depth - len(h) else "" for h in headings]
+        texts = [escape.latex(t) for t in row]
+        texts = [f"{{{t}}}" if c in points else t for c, t in zip(block, texts, strict=True)]
+        lines.append("    " + " & ".join(texts) + r" \\")
+    for panel in panels:
+        lines.append("    \\midrule")
+        if panel.title:
+            title = f"\\textit{{{escape.latex(panel.title)}}}"
+            lines.append(f"    \\multicolumn{{{len(block)}}}{{@{{}}l}}{{{title}}} \\\\")
+        lines.extend("    " + _latex_row(row, block, points, fit) + r" \\" for row in panel.rows)
+    lines += ["    \\bottomrule", "  \\end{tabular}\n"]
+    return "\n".join(lines)
+
+
+def _s_column(table: Table, column: int) -> str | None:
+    """What siunitx needs to know of a column of the table; None for one that is not of numbers."""
+    return siunitx.column([(cell.text, _latex_after(cell)) for cell in table.columns[column]])
+
+
+def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
+    """The cells of the block's columns; a cell that spans is cut to the columns that stand here.
+    points: the columns that stand on their decimal points."""
+    entries, start = [], 0
+    for cell in row:
+        here = [c for c in block if start <= c < start + cell.span]
+        start += cell.span
+        if here and cell.span > 1:
+            beside = [fit.widths[c] + 2 * fit.gap for c in block if c not in here]
+            entries.append(_spanning(cell, len(here), TEXT_WIDTH_PT - sum(beside), fit))
+        elif here and here[0] in points and siunitx.is_number(cell.text):
+            after = _latex_after(cell)
+            entries.append(siunitx.entry(cell.text, after, cell.bold, cell.underline))
+        elif here and here[0] in points:
+            entries.append(f"{{{_latex_cell(cell)}}}")
+        elif here:
+            entries.append(_latex_cell(cell))
+    return " & ".join(entries)
+
+
+def _spanning(cell: Cell, n_columns: int, room: float, fit: _Fit) -> str:
+    """A cell over several columns, in lines of `room` pt where it is longer."""
+    text = _latex_cell(cell)
+    if _cell_width(cell, fit.points) <= room - 2 * fit.gap:
+        return f"\\multicolumn{{{n_columns}}}{{l}}{{{text}}}"
+    paragraph = f"p{{{room - 2 * fit.gap - LABEL_GAP_PT:.0f}pt}}"
+    return f"\\multicolumn{{{n_columns}}}{{{paragraph}}}{{\\raggedright {text}}}"
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = escape.latex(cell.text)
+    if cell.bold:
+        text = f"\\textbf{{{text}}}"
+    if cell.underline:
+        text = f"\\underline{{{text}}}"
+    return text + _latex_after(cell)
+
+
+def _latex_after(cell: Cell) -> str:
+    """What stands small behind the text: the uncertainty below the line, the mark above it."""
+    sub = f"$_{{\\mathrm{{{escape.latex(cell.sub)}}}}}$" if cell.sub else ""
+    return sub + (f"\\textsuperscript{{{escape.latex(cell.mark)}}}" if cell.mark else "")
+
+
+def _broken(heading: str) -> list[str]:
+    """A heading in lines of about HEADER_CHARACTERS, broken after hyphens, dots and spaces."""
+    words = re.findall(r"[^-_.: ]*[-_.: ]|[^-_.: ]+", heading) or [""]
+    lines = [""]
+    for word in words:
+        alone = len(word.strip()) > 1  # an arrow or sign stays with its word
+        if lines[-1] and alone and len(lines[-1] + word.rstrip()) > HEADER_CHARACTERS:
+            lines.append("")
+        lines[-1] += word
+    return [line.strip() for line in lines]
+
+
+def _header_depth(table: Table, block: list[int]) -> int:
+    return max(len(_broken(table.header[c])) for c in block)
+
+
+def _widths(table: Table, points: float, aligned: bool) -> list[float]:
+    """Width in pt of each column; cells that span stay out of it."""
+    widths = []
+    for c, heading in enumerate(table.header):
+        cells = table.columns[c]
+        if aligned and c >= table.n_labels and _s_column(table, c):
+            room = siunitx.widest([cell.text for cell in cells])
+            numbers = [cell for cell in cells if siunitx.is_number(cell.text)]
+            cells = [*cells, *(replace(cell, text=room) for cell in numbers)]
+        lines = [width(line, points) for line in _broken(heading)]
+        widths.append(max(*lines, *(_cell_width(cell, points) for cell in cells), 0.0))
+    return widths
+
+
+def _blocks(table: Table, widths: list[float], gap: float) -> list[list[int]]:
+    """Columns in groups that fit the text width, of nearly equal number, labels in each."""
+    labels = list(range(table.n_labels))
+    rest = list(range(table.n_labels, len(table.header)))
+    room = (
+        TEXT_WIDTH_PT
+        + 2 * gap
+        - LABEL_GAP_PT * (table.n_labels - 1)
+        - sum(widths[c] + 2 * gap for c in labels)
+    )
+    n_blocks = 1
+    while n_blocks < len(rest):
+        size = math.ceil(len(rest) / n_blocks)
+        groups = [rest[i : i + size] for i in range(0, len(rest), size)]
+        if all(sum(widths[c] + 2 * gap for c in group) <= room for group in groups):
+            break
+        n_blocks += 1
+    size = math.ceil(len(rest) / n_blocks) if rest else 1
+    return [labels + rest[i : i + size] for i in range(0, len(rest), size)] or [labels]
+
+
+def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
+    """The panels cut so that no piece has more lines than a page."""
+    chunks: list[list[Panel]] = [[]]
+    used = 0
+    for panel in table.panels:
+        rows = list(panel.rows)
+        while rows:
+            free = limit - used - 1
+            if used and len(rows) > free and (free < 3 or len(rows) < limit):
+                chunks.append([])
+                used, free = 0, limit - 1
+            chunks[-1].append(Panel(tuple(rows[:free]), panel.title))
+            used += len(rows[:free]) + 1
+            rows = rows[free:]
+    return [chunk for chunk in chunks if chunk] or [[]]
+
+
+def _cell_width(cell: Cell, points: float) -> float:
+    bold = 1.15 if cell.bold else 1.0
+    small = width(cell.sub, 5.0) + 1.0 if cell.sub else 0.0
+    return bold * width(cell.text, points) + small + width(cell.mark, 5.0)
+
+
+# --- Markdown and CSV -----------------------------------------------------------------------------
+
+
+Escape = Callable[[str], str]
+
+
+def to_markdown(section: Section) -> str:
+    """Headings, pipe tables padded for the eye, and notes as a list."""
+    return _in_pipes(section, escape.markdown)
+
+
+def to_text(section: Section) -> str:
+    """The same for a terminal, where no sign needs to be escaped and none acts unseen."""
+    return _in_pipes(section, escape.visible)
+
+
+def _in_pipes(section: Section, esc: Escape) -> str:
+    parts = [f"# {esc(section.title)}\n"]
+    parts += [f"{esc(escape.one_line(r))}\n" for r in section.remarks]
+    for table in section.tables:
+        if "md" in table.outputs:
+            parts.append(_markdown_table(table, esc))
+    return "\n".join(parts)
+
+
+def _markdown_table(table: Table, esc: Escape) -> str:
+    head = [esc(h) for h in table.header]
+    rows: list[list[str]] = []
+    for panel in table.panels:
+        if panel.title:
+            rows.append([f"*{esc(panel.title)}*"] + [""] * (len(head) - 1))
+        for row in panel.rows:
+            rows.append([t for cell in row for t in _markdown_cells(cell, esc)])
+    widths = [max(3, *(len(r[c]) for r in [head, *rows])) for c in range(len(head))]
+    widths = [min(w, 44) for w in widths]
+    right = [c >= table.n_labels for c in range(len(head))]
+    rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
+    lines = [_pipe(head, widths, right), "| " + " | ".join(rule) + " |"]
+    lines += [_pipe(row, widths, right) for row in rows]
+    notes = "".join(f"- {esc(escape.one_line(n))}\n" for n in table.notes)
+    if any(cell.underline for panel in table.panels for row in panel.rows for cell in row):
+        notes += "- Italic: underlined.\n"
+    return f"## {esc(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
+
+
+def _markdown_cells(cell: Cell, esc: Escape) -> list[str]:
+    text = esc(cell.text)
+    if cell.bold:
+        text = f"**{text}**"
+    if cell.underline:
+        text = f"*{text}*"
+    if cell.sub:
+        text += f" ± {esc(cell.sub)}"
+    if cell.mark:
+        text += f" {esc(cell.mark)}"
+    return [text] + [""] * (cell.span - 1)
+
+
+def _pipe(row: list[str], widths: list[int], right: list[bool]) -> str:
+    padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True)]
+    return "| " + " | ".join(padded) + " |"
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """Comma-separated, '\\n' line ends, numbers with 12 significant digits, missing = empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(frame.columns)
+    texts = [list(map(_csv_value, frame.iloc[:, i].tolist())) for i in range(frame.shape[1])]
+    writer.writerows(zip(*texts, strict=True))
+    return out.getvalue()
+
+
+def _csv_value(value: object) -> str:
+    kind = value.__class__
+    if kind is float:
+        return "" if value != value else f"{value:.12g}"
+    if kind is str:
+        return _csv_text(value)  # type: ignore[arg-type]
+    if value is None or value is pd.NA or value != value:
+        return ""
+    if isinstance(value, bool) or kind.__name__ == "bool":
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{float(value):.12g}"
+    if isinstance(value, int) or hasattr(value, "__index__"):
+        return str(int(value))  # type: ignore[call-overload]
+    return escape.csv_text(str(value))
+
+
+_csv_text = lru_cache(10_000)(escape.csv_text)  # names stand in thousands of rows

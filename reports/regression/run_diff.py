@@ -1,0 +1,409 @@
+"""What changed from one run to another? Cells, models, coverage, failures and costs side by side.
+
+An error is 0 where a score is perfect (1 - accuracy, RMSE), a change d the logarithm of the new
+error over the old one: about the relative change, positive for worse. Cells are compared on the
+folds of which both runs have a score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..aggregation.cells import COMPLETE, STUDY, headline_cells, studies
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..output import footnotes
+from ..statistics.distributions import t_sf
+from ..statistics.tests import fewest_pairs, holm, standard_error
+from ..statistics.wilcoxon import wilcoxons
+
+MIN_EFFECT = 0.01
+CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
+GLOBAL_P, CELL_P, MODEL_P = 0.001, 0.01, 0.05
+FEWEST_BASES = 3  # base runs that the spread of a cell is estimated from
+LARGE = math.log(1e6)  # a change beyond it is no matter of percents
+SLOWER, CELL_SLOWER = 1.10, 1.25  # ratios of CPU time: of the geometric mean, of one cell
+SLOT = [*STUDY, "stage", "index"]
+
+Array = np.ndarray
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+
+def change(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
+    """log(new / base); 0 where both are 0, infinite where one is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.log(new) - np.log(base)
+    return np.where((base == 0) & (new == 0), 0.0, found)
+
+
+def relative(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
+    """(new - base) / (new + base): finite, and orders cells as |log(new / base)| does."""
+    total = base + new
+    return np.where(total > 0, (new - base) / np.where(total > 0, total, 1.0), 0.0)
+
+
+def median(changes: Array) -> float:  # (n,)
+    """NaN of none, and between an infinite fall and an infinite rise."""
+    if not len(changes):
+        return math.nan
+    with np.errstate(invalid="ignore"):
+        return float(np.median(changes))
+
+
+def percent(d: float, decimals: int = 1) -> str:
+    """A change as a share of the old error.
+
+    >>> percent(math.log(1.5)), percent(-math.inf), percent(math.inf), percent(1000.0)
+    ('+50.0 %', 'to 0', 'from 0', 'times 1e+434')
+    """
+    if not math.isfinite(d):
+        return "from 0" if d > 0 else "to 0" if d < 0 else "n/a"
+    if d > LARGE:
+        return f"times 1e{d / math.log(10.0):+.0f}"
+    return f"{100 * math.expm1(d):+.{decimals}f} %"
+
+
+@dataclass(frozen=True)
+class Global:
+    """Is the new run worse all over? n cells, their median change, one-sided Wilcoxon."""
+
+    n: int
+    median: float
+    p: float | None  # None: too few cells for a p below GLOBAL_P
+    hit: bool
+
+
+def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Global:  # errors, (n,)
+    """A hit where p < .001 for 'worse' and the median change exceeds the smallest effect."""
+    n = len(base)
+    middle = median(change(base, new))
+    if n < fewest_pairs(GLOBAL_P, sides=1):
+        return Global(n, middle, None, False)
+    p = wilcoxons(relative(base, new)[:, None])[0].p_greater
+    return Global(n, middle, p, p < GLOBAL_P and middle > min_effect)
+
+
+def cell_rule(bases: Array, new: float) -> tuple[float, float] | None:  # log errors (n_runs,)
+    """(t, one-sided p) that the new log error is worse than those of the base runs: t = d / (s
+    sqrt(1 + 1/n)), n - 1 degrees of freedom. None where they are too few, or do not vary (a
+    deterministic cell: any change is a change of the code)."""
+    n = len(bases)
+    if n < FEWEST_BASES or not (np.isfinite(bases).all() and np.isfinite(new)):
+        return None
+    s = float(np.std(bases, ddof=1))
+    if s <= 1e-12 * max(1.0, float(np.abs(bases).max())):
+        return None
+    t = (new - float(bases.mean())) / (s * math.sqrt(1.0 + 1.0 / n))
+    return t, t_sf(t, n - 1)
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed from `a` to `b` (names of the runs).
+
+    cells: one row a (dataset, model) with a score on a common fold. models: one row a model, tested
+    over datasets. coverage: the cells whose state changed. failures: trials by model and cause.
+    costs: CPU seconds by model, of the trials that both runs computed themselves. same_id: trials
+    of one id in both runs, and how many of them have other scores. regressions: why the new run is
+    worse; advice: what is only worth a look.
+    """
+
+    a: str
+    b: str
+    min_effect: float
+    n_bases: int
+    cells: pd.DataFrame
+    models: pd.DataFrame
+    coverage: pd.DataFrame
+    failures: pd.DataFrame
+    costs: pd.DataFrame
+    overall: Global
+    same_id: tuple[int, int]
+    regressions: tuple[str, ...]
+    advice: tuple[str, ...]
+
+    @property
+    def n_equal(self) -> int:
+        return int(self.cells["equal"].sum())
+
+    @property
+    def identical(self) -> bool:
+        """Every cell equal to the last bit, and no change of coverage or failures."""
+        same = self.n_equal == len(self.cells) and not len(self.coverage) and not self.same_id[1]
+        return bool(same and (self.failures["a"] == self.failures["b"]).all())
+
+
+def compare_runs(
+    base: Evidence,
+    new: Evidence,
+    *,
+    history: Sequence[Evidence] = (),
+    min_effect: float = MIN_EFFECT,
+    names: tuple[str, str] = ("A", "B"),
+) -> Comparison:
+    """Hold `new` against `base`; `history`: more base runs, from which a cell's spread follows.
+
+    A regression is: worse all over (`global_rule`), a model worse over its datasets (`_models`), a
+    cell worse than its base runs vary (`cell_rule`, Holm over the cells at .01, and three times the
+    smallest effect), a cell that is complete no more, or a trial that fails and did not. Raises
+    ValueError where the runs differ in metric or protocol.
+    """
+    for other in (new, *history):
+        _agree(base, other)
+    tables = [studies(evidence) for evidence in (base, new)]
+    found = _cells(base, new, tables, history, min_effect)
+    overall = global_rule(found["error_base"].to_numpy(), found["error_b"].to_numpy(), min_effect)
+    coverage = _coverage(_states(base, tables[0]), _states(new, tables[1]))
+    broken = _newly_failed(base, new)
+    costs = _costs(base, new)
+    worse, models = found[found["regression"]], _models(found, min_effect)
+    regressions = []
+    if overall.hit:
+        regressions.append(
+            f"worse all over: median change of the error {percent(overall.median)} "
+            f"over {footnotes.plural(overall.n, 'cell')}, p = {overall.p:.2g}"
+        )
+    regressions += [
+        f"worse: {r.model}, median change of the error {percent(r.median_change)} over "
+        f"{footnotes.plural(r.n_datasets, 'dataset')}, one-sided p = {r.p_worse_holm:.2g} "
+        "after Holm"
+        for r in models[models["regression"]].itertuples(index=False)
+    ]
+    regressions += [
+        f"worse: {r.model} on {r.dataset}, error {percent(r.change)}, "
+        f"one-sided p = {r.p_holm:.2g} after Holm"
+        for r in worse.itertuples(index=False)
+    ]
+    lost = coverage[coverage["kind"] == "lost"]
+    regressions += [
+        f"lost: {r.model} on {r.dataset} was complete and is {r.b}{f' ({r.cause})' * bool(r.cause)}"
+        for r in lost.itertuples(index=False)
+    ]
+    if len(broken):
+        kinds = broken["cause"].value_counts().sort_index()
+        causes = ", ".join(f"{n} {cause}" for cause, n in kinds.items())
+        regressions.append(f"failing now and not before: {causes}")
+    return Comparison(
+        *names,
+        min_effect,
+        1 + len(history),
+        found,
+        models,
+        coverage,
+        _failures(base, new),
+        costs,
+        overall,
+        _same_id(base, new),
+        tuple(regressions),
+        tuple(_advice(costs)),
+    )
+
+
+def _agree(base: Evidence, other: Evidence) -> None:
+    """Refuse what cannot be compared."""
+    for part, what in (("metric", "metric of the task"), ("protocol", "protocol of")):
+        first, second = base.meta.get(part) or {}, other.meta.get(part) or {}
+        held = {*base.tasks, *base.datasets()} & {*other.tasks, *other.datasets()}
+        for key in sorted(set(first) & set(second) & held):
+            if first[key] != second[key]:
+                raise ValueError(
+                    f"the runs cannot be compared: {what} {key} is {first[key]!r} in one and "
+                    f"{second[key]!r} in the other"
+                )
+
+
+def _scores(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """dataset, fold, model, task, score: every study with a score of its headline metric. `table`
+    is `studies(evidence)`."""
+    parts = []
+    for task in evidence.tasks:
+        part = table[table["task"] == task]
+        part = part.assign(score=part[f"test_{evidence.headline(task)}"])
+        parts.append(part[[*STUDY, "task", "score"]])
+    found = pd.concat(parts, ignore_index=True)
+    return found[found["score"].notna()]
+
+
+def _cells(
+    base: Evidence,
+    new: Evidence,
+    tables: Sequence[pd.DataFrame],
+    history: Sequence[Evidence],
+    min_effect: float,
+) -> pd.DataFrame:
+    later = _scores(new, tables[1])[[*STUDY, "score"]]
+    both = _scores(base, tables[0]).merge(later, on=STUDY, suffixes=("_a", "_b"))
+    earlier = [_scores(h, studies(h)).set_index(STUDY)["score"] for h in history]
+    overlapping = base.overlapping | new.overlapping
+    rows = []
+    for (dataset, model), part in both.groupby(["dataset", "model"], sort=True):
+        task = str(part["task"].iloc[0])
+        metric = METRICS[base.headline(task)]
+        a, b = part["score_a"].to_numpy(), part["score_b"].to_numpy()
+        keys = pd.MultiIndex.from_frame(part[STUDY])
+        means = [float(a.mean())]
+        for scores in earlier:
+            if keys.isin(scores.index).all():
+                means.append(float(scores.loc[keys].mean()))
+        errors = np.array([metric.error(m) for m in means])
+        error_b = metric.error(float(b.mean()))
+        with np.errstate(divide="ignore"):
+            logs = np.log(errors)
+            rule = cell_rule(logs, float(np.log(error_b)))
+        error_base = errors[0] if len(errors) == 1 else float(np.exp(logs.mean()))
+        difference = float(b.mean() - a.mean())
+        joint = math.nan
+        if len(part) > 1 and dataset not in overlapping:
+            joint = math.hypot(float(standard_error(a)), float(standard_error(b)))
+        rows.append(
+            {
+                **{"dataset": dataset, "task": task, "model": model, "metric": metric.name},
+                **{"n_folds": len(part), "a": float(a.mean()), "b": float(b.mean())},
+                **{"difference": difference, "joint_se": joint},
+                "difference_in_joint_se": difference / joint if joint > 0 else math.nan,
+                "change": float(change(np.array([error_base]), np.array([error_b]))[0]),
+                **{"equal": bool((a == b).all()), "error_base": error_base, "error_b": error_b},
+                **{"n_bases": len(means), "t": rule and rule[0], "p": rule and rule[1]},
+            }
+        )
+    names = """dataset task model metric n_folds a b difference joint_se difference_in_joint_se
+        change equal error_base error_b n_bases t p""".split()
+    found = pd.DataFrame(rows, columns=names).astype({"t": float, "p": float, "equal": bool})
+    found["p_holm"] = _adjusted(found["p"])
+    large = found["change"] > CELL_EFFECT * min_effect
+    found["regression"] = (found["p_holm"] < CELL_P) & large
+    return found
+
+
+def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
+    """One row a model: how many datasets, on how many it is better, two-sided Wilcoxon, Holm; and
+    whether it is worse: p < .01 one-sided, Holm over the models, and a median change that exceeds
+    the smallest effect."""
+    rows = []
+    for model, part in found.groupby("model", sort=True):
+        d = relative(part["error_base"].to_numpy(), part["error_b"].to_numpy())
+        n = len(d)
+        test = wilcoxons(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
+        rows.append(
+            {
+                **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
+                **{"n_better": int((d < 0).sum()), "n_worse": int((d > 0).sum())},
+                **{"median_change": median(part["change"].to_numpy()), "p": test and test.p},
+                "p_worse": test and test.p_greater,
+            }
+        )
+    columns = "model n_datasets n_equal n_better n_worse median_change p p_worse".split()
+    table = pd.DataFrame(rows, columns=columns)
+    table["p_holm"], table["p_worse_holm"] = _adjusted(table["p"]), _adjusted(table["p_worse"])
+    large = table["median_change"] > min_effect
+    table["regression"] = (table["p_worse_holm"] < CELL_P) & large
+    return table
+
+
+def _adjusted(p: pd.Series) -> pd.Series:
+    """Holm's correction over the p-values that there are."""
+    known = p.dropna().astype(float)
+    return pd.Series(holm(known.tolist()), index=known.index, dtype=float).reindex(p.index)
+
+
+def _states(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """dataset, model, state, cause of every planned cell."""
+    return headline_cells(evidence, table)[["dataset", "model", "state", "cause"]]
+
+
+def _coverage(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Cells whose state is another: dataset, model, kind, a, b, cause (in the new run), lacks:
+    'model' or 'dataset' where the other run plans no cell of it at all."""
+    both = before.merge(after, on=["dataset", "model"], how="outer", suffixes=("_a", "_b"))
+    a, b = both["state_a"].fillna("not planned"), both["state_b"].fillna("not planned")
+    kind = np.where(both["state_b"].isna(), "left out", np.where(both["state_a"].isna(), "new", ""))
+    kind = np.where((kind == "") & (a == COMPLETE) & (b != COMPLETE), "lost", kind)
+    kind = np.where((kind == "") & (a != COMPLETE) & (b == COMPLETE), "gained", kind)
+    kind = np.where((kind == "") & (a != b), "other", kind)
+    frame = both[["dataset", "model"]].assign(kind=kind, a=a, b=b, cause=both["cause_b"].fillna(""))
+    frame["lacks"] = ""
+    for name in ("dataset", "model"):
+        alone = ~(both[name].isin(before[name]) & both[name].isin(after[name]))
+        frame.loc[alone, "lacks"] = name
+    frame = frame[frame["kind"] != ""]
+    return frame.sort_values(["kind", "dataset", "model"], kind="stable").reset_index(drop=True)
+
+
+def _failures(base: Evidence, new: Evidence) -> pd.DataFrame:
+    """model, cause, a, b: failed trials of each run."""
+    counts = []
+    for name, evidence in (("a", base), ("b", new)):
+        bad = evidence.trials[evidence.trials["status"] == "failed"]
+        counts.append(bad.groupby(["model", "cause"], sort=True).size().rename(name))
+    return pd.concat(counts, axis=1).fillna(0).astype(int).sort_index().reset_index()
+
+
+def _newly_failed(base: Evidence, new: Evidence) -> pd.DataFrame:
+    """The trials that fail and whose slot did not fail before."""
+    slots = base.trials[SLOT].assign(before=base.trials["status"])
+    both = new.trials.merge(slots, on=SLOT)
+    return both[(both["status"] == "failed") & (both["before"] != "failed")]
+
+
+def _same_id(base: Evidence, new: Evidence) -> tuple[int, int]:
+    """(trials of one id that both runs computed, how many of them came out differently)."""
+    own = []
+    for evidence in (base, new):
+        t = evidence.trials
+        own.append(t[(t["id"] != "") & (t["origin"] == "") & (t["status"] == "done")])
+    metrics = [c for c in own[0] if str(c).startswith("test_") and c in own[1]]
+    once = [t.drop_duplicates("id")[["id", *metrics]] for t in own]
+    both = once[0].merge(once[1], on="id", suffixes=("_a", "_b"))
+    other = np.zeros(len(both), dtype=bool)
+    for name in metrics:
+        a, b = both[f"{name}_a"], both[f"{name}_b"]
+        other |= ~((a == b) | (a.isna() & b.isna()))
+    return len(both), int(other.sum())
+
+
+def _costs(base: Evidence, new: Evidence) -> pd.DataFrame:
+    """One row a model: CPU seconds of the trials that both runs did, each itself; the geometric
+    mean of the ratios of its datasets, and the largest."""
+    own = [
+        e.trials[(e.trials["status"] == "done") & (e.trials["origin"] == "")] for e in (base, new)
+    ]
+    both = own[0][[*SLOT, "cpu_s"]].merge(own[1][[*SLOT, "cpu_s"]], on=SLOT, suffixes=("_a", "_b"))
+    both = both[both["cpu_s_a"].notna() & both["cpu_s_b"].notna()]
+    rows = []
+    for model, part in both.groupby("model", sort=True):
+        sums = part.groupby("dataset", sort=True)[["cpu_s_a", "cpu_s_b"]].sum()
+        sums = sums[(sums > 0).all(axis=1)]
+        ratio = sums["cpu_s_b"] / sums["cpu_s_a"]
+        a, b = float(part["cpu_s_a"].sum()), float(part["cpu_s_b"].sum())
+        rows.append(
+            {
+                **{"model": model, "n_trials": len(part), "cpu_s_a": a, "cpu_s_b": b},
+                "ratio": float(np.exp(np.log(ratio).mean())) if len(ratio) else math.nan,
+                "largest": float(ratio.max()) if len(ratio) else math.nan,
+                "on": str(ratio.idxmax()) if len(ratio) else "",
+            }
+        )
+    return pd.DataFrame(rows, columns="model n_trials cpu_s_a cpu_s_b ratio largest on".split())
+
+
+def _advice(costs: pd.DataFrame) -> list[str]:
+    known = costs["ratio"].dropna()
+    found = []
+    overall = float(np.exp(np.log(known).mean())) if len(known) else math.nan
+    if overall > SLOWER:
+        found.append(f"slower: {overall:.2f} times the CPU time, geometric mean over models")
+    found += [
+        f"slower: {r.model} on {r.on}, {r.largest:.2f} times the CPU time"
+        for r in costs[costs["largest"] > CELL_SLOWER].itertuples(index=False)
+    ]
+    return found

@@ -1,0 +1,216 @@
+"""What changed between two runs, in words and tables?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ..output import escape, footnotes
+from ..output.tables import Cell, Panel, Row, Section, Table, decimals_for, fixed, p_text
+from ..statistics.tests import fewest_pairs, smallest_p
+from .run_diff import CELL_EFFECT, CELL_P, FEWEST_BASES, GLOBAL_P, MODEL_P, Comparison, percent
+
+SHOWN = 40  # rows of a printed table; the CSV has all cells
+
+
+def section(found: Comparison) -> Section:
+    """The file `compare`: what changed in words, then a table for each kind of change."""
+    title = f"{found.a} against {found.b}"
+    tables = [_models_table(found), _cells_table(found)]
+    if len(found.coverage):
+        tables.append(_coverage_table(found))
+    if len(found.failures):
+        tables.append(_failures_table(found))
+    if len(found.costs):
+        tables.append(_costs_table(found))
+    frame = found.cells.drop(columns=["error_base"])
+    return Section("compare", title, tuple(tables), frame, tuple(summary(found)))
+
+
+def summary(found: Comparison) -> list[str]:
+    """The result in sentences, the worst news first."""
+    n = footnotes.plural(len(found.cells), "cell")
+    if found.identical:
+        return [f"Identical: {n}, equal to the last bit on every fold; no change of coverage."]
+    said = [f"REGRESSION, {reason}." for reason in found.regressions]
+    said += [f"Worth a look, {reason}." for reason in found.advice]
+    kinds = found.coverage["kind"].value_counts()
+    said.append(
+        f"{n} with a score in both runs, {found.n_equal} of them equal to the last bit. Coverage: "
+        f"{kinds.get('gained', 0)} gained, {kinds.get('lost', 0)} lost, {kinds.get('new', 0)} only "
+        f"in {found.b}, {kinds.get('left out', 0)} only in {found.a}."
+    )
+    if found.n_bases > 1:
+        said.append(
+            f"Changes of the error are against the geometric mean of {found.n_bases} base runs, "
+            f"{found.a} and the history; scores and joint standard errors are {found.a}'s alone."
+        )
+    both, other = found.same_id
+    if other:
+        said.append(f"Not deterministic: of {both} trials of one id in both runs {other} differ.")
+    o = found.overall
+    if o.p is None:
+        least = fewest_pairs(GLOBAL_P, sides=1)
+        said.append(f"All over: n/a, {n} cannot reach p < {GLOBAL_P:g} (needs {least}).")
+    else:
+        said.append(
+            f"All over: median change of the error {percent(o.median, 2)}, p = "
+            f"{p_text(o.p)} for worse (one-sided Wilcoxon over {n}); a regression needs p < "
+            f"{GLOBAL_P:g} and more than {100 * found.min_effect:g} %."
+        )
+    if not found.cells["p"].notna().any():
+        why = (
+            f"has {found.n_bases}" if found.n_bases < FEWEST_BASES else "the base runs do not vary"
+        )
+        said.append(
+            f"Single cells: not tested, the spread of a cell follows from {FEWEST_BASES} base runs "
+            f"or more ({why})."
+        )
+    return said
+
+
+def _names(found: Comparison) -> tuple[str, str]:
+    return escape.label(found.a), escape.label(found.b)
+
+
+def _percent(d: float) -> str:
+    return percent(d, 2).replace("-", "−")
+
+
+def _p(value: float | None) -> str:
+    return "n/a" if value is None or value != value else p_text(value)
+
+
+def _models_table(found: Comparison) -> Table:
+    rows = [
+        (
+            Cell(escape.label(r.model)),
+            *map(Cell, map(str, (r.n_datasets, r.n_equal, r.n_better, r.n_worse))),
+            Cell(_percent(r.median_change), bold=bool(r.regression)),
+            Cell(_p(r.p)),
+            Cell(_p(r.p_holm)),
+        )
+        for r in found.models.itertuples(index=False)
+    ]
+    header = ("model", "datasets", "equal", "better", "worse", "median change", "p", "p, Holm")
+    least = fewest_pairs(MODEL_P)
+    notes = (
+        "Two-sided Wilcoxon over datasets on errors relative to their sum, zeros ranked and dropped"
+        f" (Pratt); n/a with fewer than {least} datasets (smallest p {smallest_p(least - 1):.3g}). "
+        "Median change: of the error, positive is worse; bold: one-sided p for worse below "
+        f"{CELL_P:g} after Holm, and more than {100 * found.min_effect:g} %. A large p does not "
+        "show equality.",
+    )
+    return Table("compare-models", "Models over datasets.", header, _panels(rows, header), notes)
+
+
+def _panels(rows: Sequence[Row], header: Sequence[str]) -> tuple[Panel, ...]:
+    return (Panel(tuple(rows) or ((Cell("n/a: nothing in common", span=len(header)),),)),)
+
+
+def _cells_table(found: Comparison) -> Table:
+    changed = found.cells[~found.cells["equal"]]
+    changed = changed.reindex(
+        changed["change"].abs().sort_values(ascending=False, kind="stable").index
+    )
+    large = changed["change"].abs() > found.min_effect
+    rows: list[Row] = []
+    for r in changed[large].head(SHOWN).itertuples(index=False):
+        decimals = decimals_for([r.a, r.b], 4)
+        size = r.difference_in_joint_se
+        rows.append(
+            (
+                Cell(escape.label(r.dataset)),
+                Cell(escape.label(r.model)),
+                Cell(fixed(r.a, decimals)),
+                Cell(fixed(r.b, decimals)),
+                Cell(_percent(r.change), bold=bool(r.regression)),
+                Cell("n/a" if math.isnan(size) else fixed(size, 1)),
+                Cell(str(r.n_folds)),
+                Cell(_p(r.p_holm)),
+            )
+        )
+    header = ("dataset", "model", *_names(found), "error", "in joint SE", "folds", "p, Holm")
+    if not rows:
+        nothing = f"no cell changed by more than {100 * found.min_effect:g} %"
+        rows = [(Cell(nothing, span=len(header)),)]
+    rest = int(large.sum()) - SHOWN
+    notes = [
+        f"Cells whose error changed by more than {100 * found.min_effect:g} %, the largest first; "
+        f"{int((~large).sum())} changed by less, {found.n_equal} are equal to the last bit. "
+        "Error: change of the error, positive is worse. In joint SE: the difference over the root "
+        "of the sum of both squared standard errors over folds; the folds are the same, so it "
+        "understates.",
+        f"p: against the spread over base runs (n/a with fewer than {FEWEST_BASES}, or none), "
+        f"one-sided for worse, Holm over all cells; bold: below {CELL_P:g} and more than "
+        f"{100 * CELL_EFFECT * found.min_effect:g} %.",
+        *([f"{rest} more stand in the CSV."] if rest > 0 else []),
+    ]
+    panels = (Panel(tuple(rows)),)
+    return Table("compare-cells", "Cells.", header, panels, tuple(notes), n_labels=2)
+
+
+def _coverage_table(found: Comparison) -> Table:
+    changed = _coverage_rows(found)
+    rows = [tuple(map(Cell, map(escape.label, row))) for row in changed[:SHOWN]]
+    header = ("dataset", "model", "change", *_names(found), "cause")
+    rest = len(changed) - SHOWN
+    notes = (f"{rest} more.",) if rest > 0 else ()
+    return Table("compare-coverage", "Changed coverage.", header, _panels(rows, header), notes, 6)
+
+
+def _coverage_rows(found: Comparison) -> list[tuple[str, ...]]:
+    """Rows of the table, the worst news first; a model or dataset that only one run has at all is
+    one row, as a run may be a part of the other on purpose."""
+    rows: list[tuple[str, ...]] = []
+    for kind in ("lost", "other", "gained", "new", "left out"):
+        mine = found.coverage[found.coverage["kind"] == kind]
+        for name, part in mine[mine["lacks"] == "model"].groupby("model", sort=True):
+            rows.append((_one_or_many(part, "dataset"), str(name), kind, *_both_states(part), ""))
+        for name, part in mine[mine["lacks"] == "dataset"].groupby("dataset", sort=True):
+            rows.append((str(name), _one_or_many(part, "model"), kind, *_both_states(part), ""))
+        single = mine[mine["lacks"] == ""]
+        rows += single[["dataset", "model", "kind", "a", "b", "cause"]].itertuples(index=False)
+    return rows
+
+
+def _one_or_many(part: pd.DataFrame, what: str) -> str:
+    return str(part[what].iloc[0]) if len(part) == 1 else footnotes.plural(len(part), what)
+
+
+def _both_states(part: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(", ".join(sorted(set(part[run]))) for run in ("a", "b"))
+
+
+def _failures_table(found: Comparison) -> Table:
+    rows = [
+        (
+            Cell(escape.label(r.model)),
+            Cell(escape.label(r.cause or "error")),
+            Cell(str(r.a)),
+            Cell(str(r.b), bold=r.b > r.a),
+        )
+        for r in found.failures.itertuples(index=False)
+    ]
+    header = ("model", "cause", *_names(found))
+    return Table("compare-failures", "Failed trials.", header, _panels(rows, header), (), 2)
+
+
+def _costs_table(found: Comparison) -> Table:
+    rows = [
+        (
+            Cell(escape.label(r.model)),
+            *map(Cell, (str(r.n_trials), f"{r.cpu_s_a:.1f}", f"{r.cpu_s_b:.1f}")),
+            Cell("n/a" if math.isnan(r.ratio) else f"{r.ratio:.2f}"),
+            Cell("n/a" if math.isnan(r.largest) else f"{r.largest:.2f} ({escape.label(r.on, 20)})"),
+        )
+        for r in found.costs.itertuples(index=False)
+    ]
+    header = ("model", "trials", *(f"CPU s, {n}" for n in _names(found)), "ratio", "largest")
+    notes = (
+        "Trials that both runs did, each itself (copied results have the costs of another run). "
+        "Ratio: geometric mean over datasets. Like hardware only, and never a regression alone.",
+    )
+    return Table("compare-costs", "CPU time.", header, _panels(rows, header), notes)

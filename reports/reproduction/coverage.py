@@ -1,0 +1,58 @@
+"""How much of a published table has a value of ours, and what did ours cost to find?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from .. import published
+from ..evidence import Evidence
+from ..output.tables import fixed
+from ..sections.seeds import ENSEMBLE
+from .means import HOSTS
+
+
+def said(evidence: Evidence, shape: str, frame: pd.DataFrame) -> list[str]:
+    """Sentences that head a comparison of that shape: coverage where `compare` does not say it, and
+    the budgets of both sides. `frame`: the comparison's, with a row a published cell, or of medians
+    a row a model of ours."""
+    budget = evidence.meta.get("budget")
+    lines = []
+    if shape == "medians":
+        theirs = set(published.load("hopular", "1")["method"])
+        n = len(theirs & set(frame["method"]))
+        lines.append(
+            f"{n} of {len(theirs)} published methods have a median rank of ours. A median rank has "
+            "no published standard error, so no difference in joint standard errors."
+        )
+    if shape == "means":
+        n = frame["host"].nunique() if "host" in frame else 0
+        lines.append(f"{n} of {len(HOSTS)} published hosts have means of ours.")
+    if shape == "ensembles" and evidence.ensembles is not None:
+        n = evidence.ensembles.groupby(["dataset", "fold", "model"]).size()
+        lines.append(f"Ours: {_span(n)} {ENSEMBLE}s of seeds a cell; their spread is over these.")
+    used = f"Budget used: {budget}." if budget else "Budget used: not recorded."
+    return [*lines, " ".join([used, *_configurations(evidence, frame)])]
+
+
+def _configurations(evidence: Evidence, frame: pd.DataFrame) -> list[str]:
+    """Configurations that a cell of theirs, and a study of ours, was chosen from."""
+    tuned = evidence.trials[evidence.trials["stage"] == "tune"]
+    if "published_configs" in frame:
+        own = set(frame.loc[frame["ours"].notna(), "model"])
+        tuned = tuned[tuned["model"].isin(own)]
+    found = []
+    if len(tuned):
+        counts = tuned.groupby(["dataset", "fold", "model"]).size()
+        seconds = tuned["cpu_s"].sum()
+        cost = f", {fixed(seconds / 3600.0, 2)} CPU-hours" if seconds > 0 else ""
+        found.append(f"Ours: {_span(counts)} configurations a study ended{cost}.")
+    if "published_configs" in frame and frame["published_configs"].notna().any():
+        theirs = frame.loc[frame["ours"].notna(), "published_configs"].dropna()
+        if len(theirs):
+            found.append(f"Published: {_span(theirs)} configurations a cell.")
+    return found
+
+
+def _span(counts: pd.Series) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f"{low} to {high}"

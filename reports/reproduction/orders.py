@@ -1,0 +1,71 @@
+"""Do the methods stand in the published order? Ranks of the values that both have, side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..metrics import METRICS
+from ..output import escape
+from ..output.tables import Cell, Panel, Table, fixed
+from ..statistics.tests import ranks
+
+HEADER = ("method", "rank, published", "rank, ours", "gap to best, published", "ours")
+FEWEST = 3  # methods on a dataset, for an order to mean something
+
+
+def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row a (dataset, method) with a value on both sides, in our order: rank and distance to the
+    best among those methods, published and ours. `frame`: what `compare` makes of one table, with
+    its columns dataset, method, metric, published and ours."""
+    both = frame[frame["published"].notna() & frame["ours"].notna()]
+    rows = []
+    for _, part in both.groupby("dataset", sort=True):
+        if len(part) < FEWEST:
+            continue
+        metric = METRICS[str(part["metric"].iloc[0])]
+        found = part[["dataset", "method"]].reset_index(drop=True)
+        for side in ("published", "ours"):
+            values = part[side].to_numpy(dtype=float)
+            found[f"rank_{side}"] = ranks(values[None], metric.direction)[0]
+            found[f"gap_{side}"] = metric.sign * values - (metric.sign * values).min()
+        found["rho"] = found["rank_published"].corr(found["rank_ours"])  # of ranks: Spearman's
+        rows.append(found.sort_values(["rank_ours", "method"], kind="stable"))
+    columns = "dataset method rank_published gap_published rank_ours gap_ours rho".split()
+    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+
+
+def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
+    """Both orders, a panel a dataset; None where no dataset has three methods in common."""
+    found = of_frame(frame)
+    if not len(found):
+        return None
+    panels = []
+    for dataset, part in found.groupby("dataset", sort=True):
+        gaps = [*part["gap_published"], *part["gap_ours"]]
+        decimals = 4 if max(gaps) < 0.1 else 3
+        rho = part["rho"].iloc[0]
+        said = "n/a" if np.isnan(rho) else f"{rho:.2f}".replace("-", "−")
+        panels.append(
+            Panel(
+                tuple(
+                    (
+                        Cell(escape.label(r.method)),
+                        Cell(f"{r.rank_published:g}"),
+                        Cell(f"{r.rank_ours:g}"),
+                        Cell(fixed(r.gap_published, decimals)),
+                        Cell(fixed(r.gap_ours, decimals)),
+                    )
+                    for r in part.itertuples(index=False)
+                ),
+                f"{escape.label(str(dataset))}: Spearman's correlation of the orders {said}",
+            )
+        )
+    notes = (
+        "Among the methods that both have, by mean; 1 is best, equal values share their average "
+        "rank. Gaps in the metric's own unit. Ranks of means that differ by less than their "
+        "standard deviations are an accident of the seeds.",
+    )
+    return Table(
+        f"{name}-order", f"{title}: the order of the methods", HEADER, tuple(panels), notes
+    )

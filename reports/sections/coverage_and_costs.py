@@ -1,0 +1,259 @@
+"""What was run, what failed and why, and what did it cost? Coverage and costs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ..aggregation.cells import COMPLETE, FAILED, OPEN, UNSUPPORTED
+from ..evidence import Evidence
+from ..output import escape, footnotes
+from ..output.tables import Cell, Panel, Section, Table
+from ..statistics.string_codes import numbers
+
+MAX_FAILURES = 40  # kinds of failure that the printed table lists; the CSV has all
+
+
+def coverage(evidence: Evidence, studies: pd.DataFrame) -> Section:
+    """The file `coverage`: folds with a score, trials by outcome, failures by cause."""
+    tables = [_folds_table(evidence, studies), _outcomes_table(evidence, studies)]
+    failures = _failures(evidence)
+    if len(failures):
+        tables.append(_failures_table(failures))
+    head = _summary(evidence, studies)
+    return Section("coverage", "Coverage", tuple(tables), _coverage_frame(evidence, studies), head)
+
+
+def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
+    recorded = len(evidence.trials)
+    done, failed = (int(evidence.having("status", word).sum()) for word in ("done", "failed"))
+    open_ = int((studies["n_trials"] - studies["n_recorded"]).clip(lower=0).sum())
+    whole = int((studies["state"] == COMPLETE).sum())
+    return (
+        f"{footnotes.plural(recorded, 'trial')} recorded: {done} done, {failed} failed, "
+        f"{recorded - done - failed} unsupported; {open_} planned and not recorded. "
+        f"{whole} of {len(studies)} studies have a score.",
+    )
+
+
+def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
+    """One row a (dataset, model): folds and trials by outcome, then the causes with counts."""
+    wide = studies.assign(
+        folds=1,
+        folds_complete=(studies["state"] == COMPLETE).astype(int),
+        folds_failed=(studies["state"] == FAILED).astype(int),
+        folds_unsupported=(studies["state"] == UNSUPPORTED).astype(int),
+        folds_open=(studies["state"] == OPEN).astype(int),
+    )
+    sums = """folds folds_complete folds_failed folds_unsupported folds_open n_trials n_recorded
+        n_done n_failed""".split()
+    frame = wide.groupby(["dataset", "task", "model"], sort=True)[sums].sum().reset_index()
+    frame = frame.rename(
+        columns={
+            "n_trials": "trials_planned",
+            "n_recorded": "trials_recorded",
+            "n_done": "trials_done",
+            "n_failed": "trials_failed",
+        }
+    )
+    words = ["dataset", "model", "status", "cause"]
+    bad = evidence.trials.loc[~evidence.having("status", "done"), words]
+    cause = bad["cause"].where(bad["cause"] != "", bad["status"])
+    counts = bad.assign(cause=cause).groupby(["dataset", "model", "cause"], sort=True).size()
+    texts: dict[tuple[str, str], list[str]] = {}
+    for (dataset, model, word), n in counts.items():
+        texts.setdefault((dataset, model), []).append(f"{word} {n}")
+    pairs = list(zip(frame["dataset"], frame["model"], strict=True))
+    frame["causes"] = ["; ".join(texts.get(pair, [])) for pair in pairs]
+    reasons = studies[studies["state"] == UNSUPPORTED].groupby(["dataset", "model"], sort=True)
+    why = {key: str(rows["cause"].iloc[0]) for key, rows in reasons}
+    frame["reason"] = [why.get(pair, "") for pair in pairs]
+    return frame
+
+
+def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
+    models = evidence.models
+    states: dict[tuple[str, str], list[str]] = {}
+    for dataset, model, state in zip(
+        *(studies[name].tolist() for name in ("dataset", "model", "state")), strict=True
+    ):
+        states.setdefault((dataset, model), []).append(state)
+    cells = {key: (mine.count(COMPLETE), len(mine), set(mine)) for key, mine in states.items()}
+    rows = []
+    for dataset in evidence.datasets():
+        row = [Cell(escape.label(dataset))]
+        for model in models:
+            row.append(_fold_cell(cells.get((dataset, model))))
+        rows.append(tuple(row))
+    title = "Folds with a score, of the folds planned. Incomplete cells are bold."
+    notes = [
+        *footnotes.setting(evidence),
+        "n/s: not supported, a planned absence; –: not planned. A fold has a score when all "
+        "planned trials of its study are recorded and a configuration was chosen; evaluations, "
+        "where planned, must all be done.",
+        *_absences(studies),
+        *_unchosen(studies),
+    ]
+    header = ("dataset", *(escape.label(m) for m in models))
+    return Table("coverage-folds", title, header, (Panel(tuple(rows)),), tuple(notes))
+
+
+def _absences(studies: pd.DataFrame) -> list[str]:
+    """One note a reason why something is not supported, with the datasets."""
+    absent = studies[studies["state"] == UNSUPPORTED]
+    return [
+        f"Not supported on {footnotes.join(sorted(set(rows['dataset'])))}: "
+        f"{escape.visible(str(reason))}."
+        for reason, rows in absent.groupby("cause", sort=True)
+    ]
+
+
+def _unchosen(studies: pd.DataFrame) -> list[str]:
+    """A note where nothing failed and yet nothing could be chosen."""
+    lost = studies[(studies["state"] == FAILED) & (studies["n_failed"] == 0)]
+    if lost.empty:
+        return []
+    return [
+        f"Without a score though no trial failed: {len(lost)} studies of "
+        f"{footnotes.join(sorted(set(lost['dataset'])))}. The metric has no meaning on their "
+        "validation rows (all of one class, say), so no configuration could be chosen."
+    ]
+
+
+def _fold_cell(counts: tuple[int, int, set[str]] | None) -> Cell:
+    if counts is None:
+        return Cell("–")
+    whole, planned, states = counts
+    if states == {UNSUPPORTED}:
+        return Cell("n/s")
+    return Cell(f"{whole}/{planned}", bold=whole < planned)
+
+
+def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
+    bad = evidence.trials.loc[evidence.having("status", "failed"), ["model", "cause"]]
+    causes = sorted(set(bad["cause"].where(bad["cause"] != "", "error")))
+    counts = studies[["model", "n_trials", "n_recorded", "n_done", "n_failed"]]
+    counts = counts.assign(open=(counts["n_trials"] - counts["n_recorded"]).clip(lower=0))
+    sums = counts.groupby("model", sort=True).sum().to_dict("index")
+    rows = []
+    words_of = dict(list(bad["cause"].where(bad["cause"] != "", "error").groupby(bad["model"])))
+    for model in evidence.models:
+        words = words_of.get(model, bad["cause"][:0])
+        mine = sums[model]
+        figures = [mine["n_done"], len(words)]
+        figures += [int((words == cause).sum()) for cause in causes]
+        figures += [mine["n_recorded"] - mine["n_done"] - mine["n_failed"], mine["open"]]
+        row = [Cell(escape.label(model)), Cell(str(max(mine["n_trials"], mine["n_recorded"])))]
+        rows.append((*row, *(Cell(str(n)) for n in figures)))
+    header = ("model", "planned", "done", "failed", *(f"of these {c}" for c in causes))
+    header += ("unsupported", "open")
+    title = "Trials by outcome."
+    notes = ("A failed trial never counts as a score. Open: planned, not recorded.",)
+    return Table("coverage-trials", title, header, (Panel(tuple(rows)),), notes)
+
+
+def _failures(evidence: Evidence) -> pd.DataFrame:
+    """One row a (dataset, model, cause): how many, and the alphabetically first message."""
+    words = ["dataset", "model", "cause", "message"]
+    bad = evidence.trials.loc[evidence.having("status", "failed"), words]
+    if not len(bad):
+        return pd.DataFrame(columns=["dataset", "model", "cause", "n", "message"])
+    bad = bad.assign(cause=bad["cause"].where(bad["cause"] != "", "error"), n=1)
+    grouped = bad.groupby(["dataset", "model", "cause"], sort=True)
+    return grouped.agg(n=("n", "sum"), message=("message", "min")).reset_index()
+
+
+def _failures_table(failures: pd.DataFrame) -> Table:
+    rows = []
+    for row in failures.head(MAX_FAILURES).itertuples(index=False):
+        message = escape.label(escape.one_line(row.message), 100)
+        names = [Cell(escape.label(row.dataset)), Cell(escape.label(row.model))]
+        rows.append((*names, Cell(escape.label(row.cause)), Cell(message), Cell(str(row.n))))
+    more = len(failures) - MAX_FAILURES
+    notes = (f"{more} more kinds of failure stand in the ledger.",) if more > 0 else ()
+    header = ("dataset", "model", "cause", "message", "trials")
+    panels = (Panel(tuple(rows)),)
+    return Table("coverage-failures", "Failures.", header, panels, notes, 4, outputs=("md",))
+
+
+def costs(evidence: Evidence) -> Section:
+    """The file `costs`: trials, CPU seconds, wall seconds and memory, by model.
+
+    A result that several rows share by its id ran once and is counted once.
+    """
+    trials = evidence.trials
+    ids = numbers(pa.chunked_array(trials["id"]))
+    frame = _cost_frame(evidence, ids)
+    title = "What the sweep cost: sums over trials, the median trial, and the largest memory."
+    header = ["model", "trials", "copied", "CPU s", "fit s", "predict s", "fit s, median"]
+    header += ["CPU %", "peak MiB"]
+    total = frame["cpu_s"].sum()
+    models, names = pd.factorize(trials["model"])
+    once = ~_again(trials, ids, models)
+    medians = trials["fit_s"][once].groupby(models[once]).median()
+    median_of = {names[i]: float(median) for i, median in medians.items()}
+    rows = []
+    for model in evidence.models:
+        mine = frame[frame["model"] == model]
+        share = 100.0 * mine["cpu_s"].sum() / total if total > 0 else math.nan
+        figures = [
+            _seconds(mine["cpu_s"].sum()),
+            _seconds(mine["fit_s"].sum()),
+            _seconds(mine["predict_s"].sum()),
+            _seconds(median_of.get(model, math.nan), 3),
+            "n/a" if math.isnan(share) else f"{share:.1f}",
+            _seconds(mine["peak_ram_mb"].max(), 0),
+        ]
+        counts = [str(int(mine["trials"].sum())), str(int(mine["copied"].sum()))]
+        rows.append((Cell(escape.label(model)), *map(Cell, counts + figures)))
+    notes = [
+        *footnotes.setting(evidence),
+        "Trials that share one result count once, failed ones included. Copied: results taken from "
+        "another run; their costs are those of that run.",
+        "Wall seconds are summed over trials, not the sweep's own; they compare on like hardware "
+        "only, and CPU seconds nearly so.",
+    ]
+    table = Table("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
+    return Section("costs", "Costs", (table,), frame)
+
+
+def _again(trials: pd.DataFrame, ids: np.ndarray, *keys: np.ndarray) -> np.ndarray:
+    """Which rows have a result that an earlier row of the same id (and keys) has counted already;
+    `ids` are numbers, which a million of are compared faster than texts."""
+    found = np.bincount(ids, minlength=1)[ids] > 1
+    shared = pd.DataFrame(dict(enumerate((ids[found], *(key[found] for key in keys)))))
+    found[found] = shared.duplicated().to_numpy() & (trials["id"][found] != "").to_numpy()
+    return found
+
+
+def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
+    """One row a (dataset, model)."""
+    trials, (number, keys) = evidence.trials, evidence.study_numbers
+    order = np.arange(len(trials))
+    if (np.diff(number) < 0).any():  # sums to the last bit are those of this order
+        order = np.argsort(number, kind="stable")
+    order = order[~_again(trials, ids)[order]]
+    tasks = evidence.planned.drop_duplicates("dataset").set_index("dataset")["task"]
+    keys = keys.assign(task=keys["dataset"].map(tasks))
+    cells = keys.groupby(["dataset", "task", "model"], sort=True)
+    once = pd.DataFrame({"cell": cells.ngroup().to_numpy()[number[order]], "trials": 1})
+    for name in ("cpu_s", "fit_s", "predict_s", "peak_ram_mb"):
+        once[name] = trials[name].to_numpy()[order]
+    once["failed"] = evidence.having("status", "failed")[order].astype(int)
+    once["copied"] = (~evidence.having("origin", ""))[order].astype(int)
+    grouped = once.groupby("cell", sort=True)
+    sums = grouped[["trials", "failed", "copied", "cpu_s", "fit_s", "predict_s"]].sum(min_count=1)
+    sums["peak_ram_mb"] = grouped["peak_ram_mb"].max()
+    sums["median_fit_s"] = grouped["fit_s"].median()
+    names = cells.size().index.to_frame(index=False)
+    frame = names.iloc[sums.index].reset_index(drop=True).join(sums.reset_index(drop=True))
+    for name in ("trials", "failed", "copied"):
+        frame[name] = frame[name].astype(int)
+    return frame
+
+
+def _seconds(value: float, decimals: int = 1) -> str:
+    return "n/a" if value is None or math.isnan(value) else f"{value:.{decimals}f}"

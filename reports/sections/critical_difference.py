@@ -1,0 +1,208 @@
+"""How do mean ranks look against the critical difference? Diagrams as SVG, PDF and TikZ.
+
+One layout of lines and texts (Demsar 2006, fig. 1), in points from the top left; three writers. The
+same pool gives the same bytes. Matplotlib is imported by the two writers that need it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..aggregation.cells import Pool
+from ..output import escape
+from ..output.text_width import width
+from ..statistics.tests import critical_difference
+from .nemenyi import figure_name, nemenyi_groups, order
+from .wilcoxon_tests import ALPHA, why_no_omnibus
+
+SIZE = 8.0  # of the texts in TikZ, pt
+SVG_SIZE = 7.0  # DejaVu Sans is wider than Computer Modern
+WIDTH = 345.0  # of the text of an article
+AXIS_WIDTH = 130.0  # at least
+MARGIN = 5.0  # beside the axis, for half of a tick's number
+ROW = 12.0  # height of a label's line
+BAR = 5.0  # between two bars of groups
+MAX_TICKS = 12
+
+
+@dataclass(frozen=True)
+class Line:
+    """A straight line from (x1, y1) to (x2, y2), `width` pt thick."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    width: float = 0.6
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text whose left end, middle or right end (`anchor`) is at (x, y), centred in height."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "center"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Lines and texts on a sheet of width by height pt."""
+
+    width: float
+    height: float
+    lines: tuple[Line, ...]
+    texts: tuple[Text, ...]
+    title: str
+
+
+def critical_differences(pools: Sequence[Pool]) -> dict[str, str | bytes]:
+    """{file name: content}: a diagram of every pool that Friedman's test says something about, as
+    TikZ; of the widest scope as SVG and PDF too, which take a hundred times as long."""
+    files: dict[str, str | bytes] = {}
+    widest = [p.scope.name for p in pools if not p.scope.subset][-1:]
+    for pool in pools:
+        if why_no_omnibus(pool):
+            continue
+        drawing = diagram(pool)
+        name = figure_name(pool.scope.name, pool.scope.subset)
+        files[f"{name}.tex"] = to_tikz(drawing)
+        if pool.scope.name in widest:
+            files |= to_svg_and_pdf(drawing, name)
+    return files
+
+
+# --- the layout -----------------------------------------------------------------------------------
+
+
+def diagram(pool: Pool, alpha: float = ALPHA) -> Drawing:
+    """Models on an axis of mean ranks, best to the left; bars join what Nemenyi's test does not
+    tell apart, and the critical difference stands above the axis. The names stand beside the ranks
+    that there are, below the axis, which so takes the whole width where the names leave it."""
+    models, mean = order(pool)
+    found = nemenyi_groups(pool, alpha)
+    difference = critical_difference(len(models), len(pool.datasets), alpha)
+    labels = [f"{escape.label(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
+    k, half = len(models), math.ceil(len(models) / 2)
+    left = max(map(_width, labels[:half])) + 14.0  # of the best rank
+    right = max(map(_width, labels[half:])) + 14.0  # of the worst one
+    axis, start = _axis((mean[0] - 1.0) / (k - 1.0), (mean[-1] - 1.0) / (k - 1.0), left, right)
+    top = 40.0  # of the axis
+
+    def at(rank: float) -> float:
+        return start + axis * (rank - 1.0) / (k - 1.0)
+
+    sheet = max(at(k) + MARGIN, at(mean[-1]) + right)
+    end = min(at(1.0 + difference), sheet - 2.0)
+    lines = [Line(at(1), 16, end, 16, 1.0), Line(at(1), 13, at(1), 19), Line(end, 13, end, 19)]
+    above = f"critical difference {difference:.2f}"
+    middle = min(max((at(1) + end) / 2, _width(above) / 2), sheet - _width(above) / 2)
+    texts = [Text(middle, 7, above)]
+    lines.append(Line(at(1), top, at(k), top, 0.8))
+    step = math.ceil(k / MAX_TICKS)
+    for tick in range(1, k + 1):
+        marked = (tick - 1) % step == 0
+        lines.append(Line(at(tick), top - (5 if marked else 3), at(tick), top))
+        if marked:
+            texts.append(Text(at(tick), top - 10, str(tick)))
+    levels = _levels([(at(mean[a]) - 2, at(mean[b]) + 2) for a, b in found])
+    for (a, b), level in zip(found, levels, strict=True):
+        y = top + 6 + BAR * level
+        lines.append(Line(at(mean[a]) - 2, y, at(mean[b]) + 2, y, 2.4))
+    first = top + 6 + BAR * (max(levels, default=-1) + 1) + 8
+    for i, (label, rank) in enumerate(zip(labels, mean, strict=True)):
+        y = first + ROW * (i if i < half else k - 1 - i)
+        x = at(mean[0]) - 8 if i < half else at(mean[-1]) + 8
+        lines += [Line(at(rank), top, at(rank), y), Line(at(rank), y, x, y)]
+        texts.append(Text(x - 3 if i < half else x + 3, y, label, "right" if i < half else "left"))
+    title = f"Mean ranks of {k} models on {len(pool.datasets)} datasets"
+    height = first + ROW * half
+    return Drawing(sheet, height, tuple(lines), tuple(texts), title)
+
+
+def _axis(best: float, worst: float, left: float, right: float) -> tuple[float, float]:
+    """(length of the axis, where it starts): the longest on a sheet of WIDTH, AXIS_WIDTH at least,
+    with `left` pt before the best rank and `right` pt behind the worst one (as shares of it)."""
+    limits = [
+        WIDTH - 2 * MARGIN,
+        (WIDTH - MARGIN - right) / worst,
+        (WIDTH - MARGIN - left) / (1.0 - best),
+        (WIDTH - left - right) / max(worst - best, 1e-9),
+    ]
+    length = max(AXIS_WIDTH, min(limits))
+    return length, max(MARGIN, left - length * best)
+
+
+def _levels(bars: Sequence[tuple[float, float]]) -> list[int]:
+    """The lowest level of each bar, from left to right, on which it touches no other."""
+    ends: list[float] = []
+    levels = []
+    for start, end in bars:
+        free = (i for i, last in enumerate(ends) if last + 3.0 < start)
+        level = next(free, len(ends))
+        ends[level : level + 1] = [end]
+        levels.append(level)
+    return levels
+
+
+def _width(text: str) -> float:
+    """Width in pt in the wider of both fonts; signs that they lack are spelled out, as [U+65E5]."""
+    shown = "".join(c if ord(c) < 0x250 or c == "…" else "[U+0000]" for c in text)
+    return max(1.06 * width(shown, SIZE), 0.6 * SVG_SIZE * len(shown))
+
+
+# --- the writers ----------------------------------------------------------------------------------
+
+
+def to_svg_and_pdf(drawing: Drawing, name: str) -> dict[str, str | bytes]:
+    """{name.svg: text, name.pdf: bytes}, without a date and with fixed ids."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of signs that the font lacks; they become boxes
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tabsweep"})
+        w, h = drawing.width, drawing.height
+        figure = Figure(figsize=(w / 72.0, h / 72.0))
+        for one in drawing.lines:
+            x, y = [one.x1 / w, one.x2 / w], [1 - one.y1 / h, 1 - one.y2 / h]
+            style = "butt" if one.width > 1 else "projecting"
+            figure.add_artist(
+                Line2D(x, y, lw=one.width, color="black", solid_capstyle=style)  # type: ignore[arg-type]
+            )
+        for t in drawing.texts:
+            text = figure.text(t.x / w, 1 - t.y / h, t.text, parse_math=False)
+            text.set(ha=t.anchor, va="center", fontsize=SVG_SIZE)
+        svg, pdf = io.BytesIO(), io.BytesIO()
+        about = {"Title": drawing.title, "Creator": "tabsweep"}
+        figure.savefig(svg, format="svg", metadata={**about, "Date": None})
+        figure.savefig(pdf, format="pdf", metadata={**about, "CreationDate": None})
+    return {f"{name}.svg": svg.getvalue().decode("utf-8"), f"{name}.pdf": pdf.getvalue()}
+
+
+def to_tikz(drawing: Drawing) -> str:
+    """A tikzpicture for \\input, no wider than an article's text; needs \\usepackage{tikz}."""
+    scale = min(1.0, WIDTH / drawing.width)
+    smaller = f", scale={scale:.3f}, transform shape" if scale < 1.0 else ""
+    parts = [
+        "% Made by tabsweep. Needs \\usepackage{tikz} in the preamble.",
+        f"% {drawing.title}.",
+        f"\\begin{{tikzpicture}}[x=1pt, y=-1pt, font=\\fontsize{{{SIZE:g}}}{{{SIZE + 1:g}}}"
+        f"\\selectfont{smaller}]",
+        f"  \\path (0,0) rectangle ({drawing.width:.2f},{drawing.height:.2f});",
+    ]
+    for one in drawing.lines:
+        ends = f"({one.x1:.2f},{one.y1:.2f}) -- ({one.x2:.2f},{one.y2:.2f})"
+        parts.append(f"  \\draw[line width={one.width:g}pt] {ends};")
+    anchors = {"left": "west", "center": "center", "right": "east"}
+    for t in drawing.texts:
+        where = f"[anchor={anchors[t.anchor]}, inner sep=0pt] at ({t.x:.2f},{t.y:.2f})"
+        parts.append(f"  \\node{where} {{{escape.latex(t.text)}}};")
+    return "\n".join([*parts, "\\end{tikzpicture}%", ""])

@@ -1,0 +1,142 @@
+"""Is the best model of a dataset better than the others there, beyond the luck of the folds?
+
+Folds share training rows, so their scores are not independent and a plain paired t-test finds too
+much. Nadeau and Bengio (2003) correct its variance by n_test / n_train.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..aggregation.cells import COMPLETE
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..output import escape, footnotes
+from ..output.tables import Cell, Panel, Section, Table, p_text
+from ..statistics.tests import TIE_TOLERANCE, holm, nadeau_bengio, snap
+
+ALPHA = 0.05
+MIN_FOLDS = 3  # two leave one degree of freedom
+
+_COLUMNS = """dataset task metric direction reference model n_folds test_over_train mean_gain t p
+    p_holm n_pairs note""".split()
+
+
+def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -> Section:
+    """The file `folds`, from `cells.studies` and the cells of each task's headline metric."""
+    rows: list[dict[str, object]] = []
+    whole = headline[headline["state"] == COMPLETE]
+    models_of = {str(d): sorted(part["model"]) for d, part in whole.groupby("dataset")}
+    scored = studies[studies["state"] == COMPLETE]
+    for task in evidence.tasks:
+        name = evidence.headline(task)
+        mine = scored[scored["task"] == task]
+        parts = {str(d): part for d, part in mine.groupby("dataset", sort=True)}
+        for dataset in evidence.datasets(task):
+            scores = pd.DataFrame()
+            if dataset in parts and dataset in models_of:
+                wide = parts[dataset].pivot(index="fold", columns="model", values=f"test_{name}")
+                scores = wide[models_of[dataset]].dropna().sort_index()
+            base = {"dataset": dataset, "task": task, "metric": name}
+            rows += [{**base, **row} for row in _rows(evidence, dataset, name, scores)]
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
+    tables = tuple(_table(evidence, task, frame[frame["task"] == task]) for task in evidence.tasks)
+    return Section("folds", "Folds of one dataset", tables, frame)
+
+
+def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
+    """Empty, or why the folds of a dataset test nothing. scores: (n_folds, n_models), complete."""
+    if scores.shape[1] < 2:
+        return f"n/a: needs at least 2 models with complete scores, has {scores.shape[1]}"
+    if dataset in evidence.overlapping:
+        return "n/a: the stored test parts overlap, for which the correction does not hold"
+    if len(scores) < MIN_FOLDS:
+        return f"n/a: needs at least {MIN_FOLDS} folds, has {len(scores)}"
+    if dataset not in (evidence.meta.get("test_over_train") or {}):
+        return "n/a: the sizes of its training and test parts are not known"
+    return ""
+
+
+def _rows(
+    evidence: Evidence, dataset: str, metric: str, scores: pd.DataFrame
+) -> list[dict[str, object]]:
+    """One row a model beside the best by mean (of equals the first by name), or the reason why
+    there is none. mean_gain: by how much the best does better, in the metric's unit."""
+    direction = METRICS[metric].direction
+    base: dict[str, object] = {"direction": direction, "n_folds": len(scores)}
+    reason = why_not(evidence, dataset, scores)
+    if reason:
+        return [{**base, "note": reason}]
+    ratio = float(evidence.meta["test_over_train"][dataset])
+    loss = scores.to_numpy(dtype=np.float64) * METRICS[metric].sign
+    best = int(snap(loss.mean(axis=0), TIE_TOLERANCE).argmin())
+    others = [j for j in range(loss.shape[1]) if j != best]
+    tests = [nadeau_bengio(loss[:, j] - loss[:, best], ratio) for j in others]
+    adjusted = holm([t.p for t in tests])
+    base |= {"reference": str(scores.columns[best]), "test_over_train": ratio}
+    return [
+        {
+            **base,
+            "model": str(scores.columns[j]),
+            "mean_gain": t.mean,
+            "t": t.t if np.isfinite(t.t) else None,
+            "p": t.p,
+            "p_holm": p_holm,
+            "n_pairs": len(others),
+            "note": "" if np.isfinite(t.t) else "the same difference on every fold",
+        }
+        for j, t, p_holm in zip(others, tests, adjusted, strict=True)
+    ]
+
+
+def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
+    named = frame["model"].dropna().tolist() + frame["reference"].dropna().tolist()
+    models = sorted(set(named))
+    header = ("dataset", "folds", *(escape.label(m) for m in models))
+    if not models:
+        header = ("dataset", "folds", "tests")
+    rows: list[tuple[Cell, ...]] = []
+    untested: dict[str, list[str]] = {}
+    for dataset, part in frame.groupby("dataset", sort=True):
+        head = (Cell(escape.label(str(dataset))), Cell(str(part["n_folds"].iloc[0])))
+        if part["model"].isna().any():
+            untested.setdefault(str(part["note"].iloc[0]), []).append(str(dataset))
+            continue
+        p = dict(zip(part["model"], part["p_holm"], strict=True))
+        best = part["reference"].iloc[0]
+        rows.append((*head, *(_cell(m, best, p) for m in models)))
+    for reason, names in untested.items():
+        who = escape.label(names[0]) if len(names) == 1 else f"{len(names)} datasets"
+        rows.append((Cell(who), Cell(reason, span=len(header) - 1)))
+    metric = footnotes.metric_title(evidence.headline(task))
+    title = (
+        f"Is the best model of each dataset better there? {metric[:1].upper()}{metric[1:]} on "
+        f"{footnotes.TASK_TITLES[task]}: p-values over the folds."
+    )
+    ratios = sorted({f"{r:.3g}" for r in frame["test_over_train"].dropna()})
+    notes = [
+        *footnotes.setting(evidence),
+        footnotes.CLAIMS["folds"],
+        "Best: the best mean over the folds, chosen after looking, which no correction undoes. "
+        "Other entries: two-sided p of the corrected resampled t-test (Nadeau and Bengio 2003) "
+        "of the model against the best, after Holm's correction over the row; bold: "
+        f"p ≤ {ALPHA:g}.",
+        f"n test / n train: {footnotes.join(ratios)}; all rows that are not tested count as "
+        "trained on, validation rows as well."
+        if ratios
+        else "",
+        "–: no complete score." if any(c.text == "–" for row in rows for c in row) else "",
+        "The CSV names the datasets without a test." if untested else "",
+        "A large p does not show that two models are equal.",
+    ]
+    name = f"folds-{task}"
+    return Table(name, title, header, (Panel(tuple(rows)),), tuple(filter(None, notes)))
+
+
+def _cell(model: str, best: str, p: dict[str, float]) -> Cell:
+    if model == best:
+        return Cell("best")
+    if model not in p:
+        return Cell("–")
+    return Cell(p_text(p[model]), bold=p[model] <= ALPHA)

@@ -1,0 +1,213 @@
+"""How well does each model predict each dataset? One table a task, models beside each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from ..aggregation.cells import (
+    ABSENT,
+    COMPLETE,
+    FAILED,
+    OPEN,
+    PARTIAL,
+    UNDEFINED,
+    UNSUPPORTED,
+    Pool,
+    best_models,
+)
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..output import escape, footnotes
+from ..output.tables import Cell, Panel, Section, Table, bare, decimals_for, fixed
+from ..statistics.tests import ranks
+
+_WORDS = {
+    FAILED: (
+        "fail",
+        "fail: no trial of a fold's study has a validation score, or its evaluation failed "
+        "(coverage's table says why)",
+    ),
+    OPEN: ("open", "open: planned trials are not recorded yet"),
+    UNSUPPORTED: ("n/s", "n/s: the model does not support this dataset"),
+    UNDEFINED: ("undef", "undef: the metric has no meaning on these test rows"),
+    ABSENT: ("–", "–: not planned"),
+}
+_PARTIAL_MARK, _OVERLAP_MARK, _UNDEFINED_MARK = "†", "‡", "§"
+
+
+def section(
+    evidence: Evidence, blocks: Mapping[tuple[str, str], pd.DataFrame], pools: list[Pool]
+) -> Section:
+    """The file `scores`: headline metrics as tables, every metric in the frame.
+
+    `blocks` holds the cells of each (task, metric); `pools` the complete matrix of each scope.
+    """
+    frames = [
+        _frame(evidence, block, name, headline=name == evidence.headline(task))
+        for (task, name), block in blocks.items()
+    ]
+    alone = {p.scope.name: p for p in pools if not p.scope.subset}
+    tables = [
+        _table(evidence, task, blocks[task, evidence.headline(task)], alone[task])
+        for task in evidence.tasks
+    ]
+    return Section("scores", "Scores", tuple(tables), pd.concat(frames, ignore_index=True))
+
+
+def _frame(
+    evidence: Evidence, block: pd.DataFrame, metric_name: str, headline: bool
+) -> pd.DataFrame:
+    frame = block.copy()
+    best = {
+        dataset: best_models(rows, METRICS[metric_name].direction)
+        for dataset, rows in block.groupby("dataset", sort=True)
+    }
+    pairs = zip(frame["dataset"].tolist(), frame["model"].tolist(), strict=True)
+    frame["best"] = [m in best[d] for d, m in pairs]
+    frame["metric"], frame["direction"] = metric_name, METRICS[metric_name].direction
+    frame["headline"] = headline
+    overlapping = evidence.overlapping
+    frame["spread_kind"] = [
+        "" if math.isnan(s) else "standard deviation" if d in overlapping else "standard error"
+        for d, s in zip(frame["dataset"], frame["spread"], strict=True)
+    ]
+    columns = "dataset task model metric direction headline mean spread spread_kind n_folds"
+    columns += " n_planned n_undefined state cause best"
+    return frame[columns.split()]
+
+
+def _table(evidence: Evidence, task: str, block: pd.DataFrame, mine: Pool) -> Table:
+    metric_name = evidence.headline(task)
+    direction = METRICS[metric_name].direction
+    models = sorted(set(block["model"]))
+    rows = []
+    for dataset, part in block.groupby("dataset", sort=True):
+        rows.append(_row(evidence, str(dataset), part, models, metric_name))
+    panels = [Panel(tuple(rows))]
+    rank_row, rank_note = _rank_row(mine, models)
+    if rank_row:
+        panels.append(Panel((rank_row,)))
+    title = (
+        f"Test {footnotes.metric_title(metric_name)} on {footnotes.TASK_TITLES[task]}: mean over "
+        f"the folds. The best mean of each dataset is bold, the second best underlined; equal "
+        "means share their place."
+    )
+    better = "higher" if direction == "max" else "lower"
+    notes = [
+        *footnotes.setting(evidence),
+        *footnotes.protocols(evidence, evidence.datasets(task)),
+        f"{footnotes.arrow(direction)}: {better} is better.",
+        *_spread_notes(evidence, block),
+        *_state_notes(block),
+        *([rank_note] if rank_note else []),
+        "Bold is no test: which differences hold across datasets stands in the tests' table.",
+    ]
+    header = ("dataset", *(escape.label(m) for m in models))
+    return Table(f"scores-{task}", title, header, tuple(panels), tuple(notes))
+
+
+def _row(
+    evidence: Evidence, dataset: str, mine: pd.DataFrame, models: list[str], metric_name: str
+) -> tuple[Cell, ...]:
+    scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
+    by_model = {r.model: r for r in mine.itertuples(index=False)}
+    best = best_models(mine, METRICS[metric_name].direction)
+    second = best_models(mine, METRICS[metric_name].direction, place=2)
+    decimals = _decimals(metric_name, mine)
+    # A score that cannot exceed 1 needs no zero before the point, and the table is narrower.
+    number = bare if scale == 1.0 and METRICS[metric_name].bounded else fixed
+    mark = _OVERLAP_MARK if dataset in evidence.overlapping else ""
+    mark += _UNDEFINED_MARK if mine["n_undefined"].any() else ""
+    row = [Cell(escape.label(dataset), mark=mark)]
+    for model in models:
+        cell = by_model.get(model)
+        if cell is None:
+            row.append(Cell(_WORDS[ABSENT][0]))
+        elif cell.state not in (COMPLETE, PARTIAL):
+            row.append(Cell(_WORDS[cell.state][0]))
+        else:
+            row.append(
+                Cell(
+                    number(scale * cell.mean, decimals),
+                    "" if math.isnan(cell.spread) else number(scale * cell.spread, decimals),
+                    bold=model in best,
+                    underline=model in second,
+                    mark=_PARTIAL_MARK if cell.state == PARTIAL else "",
+                )
+            )
+    return tuple(row)
+
+
+def _decimals(metric_name: str, mine: pd.DataFrame) -> int:
+    """Two for percent, three for other bounded scores, three significant digits for errors."""
+    if metric_name in footnotes.PERCENT:
+        return 2
+    if METRICS[metric_name].bounded or metric_name == "log_loss":
+        return 3
+    return decimals_for(mine["mean"].dropna().tolist())
+
+
+def _rank_row(mine: Pool, models: list[str]) -> tuple[tuple[Cell, ...], str]:
+    if len(mine.models) < 2 or not mine.datasets:
+        return (), ""
+    mean = dict(zip(mine.models, ranks(mine.scores, "min").mean(axis=0), strict=True))
+    lowest = min(mean.values())
+    row = [Cell("mean rank ↓")]
+    for model in models:
+        value = mean.get(model)
+        text = "–" if value is None else f"{value:.2f}"
+        row.append(Cell(text, bold=value is not None and value <= lowest + 1e-12))
+    note = (
+        f"Mean rank: over the {len(mine.datasets)} of {footnotes.plural(mine.n_scope, 'dataset')} "
+        "with a complete score of every ranked model (ranks' table)."
+    )
+    return tuple(row), note
+
+
+def _spread_notes(evidence: Evidence, block: pd.DataFrame) -> list[str]:
+    known = block[block["spread"].notna()]
+    overlap = known["dataset"].isin(evidence.overlapping)
+    notes = []
+    if (~overlap).any():
+        n = sorted(set(known.loc[~overlap, "n_folds"]))
+        notes.append(
+            f"After the mean: its standard error, s/√n over n = {footnotes.join(map(str, n))} "
+            "folds (ddof 1). Folds share training rows, so it understates the uncertainty."
+        )
+    if overlap.any():
+        notes.append(
+            f"{_OVERLAP_MARK} The stored test parts overlap: after the mean stands the spread "
+            "(standard deviation, ddof 1) over them, not a standard error."
+        )
+    if (block["n_folds"] == 1).any():
+        notes.append("A mean without a second number rests on one fold.")
+    return notes
+
+
+def _state_notes(block: pd.DataFrame) -> list[str]:
+    n, whole = len(block), int((block["state"] == COMPLETE).sum())
+    notes = [f"Coverage: {whole} of {n} cells are complete."]
+    partial = block[block["state"] == PARTIAL]
+    if len(partial):
+        folds = sorted({f"{r.n_folds} of {r.n_planned}" for r in partial.itertuples()})
+        notes.append(
+            f"{_PARTIAL_MARK} Some folds only ({footnotes.join(folds)}): not compared, never bold."
+        )
+    undefined = block[block["n_undefined"] > 0].drop_duplicates("dataset")
+    if len(undefined):
+        counts = [f"{r.n_undefined} of {r.dataset}" for r in undefined.itertuples()]
+        notes.append(
+            f"{_UNDEFINED_MARK} Folds on which the metric has no meaning for any model, left out "
+            f"for all: {footnotes.join(counts)}."
+        )
+    for state in (FAILED, OPEN, UNSUPPORTED, UNDEFINED):
+        if (block["state"] == state).any():
+            notes.append(_WORDS[state][1] + ".")
+    planned = block.groupby("dataset", sort=True)["model"].nunique()
+    if len(planned) and int(np.min(planned)) < block["model"].nunique():
+        notes.append(_WORDS[ABSENT][1] + ".")
+    return notes

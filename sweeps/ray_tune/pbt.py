@@ -1,0 +1,74 @@
+"""How does PBT change a configuration that it copies? A step of every number, within its space."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..search.params import Axis, Float, Int, Maybe, Param
+from ..search.space import Space
+
+FACTORS = (0.8, 1.2)  # Jaderberg et al. 2017 (arXiv:1711.09846), sec. 4.1 and appendix A
+SHARE = (
+    0.2  # of a range that is flat in the value itself: DIFF(appendix A): they multiply there too
+)
+RESAMPLE = 0.25  # how often a number is drawn anew instead
+
+Config = dict[str, Any]
+
+
+def perturb(
+    space: Space,
+    config: Mapping[str, Any],
+    rng: random.Random,
+    *,
+    law: Callable[[Config], Any] = lambda config: None,
+) -> Config:
+    """Another configuration near this one: every Float and Int moves, the rest stays.
+
+    A number on a logarithmic range is multiplied by 0.8 or 1.2, one on a flat range moves by a
+    fifth of it, and one in four is drawn anew; none leaves its range. A change that alters
+    `law(config)` is not made: the length of a schedule cannot change half-way.
+    """
+    found = dict(config)
+    for name, param in space.params.items():
+        inner = param.of if isinstance(param, Maybe) else param
+        if name not in found or not isinstance(inner, Float | Int):
+            continue
+        value = found[name]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue  # a Maybe that holds its other value, None say
+        if isinstance(param, Maybe) and value == param.value and not inner.contains(value):
+            continue
+        changed = {**found, name: _moved(inner, name, value, rng)}
+        if law(changed) == law(found):
+            found = changed
+    return found
+
+
+def _moved(param: Param, name: str, value: float, rng: random.Random) -> Any:
+    numbers = param.write(name, value)
+
+    def draw(axis: Axis) -> float:
+        if rng.random() < RESAMPLE:
+            return _drawn(axis, rng)
+        was = numbers[axis.label]
+        if axis.log:
+            moved = was * rng.choice(FACTORS)
+        else:
+            moved = was + rng.choice((-SHARE, SHARE)) * (axis.high - axis.low)
+        if axis.kind == "int":
+            moved = was + max(1, round(abs(moved - was))) * (1 if moved > was else -1)
+        return min(max(moved, axis.low), axis.high)
+
+    return param.read(name, draw)
+
+
+def _drawn(axis: Axis, rng: random.Random) -> float:
+    share = rng.random()
+    if axis.log:
+        found = axis.low * (axis.high / axis.low) ** share
+    else:
+        found = axis.low + share * (axis.high - axis.low)
+    return min(max(found if axis.kind == "float" else round(found), axis.low), axis.high)

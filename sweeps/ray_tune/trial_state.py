@@ -1,0 +1,93 @@
+"""Where does a trial of an asynchronous search stand, and how did it come there?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ..study import Config
+from ..trial import canonical
+
+Curve = list[tuple[int, float | None]]  # (step, loss) at every boundary
+
+
+@dataclass
+class Track:
+    """What travels with a trial's state, to a checkpoint or to another trial.
+
+    `index` is the configuration's place in its search. `curve` holds (step, loss or None) of every
+    boundary of this state's past, `history` what PBT did to it: {"step", "from", "changes"}, where
+    "from" is the index that the state was copied from, and "changes" maps a hyperparameter to its
+    value there and here. `costs` and `elapsed_s` are the trial's own.
+    """
+
+    index: int
+    config: Config
+    length: int
+    every: int
+    step: int = 0
+    curve: Curve = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    costs: dict[str, float] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    state: bytes | None = None
+
+    def pack(self) -> bytes:
+        """A line of JSON, then the model's own bytes."""
+        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "state"}
+        facts["held"] = self.state is not None
+        return canonical(facts).encode() + b"\n" + (self.state or b"")
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Track:
+        """Raises ValueError for bytes that `pack` did not write."""
+        line, newline, state = data.partition(b"\n")
+        try:
+            facts = json.loads(line)
+            held = facts.pop("held")
+            return cls(**facts, state=state if held and newline else None)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"this is no trial's state: {error!r}") from None
+
+    def next_stop(self) -> int:
+        return min(self.length, (self.step // self.every + 1) * self.every)
+
+    def copied_to(self, index: int, config: Config, own: Track) -> Track:
+        """This state as another trial continues it, with its own costs."""
+        changes = {
+            name: [self.config.get(name), config.get(name)]
+            for name in sorted({*self.config, *config})
+            if self.config.get(name) != config.get(name)
+        }
+        event = {"step": self.step, "from": self.index, "changes": changes}
+        return replace(
+            self,
+            index=index,
+            config=config,
+            history=[*self.history, event],
+            costs=own.costs,
+            elapsed_s=own.elapsed_s,
+        )
+
+    def descends_from(self, other: Track) -> bool:
+        return (
+            self.config == other.config
+            and self.step >= other.step
+            and self.history[: len(other.history)] == other.history
+        )
+
+
+def added(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    """The costs of a fit in pieces: times add up, peaks do not, the last prediction and the last
+    piece's seconds a step count."""
+    found = dict(before)
+    for name, value in now.items():
+        if name.startswith("peak_"):
+            found[name] = max(value, found.get(name, 0.0))
+        elif name in ("predict_s", "step_s"):
+            found[name] = value
+        else:
+            found[name] = value + found.get(name, 0.0)
+    return found

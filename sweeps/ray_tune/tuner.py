@@ -1,0 +1,257 @@
+"""How is a Tuner made and run? Points, scheduler, resources, and silence."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import random
+import re
+import shutil
+import sys
+import time
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray import tune
+from ray.tune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
+
+from ..store.checkpoints import CheckpointFolder
+from ..study import Study
+from ..trial import MAX_ATTEMPTS, derive_seed
+from ..workers.pool import ClusterLost
+from ..workers.ray_cluster import nodes, on_node
+from ..workers.trial_actor import CheckpointKeeper
+from .callbacks import Book, NotKept, Stopper
+from .pbt import perturb
+from .trainable import AT, LOSS, NO_LOSS, Shared, StepTrial
+from .trial_state import Track
+
+if TYPE_CHECKING:
+    from .async_search import Asynchronous
+
+# What keeps Tune from printing, logging and snapshots that nobody reads, and out of signals.
+SETTINGS = {
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_WARN_THRESHOLD_S": "60",
+}
+
+
+@contextlib.contextmanager
+def keeping(checkpoints: CheckpointFolder) -> Iterator[Any]:
+    """An actor that keeps checkpoints, on the driver's own machine."""
+    here = on_node(ray.get_runtime_context().get_node_id())
+    remote: Any = ray.remote(CheckpointKeeper)
+    keeper = remote.options(
+        num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
+    ).remote(str(checkpoints.path))
+    try:
+        yield keeper
+    finally:
+        ray.kill(keeper)
+
+
+def name_of(trial: Any) -> str:
+    """Tune's name of a trial: the index of the configuration that it began with."""
+    return str(trial.config["point"]["index"])
+
+
+class Explore(NotKept):
+    """PBT's change of a configuration that it copies."""
+
+    def __init__(self, study: Study, seed: int) -> None:
+        self._study, self._rng = study, random.Random(seed)
+
+    def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+        point = config["point"]
+        space = self._study.sampler.space  # type: ignore[attr-defined]
+        law = self._study.length_of
+        return {
+            **config,
+            "point": {**point, "config": perturb(space, point["config"], self._rng, law=law)},
+        }
+
+
+def resources_of(study: Study, slots: int | None) -> dict[str, float]:
+    """What a trial holds, no more than the largest machine has. A GPU is not shared here."""
+    needs, there = study.needs, list(nodes().values())
+    found: dict[str, float] = {}
+    if needs.gpu_mb:
+        there = [node for node in there if node.gpus]
+        found["GPU"] = 1
+    if not there:
+        raise ClusterLost(f"{study.name} needs a GPU, and no machine of the cluster has one")
+    most = max(node.cpus for node in there)
+    found["CPU"] = max(1, min(needs.threads, most if slots is None else min(most, slots)))
+    if needs.memory_mb:
+        found["memory"] = int(2**20 * min(needs.memory_mb, max(n.memory_mb for n in there)))
+    return found
+
+
+def check_shared(folder: Path) -> None:
+    """PBT hands states from trial to trial through the run's folder. Raises ClusterLost where a
+    machine of the cluster does not see it."""
+    there = nodes()
+    if len(there) < 2:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    marker = folder / f".{uuid.uuid4().hex}"
+    marker.touch()
+    try:
+        exists: Any = ray.remote(num_cpus=0)(os.path.exists)
+        for node in there.values():
+            seen = exists.options(scheduling_strategy=on_node(node.id)).remote(
+                str(marker.resolve())
+            )
+            if not ray.get(seen, timeout=60.0):
+                raise ClusterLost(
+                    f"{node.host} does not see {folder}: PBT on several machines needs a --runs "
+                    "folder that all of them share"
+                )
+    finally:
+        marker.unlink()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Tune's settings, and nothing of Tune on standard output."""
+    before = {name: os.environ.get(name) for name in SETTINGS}
+    os.environ.update(SETTINGS)
+    logger = logging.getLogger("ray.tune")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def fit(search: Asynchronous, study: Study, left: list[int], keeper: Any) -> None:
+    """One Tuner for the configurations that are left, in a folder of its own."""
+    slug = re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-")[:60]
+    name = f"{slug}-{hashlib.sha256(study.name.encode()).hexdigest()[:8]}"
+    shutil.rmtree(search.folder / name, ignore_errors=True)
+    resources = resources_of(study, search.slots)
+    if search.how == "pbt":
+        check_shared(search.folder)
+    if study.data_key and study.data_key not in search.data:
+        search.data[study.data_key] = ray.put(search.load(study.data_key))
+    tracks = {index: search.track(study, index) for index in left}
+    book = Book(search, study, f"tune-{os.getpid()}-{time.time_ns()}")
+    shared = Shared(
+        run_trial=search.run_trial,
+        data=[search.data[study.data_key]] if study.data_key else [],
+        paths=search.paths,
+        common=search.common,
+        expected=dict(search.common()) if search.common else {},
+        template=replace(search.lease(study, left[0]), config={}),
+        limits=study.limits,
+        loss_of=study.loss_of,
+        keeper=keeper,
+        keys={index: search.lease(study, index).chain for index in left},
+        session=book.session,
+        eta=study.halving.eta if study.halving else 2,
+        population=search.how == "pbt",
+        gpu="GPU" in resources,
+    )
+    concurrent = None
+    if search.slots is not None and search.how == "asha":
+        concurrent = max(1, search.slots // int(resources["CPU"]))
+    points = [point_of(study, track) for track in tracks.values()]
+    with quiet():
+        trainable = tune.with_parameters(StepTrial, shared=shared)
+        tuner = tune.Tuner(
+            tune.with_resources(trainable, tune.PlacementGroupFactory([resources])),
+            param_space={"point": tune.grid_search(points)},
+            tune_config=tune.TuneConfig(
+                scheduler=scheduler_of(search, study, tracks),
+                reuse_actors=True,
+                max_concurrent_trials=concurrent,
+                trial_name_creator=name_of,
+                trial_dirname_creator=name_of,
+            ),
+            run_config=tune.RunConfig(
+                name=name,
+                storage_path=str(search.folder.resolve()),
+                verbose=0,
+                callbacks=[book],
+                stop=Stopper(book),
+                failure_config=tune.FailureConfig(max_failures=MAX_ATTEMPTS["killed"] - 1),
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            ),
+        )
+        try:
+            tuner.fit()
+        except Exception as error:  # Tune makes text of what was raised
+            if book.error is not None:
+                raise book.error from None
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise ClusterLost(f"Ray Tune ended: {lines[-1][:300]}") from error
+    shutil.rmtree(search.folder / name, ignore_errors=True)
+
+
+def scheduler_of(search: Asynchronous, study: Study, tracks: Mapping[int, Track]) -> Any:
+    """ASHA or PBT as Tune has them; ASHA knows what was seen on its rungs before."""
+    assert study.halving is not None
+    if search.how == "pbt":
+        return PopulationBasedTraining(
+            time_attr=AT,
+            metric=LOSS,
+            mode="min",
+            perturbation_interval=1,
+            custom_explore_fn=Explore(
+                study, derive_seed(search.run_id, study.name, time.time_ns())
+            ),
+            log_config=False,
+        )
+    eta = study.halving.eta
+    scheduler = AsyncHyperBandScheduler(
+        time_attr=AT,
+        metric=LOSS,
+        mode="min",
+        max_t=eta ** (study.halving.rungs - 1),
+        reduction_factor=eta,
+    )
+    # What was seen on the rungs before; the last boundary of a track is reported once more.
+    none: Any = None
+    seen = [(ended.config, ended.curve) for ended in search.ended[study.name].values()]
+    seen += [(track.config, track.curve[:-1]) for track in tracks.values()]
+    for number, (config, curve) in enumerate(seen):
+        stops = [rung["stop"] for rung in study.fidelities(config)]
+        trial: Any = SimpleNamespace(trial_id=f"before-{number}")
+        scheduler.on_trial_add(none, trial)
+        for step, loss in curve:
+            if step in stops:
+                at = {AT: eta ** stops.index(step), LOSS: NO_LOSS if loss is None else loss}
+                scheduler.on_trial_result(none, trial, at)
+    return scheduler
+
+
+def point_of(study: Study, track: Track) -> dict[str, Any]:
+    """What Tune hands to a trial."""
+    return {
+        "index": track.index,
+        "config": track.config,
+        "length": track.length,
+        "every": track.every,
+        "rungs": [rung["stop"] for rung in study.fidelities(track.config)],
+    }

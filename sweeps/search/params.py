@@ -1,0 +1,418 @@
+"""What may one hyperparameter be?  Five kinds of parameter, and lists of whole settings; values.
+
+A parameter is frozen, comparable, hashable and printable, and it turns into plain data and back.
+What a sampler must know about it is said by its axes: the numbers to draw. `read` turns drawn
+numbers into a value, `write` turns a value back into numbers, so that one description serves
+random search, Optuna and hyperopt alike.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from .json_values import did_you_mean, identity, plain
+
+MAX_INT = 2**53  # whole numbers up to here are exact in JSON readers and in both TPEs (float64)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One number that a sampler draws.
+
+    kind: `index` (0..high, no order between them), `int` (low..high) or `float` ([low, high]).
+    log: flat in the logarithm instead of flat.
+    """
+
+    label: str
+    kind: Literal["index", "int", "float"]
+    low: float
+    high: float
+    log: bool = False
+
+
+Draw = Callable[[Axis], float]  # a sampler's side of `read`
+
+
+class Param:
+    """The law of the kinds; compared by their plain data, so 1, 1.0 and True differ."""
+
+    @property
+    def size(self) -> int | None:
+        """Number of different values, None where they are a continuum."""
+        raise NotImplementedError
+
+    def point(self, index: int) -> Any:
+        """Value number `index` of `size` in a fixed order."""
+        raise NotImplementedError
+
+    def contains(self, value: Any) -> bool:
+        """Whether `value` can be drawn."""
+        raise NotImplementedError
+
+    def axes(self, name: str) -> tuple[Axis, ...]:
+        """Every number that may have to be drawn for a parameter called `name`."""
+        raise NotImplementedError
+
+    def read(self, name: str, draw: Draw) -> Any:
+        """The value that the numbers drawn for this parameter's axes stand for."""
+        raise NotImplementedError
+
+    def write(self, name: str, value: Any) -> dict[str, float]:
+        """The numbers, by axis label, that `read` would turn into `value`."""
+        raise NotImplementedError
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data as it stands in a space file."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Param):
+            return NotImplemented
+        return identity(self.to_data()) == identity(other.to_data())
+
+    def __hash__(self) -> int:
+        return hash(identity(self.to_data()))
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Param):
+    """One value, always."""
+
+    value: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", plain(self.value))
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def point(self, index: int) -> Any:
+        return copy.deepcopy(self.value)
+
+    def contains(self, value: Any) -> bool:
+        return _same(self.value, value)
+
+    def axes(self, name: str) -> tuple[Axis, ...]:
+        return ()
+
+    def read(self, name: str, draw: Draw) -> Any:
+        return copy.deepcopy(self.value)
+
+    def write(self, name: str, value: Any) -> dict[str, float]:
+        return {}
+
+    def to_data(self) -> dict[str, Any]:
+        return {"kind": "fixed", "value": copy.deepcopy(self.value)}
+
+
+@dataclass(frozen=True, eq=False)
+class Choice(Param):
+    """One of some values, each equally likely; no order is read into them."""
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, list | tuple):
+            raise ValueError(f"values is a list, got {self.values!r}")
+        values = tuple(plain(value) for value in self.values)
+        if not values:
+            raise ValueError("values must not be empty; leave the parameter out instead")
+        seen = [identity(value) for value in values]
+        twice = [value for i, value in enumerate(values) if seen[i] in seen[:i]]
+        if twice:
+            raise ValueError(f"values are different from each other, {twice[0]!r} comes twice")
+        object.__setattr__(self, "values", values)
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {identity(value): i for i, value in enumerate(self.values)}
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def point(self, index: int) -> Any:
+        return copy.deepcopy(self.values[index])
+
+    def contains(self, value: Any) -> bool:
+        try:
+            return identity(plain(value)) in self._index
+        except ValueError:
+            return False
+
+    def axes(self, name: str) -> tuple[Axis, ...]:
+        return (Axis(name, "index", 0, self.size - 1),) if self.size > 1 else ()
+
+    def read(self, name: str, draw: Draw) -> Any:
+        return self.point(int(draw(self.axes(name)[0])) if self.size > 1 else 0)
+
+    def write(self, name: str, value: Any) -> dict[str, float]:
+        return {name: self._index[identity(plain(value))]} if self.size > 1 else {}
+
+    def to_data(self) -> dict[str, Any]:
+        return {"kind": "choice", "values": copy.deepcopy(list(self.values))}
+
+
+@dataclass(frozen=True, eq=False)
+class Variants(Choice):
+    """One of some settings of several hyperparameters, which then stand in the configuration.
+
+    Every value is a table of the same names. The parameter's own name is that of the list and
+    stands in no configuration.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for value in self.values:
+            if not isinstance(value, dict) or not all(name.isidentifier() for name in value):
+                raise ValueError(f"a variant is a table of hyperparameters, got {value!r}")
+            if value.keys() != self.values[0].keys():
+                raise ValueError(
+                    f"variants name the same hyperparameters, but one has {', '.join(value)} and"
+                    f" another {', '.join(self.values[0])}"
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The hyperparameters that a variant sets."""
+        return tuple(sorted(self.values[0]))
+
+    def to_data(self) -> dict[str, Any]:
+        return {**super().to_data(), "kind": "variants"}
+
+
+@dataclass(frozen=True, eq=False)
+class Float(Param):
+    """A real number: flat on [low, high] or in the logarithm, then moved by `shift`.
+
+    With a shift the values lie in [low + shift, high + shift].
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in ("low", "high", "shift"):
+            object.__setattr__(self, field, float(_number(field, getattr(self, field))))
+        _check_bounds(self.low, self.high, self.log)
+
+    @property
+    def size(self) -> int | None:
+        return 1 if self.low == self.high else None
+
+    def point(self, index: int) -> float:
+        return self._value(self.low)
+
+    def contains(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return self.low + self.shift <= value <= self.high + self.shift
+
+    def axes(self, name: str) -> tuple[Axis, ...]:
+        return () if self.size else (Axis(name, "float", self.low, self.high, self.log),)
+
+    def read(self, name: str, draw: Draw) -> float:
+        return self._value(self.low if self.size else float(draw(self.axes(name)[0])))
+
+    def write(self, name: str, value: Any) -> dict[str, float]:
+        return {} if self.size else {name: _clip(value - self.shift, self.low, self.high)}
+
+    def to_data(self) -> dict[str, Any]:
+        data = {"kind": "log-uniform" if self.log else "uniform", "low": self.low}
+        data["high"] = self.high
+        return data | ({"shift": self.shift} if self.shift else {})
+
+    def _value(self, drawn: float) -> float:
+        # Rounding, in an exponential or in the sum, must not step over a bound.
+        return _clip(drawn, self.low, self.high) + self.shift
+
+
+@dataclass(frozen=True, eq=False)
+class Int(Param):
+    """A whole number low, low + step, .., high, both ends included; `log` only with step 1."""
+
+    low: int
+    high: int
+    log: bool = False
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        for field in ("low", "high", "step"):
+            value = plain(getattr(self, field))
+            if type(value) is not int or abs(value) > MAX_INT:
+                raise ValueError(f"{field} is a whole number within +-2**53, got {value!r}")
+            object.__setattr__(self, field, value)
+        _check_bounds(self.low, self.high, self.log)
+        if self.step < 1:
+            raise ValueError(f"step must be at least 1, got {self.step}")
+        if self.log and self.step != 1:
+            raise ValueError(f"a logarithmic int has step 1, got {self.step}; leave out one")
+        if (self.high - self.low) % self.step:
+            top = self.low + (self.high - self.low) // self.step * self.step
+            raise ValueError(
+                f"high is reached from low in steps, but low={self.low}, step={self.step}"
+                f" never meets high={self.high}; write high={top}"
+            )
+
+    @property
+    def size(self) -> int:
+        return (self.high - self.low) // self.step + 1
+
+    def point(self, index: int) -> int:
+        return self.low + index * self.step
+
+    def contains(self, value: Any) -> bool:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return whole and self.low <= value <= self.high and (value - self.low) % self.step == 0
+
+    def axes(self, name: str) -> tuple[Axis, ...]:
+        if self.size == 1:
+            return ()
+        if self.log:
+            return (Axis(name, "int", self.low, self.high, log=True),)
+        return (Axis(name, "int", 0, self.size - 1),)
+
+    def read(self, name: str, draw: Draw) -> int:
+        if self.size == 1:
+            return self.low
+        drawn = int(draw(self.axes(name)[0]))
+        if self.log:
+            return min(max(drawn, self.low), self.high)
+        return self.point(min(max(drawn, 0), self.size - 1))
+
+    def write(self, name: str, value: Any) -> dict[str, float]:
+        if self.size == 1:
+            return {}
+        return {name: value if self.log else (value - self.low) // self.step}
+
+    def to_data(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"kind": "int", "low": self.low, "high": self.high}
+        if self.log:
+            data["log"] = True
+        return data | ({"step": self.step} if self.step != 1 else {})
+
+
+@dataclass(frozen=True, eq=False)
+class Maybe(Param):
+    """`value` half of the time, drawn from `of` the other half (RTDL's `optional`)."""
+
+    value: Any
+    of: Param
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", plain(self.value))
+        if not isinstance(self.of, Param) or isinstance(self.of, Maybe | Variants):
+            raise ValueError(f"of is a Fixed, Choice, Float or Int, got {self.of!r}")
+
+    @cached_property
+    def _gap(self) -> int | None:
+        """Where `of` repeats `value`, so that a grid counts that value once."""
+        if self.of.size is None or not self.of.contains(self.value):
+            return None
+        return next((i for i in range(self.of.size) if _same(self.of.point(i), self.value)), None)
+
+    @property
+    def size(self) -> int | None:
+        if self.of.size is None:
+            return None
+        return 1 + self.of.size - (self._gap is not None)
+
+    def point(self, index: int) -> Any:
+        if index == 0:
+            return copy.deepcopy(self.value)
+        return self.of.point(index - 1 + (self._gap is not None and index - 1 >= self._gap))
+
+    def contains(self, value: Any) -> bool:
+        return _same(self.value, value) or self.of.contains(value)
+
+    def axes(self, name: str) -> tuple[Axis, ...]:
+        return (self._switch(name), *self.of.axes(name))
+
+    def read(self, name: str, draw: Draw) -> Any:
+        if int(draw(self._switch(name))) == 0:
+            return copy.deepcopy(self.value)
+        return self.of.read(name, draw)
+
+    def write(self, name: str, value: Any) -> dict[str, float]:
+        switch = self._switch(name).label
+        if _same(self.value, value):
+            return {switch: 0}
+        return {switch: 1, **self.of.write(name, value)}
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "kind": "optional",
+            "value": copy.deepcopy(self.value),
+            "of": self.of.to_data(),
+        }
+
+    def _switch(self, name: str) -> Axis:
+        # No parameter can be called like this: names are identifiers.
+        return Axis(f"{name}?", "index", 0, 1)
+
+
+# kind in plain data -> (constructor, keys that must stand there, keys that may)
+KINDS: dict[str, tuple[Callable[..., Param], set[str], set[str]]] = {
+    "fixed": (Fixed, {"value"}, set()),
+    "choice": (Choice, {"values"}, set()),
+    "variants": (Variants, {"values"}, set()),
+    "uniform": (Float, {"low", "high"}, {"shift"}),
+    "log-uniform": (lambda **data: Float(log=True, **data), {"low", "high"}, {"shift"}),
+    "int": (Int, {"low", "high"}, {"log", "step"}),
+    "optional": (lambda value, of: Maybe(value, parse_param(of)), {"value", "of"}, set()),
+}
+
+
+def parse_param(data: Any) -> Param:
+    """A parameter from plain data, {"kind": .., ..}; ValueError for anything not understood."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a parameter is a table with a kind, got {data!r}")
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        what = "kind is missing" if kind is None else f"unknown kind {kind!r}"
+        raise ValueError(f"{what}; {did_you_mean(kind, KINDS)}")
+    build, required, optional = KINDS[kind]
+    for key in data:
+        if key not in required | optional | {"kind"}:
+            raise ValueError(
+                f"unknown key {key!r} of kind {kind!r};"
+                f" {did_you_mean(key, required | optional | {'kind'})}"
+            )
+    missing = sorted(required - set(data))
+    if missing:
+        raise ValueError(f"kind {kind!r} needs {', '.join(missing)}, got {dict(data)!r}")
+    return build(**{key: value for key, value in data.items() if key != "kind"})
+
+
+def _same(ours: Any, value: Any) -> bool:
+    try:
+        return identity(ours) == identity(plain(value))
+    except ValueError:
+        return False
+
+
+def _number(field: str, value: Any) -> float:
+    value = plain(value)
+    if type(value) not in (int, float):
+        raise ValueError(f"{field} is a number, got {value!r}")
+    return value
+
+
+def _clip(value: float, low: float, high: float) -> float:
+    return float(min(max(value, low), high))
+
+
+def _check_bounds(low: float, high: float, log: bool) -> None:
+    if type(log) is not bool:
+        raise ValueError(f"log is true or false, got {log!r}")
+    if low > high:
+        raise ValueError(f"low must not exceed high, got low={low}, high={high}; swap them")
+    if log and low <= 0:
+        raise ValueError(f"low of a logarithmic range must exceed 0, got {low}")

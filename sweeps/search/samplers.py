@@ -1,0 +1,267 @@
+"""Which configuration comes next?  Grid, random, Optuna's TPE and hyperopt's TPE.
+
+A suggestion is a pure function of (space, history, index, seed): `suggest`. A `Sampler` gives the
+same answers and keeps the history in memory, so that asking n times costs no n replays.
+
+A history is rows (index, configuration, loss): lower is better, None stands for a failed cell.
+The suggestion for an index sees the results of the indices up to index - lag, in index order,
+whatever the order in which they arrived.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from .json_values import did_you_mean, identity, plain
+from .space import Space
+
+Config = dict[str, Any]
+Result = tuple[int, Mapping[str, Any], float | None]
+
+# TPE, first trials and failures: Optuna draws at random until 10 trials succeeded, and leaves
+# failed ones out; hyperopt until 20 trials ended, and takes failed ones for the worst.
+SAMPLERS = ("grid", "hyperopt", "random", "tpe")
+
+
+def suggest(
+    name: str,
+    space: Space,
+    history: Iterable[Result],
+    index: int,
+    seed: int,
+    *,
+    n_trials: int | None = None,
+    first: Sequence[Mapping[str, Any]] = (),
+    lag: int | None = 1,
+) -> Config:
+    """The configuration of trial `index`, a pure function of its arguments.
+
+    Arguments as in `make_sampler`; `history` may come in any order, but names an index once.
+    """
+    sampler = make_sampler(name, space, seed=seed, n_trials=n_trials, first=first, lag=lag)
+    told = set()
+    for i, config, loss in history:
+        if i in told:
+            raise ValueError(f"a history names each index once, {i} comes twice")
+        told.add(i)
+        sampler.tell(i, config, loss)
+    return sampler.ask(index)
+
+
+def make_sampler(
+    name: str,
+    space: Space,
+    *,
+    seed: int,
+    n_trials: int | None = None,
+    first: Sequence[Mapping[str, Any]] = (),
+    lag: int | None = 1,
+) -> Sampler:
+    """A sampler of SAMPLERS for one study.
+
+    n_trials: how many will be asked for; only the grid wants to know (None: all its points).
+    first: configurations for the first indices. One outside the space is tried like the others
+        but stands in no sampler's history; one that is a grid point is not tried again.
+    lag: how far the results may trail behind the questions. With 1 a study is sequential; None
+        takes whatever has been told, and gives up that equal studies get equal suggestions.
+    """
+    if name not in _CLASSES:
+        raise ValueError(f"unknown sampler {name!r}; {did_you_mean(name, _CLASSES)}")
+    for what, value in (("n_trials", n_trials), ("lag", lag)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ValueError(f"{what} is a whole number from 1 on or None, got {value!r}")
+    if type(seed) is not int:
+        raise ValueError(f"seed is a whole number, got {seed!r}")
+    return _CLASSES[name](name, space, seed=seed, n_trials=n_trials, first=first, lag=lag)
+
+
+def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | None:
+    """How many different configurations a study can try at most, None if without end.
+
+    A grid ends there; the other samplers would only repeat themselves.
+    """
+    if space.size is None:
+        return None
+    configs = [plain(config) for config in first]
+    return len(configs) + space.size - len({_key(space, c) for c in configs if c in space})
+
+
+class Sampler:
+    """Base of the samplers: answers the first indices, checks what it is told.
+
+    history_free: suggestions do not depend on results, so `tell` may be left out.
+    """
+
+    history_free = True
+
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        *,
+        seed: int,
+        n_trials: int | None,
+        first: Sequence[Mapping[str, Any]],
+        lag: int | None,
+    ) -> None:
+        self.name, self.space, self.seed, self.lag = name, space, seed, lag
+        self.n_trials = n_trials
+        self.first: tuple[Config, ...] = tuple(plain(config) for config in first)
+
+    def ask(self, index: int) -> Config:
+        """The configuration of trial `index`."""
+        if type(index) is not int or index < 0:
+            raise ValueError(f"an index is a whole number from 0 on, got {index!r}")
+        if index < len(self.first):
+            return copy.deepcopy(self.first[index])
+        return self._propose(index)
+
+    def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
+        """Report a trial's end, in any order. Told again, the last report counts."""
+
+    def _propose(self, index: int) -> Config:
+        raise NotImplementedError
+
+
+class RandomSampler(Sampler):
+    """Every index draws by itself from the whole space."""
+
+    def _propose(self, index: int) -> Config:
+        import numpy as np
+
+        return self.space.sample(np.random.default_rng(_hash(self.seed, index)))
+
+
+class GridSampler(Sampler):
+    """Each point once, in a seeded order: any budget is a random subset, and a larger one extends
+    it."""
+
+    def __init__(self, name: str, space: Space, **options: Any) -> None:
+        super().__init__(name, space, **options)
+        space.grid_point(0)  # a continuous space is refused here, not at the first question
+        self._end = n_distinct(space, self.first) or 0
+        self._points = self._walk()
+        self._seen: list[Config] = []
+
+    def _propose(self, index: int) -> Config:
+        if index >= self._end:
+            raise ValueError(
+                f"the grid is used up after {self._end} trials, index {index} does not exist;"
+                " ask for fewer trials, or use random or tpe"
+            )
+        while len(self._seen) <= index - len(self.first):
+            self._seen.append(next(self._points))
+        return copy.deepcopy(self._seen[index - len(self.first)])
+
+    def _walk(self) -> Iterator[Config]:
+        size = self.space.size or 0
+        done = {_key(self.space, config) for config in self.first if config in self.space}
+        for i in _shuffled(size, _hash(self.seed, "grid")):
+            point = self.space.grid_point(i)
+            if not done or identity(point) not in done:
+                yield point
+
+
+class TPESampler(Sampler):
+    """Optuna's (`tpe`) or hyperopt's (`hyperopt`) TPE on a history kept in memory."""
+
+    history_free = False
+
+    def __init__(self, name: str, space: Space, **options: Any) -> None:
+        super().__init__(name, space, **options)
+        self._results: dict[int, tuple[Config, float | None]] = {}
+        self._backend: Backend | None = None
+        self._added: list[int] = []  # the indices that the backend knows
+
+    def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
+        loss = plain(loss)
+        if loss is not None and type(loss) not in (int, float):
+            raise ValueError(f"a loss is a number, or None for a failed cell, got {loss!r}")
+        result = plain(config), None if loss is None else float(loss)
+        if index in self._added and self._results[index] != result:
+            self._forget()
+        self._results[index] = result
+
+    def _propose(self, index: int) -> Config:
+        if not self.space.axes:  # nothing to draw
+            return self.space.decode(lambda axis: 0)
+        backend = self._catch_up(self._visible(index))
+        return backend.propose(index, _hash(self.seed, index))
+
+    def _visible(self, index: int) -> list[int]:
+        if self.lag is None:
+            return sorted(self._results)
+        visible = list(range(index - self.lag + 1))
+        missing = [i for i in visible if i not in self._results]
+        if missing:
+            raise ValueError(
+                f"the suggestion for index {index} needs the results up to {index - self.lag},"
+                f" but {missing[0]} is missing; tell it first (None if it failed)"
+            )
+        return visible
+
+    def _catch_up(self, visible: list[int]) -> Backend:
+        if visible[: len(self._added)] != self._added:
+            self._forget()
+        if self._backend is None:
+            self._backend = _backend(self.name, self.space)
+        for i in visible[len(self._added) :]:
+            config, loss = self._results[i]
+            if config in self.space:
+                self._backend.add(i, config, loss)
+            self._added.append(i)
+        return self._backend
+
+    def _forget(self) -> None:
+        self._backend, self._added = None, []
+
+
+class Backend(Protocol):
+    """What a TPE library must offer; see optuna_tpe.py and hyperopt_tpe.py."""
+
+    def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None: ...
+
+    def propose(self, index: int, seed: int) -> Config: ...
+
+
+_CLASSES: dict[str, type[Sampler]] = {
+    "grid": GridSampler,
+    "hyperopt": TPESampler,
+    "random": RandomSampler,
+    "tpe": TPESampler,
+}
+
+
+def _backend(name: str, space: Space) -> Backend:
+    if name == "tpe":
+        from .optuna_tpe import OptunaTPE
+
+        return OptunaTPE(space)
+    from .hyperopt_tpe import HyperoptTPE
+
+    return HyperoptTPE(space)
+
+
+def _key(space: Space, config: Config) -> str:
+    """A grid point's identity: 1 and 1.0 are one real number."""
+    numbers = space.encode(config)
+    return identity(space.decode(lambda axis: numbers[axis.label]))
+
+
+def _hash(seed: int, index: int | str) -> int:
+    """A seed below 2**32 of its own for each index of each study."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{index}".encode()).digest()[:4], "big")
+
+
+def _shuffled(n: int, seed: int) -> Iterator[int]:
+    """range(n) in a random order (Fisher-Yates), keeping only what has been moved."""
+    rng = random.Random(seed)
+    moved: dict[int, int] = {}
+    for i in range(n):
+        j = rng.randrange(i, n)
+        yield moved.get(j, j)
+        moved[j] = moved.pop(i, i)

@@ -1,0 +1,314 @@
+"""Which configurations may be tried?  A search space as a value.
+
+    Space(
+        {"booster": Choice(("tree", "linear")), "max_depth": Int(3, 10)},
+        when={"max_depth": {"booster": ["tree"]}},
+    )
+
+What a space says is exactly what is searched. It does not matter in which order its parameters
+are given: they stand sorted by name, a condition's parents before its children.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from .json_values import did_you_mean, identity, plain
+from .params import Axis, Choice, Draw, Fixed, Float, Int, Maybe, Param, Variants, parse_param
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Axis", "Choice", "Fixed", "Float", "Int", "Maybe", "Param", "Space", "Variants"]
+
+Conditions = Mapping[str, Mapping[str, Sequence[Any]]]  # child -> {parent: values that allow it}
+
+_REMARKS = {"note", "source", "search"}  # say where a space comes from, not what it holds
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Space:
+    """Named parameters, some of which exist only where another one has a certain value.
+
+    params: name -> parameter; names are Python identifiers (they are keyword arguments).
+    when: child -> {parent: values}; the child exists where every parent exists and has one of
+        the values. A parent has finitely many values.
+
+    A parameter of kind `Variants` sets several hyperparameters under their own names.
+
+    Configurations are dicts of plain Python, sorted by name, as JSON can hold them exactly.
+    Raises ValueError for unknown parents, values that a parent never takes, and circles.
+    """
+
+    params: Mapping[str, Param]
+    when: Conditions = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, param in self.params.items():
+            if not isinstance(name, str) or not name.isidentifier():
+                raise ValueError(f"a parameter's name is an identifier, got {name!r}")
+            if not isinstance(param, Param):
+                raise ValueError(f"parameter {name!r}: not a parameter: {param!r}")
+        keys = [key for name, param in self.params.items() for key in _keys(name, param)]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]!r} is set by two parameters; leave out one of them")
+        when = {
+            child: {parent: plain(list(values)) for parent, values in sorted(parents.items())}
+            for child, parents in sorted(self.when.items())
+            if parents
+        }
+        for child, parents in when.items():
+            if child not in self.params:
+                raise ValueError(
+                    f"when: unknown parameter {child!r}; {did_you_mean(child, self.params)}"
+                )
+            for parent, values in parents.items():
+                self._check_condition(child, parent, values)
+        params = {name: self.params[name] for name in _ordered(list(self.params), when)}
+        object.__setattr__(self, "params", MappingProxyType(params))
+        object.__setattr__(self, "when", MappingProxyType(when))
+
+    def _check_condition(self, child: str, parent: str, values: list[Any]) -> None:
+        if parent not in self.params:
+            known = did_you_mean(parent, set(self.params) - {child})
+            raise ValueError(f"parameter {child!r}: when names unknown {parent!r}; {known}")
+        if isinstance(self.params[parent], Variants):
+            raise ValueError(f"parameter {child!r}: when cannot wait for {parent!r}, a list")
+        if self.params[parent].size is None or isinstance(self.params[parent], Float):
+            raise ValueError(
+                f"parameter {child!r}: when needs a parent with finitely many values,"
+                f" but {parent!r} is {self.params[parent]!r}"
+            )
+        if not values:
+            raise ValueError(f"parameter {child!r}: when names no value of {parent!r}")
+        for value in values:
+            if not self.params[parent].contains(value):
+                raise ValueError(
+                    f"parameter {child!r}: when waits for {parent!r} = {value!r},"
+                    f" which {self.params[parent]!r} never is"
+                )
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> Space:
+        """A space from plain data: {"params": {name: {"kind": .., ..}}}, as in the space files.
+
+        A parameter may have "when": {parent: [values]}. "note", "source" and "search" may stand
+        beside "params" and are no part of the space. Raises ValueError for anything else.
+        """
+        if not isinstance(data, Mapping) or not isinstance(data.get("params"), Mapping):
+            raise ValueError(f"a space is a table with a table of params, got {data!r}")
+        for key in data:
+            if key not in _REMARKS | {"params"}:
+                known = did_you_mean(key, _REMARKS | {"params"})
+                raise ValueError(f"a space has no key {key!r}; {known}")
+        params, when = {}, {}
+        for name, entry in data["params"].items():
+            try:
+                if isinstance(entry, Mapping) and "when" in entry:
+                    entry = dict(entry)
+                    when[name] = _conditions(entry.pop("when"))
+                params[name] = parse_param(entry)
+            except ValueError as error:
+                raise ValueError(f"parameter {name!r}: {error}") from None
+        return cls(params, when)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data; `Space.parse(space.to_data()) == space`."""
+        params = {}
+        for name in sorted(self.params):
+            params[name] = self.params[name].to_data()
+            if name in self.when:
+                parents = self.when[name].items()
+                params[name]["when"] = {parent: plain(values) for parent, values in parents}
+        return {"params": params}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Space):
+            return NotImplemented
+        return identity(self.to_data()) == identity(other.to_data())
+
+    def __hash__(self) -> int:
+        return hash(identity(self.to_data()))
+
+    def __repr__(self) -> str:
+        when = {child: dict(parents) for child, parents in self.when.items()}
+        return f"Space({dict(self.params)!r}" + (f", when={when!r})" if when else ")")
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy is not picklable
+        return Space, (dict(self.params), {child: dict(p) for child, p in self.when.items()})
+
+    def __contains__(self, config: object) -> bool:
+        return self.contains(config)
+
+    def contains(self, config: Any) -> bool:
+        """Whether `config` has exactly the parameters that exist in it, each within its range."""
+        if not isinstance(config, Mapping):
+            return False
+        seen: dict[str, Any] = {}
+        for name, param in self.params.items():
+            if self._exists(name, seen):
+                keys = _keys(name, param)
+                if not all(key in config for key in keys):
+                    return False
+                if not param.contains(_value(config, name, param)):
+                    return False
+                seen |= {key: config[key] for key in keys}
+        return len(seen) == len(config)
+
+    def sample(self, rng: np.random.Generator) -> dict[str, Any]:
+        """A configuration drawn at random, every axis by its own law."""
+
+        def draw(axis: Axis) -> float:
+            if axis.kind == "float":
+                return _between(rng.random(), axis.low, axis.high, axis.log)
+            if axis.log:  # a number's share of the logarithm is that of the stretch around it
+                return round(_between(rng.random(), axis.low - 0.5, axis.high + 0.5, log=True))
+            return int(rng.integers(int(axis.low), int(axis.high), endpoint=True))
+
+        return self.decode(draw)
+
+    # For samplers: a configuration as numbers, by axis label.
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Every number that may have to be drawn; those of absent parameters are left out."""
+        return tuple(axis for name, param in self.params.items() for axis in param.axes(name))
+
+    @cached_property
+    def joint_axes(self) -> tuple[Axis, ...]:
+        """The numbers that every configuration has: no condition and no Maybe lies before them."""
+        sure = [item for item in self.params.items() if item[0] not in self.when]
+        parts = [
+            param.axes(name)[: 1 if isinstance(param, Maybe) else None] for name, param in sure
+        ]
+        return tuple(axis for part in parts for axis in part)
+
+    def decode(self, draw: Draw) -> dict[str, Any]:
+        """The configuration whose numbers are `draw(axis)`, asked only for axes that exist."""
+        config: dict[str, Any] = {}
+        for name, param in self.params.items():
+            if self._exists(name, config):
+                _put(config, name, param, param.read(name, draw))
+        return {name: config[name] for name in sorted(config)}
+
+    def encode(self, config: Mapping[str, Any]) -> dict[str, float]:
+        """The numbers of a configuration that the space contains, by axis label."""
+        numbers: dict[str, float] = {}
+        for name, param in self.params.items():
+            if all(key in config for key in _keys(name, param)):
+                numbers |= param.write(name, _value(config, name, param))
+        return numbers
+
+    # For grids: every configuration has a number.
+
+    @cached_property
+    def size(self) -> int | None:
+        """Number of different configurations, None where a parameter is continuous."""
+        if any(param.size is None for param in self.params.values()):
+            return None
+        return self._rest(0, {})
+
+    def grid_point(self, index: int) -> dict[str, Any]:
+        """Configuration `index` of `size`; the last name varies fastest."""
+        size = self.size
+        if size is None:
+            endless = sorted(name for name, param in self.params.items() if param.size is None)
+            raise ValueError(
+                f"a grid needs finitely many values, but {', '.join(endless)} is continuous;"
+                " use random or tpe"
+            )
+        if not 0 <= index < size:
+            raise ValueError(f"the grid has points 0 to {size - 1}, got {index}")
+        config: dict[str, Any] = {}
+        for depth, (name, param) in enumerate(self.params.items(), start=1):
+            if not self._exists(name, config):
+                continue
+            if name in self._parents:  # what follows may differ from value to value
+                for position in range(param.size or 0):
+                    config[name] = param.point(position)
+                    rest = self._rest(depth, config)
+                    if index < rest:
+                        break
+                    index -= rest
+            else:
+                position, index = divmod(index, self._rest(depth, config))
+                _put(config, name, param, param.point(position))
+        return {name: config[name] for name in sorted(config)}
+
+    @cached_property
+    def _parents(self) -> frozenset[str]:
+        return frozenset(parent for parents in self.when.values() for parent in parents)
+
+    @cached_property
+    def _rests(self) -> dict[tuple[int, str], int]:
+        return {}
+
+    def _rest(self, depth: int, config: Mapping[str, Any]) -> int:
+        """Number of ways to go on from parameter `depth`, given those before it."""
+        names = list(self.params)
+        if depth == len(names):
+            return 1
+        read = {parent for name in names[depth:] for parent in self.when.get(name, ())}
+        key = depth, identity({name: config[name] for name in sorted(read & config.keys())})
+        if key not in self._rests:
+            name = names[depth]
+            param = self.params[name]
+            if not self._exists(name, config):
+                ways = self._rest(depth + 1, config)
+            elif name in self._parents:
+                points = (param.point(i) for i in range(param.size or 0))
+                ways = sum(self._rest(depth + 1, {**config, name: p}) for p in points)
+            else:
+                ways = (param.size or 0) * self._rest(depth + 1, config)
+            self._rests[key] = ways
+        return self._rests[key]
+
+    def _exists(self, name: str, config: Mapping[str, Any]) -> bool:
+        return all(
+            parent in config and any(identity(config[parent]) == identity(v) for v in values)
+            for parent, values in self.when.get(name, {}).items()
+        )
+
+
+def _keys(name: str, param: Param) -> tuple[str, ...]:
+    """The names under which a parameter stands in a configuration."""
+    return param.names if isinstance(param, Variants) else (name,)
+
+
+def _value(config: Mapping[str, Any], name: str, param: Param) -> Any:
+    """What `param.read` gave for a configuration."""
+    return {k: config[k] for k in param.names} if isinstance(param, Variants) else config[name]
+
+
+def _put(config: dict[str, Any], name: str, param: Param, value: Any) -> None:
+    config.update(value if isinstance(param, Variants) else {name: value})
+
+
+def _conditions(data: Any) -> dict[str, list[Any]]:
+    if not isinstance(data, Mapping) or not all(isinstance(v, list) for v in data.values()):
+        raise ValueError(f"when is a table {{parent: [values]}}, got {data!r}")
+    return dict(data)
+
+
+def _ordered(names: list[str], when: Conditions) -> list[str]:
+    """`names` sorted, but each after the parents that it waits for."""
+    left, placed = sorted(names), []
+    while left:
+        ready = next((n for n in left if not set(when.get(n, ())) & set(left)), None)
+        if ready is None:
+            raise ValueError(f"when goes round in a circle among {', '.join(left)}")
+        left.remove(ready)
+        placed.append(ready)
+    return placed
+
+
+def _between(share: float, low: float, high: float, log: bool) -> float:
+    if log:
+        return math.exp(_between(share, math.log(low), math.log(high), False))
+    return low + share * (high - low)

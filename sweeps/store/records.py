@@ -1,0 +1,101 @@
+"""What does the ledger say of a trial? The records of its end, written and read in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ..study import Slot, Study
+from ..trial import Result, Trial
+from .ledger import Ledger, Record
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def result_record(
+    slot: Slot, trial: Trial, result: Result, *, predictions: Mapping[str, Any], **more: Any
+) -> Record:
+    """The ledger's row for a trial: everything that a report needs, predictions by reference."""
+    return {
+        "kind": "result",
+        "id": trial.id,
+        "study": slot.study,
+        "stage": slot.stage,
+        "index": slot.index,
+        "dataset": trial.dataset,
+        "fold": trial.fold,
+        "model": trial.model,
+        "config": dict(trial.config),
+        "seed": trial.seed,
+        "fidelity": trial.fidelity,
+        "status": result.status,
+        "cause": result.cause,
+        "message": result.message,
+        "val": dict(result.val),
+        "test": dict(result.test),
+        "costs": dict(result.costs),
+        "info": dict(result.info),
+        "log": result.log,
+        "predictions": dict(predictions),
+        "time": utc_now(),
+        **more,
+    }
+
+
+def link_record(slot: Slot, trial: Trial) -> Record:
+    """A slot that points at a trial which another slot's record holds."""
+    return {
+        "kind": "slot",
+        "id": trial.id,
+        "study": slot.study,
+        "stage": slot.stage,
+        "index": slot.index,
+        "config": dict(trial.config),
+        "seed": trial.seed,
+        "dataset": trial.dataset,
+        "fold": trial.fold,
+        "model": trial.model,
+        "time": utc_now(),
+    }
+
+
+def study_record(study: Study) -> Record:
+    """A study has ended, with this choice."""
+    return {
+        "kind": "study",
+        "study": study.name,
+        "best": study.best(),
+        "loss": study.best_loss(),
+        "n_trials": study.n_trials,
+        "n_slots": study.n_slots,
+        "time": utc_now(),
+    }
+
+
+def result_of(record: Mapping[str, Any]) -> Result:
+    """What a record says about its trial, predictions left on disk."""
+    return Result(
+        status=record["status"],
+        cause=record["cause"],
+        message=record["message"],
+        val=record["val"],
+        test=record["test"],
+        costs=record["costs"],
+        info=record["info"],
+    )
+
+
+def latest_results(ledger: Ledger) -> dict[str, int]:
+    """{trial id: position of its last result}; a retry's record replaces the failure before it."""
+    return {head.id: at for at, head in ledger.heads("result")}
+
+
+def slot_places(ledger: Ledger) -> dict[str, tuple[str, int]]:
+    """{slot key: (trial id, position of its record)} of slots that ended, the last counting."""
+    found: dict[str, tuple[str, int]] = {}
+    for at, head in ledger.heads("result", "slot"):
+        found[Slot(head.study, head.stage, head.index).key] = (head.id, at)
+    return found

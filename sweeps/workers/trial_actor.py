@@ -1,0 +1,198 @@
+"""What happens around a trial on its worker? Data at hand, memory watched, output kept.
+
+`TrialWorker` is the body of a Ray actor; `CheckpointKeeper` of the one that keeps checkpoints.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..store.checkpoints import CheckpointFolder
+from ..trial import Limits, Result, Trial
+from .output_capture import captured
+from .pool import RunTrial, guarded
+
+KEPT = 64  # datasets in a worker's memory at once
+
+# What a node is asked to have in common with the driver: {"numpy": "2.4.6", ...}.
+Common = Callable[[], Mapping[str, str]]
+
+
+def output_file(worker: str) -> Path:
+    """Where a worker's trial writes what it prints, on the worker's own machine."""
+    folder = Path(tempfile.gettempdir()) / f"tabsweep-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{worker}.out"
+
+
+def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """ "numpy 2.4.5 instead of 2.4.6; ..." or "" where nothing differs."""
+    wrong = [
+        f"{name} {found.get(name, 'absent')} instead of {value}"
+        for name, value in sorted(wanted.items())
+        if found.get(name) != value
+    ]
+    more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+    return "; ".join(wrong[:5]) + more
+
+
+class Stranger(Exception):
+    """This machine computes with other code or libraries than the driver's."""
+
+
+class TrialWorker:
+    """Runs one trial at a time, with its data cached between calls.
+
+    `common` is asked here what `expected` holds of it there; a worker on which they differ runs
+    nothing.
+    """
+
+    def __init__(
+        self,
+        run_trial: RunTrial,
+        name: str,
+        paths: list[str],
+        common: Common | None,
+        expected: Mapping[str, str],
+        gpu: bool,
+    ) -> None:
+        if not gpu:  # Ray leaves the variable alone for an actor without a GPU
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        for path in reversed(paths):
+            if path not in sys.path:
+                sys.path.insert(0, path)
+        self._run_trial = run_trial
+        self._name = name
+        self._wrong = differences(expected, common()) if common else ""
+        self._gpu = gpu
+        self._data: dict[str, Any] = {}
+        self._limit_mb = 0.0
+        self._watching = False
+
+    def ready(self) -> dict[str, Any]:
+        """Who this is, and what it computes with."""
+        return {
+            "pid": os.getpid(),
+            "wrong": self._wrong,
+            "gpu_mb": gpu_memory_mb() if self._gpu else 0.0,
+        }
+
+    def run(
+        self, trial: Trial, data_key: str, data_ref: list[Any], limits: Limits, keeper: Any
+    ) -> Result:
+        if self._wrong:
+            raise Stranger(self._wrong)
+        self._guard_memory(limits.memory_mb)
+        if data_key not in self._data:
+            import ray
+
+            if len(self._data) >= KEPT:
+                self._data.pop(next(iter(self._data)))
+            self._data[data_key] = ray.get(data_ref[0]) if data_ref else None
+        kept = RemoteCheckpoints(keeper) if keeper is not None else None
+        with captured(path=output_file(self._name)) as output:
+            result = guarded(self._run_trial, trial, self._data[data_key], kept)
+        return replace(result, output=output.text())
+
+    def _guard_memory(self, limit_mb: float) -> None:
+        """Two nets: the kernel refuses data beyond the limit, and a thread ends the process when
+        its resident memory passes it (libraries that map memory in other ways)."""
+        if limit_mb == self._limit_mb:
+            return
+        self._limit_mb = limit_mb
+        try:
+            import resource
+
+            limit = int((_data_mb() + limit_mb) * 2**20)
+            # The driver of a GPU maps far more than it uses.
+            if not self._gpu:
+                resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+        except (ImportError, ValueError, OSError):
+            pass  # not every system has this limit; the thread below stands alone then
+        if not self._watching:
+            self._watching = True
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        base_mb = _resident_mb()
+        while True:
+            time.sleep(0.1)
+            if _resident_mb() > base_mb + 1.25 * self._limit_mb:
+                _last_words(self._name, "oom")
+                os._exit(137)
+
+
+def gpu_memory_mb() -> float:
+    """Memory of the GPU that this process was given, in MB; 0 where there is none to be seen."""
+    try:
+        import torch
+
+        return torch.cuda.get_device_properties(0).total_memory / 2**20
+    except (ImportError, RuntimeError, AssertionError):
+        return 0.0
+
+
+def _resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _data_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _last_words(name: str, word: str) -> None:
+    from ray.experimental import internal_kv
+
+    internal_kv._internal_kv_put(f"tabsweep/{name}", word, overwrite=True)
+
+
+# ---------------------------------------------------------------------- checkpoints
+
+
+class CheckpointKeeper:
+    """Checkpoints in the run's folder, for workers that may be on other machines."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = CheckpointFolder(Path(folder))
+
+    def get(self, key: str) -> tuple[int, bytes] | None:
+        return self._folder.get(key)
+
+    def put(self, key: str, step: int, state: bytes) -> None:
+        self._folder.put(key, step, state)
+
+    def drop(self, key: str) -> None:
+        self._folder.drop(key)
+
+
+class RemoteCheckpoints:
+    """The keeper as a trial sees it. Raises ray.exceptions.RayError where it cannot be reached."""
+
+    PATIENCE_S = 60.0
+
+    def __init__(self, keeper: Any) -> None:
+        self._keeper = keeper
+
+    def get(self, key: str) -> tuple[int, bytes] | None:
+        return self._ask(self._keeper.get.remote(key))
+
+    def put(self, key: str, step: int, state: bytes) -> None:
+        self._ask(self._keeper.put.remote(key, step, state))
+
+    def drop(self, key: str) -> None:
+        self._ask(self._keeper.drop.remote(key))
+
+    def _ask(self, ref: Any) -> Any:
+        import ray
+
+        return ray.get(ref, timeout=self.PATIENCE_S)
