@@ -1,6 +1,6 @@
 """Does the network obey NPT's laws: what may depend on what, how much is masked, what is counted?
 
-Network, masking and batches alone; `test_npt_estimator.py` holds the laws of fitted models.
+Network, masking and batches alone; `test_estimator.py` holds the laws of fitted models.
 """
 
 from __future__ import annotations

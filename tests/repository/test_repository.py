@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmark", "datasets", "models", "reports", "sweeps")
 DATA = (".toml", ".csv", ".css", ".js", ".j2")  # what lies beside the code and is read by it
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed

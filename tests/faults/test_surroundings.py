@@ -18,7 +18,7 @@ import pytest
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.datasets import infer
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FAST = ("--workers", "0", "--tracking-uri", "none")
 BEGIN = "from tabsweep.benchmark.cli import main; main()"
 
@@ -186,7 +186,7 @@ def test_a_table_larger_than_memory_is_one_line_and_no_traceback(factor):
 def test_the_product_never_forks_a_process_that_has_threads():
     """A child of a fork inherits locks that threads held, and not the threads that would open them:
     our own processes are started anew or by a server without threads, never forked from one of
-    ours. (What a trial forks: test_faults.py.)"""
+    ours. (What a trial forks: test_trials.py.)"""
     calls = 0
     for folder in ("benchmark", "datasets", "models", "reports", "sweeps"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -1,6 +1,6 @@
 """Which laws do SAINT's layers, its pre-training and its answers keep?
 
-The numbers of the authors' code are in test_saint_parity.py.
+The numbers of the authors' code are in tests/parity/test_saint.py.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ def test_ten_folds_are_the_official_ones(name):
 
 # -- cases of our own -----------------------------------------------------------------------------
 
-OWN = Path(__file__).with_name("parity")
+OWN = Path(__file__).parent
 
 
 def own(name):

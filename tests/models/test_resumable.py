@@ -252,8 +252,8 @@ def test_another_process_goes_on_to_the_same_bytes(tmp_path):
     (tmp_path / "state").write_bytes(fit.states[6])
     code = f"""
 import sys
-sys.path[:0] = {[str(HERE), str(HERE / "helpers")]}
-from test_models_steps import DRAWING, Fits
+sys.path[:0] = {[str(HERE), str(HERE.parent / "helpers")]}
+from test_resumable import DRAWING, Fits
 state = open({str(tmp_path / "state")!r}, "rb").read()
 fit = Fits("lightgbm", "multiclass", **DRAWING["lightgbm"])
 sys.stdout.buffer.write(fit(start=(6, state)).tobytes())

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 TABLE = TESTS.parent / "docs" / "faults.md"
 
 
@@ -19,14 +19,14 @@ def rows() -> dict[int, set[str]]:
             cells = re.split(r"(?<!\\)\|", line)
             assert len(cells) == 6 and all(cell.strip() for cell in cells[1:-1]), line
             assert int(number[1]) not in found, f"two rows {number[1]}"
-            found[int(number[1])] = set(re.findall(r"`(\w+)`", cells[4]))
+            found[int(number[1])] = set(re.findall(r"`([\w/]+)`", cells[4]))
     return found
 
 
 def marks() -> dict[int, set[str]]:
     """{number of a row: the files with a test that is marked with it}, from their text alone."""
     found: dict[int, set[str]] = defaultdict(set)
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for mark in getattr(node, "decorator_list", []):
                 if not ast.unparse(mark).startswith("pytest.mark.fault"):
@@ -36,7 +36,8 @@ def marks() -> dict[int, set[str]]:
                 assert isinstance(node, ast.FunctionDef) and node.name.startswith("test_"), where
                 for number in mark.args:
                     assert isinstance(number, ast.Constant) and type(number.value) is int, where
-                    found[number.value].add(path.stem.removeprefix("test_"))
+                    name = path.parent.relative_to(TESTS) / path.stem.removeprefix("test_")
+                    found[number.value].add(name.as_posix())
     return dict(found)
 
 

@@ -119,7 +119,7 @@ def test_the_same_pool_gives_the_same_bytes_in_another_process():
         "    data = data.encode() if isinstance(data, str) else data\n"
         "    print(name, hashlib.sha256(data).hexdigest())\n"
     )
-    helpers = str(Path(__file__).parent / "helpers")
+    helpers = str(Path(__file__).parents[2] / "helpers")
     runs = [
         subprocess.run(
             [sys.executable, "-c", f"import sys; sys.path.insert(0, {helpers!r})\n{code}"],

@@ -23,7 +23,7 @@ from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 IRIS = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, "--trials", 1)
 

@@ -1,6 +1,6 @@
 """Do fitted NPT models keep their promises: who sees whom, what is kept, what is refused?
 
-The contract of every model (test_models_contract.py, test_models_steps.py) is held for NPT there.
+tests/models/test_contract.py and test_resumable.py hold the contract of every model, NPT included.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def evidence_of(frame, planned=None, **meta):
 
 
 def texts(evidence, folder, **options):
-    """{path inside the report: bytes}, without the pages (tests/test_reports_html.py has those)."""
+    """{path inside the report: bytes}, without the pages (test_html.py has those)."""
     paths = report.write(evidence, folder, html=False, **options)
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
 

@@ -74,7 +74,7 @@ def test_every_experiment_has_a_function_and_published_tables_that_exist(experim
 
 
 def test_the_experiments_page_names_every_experiment():
-    page = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
     assert [name for name in EXPERIMENTS if f"`{name}`" not in page] == []
 
 

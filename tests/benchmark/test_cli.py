@@ -21,7 +21,7 @@ from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEAVY = {"pandas", "torch", "ray", "mlflow", "sklearn", "numpy", "optuna", "hyperopt", "pyarrow"}
 CHEAP = [
     ["--help"],

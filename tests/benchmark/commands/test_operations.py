@@ -417,7 +417,7 @@ def test_every_event_has_a_time_a_process_a_level_and_a_name(logged):
 
 
 def test_the_documents_name_every_field_and_event(logged):
-    text = (Path(__file__).parents[1] / "docs" / "operations.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
     fields = {field for line in lines_of(logged) for field in line}
     events = {event["event"] for event in lines_of(logged, "--events")}
     assert {name for name in fields | events if f"`{name}`" not in text} == set()
