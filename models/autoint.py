@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number, OneOf
-from .deep.drops import Seed, dropout
-from .deep.polynomials import ATTENTIONS, ORDER, alphas
-from .deep.rows import DROPOUT, WIDTH, RowNetwork
-from .deep.token_attention import Mix, Mixtures, token_attention
-from .deep.tokens import Tokens
+from .deep.layers.dropout import Seed, dropout
+from .deep.layers.feature_tokenizer import Tokens
+from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
+from .deep.layers.token_attention import Mix, Mixtures, token_attention
+from .deep.row_network import DROPOUT, WIDTH, RowNetwork
 from .ft_transformer import LINFORMER, check_heads, check_keys
 
 

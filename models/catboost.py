@@ -17,7 +17,7 @@ from .base import (
     two_columns,
 )
 from .preprocessing import Policy
-from .steps import Stepwise, seed_at
+from .resumable import Stepwise, seed_at
 
 
 class CatBoost(Stepwise):

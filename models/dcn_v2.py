@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from .base import Number, OneOf
-from .deep.categories import RowInput
-from .deep.drops import Seed, dropout
-from .deep.rows import DROPOUT, WIDTH, RowNetwork
+from .deep.layers.category_embedding import RowInput
+from .deep.layers.dropout import Seed, dropout
+from .deep.row_network import DROPOUT, WIDTH, RowNetwork
 
 STRUCTURES = ("parallel", "stacked")
 

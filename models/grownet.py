@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import InvalidConfig, Number
-from .deep.categories import RowInput
-from .deep.drops import Seed
-from .deep.rows import WIDTH, RowNetwork, RowTask
-from .deep.training import Recipe
+from .deep.layers.category_embedding import RowInput
+from .deep.layers.dropout import Seed
+from .deep.row_network import WIDTH, RowNetwork, RowTask
+from .deep.trainer import Recipe
 
 HALVED_EVERY = 15  # stages
 CORRECTED_AT = 1 / 3  # of the learning rate

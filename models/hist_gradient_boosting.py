@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Number
 from .preprocessing import Policy
-from .steps import Stepwise, seed_at
+from .resumable import Stepwise, seed_at
 
 
 class HistGradientBoosting(Stepwise):

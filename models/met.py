@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import Number, OneOf
-from .deep.drops import Seed, dropout
 from .deep.estimator import Rows
-from .deep.polynomials import ATTENTIONS, ORDER, alphas
+from .deep.layers.dropout import Seed, dropout
+from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
+from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
-from .deep.rows import DROPOUT, WIDTH, Batch
-from .deep.token_attention import token_attention
-from .deep.training import Task, seed_of
+from .deep.row_network import DROPOUT, WIDTH, Batch
+from .deep.trainer import Task, seed_of
 
 NORMS = ("sample", "batch")
 EPS = 1e-6  # of the norms of layers, as in the authors' code

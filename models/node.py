@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from .base import COUNT, Number, OneOf
-from .deep.categories import RowInput
-from .deep.drops import Seed
-from .deep.entmax import CHOICES
-from .deep.rows import WIDTH, Batch, RowNetwork, RowTask
-from .deep.training import seed_of
+from .deep.layers.category_embedding import RowInput
+from .deep.layers.dropout import Seed
+from .deep.layers.entmax import CHOICES
+from .deep.row_network import WIDTH, Batch, RowNetwork, RowTask
+from .deep.trainer import seed_of
 
 ROOM = {"cpu": 2**19, "cuda": 2**26}  # numbers that a block of trees may hold
 FIRST = 2048  # rows that the thresholds are taken from (Gorishniy et al. 2021, the authors' code)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
-from .deep.categories import RowInput
-from .deep.drops import Seed, dropout
-from .deep.rows import DROPOUT, WIDTH, RowNetwork
+from .deep.layers.category_embedding import RowInput
+from .deep.layers.dropout import Seed, dropout
+from .deep.row_network import DROPOUT, WIDTH, RowNetwork
 
 
 class Block(nn.Module):

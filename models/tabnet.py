@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import COUNT, PENALTY, SHARE, Number, OneOf
-from .deep.categories import RowInput
-from .deep.drops import Seed
-from .deep.entmax import FIRST
-from .deep.rows import WIDTH, RowNetwork, RowTask
-from .deep.training import Recipe
+from .deep.layers.category_embedding import RowInput
+from .deep.layers.dropout import Seed
+from .deep.layers.entmax import FIRST
+from .deep.row_network import WIDTH, RowNetwork, RowTask
+from .deep.trainer import Recipe
 
 EPS = 1e-5  # of batch norms
 TINY = 1e-15  # inside the logarithm of a mask

@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import InvalidConfig, Number, OneOf
-from .deep.drops import Seed
-from .deep.geglu import GEGLU
-from .deep.polynomials import ATTENTIONS, ORDER, alphas
+from .deep.layers.dropout import Seed
+from .deep.layers.feature_tokenizer import Tokens
+from .deep.layers.geglu import GEGLU
+from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
+from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
-from .deep.rows import DROPOUT, WIDTH, Batch
-from .deep.token_attention import token_attention
-from .deep.tokens import Tokens
-from .deep.training import Task, seed_of
+from .deep.row_network import DROPOUT, WIDTH, Batch
+from .deep.trainer import Task, seed_of
 
 # -- the network ----------------------------------------------------------------------------------
 

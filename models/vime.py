@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import Number, OneOf
-from .deep.drops import Seed
+from .deep.layers.dropout import Seed
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
-from .deep.rows import WIDTH, Batch
-from .deep.training import Task, seed_of
+from .deep.row_network import WIDTH, Batch
+from .deep.trainer import Task, seed_of
 from .preprocessing import Policy
 
 

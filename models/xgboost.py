@@ -19,7 +19,7 @@ from .base import (
     two_columns,
 )
 from .preprocessing import Policy
-from .steps import Stepwise
+from .resumable import Stepwise
 
 
 class XGBoost(Stepwise):

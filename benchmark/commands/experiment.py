@@ -109,7 +109,7 @@ def run_experiment(
     """(outcome, facts, files): the experiment is run and written to out/<name>."""
     from threadpoolctl import threadpool_limits
 
-    from ...models.deep.training import computing
+    from ...models.deep.trainer import computing
     from ..papers import write
     from ..planning.environment import capture
 

@@ -32,8 +32,8 @@ from ...datasets.errors import one_line, suggest
 from ...datasets.infer import table_from_csv
 from ...models import registry
 from ...models.base import Estimator
-from ...models.persist import save_model
-from ...models.schema import Schema
+from ...models.persistence.model_file import save_model
+from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results

@@ -14,8 +14,8 @@ import pandas as pd
 
 from ...datasets.errors import one_line
 from ...datasets.infer import MISSING, as_numbers, check_size, read_cells
-from ...models.persist import load_model, warn_user
-from ...models.schema import Column, Schema, SchemaError
+from ...models.persistence.model_file import load_model, warn_user
+from ...models.persistence.schema import Column, Schema, SchemaError
 from ...reports.output.escape import csv_text
 from ...sweeps.store.ledger import write_atomically
 

@@ -25,10 +25,10 @@ import pandas as pd
 import torch
 from tabsweep.benchmark.papers.hopular.cost import training_of
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
-from tabsweep.models.deep.training import Training, computing
+from tabsweep.models.deep.cells import Cells
+from tabsweep.models.deep.trainer import Training, computing
 from tabsweep.models.hopular.masking import noisy
 from tabsweep.models.hopular.network import Hopfield, Network
-from tabsweep.models.npt.columns import Cells
 from tabsweep.models.npt.masking import generator
 from tabsweep.reports.published import load
 from torch import Tensor, nn

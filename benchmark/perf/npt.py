@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 import torch
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
-from tabsweep.models.deep.attention import BLOCK, ROWS
-from tabsweep.models.deep.training import Training, computing, seeded
-from tabsweep.models.npt.columns import Cells
+from tabsweep.models.deep.cells import Cells
+from tabsweep.models.deep.layers.attention import BLOCK, ROWS
+from tabsweep.models.deep.trainer import Training, computing, seeded
 from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.network import Network
 from tabsweep.models.npt.task import NPTTask

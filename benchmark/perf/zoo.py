@@ -30,7 +30,7 @@ import pandas as pd
 import torch
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
 from tabsweep.models.deep.optimisers import clip_norm, clip_values
-from tabsweep.models.deep.training import Training, computing, seeded
+from tabsweep.models.deep.trainer import Training, computing, seeded
 from tabsweep.models.registry import MODELS, defaults, make_model
 from torch import Tensor, nn
 

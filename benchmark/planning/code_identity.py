@@ -9,7 +9,7 @@ from ...sweeps.fingerprint import fingerprint, versions
 
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
-STATES = f"{PACKAGE}.models.states"
+STATES = f"{PACKAGE}.models.persistence.fit_state"
 
 
 def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import COUNT, Number, OneOf
-from ..steps import BadState, Save, Start, Stepwise, _states, boundaries
-from .training import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
+from ..resumable import BadState, Save, Start, Stepwise, _states, boundaries
+from .trainer import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
 
 STEPS = Number(1, 10_000_000, whole=True)
 Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; y (N,)

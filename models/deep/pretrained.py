@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from ..base import RATE, InvalidConfig, Number
 from .estimator import Rows
-from .rows import Batch, RowNetwork, RowTask
-from .training import Recipe, Task, Training, torch_device
+from .row_network import Batch, RowNetwork, RowTask
+from .trainer import Recipe, Task, Training, torch_device
 
 PRETEXT = "pretext."  # where the weights that only pre-training needs are in a module's state
 

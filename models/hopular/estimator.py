@@ -14,9 +14,9 @@ import numpy as np
 from torch import Tensor
 
 from ..base import COUNT, RATE, Number, OneOf
+from ..deep.cells import Cells, Columns, cells_of, fitting_width
 from ..deep.estimator import DeepEstimator, Rows
-from ..deep.training import Recipe, torch_device
-from ..npt.columns import Cells, Columns, cells_of, fitting_width
+from ..deep.trainer import Recipe, torch_device
 from ..npt.network import probabilities
 from ..preprocessing import Policy, as_frame
 from .network import RESIDUALS, SUMMARIES, Memory, Network

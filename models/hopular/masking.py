@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..npt.columns import Cells, Columns
+from ..deep.cells import Cells, Columns
 from ..npt.masking import hide
 from ..npt.network import Decoded
 

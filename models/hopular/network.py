@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..deep.attention import attend, attention_weights, join_heads, split_heads
-from ..deep.drops import Seed, dropout
-from ..npt.columns import Cells, Columns
+from ..deep.cells import Cells, Columns
+from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
+from ..deep.layers.dropout import Seed, dropout
 from ..npt.network import LN_EPS, Decoded, Decoder
 
 RESIDUALS = ("code", "paper")

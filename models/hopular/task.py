@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..deep.cells import Cells
 from ..deep.optimisers import Lamb
-from ..deep.training import seed_of
-from ..npt.columns import Cells
+from ..deep.trainer import seed_of
 from ..npt.masking import generator, without
 from ..npt.network import Decoded, below
 from .masking import column_losses, mean_loss, noisy

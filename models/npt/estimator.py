@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from ..base import COUNT, RATE, Number, OneOf
+from ..deep.cells import Cells, Columns, cells_of, fitting_width, join
 from ..deep.estimator import DeepEstimator, Rows
-from ..deep.polynomials import ATTENTIONS, ORDER
+from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.schedules import SCHEDULES, rate
-from ..deep.training import Recipe, torch_device
+from ..deep.trainer import Recipe, torch_device
 from ..preprocessing import Policy, as_frame, numbers
 from .batches import deal
-from .columns import Cells, Columns, cells_of, fitting_width, join
 from .masking import without
 from .network import NORMS, Context, Decoded, Network, below, probabilities
 from .task import TEST, TRAIN, VAL, NPTTask

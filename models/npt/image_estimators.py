@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..base import COUNT, RATE, Number, OneOf
+from ..deep.cells import Cells
 from ..deep.estimator import DeepEstimator, Rows
 from ..deep.optimisers import Lamb
 from ..deep.schedules import SCHEDULES
-from ..deep.training import Recipe, seed_of, torch_device
+from ..deep.trainer import Recipe, seed_of, torch_device
 from ..preprocessing import Policy
 from .batches import Batches
-from .columns import Cells
 from .estimator import DROPOUT, NPT, PROBABILITY, rate_at
 from .images import PatchNetwork, PictureNetwork, augmented, side_of
 from .network import NORMS, probabilities

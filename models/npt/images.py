@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..deep.attention import attend
-from ..deep.drops import Seed, dropout
-from .columns import Cells, Columns
+from ..deep.cells import Cells, Columns
+from ..deep.layers.attention import attend
+from ..deep.layers.dropout import Seed, dropout
 from .masking import generator
 from .network import Block, Context, Decoded, Network
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .columns import Cells, Columns
+from ..deep.cells import Cells, Columns
 from .network import Decoded
 
 RANDOM_SHARE = 0.1  # of the selected cells get a random value (NPT, C.4.3)

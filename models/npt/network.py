@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..base import two_columns
-from ..deep.attention import attend, attention_weights, join_heads, split_heads
-from ..deep.drops import Seed, dropout
-from ..deep.feed_forward import feed_forward
-from ..deep.polynomials import Polynomial
-from .columns import Cells, Columns
+from ..deep.cells import Cells, Columns
+from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
+from ..deep.layers.dropout import Seed, dropout
+from ..deep.layers.feed_forward import feed_forward
+from ..deep.layers.polynomial_attention import Polynomial
 
 LN_EPS = 1e-12
 NORMS = ("query", "all")

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..deep.cells import Cells
 from ..deep.optimisers import Lamb
 from ..deep.schedules import tradeoff
-from ..deep.training import seed_of
+from ..deep.trainer import seed_of
 from .batches import Batches, strata_of
-from .columns import Cells
 from .masking import generator, hide, loss_on, select
 from .network import Network
 

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from ..base import InvalidConfig, Number, OneOf
 from ..deep.estimator import Rows
-from ..deep.polynomials import ATTENTIONS, ORDER
+from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.pretrained import PretrainedNetwork
-from ..deep.rows import DROPOUT, WIDTH, Batch
-from ..deep.training import Task, seed_of
+from ..deep.row_network import DROPOUT, WIDTH, Batch
+from ..deep.trainer import Task, seed_of
 from .network import KINDS, Embedding, Network
 from .pretext import Pretext, SAINTTask
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..deep.attention import attention_weights, join_heads, split_heads
-from ..deep.categories import Categories
-from ..deep.drops import Seed
-from ..deep.geglu import GEGLU
-from ..deep.polynomials import alphas
+from ..deep.layers.attention import attention_weights, join_heads, split_heads
+from ..deep.layers.category_embedding import Categories
+from ..deep.layers.dropout import Seed
+from ..deep.layers.geglu import GEGLU
+from ..deep.layers.polynomial_attention import alphas
+from ..deep.layers.token_attention import PolynomialAttention, TokenAttention, token_attention
 from ..deep.precision import in_float32
-from ..deep.token_attention import PolynomialAttention, TokenAttention, token_attention
 
 KINDS = {"colrow": ("column", "row"), "col": ("column",), "row": ("row",)}  # of a layer, by style
 HEAD = {"column": 16, "row": 64}  # width of a head, however wide the tokens are (authors' code)

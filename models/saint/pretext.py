@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..deep.drops import Seed
+from ..deep.cells import Columns
+from ..deep.layers.dropout import Seed
 from ..deep.pretrained import PretrainedTask
-from ..deep.rows import Batch
-from ..deep.training import seed_of
-from ..npt.columns import Columns
+from ..deep.row_network import Batch
+from ..deep.trainer import seed_of
 from ..npt.network import Decoder
 from .network import Cells, Embedding, Memory, Network
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from tabsweep.models.deep.cells import Cells, Columns
 from tabsweep.models.hopular.network import Network
-from tabsweep.models.npt.columns import Cells, Columns
 
 SAMPLES = "sample_sample_associations"
 FEATURES = "feature_feature_associations"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tabsweep.models.npt.columns import Cells, Columns
+from tabsweep.models.deep.cells import Cells, Columns
 from tabsweep.models.npt.network import Network
 
 LAYERS = {

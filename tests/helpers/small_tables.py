@@ -86,7 +86,7 @@ def small_task(model: str, task: str, **config: Any) -> Any:
     """What a fit of the TINY network on `table` trains, before its first step."""
     frame, y = table(task)
     network = make_model(model, task=task, **{**TINY[model], **config})
-    from tabsweep.models.deep.training import seeded  # with torch, which not every test wants
+    from tabsweep.models.deep.trainer import seeded  # with torch, which not every test wants
 
     with seeded(0):
         made = network._task(network._prepare(frame, y), None)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from parity import Case
 from tabsweep.models.autoint import AutoInt
-from tabsweep.models.deep.attention import attention_weights, split_heads
+from tabsweep.models.deep.layers.attention import attention_weights, split_heads
 from tabsweep.models.ft_transformer import FTTransformer
 from torch import Tensor
 

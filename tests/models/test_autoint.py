@@ -9,7 +9,7 @@ import pytest
 import torch
 from parity import assert_same, case
 from tabsweep.models.autoint import AutoInt
-from tabsweep.models.deep.token_attention import SHARING
+from tabsweep.models.deep.layers.token_attention import SHARING
 from token_cases import inputs, loaded, made, network, probabilities
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from parity import assert_same, case
 from tabsweep.models.base import InvalidConfig
-from tabsweep.models.deep.token_attention import SHARING, Mixtures, TokenAttention
-from tabsweep.models.deep.tokens import Tokens
+from tabsweep.models.deep.layers.feature_tokenizer import Tokens
+from tabsweep.models.deep.layers.token_attention import SHARING, Mixtures, TokenAttention
 from tabsweep.models.ft_transformer import FTTransformer
 from tabsweep.models.registry import make_model, spaces
 from token_cases import inputs, loaded, made, network, probabilities

@@ -10,7 +10,7 @@ import torch
 from parity import assert_same, case
 from small_tables import TINY, table
 from tabsweep.models import node
-from tabsweep.models.deep.rows import Batch
+from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.node import NODE, Layer, Network, _Leaves
 from tabsweep.models.registry import make_model
 

@@ -19,9 +19,9 @@ import pytest
 from small_tables import TINY, answers, table
 from tabsweep.models import registry
 from tabsweep.models.base import InvalidConfig
-from tabsweep.models.container import MEMBERS, pack, to_json, unpack
+from tabsweep.models.persistence.archive import MEMBERS, pack, to_json, unpack
 from tabsweep.models.registry import MODELS, make_model
-from tabsweep.models.steps import BadState, Stepwise, boundaries, seed_at
+from tabsweep.models.resumable import BadState, Stepwise, boundaries, seed_at
 
 HERE = Path(__file__).parent
 STOP, EVERY, LENGTH = 9, 3, 12

@@ -14,8 +14,8 @@ import torch
 from parity import assert_same, case
 from small_tables import TINY, answers
 from tabsweep.models.base import InvalidConfig
-from tabsweep.models.deep.polynomials import alphas
-from tabsweep.models.deep.rows import Batch
+from tabsweep.models.deep.layers.polynomial_attention import alphas
+from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.registry import make_model, spaces
 from tabsweep.models.tabtransformer import (
     Block,

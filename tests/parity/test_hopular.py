@@ -12,14 +12,15 @@ import pytest
 import torch
 from hopular_cases import cells_from, columns_of, encoded_from, network, official, ours
 from parity import assert_same, case, difference
-from tabsweep.models.deep import attention, optimisers
+from tabsweep.models.deep import optimisers
+from tabsweep.models.deep.cells import Columns
+from tabsweep.models.deep.layers import attention
 from tabsweep.models.deep.optimisers import Average, Lamb, clip_norm
 from tabsweep.models.hopular.estimator import Hopular
 from tabsweep.models.hopular.masking import column_losses, mean_loss
 from tabsweep.models.hopular.network import Network
 from tabsweep.models.hopular.schedules import gamma, rate
 from tabsweep.models.hopular.task import HopularTask, ask
-from tabsweep.models.npt.columns import Columns
 
 FORWARD = [
     "hopular_forward_mixed_e16_M2_L1_c1",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tabsweep.models.deep.token_attention import SHARING
+from tabsweep.models.deep.layers.token_attention import SHARING
 from tabsweep.models.ft_transformer import FTTransformer
 from tabsweep.models.mlp import Network as MLP
 from tabsweep.models.resnet import Network as ResNet

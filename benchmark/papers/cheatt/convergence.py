@@ -15,10 +15,10 @@ import torch
 
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
-from ....models.deep.polynomials import Polynomial
-from ....models.deep.smoothing import TINY, steps_of_powers
+from ....models.deep.layers.polynomial_attention import Polynomial
 from ..outcome import Outcome, Setting, Table
 from ..write import new_figure, save_figure
+from .diagnostics import TINY, steps_of_powers
 from .smoothing import PLANS, Layer, Plan, fit, looked_at
 
 ORDER = 12

@@ -21,8 +21,13 @@ from torch import Tensor
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import Fold, make_folds
 from ....datasets.table import Table as Data
-from ....models.deep.polynomials import Polynomial
-from ....models.deep.smoothing import (
+from ....models.deep.layers.polynomial_attention import Polynomial
+from ....models.deep.layers.token_attention import PolynomialAttention
+from ....models.tabtransformer import TabTransformer
+from ....reports.metrics import roc_auc
+from ..outcome import Outcome, Setting, Table
+from ..write import new_figure, save_figure
+from .diagnostics import (
     deviation,
     dft_response,
     effective_rank,
@@ -31,11 +36,6 @@ from ....models.deep.smoothing import (
     singular_values,
     token_cosine,
 )
-from ....models.deep.token_attention import PolynomialAttention
-from ....models.tabtransformer import TabTransformer
-from ....reports.metrics import roc_auc
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
 
 METHODS: dict[str, dict[str, Any]] = {
     "base": {"attention": "softmax"},

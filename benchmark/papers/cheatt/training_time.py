@@ -17,8 +17,8 @@ import torch
 
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
-from ....models.deep.polynomials import Polynomial
-from ....models.deep.training import torch_device
+from ....models.deep.layers.polynomial_attention import Polynomial
+from ....models.deep.trainer import torch_device
 from ....models.registry import make_model
 from ....reports.reproduction.comparison import DATASETS
 from ...planning import suite

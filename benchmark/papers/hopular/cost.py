@@ -25,7 +25,7 @@ import torch
 from ....datasets.catalog import load_dataset
 from ....datasets.errors import ChecksumMismatch, DatasetUnavailable
 from ....datasets.protocols import make_folds
-from ....models.deep.training import Training, computing, seeded
+from ....models.deep.trainer import Training, computing, seeded
 from ....models.hopular.estimator import Hopular
 from ....models.npt.estimator import NPT
 from ..outcome import Outcome, Setting, Table

@@ -17,7 +17,7 @@ from ....datasets.catalog import load_dataset, splits
 from ....datasets.errors import ChecksumMismatch, DatasetUnavailable
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
-from ....models.npt.columns import Cells, join
+from ....models.deep.cells import Cells, join
 from ....models.npt.estimator import NPT
 from ....models.npt.masking import without
 from ....models.npt.network import Network

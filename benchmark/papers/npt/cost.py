@@ -18,7 +18,7 @@ import numpy as np
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
 from ....datasets.table import Table as Data
-from ....models.npt.columns import Columns
+from ....models.deep.cells import Columns
 from ....models.npt.network import Network
 from ....models.registry import names, spaces, spec
 from ....reports.published import load

@@ -18,7 +18,7 @@ import torch
 
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
-from ....models.deep.training import computing
+from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
 from ....reports.metrics import rmse
 from ....reports.statistics.tests import standard_error, wilcoxon

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ....datasets.catalog import load_dataset, splits
-from ....models.deep.training import torch_device
+from ....models.deep.trainer import torch_device
 from ..outcome import Outcome, Setting, Table
 from ..write import new_figure, published, save_figure
 from .lookup_baselines import (

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ....models.deep.training import seed_of, seeded
+from ....models.deep.trainer import seed_of, seeded
 from .lookup_task import TRAIN, VAL, Doubled, Source, Variant, doubled
 
 NEIGHBOURS = range(1, 11)

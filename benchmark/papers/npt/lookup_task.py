@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....models.deep.cells import Cells
 from ....models.deep.optimisers import Lamb
 from ....models.deep.schedules import rate, tradeoff
-from ....models.deep.training import Recipe, Training, seed_of, seeded, torch_device
-from ....models.npt.columns import Cells
+from ....models.deep.trainer import Recipe, Training, seed_of, seeded, torch_device
 from ....models.npt.masking import generator, hide, loss_on, select
 from .tables import Tables, numeric_cells, numeric_columns
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
-from ....models.deep.training import computing
+from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
 from ..outcome import Outcome, Setting, Table
 from ..write import new_figure, save_figure

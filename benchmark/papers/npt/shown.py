@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
-from ....models.deep.attention import attend
-from ....models.npt.columns import Cells, join
+from ....models.deep.cells import Cells, join
+from ....models.deep.layers.attention import attend
 from ....models.npt.estimator import NPT
 from ....models.npt.masking import without
 from ....models.npt.network import Network

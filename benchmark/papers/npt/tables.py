@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ....models.deep.drops import Seed
-from ....models.npt.columns import Cells, Columns
+from ....models.deep.cells import Cells, Columns
+from ....models.deep.layers.dropout import Seed
 from ....models.npt.network import Network
 
 

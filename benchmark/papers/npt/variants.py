@@ -16,7 +16,7 @@ import numpy as np
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import Fold, make_folds
 from ....datasets.table import Table as Data
-from ....models.deep.training import computing
+from ....models.deep.trainer import computing
 from ....models.registry import spaces
 from ....reports.metrics import accuracy, log_loss, rmse
 from ....reports.published import load

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tabsweep.models.deep import attention
-from tabsweep.models.deep.attention import attend, attention_weights, join_heads, split_heads
+from tabsweep.models.deep.layers import attention
+from tabsweep.models.deep.layers.attention import attend, attention_weights, join_heads, split_heads
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tabsweep.models.deep import feed_forward as ff
-from tabsweep.models.deep.drops import dropout
-from tabsweep.models.deep.feed_forward import feed_forward
+from tabsweep.models.deep.layers import feed_forward as ff
+from tabsweep.models.deep.layers.dropout import dropout
+from tabsweep.models.deep.layers.feed_forward import feed_forward
 from torch.nn import functional as F
 
 N = 400_000

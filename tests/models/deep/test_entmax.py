@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 from parity import TOLERANCE, case
-from tabsweep.models.deep.entmax import CHOICES, FIRST, entmax15, entmoid15, sparsemax, sparsemoid
+from tabsweep.models.deep.layers.entmax import (
+    CHOICES,
+    FIRST,
+    entmax15,
+    entmoid15,
+    sparsemax,
+    sparsemoid,
+)
 
 ALPHA = {sparsemax: 2.0, entmax15: 1.5}
 BOTH = pytest.mark.parametrize("shares", [sparsemax, entmax15])

@@ -10,10 +10,16 @@ import pytest
 import torch
 from scipy import special
 from tabsweep.models.base import InvalidConfig
-from tabsweep.models.deep import polynomials
-from tabsweep.models.deep.attention import attention_weights, join_heads, split_heads
-from tabsweep.models.deep.polynomials import BASES, HOW, Polynomial, alphas, recurrence
-from tabsweep.models.deep.token_attention import (
+from tabsweep.models.deep.layers import polynomial_attention
+from tabsweep.models.deep.layers.attention import attention_weights, join_heads, split_heads
+from tabsweep.models.deep.layers.polynomial_attention import (
+    BASES,
+    HOW,
+    Polynomial,
+    alphas,
+    recurrence,
+)
+from tabsweep.models.deep.layers.token_attention import (
     Mixtures,
     PolynomialAttention,
     TokenAttention,
@@ -178,7 +184,7 @@ def test_the_way_is_chosen_by_tokens_and_width_of_a_head():
 def test_attention_and_its_polynomial_in_one_are_the_two_after_each_other(
     basis, how, block, monkeypatch
 ):
-    monkeypatch.setattr(polynomials, "BLOCK", block)
+    monkeypatch.setattr(polynomial_attention, "BLOCK", block)
     for order, t, d in ((0, 4, 3), (1, 4, 3), (2, 4, 3), (5, 4, 3), (5, 3, 4), (3, 1, 2)):
         made = polynomial(basis, order, how, jacobi=(0.5, 1.5))
         qkv = torch.randn(3, t, 6 * d, generator=draws(), dtype=torch.float64, requires_grad=True)

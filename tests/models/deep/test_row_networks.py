@@ -14,7 +14,7 @@ from small_tables import TINY, answers
 from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.models import dcn_v2, grownet, registry, snn
 from tabsweep.models.base import InvalidConfig
-from tabsweep.models.deep.rows import RowNetwork
+from tabsweep.models.deep.row_network import RowNetwork
 from tabsweep.models.registry import MODELS, make_model
 from torch.nn import functional as F
 

@@ -10,10 +10,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from tabsweep.models import states
 from tabsweep.models.deep.optimisers import Lamb
 from tabsweep.models.deep.schedules import rate
-from tabsweep.models.deep.training import (
+from tabsweep.models.deep.trainer import (
     Recipe,
     Training,
     autocast,
@@ -22,6 +21,7 @@ from tabsweep.models.deep.training import (
     seeded,
     torch_device,
 )
+from tabsweep.models.persistence import fit_state
 from torch import nn
 
 STEPS = 20
@@ -89,8 +89,8 @@ def training(name="plain", task=None, **more) -> Training:
 def carried(state):
     """A state through the bytes of an archive, as a resumed fit gets it."""
     facts = {"model": "Line"}
-    members = states.unseal(states.seal(states.dump(state), facts), facts)
-    return states.load(members, threads=1, width=5)
+    members = fit_state.unseal(fit_state.seal(fit_state.dump(state), facts), facts)
+    return fit_state.load(members, threads=1, width=5)
 
 
 def bytes_of(run: Training) -> bytes:
@@ -117,7 +117,7 @@ def test_a_run_that_goes_on_from_any_step_equals_the_uninterrupted_one(name):
         assert (second.best_step, second.best_score) == (whole.best_step, whole.best_score)
         assert second.stopped == whole.stopped
         last = [second.state(), whole.state()]
-        assert [states.dump(s) for s in last][0] == states.dump(last[1])
+        assert [fit_state.dump(s) for s in last][0] == fit_state.dump(last[1])
 
 
 def test_recipes_differ_so_that_the_law_above_says_something():
@@ -133,9 +133,9 @@ def test_a_state_is_a_copy():
     run = training("both")
     run.run(6)
     state = run.state()
-    before = states.dump(state)
+    before = fit_state.dump(state)
     run.run(9)
-    assert states.dump(state) == before
+    assert fit_state.dump(state) == before
 
 
 # -- stopping -------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ import torch
 from sklearn.datasets import load_diabetes, load_iris
 from small_tables import answers, table
 from tabsweep.models.hopular.estimator import Hopular
-from tabsweep.models.persist import load_model, save_model
-from tabsweep.models.schema import Schema
+from tabsweep.models.persistence.model_file import load_model, save_model
+from tabsweep.models.persistence.schema import Schema
 
 STILL = {
     "dropout_input": 0.0, "dropout_hopfield": 0.0, "dropout_output": 0.0,

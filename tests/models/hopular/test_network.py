@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from hopular_cases import official
-from tabsweep.models.deep import attention
+from tabsweep.models.deep.cells import Cells, Columns, cells_of
+from tabsweep.models.deep.layers import attention
 from tabsweep.models.deep.optimisers import Lamb
 from tabsweep.models.hopular.masking import column_losses, mean_loss, noisy
 from tabsweep.models.hopular.network import RESIDUALS, SUMMARIES, Network
 from tabsweep.models.hopular.schedules import gamma, rate
 from tabsweep.models.hopular.task import HopularTask, ask
-from tabsweep.models.npt.columns import Cells, Columns, cells_of
 from tabsweep.models.npt.network import Decoded
 from torch.utils._python_dispatch import TorchDispatchMode
 

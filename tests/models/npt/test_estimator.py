@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import torch
 from small_tables import TINY, answers, table
-from tabsweep.models import states
 from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.task import TRAIN, NPTTask
+from tabsweep.models.persistence import fit_state
 from tabsweep.models.registry import make_model
-from tabsweep.models.steps import BadState
+from tabsweep.models.resumable import BadState
 
 FEW = {**TINY["npt"], "steps": 6, "eval_every": 2}
 
@@ -182,7 +182,7 @@ def test_a_state_of_another_network_is_refused():
             npt(**config).fit_to(frame, y, stop=4, every=2, start=(2, kept[2]))
     facts = {"model": "NPT", "step": 2, "features": 5, "outputs": 1}
     for evil in (None, [], {"weights": {}}, {"step": 10**9}):
-        state = states.seal(states.dump(evil), facts)
+        state = fit_state.seal(fit_state.dump(evil), facts)
         with pytest.raises(BadState):
             npt().fit_to(frame, y, stop=4, every=2, start=(2, state))
 

@@ -19,8 +19,8 @@ from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.datasets import images as source
 from tabsweep.datasets.errors import DataError, DatasetUnavailable, UnknownDataset
 from tabsweep.datasets.images import load_images, read_cifar, read_idx
-from tabsweep.models.deep.training import computing
-from tabsweep.models.npt.columns import Cells, Columns
+from tabsweep.models.deep.cells import Cells, Columns
+from tabsweep.models.deep.trainer import computing
 from tabsweep.models.npt.image_estimators import NPTPatches, NPTResNet
 from tabsweep.models.npt.images import (
     PatchNetwork,

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tabsweep.models.deep.cells import FARTHEST, Cells, Columns, cells_of
 from tabsweep.models.npt.batches import Batches, strata_of
-from tabsweep.models.npt.columns import FARTHEST, Cells, Columns, cells_of
 from tabsweep.models.npt.masking import RANDOM_SHARE, generator, hide, loss_on, select, without
 from tabsweep.models.npt.network import Decoded, Network
 

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from small_tables import TINY, answers, table
-from tabsweep.models.container import ModelFileError, pack, to_json, unpack
-from tabsweep.models.persist import load_model, save_model
+from tabsweep.models.persistence.archive import ModelFileError, pack, to_json, unpack
+from tabsweep.models.persistence.model_file import load_model, save_model
+from tabsweep.models.persistence.schema import Schema
 from tabsweep.models.registry import make_model
-from tabsweep.models.schema import Schema
 
 FEW = {**TINY["npt"], "steps": 6, "eval_every": 2}
 

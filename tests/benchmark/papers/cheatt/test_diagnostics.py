@@ -10,14 +10,14 @@ import torch
 from scipy import special
 from tabsweep.benchmark.papers.cheatt import (
     convergence,
+    diagnostics,
     training_time,
 )
 from tabsweep.benchmark.papers.cheatt import (
     smoothing as cheatt_smoothing,
 )
 from tabsweep.benchmark.papers.outcome import Setting
-from tabsweep.models.deep import smoothing
-from tabsweep.models.deep.polynomials import Polynomial
+from tabsweep.models.deep.layers.polynomial_attention import Polynomial
 
 
 @pytest.fixture
@@ -36,51 +36,51 @@ def stochastic(t=6, seed=0, sharpness=1.0):
 
 def test_attention_leaves_frequency_0_whole_and_of_a_polynomial_the_sum_of_its_weights():
     a = stochastic()
-    np.testing.assert_allclose(smoothing.dft_response(a)[..., 0], 1.0)
+    np.testing.assert_allclose(diagnostics.dft_response(a)[..., 0], 1.0)
     f = np.fft.fft(np.eye(6), norm="ortho")
     np.testing.assert_allclose((f @ a @ f.conj().T)[..., 1:, 0], 0.0, atol=1e-12)
     made = Polynomial("legendre", 4, 3).double()
     torch.nn.init.normal_(made.alpha)
     h = made.matrix(torch.from_numpy(a)).detach().numpy()
     wanted = np.abs(made.alpha.detach().sum(dim=1).numpy())
-    np.testing.assert_allclose(smoothing.dft_response(h)[..., 0], np.tile(wanted, (2, 1)))
+    np.testing.assert_allclose(diagnostics.dft_response(h)[..., 0], np.tile(wanted, (2, 1)))
 
 
 def test_a_cyclic_shift_leaves_every_frequency_whole_and_the_mean_all_but_one_away():
     shift, mean = np.roll(np.eye(8), 1, axis=1), np.full((8, 8), 1 / 8)
-    np.testing.assert_allclose(smoothing.dft_response(shift), 1.0)
-    np.testing.assert_allclose(smoothing.high_pass(shift), 1.0)
-    np.testing.assert_allclose(smoothing.dft_response(mean)[1:], 0.0, atol=1e-12)
-    np.testing.assert_allclose(smoothing.high_pass(mean), 0.0, atol=1e-12)
+    np.testing.assert_allclose(diagnostics.dft_response(shift), 1.0)
+    np.testing.assert_allclose(diagnostics.high_pass(shift), 1.0)
+    np.testing.assert_allclose(diagnostics.dft_response(mean)[1:], 0.0, atol=1e-12)
+    np.testing.assert_allclose(diagnostics.high_pass(mean), 0.0, atol=1e-12)
 
 
 def test_the_high_pass_gain_knows_no_order_of_the_columns_but_the_frequencies_do():
     a, order = stochastic(), np.array([2, 0, 5, 1, 4, 3])
     moved = a[..., order, :][..., order]
-    np.testing.assert_allclose(smoothing.high_pass(moved), smoothing.high_pass(a))
-    assert np.abs(smoothing.dft_response(moved) - smoothing.dft_response(a)).max() > 1e-3
+    np.testing.assert_allclose(diagnostics.high_pass(moved), diagnostics.high_pass(a))
+    assert np.abs(diagnostics.dft_response(moved) - diagnostics.dft_response(a)).max() > 1e-3
 
 
 def test_alike_tokens_have_cosine_1_rank_1_and_no_deviation_and_orthogonal_ones_none_of_it():
     alike = np.tile(np.random.default_rng(0).normal(size=(4, 1, 7)), (1, 5, 1))
     scaled = alike * np.arange(1, 6)[:, None]
     for x in (alike, scaled):
-        np.testing.assert_allclose(smoothing.token_cosine(x), 1.0)
-        np.testing.assert_allclose(smoothing.effective_rank(x), 1.0, rtol=1e-6)
-    np.testing.assert_allclose(smoothing.deviation(alike), 0.0, atol=1e-7)
-    assert (smoothing.deviation(scaled) > 0.1).all()
+        np.testing.assert_allclose(diagnostics.token_cosine(x), 1.0)
+        np.testing.assert_allclose(diagnostics.effective_rank(x), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(diagnostics.deviation(alike), 0.0, atol=1e-7)
+    assert (diagnostics.deviation(scaled) > 0.1).all()
     apart = np.eye(5, 7)
-    assert smoothing.token_cosine(apart) == pytest.approx(0.0)
-    assert smoothing.effective_rank(apart) == pytest.approx(5.0)
-    assert smoothing.deviation(apart) == pytest.approx(np.sqrt(0.8))
-    np.testing.assert_allclose(smoothing.singular_values(apart), 1.0)
+    assert diagnostics.token_cosine(apart) == pytest.approx(0.0)
+    assert diagnostics.effective_rank(apart) == pytest.approx(5.0)
+    assert diagnostics.deviation(apart) == pytest.approx(np.sqrt(0.8))
+    np.testing.assert_allclose(diagnostics.singular_values(apart), 1.0)
 
 
 def test_the_cosine_is_the_mean_over_pairs():
     x = np.random.default_rng(1).normal(size=(5, 4))
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     pairs = [unit[i] @ unit[j] for i in range(5) for j in range(i)]
-    assert smoothing.token_cosine(x) == pytest.approx(np.mean(pairs))
+    assert diagnostics.token_cosine(x) == pytest.approx(np.mean(pairs))
 
 
 def test_the_filter_curve_is_what_a_polynomial_makes_of_eigenvalues():
@@ -91,19 +91,21 @@ def test_the_filter_curve_is_what_a_polynomial_makes_of_eigenvalues():
     values = np.linalg.eigvalsh(symmetric)  # (H, T)
     h = made.matrix(torch.from_numpy(symmetric)[None])[0].detach().numpy()
     for head in range(3):
-        found = np.sort(smoothing.filter_curve(made, values[head])[head])
+        found = np.sort(diagnostics.filter_curve(made, values[head])[head])
         np.testing.assert_allclose(np.linalg.eigvalsh(h[head]), found, atol=1e-12)
 
 
 def test_steps_of_powers_shrink_by_the_second_eigenvalue():
     a = stochastic(8, sharpness=0.3)
     values = np.random.default_rng(2).normal(size=(2, 3, 8, 4))
-    steps = smoothing.steps_of_powers(a, values, 14)
+    steps = diagnostics.steps_of_powers(a, values, 14)
     rate = convergence.second_eigenvalues(a)
     assert (rate > 0.02).all() and (rate < 0.5).all()
     np.testing.assert_allclose((steps[..., 11] / steps[..., 3]) ** (1 / 8), rate, rtol=0.25)
     mean = np.full((8, 8), 1 / 8)  # at rest after one step
-    np.testing.assert_allclose(smoothing.steps_of_powers(mean, values, 3)[..., 1:], 0.0, atol=1e-12)
+    np.testing.assert_allclose(
+        diagnostics.steps_of_powers(mean, values, 3)[..., 1:], 0.0, atol=1e-12
+    )
 
 
 # -- the experiments ------------------------------------------------------------------------------

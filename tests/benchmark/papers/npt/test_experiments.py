@@ -15,7 +15,7 @@ from tabsweep.benchmark.papers.npt.variants import Score
 from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table as Data
-from tabsweep.models.npt.columns import Cells, Columns
+from tabsweep.models.deep.cells import Cells, Columns
 from tabsweep.models.npt.network import Network
 from tabsweep.reports.published import load
 

@@ -15,7 +15,7 @@ from tabsweep.benchmark.papers.npt import lookup_task as lookup
 from tabsweep.benchmark.papers.npt.tables import Tables, numeric_columns
 from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.datasets.catalog import load_dataset, splits
-from tabsweep.models.deep.training import computing, seeded
+from tabsweep.models.deep.trainer import computing, seeded
 from tabsweep.models.npt.network import Network
 
 VARIANTS = {v.name: v for v in lookup.VARIANTS}

@@ -31,9 +31,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import registry
-from .base import Estimator
-from .container import (
+from .. import registry
+from ..base import Estimator
+from .allowlist import NotPlain
+from .archive import (
     MAX_BYTES,
     MAX_MANIFEST,
     ModelFileError,
@@ -44,9 +45,8 @@ from .container import (
     unpack,
     write_atomically,
 )
-from .plain import Reader, Writer
 from .schema import Schema
-from .trusted import NotPlain
+from .serialization import Reader, Writer
 
 FORMAT, VERSION = "tabsweep-model", 1
 OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs", "device")

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 from ..base import PATIENCE, RATE, InvalidConfig, Number, OneOf, softmax, two_columns
 from ..preprocessing import NUMERIC, Policy
-from .drops import Seed
 from .estimator import DeepEstimator, Rows
-from .training import PRECISIONS, Recipe, Task, seed_of, torch_device
+from .layers.dropout import Seed
+from .trainer import PRECISIONS, Recipe, Task, seed_of, torch_device
 
 SCORED = 1024  # rows of a validation score that are computed together
 ASKED = 256  # rows of a prediction: always so many, so that a row's answer is the same beside any

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .drops import Seed, drop_, dropped_at
-from .precision import in_one_format
+from ..precision import in_one_format
+from .dropout import Seed, drop_, dropped_at
 
 BLOCK = 2**18  # hidden values of one block
 KEEP = 2**22  # hidden values in all of which both sides of the GELU may be kept

@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from .container import ModelFileError, check_sums, pack, parse, to_json, unpack
-from .plain import Reader, Writer
-from .steps import BadState
-from .trusted import NotPlain
+from ..resumable import BadState
+from .allowlist import NotPlain
+from .archive import ModelFileError, check_sums, pack, parse, to_json, unpack
+from .serialization import Reader, Writer
 
 FORMAT, VERSION = "tabsweep-state", 1
 

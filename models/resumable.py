@@ -23,9 +23,10 @@ def _states() -> Any:
     """The module that turns models into bytes and back.
 
     Named as a text, so that a fit in one piece does not depend on it: how models are kept may
-    change without another result. The fingerprint of a fit in pieces adds `tabsweep.models.states`.
+    change without another result. The fingerprint of a fit in pieces adds
+    `tabsweep.models.persistence.fit_state`.
     """
-    return import_module(".states", __package__)
+    return import_module(".persistence.fit_state", __package__)
 
 
 def boundaries(step: int, stop: int, every: int) -> list[int]:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..precision import in_float32
 from .attention import attend, attention_weights, join_heads, split_heads
-from .drops import Seed, dropout
-from .polynomials import Polynomial
-from .precision import in_float32
+from .dropout import Seed, dropout
+from .polynomial_attention import Polynomial
 
 SHARING = ("headwise", "key-value", "layerwise")
 Mix = tuple[Tensor, Tensor]  # (M, T) each: what mixes the keys of T tokens, and their values

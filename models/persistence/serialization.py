@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from .trusted import (
+from .allowlist import (
     CLASSES,
     DROPPED,
     LOSSES,

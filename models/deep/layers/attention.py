@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from .drops import Seed, drop_, dropped_at
-from .precision import in_one_format
+from ..precision import in_one_format
+from .dropout import Seed, drop_, dropped_at
 
 BLOCK = 2**23  # weights of one block
 ROWS = 128  # queries of a block at least: products of fewer rows are slow

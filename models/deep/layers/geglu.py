@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .drops import Seed, dropout
+from .dropout import Seed, dropout
 
 
 class GEGLU(nn.Module):

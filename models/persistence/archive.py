@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .plain import BOOSTER_MEMBERS
+from .serialization import BOOSTER_MEMBERS
 
 MAX_BYTES = 2**30
 MAX_MANIFEST = 2**24

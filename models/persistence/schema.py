@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .base import TASKS, suggestion
-from .preprocessing import is_categorical
+from ..base import TASKS, suggestion
+from ..preprocessing import is_categorical
 
 Scalar = str | int | float | bool
 

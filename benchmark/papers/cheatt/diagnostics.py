@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .polynomials import Polynomial
+from ....models.deep.layers.polynomial_attention import Polynomial
 
 Array = np.ndarray
 TINY = 1e-12  # a norm below it is taken for this

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-_OWN = f"{__name__.rpartition('.')[0]}.preprocessing"
+_OWN = "tabsweep.models.preprocessing"
 
 
 class NotPlain(Exception):

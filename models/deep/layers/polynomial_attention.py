@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..base import Number
-from .precision import in_float32
+from ...base import Number
+from ..precision import in_float32
 
 BASES = ("power", "chebyshev", "legendre", "jacobi")
 ATTENTIONS = ("softmax", *BASES)

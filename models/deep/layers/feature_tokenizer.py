@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .categories import Categories
+from .category_embedding import Categories
 
 
 class Tokens(nn.Module):
