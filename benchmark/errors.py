@@ -114,7 +114,7 @@ def check_options(given: dict[str, Any]) -> suites.Suite | None:
 
 def check_experiment(name: str) -> Experiment:
     """The experiment of that name. Raises UnknownExperiment, with a suggestion."""
-    from ..datasets.errors import one_line, suggest
+    from ..common.text import one_line, suggest
     from .papers.experiments import EXPERIMENTS
 
     if name not in EXPERIMENTS:

@@ -1,16 +1,42 @@
-"""Which known name may somebody have meant? What an error message adds to the wrong one."""
+"""Short pieces of text for messages: suggestions for misspelt names, and text on one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MANY = 20  # known names that are not all listed beside a suggestion
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question in brackets with a blank before it, where something is close, else nothing.
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """ " (did you mean 'x'?)" where a known name is close to `name`, else "".
 
     >>> did_you_mean("catbost", ["catboost", "xgboost"])
     " (did you mean 'catboost'?)"
     """
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(str(name), [str(k) for k in known], n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def suggest(name: object, known: Iterable[object]) -> str:
+    """The nearest known name where one is close, and all known names unless they are many.
+
+    >>> suggest("glas", ["wine", "glass"])
+    "did you mean 'glass'? known: glass, wine"
+    """
+    names = sorted(str(k) for k in known)
+    close = get_close_matches(str(name), names, n=1)
+    if close and len(names) > MANY:
+        return f"did you mean {close[0]!r}?"
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}known: {', '.join(names)}"
+
+
+def one_line(value: object, limit: int = 300) -> str:
+    r"""`value` as text without line breaks or control characters, cut at `limit` characters.
+
+    >>> one_line("two\nlines")
+    'two lines'
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -12,7 +12,8 @@ import zlib
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from .errors import DataError, one_line
+from ..common.text import one_line
+from .errors import DataError
 
 MAX_MEMBERS = 10_000
 BROKEN = (

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .errors import DataError, suggest
+from ..common.tasks import TASKS
+from ..common.text import suggest
+from .errors import DataError
 
-TASKS = ("binary", "multiclass", "regression")
 PROTOCOLS = ("kfold", "holdout", "official", "rtdl", "cheatt")
 # Each parser with the options that it knows.
 PARSERS = {

@@ -6,8 +6,9 @@ from functools import cache as remember
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..common.text import one_line, suggest
 from .card import Card, read_card
-from .errors import UnknownDataset, one_line, suggest
+from .errors import UnknownDataset
 
 if TYPE_CHECKING:
     from .protocols import Fold

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from .errors import one_line
+from ..common.text import one_line
 
 ATTEMPTS = 5
 PATIENCE_S = 13.0  # what may be lost on failures, all hosts together; half of it on one

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-
 
 class DataError(ValueError):
     """Something about a table, a card or a file that the caller can mend; one line."""
@@ -42,22 +39,3 @@ class ChecksumMismatch(DataError):
             f"dataset {self.name!r}: {self.file} from {self.where} has sha256 {self.actual}, its"
             f" card says {self.expected}; refused, and no cached file was touched"
         )
-
-
-def one_line(value: object, limit: int = 300) -> str:
-    """`value` as text without line breaks or control characters, cut at `limit` characters."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, or all of them.
-
-    >>> suggest("glas", ["glass", "wine"])
-    "did you mean 'glass'?"
-    """
-    options = sorted(known)
-    near = get_close_matches(name, options, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"known: {', '.join(options)}"

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..common.text import one_line, suggest
 from .archive import unpack
 from .card import Card, SourceFile
-from .errors import DataError, DatasetUnavailable, UnknownDataset, one_line, suggest
+from .errors import DataError, DatasetUnavailable, UnknownDataset
 from .source import fetch, read_if_there
 
 FOLDER = "TABSWEEP_IMAGES"  # environment: a folder that holds the files

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .errors import DataError, one_line, suggest
+from ..common.text import one_line, suggest
+from .errors import DataError
 from .table import Table, categorical_column, content_sha256
 
 __all__ = ["DataError", "table_from_csv"]

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..common.text import one_line, suggest
 from .card import Card
-from .errors import DataError, one_line, suggest
+from .errors import DataError
 from .protocols import cut
 from .table import Table, categorical_column, content_sha256, number_text
 

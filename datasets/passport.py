@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..common.text import one_line
 from . import probes
 from .card import FAULTS
-from .errors import one_line
 from .overlap import find_overlap, same_classes
 from .protocols import Fold
 from .table import Table

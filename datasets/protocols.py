@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import DataError, suggest
+from ..common.text import suggest
+from .errors import DataError
 from .table import Table
 
 PROTOCOLS = {

@@ -13,11 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
+from ..common.files import write_atomically
+from ..common.text import one_line
 from .archive import unpack
 from .card import UNKNOWN, Card, SourceFile
 from .download import Network, Unreachable
 from .download import network as shared_network
-from .errors import ChecksumMismatch, DataError, DatasetUnavailable, one_line
+from .errors import ChecksumMismatch, DataError, DatasetUnavailable
 
 MANIFEST = "MANIFEST.csv"
 MAX_MANIFEST_BYTES = 16 << 20
@@ -38,22 +40,6 @@ def cache_dir(cache: str | Path | None = None) -> Path:
 def mirror_of(mirror: str | Path | None = None) -> str:
     """`mirror`, or TABSWEEP_MIRROR, or nothing ("")."""
     return str(mirror or os.environ.get("TABSWEEP_MIRROR") or "")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """`path` holds all of `data` or what it held before, whatever happens meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def read_if_there(path: Path, limit: int) -> bytes | None:
@@ -153,6 +139,7 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 def _kept(place: Path, data: bytes, cache: Path) -> Path:
     """Where `data` was written: `place` in the cache, or a scratch folder, with a warning."""
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, data)
         return place
     except OSError as error:
@@ -163,6 +150,7 @@ def _kept(place: Path, data: bytes, cache: Path) -> Path:
             stacklevel=2,
         )
     elsewhere = Path(_scratch().name) / place.relative_to(cache)
+    elsewhere.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(elsewhere, data)
     return elsewhere
 

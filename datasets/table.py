@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .card import TASKS
+from ..common.tasks import TASKS
 from .errors import DataError
 
 

@@ -8,7 +8,6 @@ A subclass writes three small methods that see numbers only: `_fit`, `_predict` 
 
 from __future__ import annotations
 
-import difflib
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,9 +19,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from ..common.tasks import TASKS
 from .preprocessing import Policy, Preprocessor, as_frame, mean_and_scale
-
-TASKS = ("binary", "multiclass", "regression")
 
 
 class Unsupported(Exception):
@@ -101,12 +99,6 @@ SHARE = Number(0.0, 1.0, low_open=True)
 PENALTY = Number(0.0)
 PATIENCE = Number(0, 100_000, whole=True)
 ENCODING = OneOf(("native", "ordinal", "one-hot"))
-
-
-def suggestion(name: object, known: Any) -> str:
-    """' (did you mean ...?)' for a misspelt name, or ''."""
-    close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def check_config(model: str, rules: Mapping[str, Rule], config: Mapping[str, Any]) -> None:

@@ -15,7 +15,9 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from .base import TASKS, Estimator, InvalidConfig, suggestion
+from ..common.tasks import TASKS
+from ..common.text import did_you_mean
+from .base import Estimator, InvalidConfig
 from .preprocessing import Policy
 
 GROUP = "tabsweep.models"
@@ -392,7 +394,7 @@ def load_class(target: str) -> type:
     if not inspect.isclass(found):
         classes = [n for n, v in vars(module).items() if inspect.isclass(v)]
         raise ValueError(
-            f"{module_name!r} has no class {class_name!r}{suggestion(class_name, classes)}"
+            f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, classes)}"
         )
     return found
 
@@ -426,7 +428,7 @@ def spec(name: str) -> ModelSpec:
         return _external(installed[name], name)
     known = sorted({*MODELS, *installed})
     raise ValueError(
-        f"unknown model {name!r}{suggestion(name, known)}; known: {', '.join(known)}; "
+        f"unknown model {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}; "
         "a class of your own is package.module:Class"
     )
 
@@ -516,7 +518,7 @@ def make_model(
     """
     found = spec(name)
     if task not in TASKS:
-        raise ValueError(f"unknown task {task!r}{suggestion(task, TASKS)}; known: {TASKS}")
+        raise ValueError(f"unknown task {task!r}{did_you_mean(task, TASKS)}; known: {TASKS}")
     cls: Any = load_class(found.target)
     accepted = inspect.signature(cls).parameters
     known = [n for n, p in accepted.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -527,7 +529,7 @@ def make_model(
     for key in config:
         if not _takes(accepted, key) or key in own:
             raise InvalidConfig(
-                f"{name}: unknown hyperparameter {key!r}{suggestion(key, known)}; "
+                f"{name}: unknown hyperparameter {key!r}{did_you_mean(key, known)}; "
                 f"known: {', '.join(sorted(set(known) - set(own)))}"
             )
     model = cls(**{k: v for k, v in own.items() if _takes(accepted, k)}, **config)
@@ -612,7 +614,7 @@ def _resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | 
     for key in table:
         if key not in SPACE_KEYS:
             raise ValueError(
-                f"unknown key {key!r} in space {space!r} of {model}{suggestion(key, SPACE_KEYS)}"
+                f"unknown key {key!r} in space {space!r} of {model}{did_you_mean(key, SPACE_KEYS)}"
             )
     parts = [table[s] for s in SECTIONS[task] if s in table]
     if not parts and "params" not in table:

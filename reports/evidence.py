@@ -17,7 +17,8 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.types import infer_dtype
 
-from .metrics import METRICS, TASKS, metric, metrics_of
+from ..common.tasks import TASKS
+from .metrics import METRICS, metric, metrics_of
 
 STAGES = ("tune", "eval")
 STATUSES = ("done", "failed", "unsupported")

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.tasks import BINARY, MULTICLASS, REGRESSION, TASKS
 from ..common.text import did_you_mean
 
-BINARY, MULTICLASS, REGRESSION = "binary", "multiclass", "regression"
-TASKS = (BINARY, MULTICLASS, REGRESSION)
 CLASSIFICATION = (BINARY, MULTICLASS)
 
 # Class probabilities may miss a sum of one by rounding (float32 softmax), never by more than this.

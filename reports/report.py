@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from ..common.files import write_atomically
 from .aggregation.cells import Pool, cells, pool, scopes, studies
 from .evidence import Evidence
 from .output import escape, footnotes, parquet, tables
@@ -129,7 +129,10 @@ def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]
     folder.mkdir(parents=True, exist_ok=True)
     for parent in {(folder / name).parent for name in texts}:
         parent.mkdir(parents=True, exist_ok=True)
-    return [_write_whole(folder / name, text) for name, text in sorted(texts.items())]
+    for name, text in texts.items():
+        data = text.encode("utf-8") if isinstance(text, str) else text
+        write_atomically(folder / name, data, sync=False)
+    return [folder / name for name in sorted(texts)]
 
 
 def render(section: Section, *, siunitx: bool = False) -> dict[str, str]:
@@ -208,10 +211,3 @@ def _list(facts: Mapping[str, object]) -> list[str]:
         f"{escape.markdown(escape.one_line(str(value)))}"
         for name, value in facts.items()
     ]
-
-
-def _write_whole(path: Path, text: str | bytes) -> Path:
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
-    os.replace(beside, path)
-    return path

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...common.text import one_line, suggest
 from ...datasets import catalog
-from ...datasets.errors import one_line, suggest
 from ...datasets.infer import table_from_csv
 from ...models import registry
 from ...models.base import Estimator

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...datasets.errors import one_line
+from ...common.files import write_atomically
+from ...common.text import one_line
 from ...datasets.infer import MISSING, as_numbers, check_size, read_cells
 from ...models.persistence.model_file import load_model, warn_user
 from ...models.persistence.schema import Column, Schema, SchemaError
 from ...reports.output.escape import csv_text
-from ...sweeps.store.ledger import write_atomically
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 LEADING_ZERO = re.compile(r"[-+]?0\d+.*")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from ...common.text import suggest
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
@@ -26,7 +27,7 @@ from .space_overrides import (
     transductive_by,
     transductive_note,
 )
-from .suite import DEFAULT_METRIC, Budget, Suite, suggest
+from .suite import DEFAULT_METRIC, Budget, Suite
 
 KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...common.text import suggest
 from ...models import registry
 from ...sweeps.search.space import Space, Variants
 from ...sweeps.trial import digest
-from .suite import suggest
 
 TRANSDUCTIVE = {
     "transductive": "saw the features of validation and test rows, without their targets, while "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections import Counter
@@ -12,11 +11,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...datasets.errors import one_line
+from ...common.tasks import Task
+from ...common.text import one_line, suggest
 
 FOLDER = Path(__file__).parents[1] / "suites"
 
-Task = Literal["binary", "multiclass", "regression"]
 SAMPLERS = ("grid", "random", "tpe", "hyperopt")
 MAX_BYTES = 1_000_000
 MAX_NODES = 20_000  # of a YAML file with its aliases written out
@@ -145,14 +144,6 @@ class Suite(Strict):
 
 
 DEFAULT_METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """ "did you mean 'x'?" where something is close, and all that is known."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}known: {', '.join(known)}"
 
 
 def names() -> list[str]:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ...datasets.errors import one_line, suggest
+from ...common.tasks import BINARY, REGRESSION, TASKS
+from ...common.text import one_line, suggest
 from ...datasets.infer import as_numbers, check_size, read_cells
 from ...reports.evidence import LARGEST, Evidence, EvidenceError
-from ...reports.metrics import BINARY, METRICS, REGRESSION, TASKS, metrics_of
+from ...reports.metrics import METRICS, metrics_of
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, canonical
 from ..planning.suite import DEFAULT_METRIC
 

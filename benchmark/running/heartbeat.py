@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...common.files import write_atomically
 from ...sweeps.store.records import utc_now
 
 EVERY_S = 2.0
@@ -75,13 +76,9 @@ class Live:
             "host": socket.gethostname(),
             **details,
         }
-        temporary = self.path.with_name(f".live.json.{os.getpid()}.tmp")
-        with suppress(OSError):  # not worth a sweep
-            try:
-                temporary.write_text(json.dumps(found, default=str), encoding="utf-8")
-                os.replace(temporary, self.path)
-            finally:
-                temporary.unlink(missing_ok=True)
+        data = json.dumps(found, default=str).encode()
+        with suppress(OSError):  # a heartbeat that cannot be written is no reason to end a sweep
+            write_atomically(self.path, data, sync=False)
 
 
 def read_live(run: Path) -> dict[str, Any] | None:

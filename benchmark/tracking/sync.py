@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sweeps.store.ledger import Ledger, LedgerError, write_atomically
+from ...common.files import write_atomically
+from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.run_lock import owner_of
 from .mapping import RUNNING, Point, Projection, StudyRun, project
 from .store import (

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from .serialization import BOOSTER_MEMBERS
@@ -104,16 +102,3 @@ def check_sums(manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> Non
                 f"its member {name} has sha256 {found}, its manifest says "
                 f"{manifest['members'][name]['sha256']}; it was changed after it was saved"
             )
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file so that a reader sees the old bytes or the new, never a mixture."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.files import write_atomically
 from .. import registry
 from ..base import Estimator
 from .allowlist import NotPlain
@@ -43,7 +44,6 @@ from .archive import (
     parse,
     to_json,
     unpack,
-    write_atomically,
 )
 from .schema import Schema
 from .serialization import Reader, Writer

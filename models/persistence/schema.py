@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..base import TASKS, suggestion
+from ...common.tasks import TASKS
+from ...common.text import did_you_mean
 from ..preprocessing import is_categorical
 
 Scalar = str | int | float | bool
@@ -102,7 +103,7 @@ class Schema:
         """SchemaError names the columns that are missing; those not needed are a warning."""
         missing = [name for name in self.names if name not in set(names)]
         if missing:
-            hint = suggestion(missing[0], set(names) - set(self.names))
+            hint = did_you_mean(missing[0], set(names) - set(self.names))
             raise SchemaError(
                 f"missing column{'s' * (len(missing) > 1)} "
                 f"{', '.join(map(repr, missing[:10]))}{hint}; the model needs "

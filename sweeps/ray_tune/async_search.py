@@ -32,9 +32,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+from ...common.files import write_atomically
 from ..engine import Listener, SourceChanged, Stop, Tally
 from ..store.checkpoints import CheckpointFolder
-from ..store.ledger import Ledger, Record, write_atomically
+from ..store.ledger import Ledger, Record
 from ..store.records import link_record, result_of, result_record, study_record
 from ..study import Config, Slot, Study
 from ..trial import DONE, FAILED, Result, Trial

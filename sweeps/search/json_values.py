@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -40,11 +39,3 @@ _ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
 def identity(value: Any) -> str:
     """Text that is equal for equal plain values and differs for 1, 1.0 and True."""
     return _ENCODER.encode(value)
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The tail of an error about an unknown name: the nearest known one, then all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known: {', '.join(names)}"

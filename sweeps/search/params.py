@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from .json_values import did_you_mean, identity, plain
+from ...common.text import suggest
+from .json_values import identity, plain
 
 MAX_INT = 2**53  # whole numbers up to here are exact in JSON readers and in both TPEs (float64)
 
@@ -377,13 +378,13 @@ def parse_param(data: Any) -> Param:
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         what = "kind is missing" if kind is None else f"unknown kind {kind!r}"
-        raise ValueError(f"{what}; {did_you_mean(kind, KINDS)}")
+        raise ValueError(f"{what}; {suggest(kind, KINDS)}")
     build, required, optional = KINDS[kind]
     for key in data:
         if key not in required | optional | {"kind"}:
             raise ValueError(
                 f"unknown key {key!r} of kind {kind!r};"
-                f" {did_you_mean(key, required | optional | {'kind'})}"
+                f" {suggest(key, required | optional | {'kind'})}"
             )
     missing = sorted(required - set(data))
     if missing:

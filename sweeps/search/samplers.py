@@ -16,7 +16,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from .json_values import did_you_mean, identity, plain
+from ...common import text as messages
+from .json_values import identity, plain
 from .space import Space
 
 Config = dict[str, Any]
@@ -70,7 +71,7 @@ def make_sampler(
         takes whatever has been told, and gives up that equal studies get equal suggestions.
     """
     if name not in _CLASSES:
-        raise ValueError(f"unknown sampler {name!r}; {did_you_mean(name, _CLASSES)}")
+        raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, _CLASSES)}")
     for what, value in (("n_trials", n_trials), ("lag", lag)):
         if value is not None and (type(value) is not int or value < 1):
             raise ValueError(f"{what} is a whole number from 1 on or None, got {value!r}")

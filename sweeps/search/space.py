@@ -18,7 +18,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from .json_values import did_you_mean, identity, plain
+from ...common.text import suggest
+from .json_values import identity, plain
 from .params import Axis, Choice, Draw, Fixed, Float, Int, Maybe, Param, Variants, parse_param
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Space:
         for child, parents in when.items():
             if child not in self.params:
                 raise ValueError(
-                    f"when: unknown parameter {child!r}; {did_you_mean(child, self.params)}"
+                    f"when: unknown parameter {child!r}; {suggest(child, self.params)}"
                 )
             for parent, values in parents.items():
                 self._check_condition(child, parent, values)
@@ -76,7 +77,7 @@ class Space:
 
     def _check_condition(self, child: str, parent: str, values: list[Any]) -> None:
         if parent not in self.params:
-            known = did_you_mean(parent, set(self.params) - {child})
+            known = suggest(parent, set(self.params) - {child})
             raise ValueError(f"parameter {child!r}: when names unknown {parent!r}; {known}")
         if isinstance(self.params[parent], Variants):
             raise ValueError(f"parameter {child!r}: when cannot wait for {parent!r}, a list")
@@ -105,7 +106,7 @@ class Space:
             raise ValueError(f"a space is a table with a table of params, got {data!r}")
         for key in data:
             if key not in _REMARKS | {"params"}:
-                known = did_you_mean(key, _REMARKS | {"params"})
+                known = suggest(key, _REMARKS | {"params"})
                 raise ValueError(f"a space has no key {key!r}; {known}")
         params, when = {}, {}
         for name, entry in data["params"].items():

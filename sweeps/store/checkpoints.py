@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Protocol
 
-from .ledger import write_atomically
+from ...common.files import write_atomically
 
 MAGIC = b"tabsweep checkpoint 1\n"
 _KEY = re.compile(r"[0-9a-f]{8,64}")

@@ -31,6 +31,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ...common.files import sync_folder, write_atomically
 from ..trial import canonical
 from .segments import (
     CRC32,
@@ -86,28 +87,6 @@ def decode(line: bytes) -> Record | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and isinstance(record.get("kind"), str) else None
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file so that a reader or a crash sees the old bytes or the new, never a mixture."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Ledger:
@@ -570,7 +549,7 @@ def _open_to_append(path: Path) -> BinaryIO:
     existed = path.exists()
     file = open(path, "ab")
     if not existed:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     return file
 
 

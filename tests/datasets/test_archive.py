@@ -117,6 +117,7 @@ def test_a_card_with_an_archive_gives_the_file_inside(tmp_path: Path, monkeypatc
     )
     card = replace(catalog.card("concrete"), name="toy", files=(file,))
     place = tmp_path / "c" / "toy" / f"{sha[:16]}-x.zip"
+    place.parent.mkdir(parents=True)
     source.write_atomically(place, data)
     path = source.fetch(card, cache=tmp_path / "c")["data"]
     assert path.read_bytes() == GOOD

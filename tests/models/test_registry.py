@@ -10,8 +10,9 @@ import sys
 from importlib import metadata
 
 import pytest
+from tabsweep.common.tasks import TASKS
 from tabsweep.models import registry
-from tabsweep.models.base import TASKS, Estimator, InvalidConfig
+from tabsweep.models.base import Estimator, InvalidConfig
 from tabsweep.models.registry import MODELS, default_config, make_model, spaces, spec, unsupported
 from tabsweep.sweeps.search.space import Space, Variants
 

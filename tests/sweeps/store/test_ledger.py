@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tabsweep.common import files
 from tabsweep.sweeps.store import ledger as store
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
 from tabsweep.sweeps.store.run_lock import RunLock, RunLocked, owner_of
@@ -371,7 +372,7 @@ class Crash(BaseException):
 
 @pytest.mark.parametrize("kind", [Crash, OSError])
 @pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("step", ["fsync", "replace", "_sync_folder", "unlink", "open"])
+@pytest.mark.parametrize("step", ["fsync", "replace", "sync_folder", "unlink", "open"])
 def test_a_crash_at_any_step_of_sealing_loses_nothing(tmp_path, monkeypatch, step, before, kind):
     """Ends before or after every call that touches the disk while a tail of ten is sealed."""
     monkeypatch.setattr(store, "SEAL_AT", 10)
@@ -409,7 +410,7 @@ def test_a_crash_at_any_step_of_sealing_loses_nothing(tmp_path, monkeypatch, ste
 def crash_at(patch, step: str, at: int, *, before: bool, kind: type[BaseException]) -> list[int]:
     """Make the at-th call of a step end in an exception; the list returned says whether it did."""
     calls, crashed = [0], []
-    home = {"fsync": os, "replace": os, "_sync_folder": store, "unlink": Path, "open": store}[step]
+    home = {"fsync": os, "replace": os, "sync_folder": files, "unlink": Path, "open": store}[step]
     real = open if step == "open" else getattr(home, step)
 
     def failing(*args, **kwargs):

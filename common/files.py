@@ -1,0 +1,37 @@
+"""Atomic, durable replacement of files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Replace a file so that a reader or a crash sees the old bytes or the new, never a mixture.
+
+    The data go to a hidden file of this process in the same folder, are flushed to disk, and are
+    renamed into place; the folder is flushed as well. `sync=False` leaves out both flushes: for
+    files that can be written again at once, such as a heartbeat. Raises OSError (a full disk, say),
+    and the file is then as it was.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+        if sync:
+            sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk, so that a renamed or new file survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,9 @@
+"""The three kinds of prediction task."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Task = Literal["binary", "multiclass", "regression"]
+TASKS: tuple[Task, ...] = get_args(Task)
+BINARY, MULTICLASS, REGRESSION = TASKS
