@@ -26,7 +26,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, Result, Trial
 from tabsweep.sweeps.workers.ray_cluster import start_ray
-from tabsweep.sweeps.workers.ray_pool import RayPool
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 SPACE = Space.parse(
     {
@@ -109,7 +109,7 @@ def ours(
     timing = Timing()
     run = folder / f"run-{time.time_ns()}"
     ledger = Ledger(run, write=True)
-    pool = RayPool(sleeping_trial, lambda key: None, slots=slots)
+    pool = RayWorkerPool(sleeping_trial, lambda key: None, slots=slots)
     pool.warm(slots)
     process = psutil.Process()
     rss = process.memory_info().rss

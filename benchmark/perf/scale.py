@@ -37,9 +37,9 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import utc_now
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, Result, Trial
-from tabsweep.sweeps.workers.pool import Job, Outcome, Pool
+from tabsweep.sweeps.workers.pool import Job, JobOutcome, WorkerPool
 from tabsweep.sweeps.workers.ray_cluster import start_ray
-from tabsweep.sweeps.workers.ray_pool import RayPool
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 DATASETS = ["breast-cancer-wdbc", "diabetes", "iris", "wine"]
 MODELS = ["hist-gradient-boosting", "lightgbm", "random-forest", "svm", "xgboost"]
@@ -100,8 +100,8 @@ class Null:
     def submit(self, job: Job) -> None:
         self._queue.append(job)
 
-    def poll(self, timeout_s: float) -> list[Outcome]:
-        found = [Outcome(job, no_op(job.trial, None), worker="null") for job in self._queue]
+    def poll(self, timeout_s: float) -> list[JobOutcome]:
+        found = [JobOutcome(job, no_op(job.trial, None), worker="null") for job in self._queue]
         self._queue.clear()
         return found
 
@@ -156,7 +156,7 @@ class Course:
         return 1000 * (self.at[-1][1] - self.at[0][1]) / (self.at[-1][0] - self.at[0][0])
 
 
-def run(plan: Plan, folder: Path, pool: Callable[[], Pool], marks: tuple[int, ...]) -> Course:
+def run(plan: Plan, folder: Path, pool: Callable[[], WorkerPool], marks: tuple[int, ...]) -> Course:
     """Run a plan into a fresh folder."""
     course = Course()
     process = psutil.Process()
@@ -247,10 +247,10 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
     def load() -> str:
         return f"load {os.getloadavg()[0]:.1f}"
 
-    def pool() -> Pool:
+    def pool() -> WorkerPool:
         if options.null:
             return Null(2 * options.slots)
-        made = RayPool(no_op, lambda key: None, slots=options.slots)
+        made = RayWorkerPool(no_op, lambda key: None, slots=options.slots)
         made.warm(options.slots)
         return made
 

@@ -44,7 +44,8 @@ class Live:
     ) -> None:
         """Write what there is, if the last time was long enough ago.
 
-        `workers` as `Pool.workers` has them (name, host, threads, gpus, trial, since_s, waiting),
+        `workers` as `WorkerPool.workers` has them (name, host, threads, gpus, trial, since_s,
+        waiting),
         `queue` numbers by name ({"studies": 12}); both may be functions, called when it is time.
         """
         if self.due():

@@ -23,9 +23,9 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import slot_places, utc_now
 from ...sweeps.store.run_lock import RunLock
 from ...sweeps.trial import DONE, Limits, Result, Trial
-from ...sweeps.workers.pool import ClusterLost, InProcess, Pool, RunTrial
+from ...sweeps.workers.pool import ClusterLost, InProcessPool, RunTrial, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes, start_ray, take_back_sigterm
-from ...sweeps.workers.ray_pool import RayPool
+from ...sweeps.workers.ray_pool import RayWorkerPool
 from ..errors import SweepError, check_name
 from ..planning import environment
 from ..planning.code_identity import computes_with
@@ -443,15 +443,15 @@ def _run(
         live.listen(event, details)
         listener(event, details)
 
-    def pool() -> Pool:
+    def pool() -> WorkerPool:
         if ray.slots == 0:
-            return InProcess(request.run_trial, plan.payload, checkpoints)
+            return InProcessPool(request.run_trial, plan.payload, checkpoints)
         ray.wait(stop)
         no_gpu = "--device cuda: this Ray has no machine with a GPU (ray status shows what it has)"
         if not any(node.gpus for node in nodes().values()):
             if any(study.needs.gpu_mb for study in engine.studies.values()):
                 raise SweepError(no_gpu)
-        made = RayPool(
+        made = RayWorkerPool(
             request.run_trial,
             plan.payload,
             slots=ray.slots,

@@ -33,7 +33,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
 from tabsweep.sweeps.workers.ray_cluster import death_of, start_ray
-from tabsweep.sweeps.workers.ray_pool import RayPool
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -210,9 +210,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
     ledger = Ledger(folder / "run", write=True)
     pools = []
 
-    def pool() -> RayPool:
+    def pool() -> RayWorkerPool:
         pools.append(
-            RayPool(
+            RayWorkerPool(
                 bad_trial,
                 lambda key: (table, {0: fold}),
                 slots=2,

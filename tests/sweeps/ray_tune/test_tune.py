@@ -82,7 +82,7 @@ def test_a_perturbation_never_changes_the_length_of_a_schedule():
     space = Space.parse({"params": {"steps": {"kind": "int", "low": 10, "high": 1000}}})
     for seed in range(20):
         changed = perturb(space, {"steps": 100}, random.Random(seed))
-        kept = perturb(space, {"steps": 100}, random.Random(seed), law=lambda c: c["steps"])
+        kept = perturb(space, {"steps": 100}, random.Random(seed), unchanged=lambda c: c["steps"])
         assert changed != {"steps": 100} and kept == {"steps": 100}
 
 
@@ -241,11 +241,11 @@ def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[
         study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
     )
     for index, step in ((0, 15), (1, 5)):
-        track = search.track(study, index)
+        track = search.records.track(study, index)
         track.step, track.curve = step, [(5, 1.0), (step, 1.0 / step)]
         arrays = {"val": np.ones(2), "test": np.zeros(2)}
         result = Result(status=DONE, val={"loss": 1.0 / step}, predictions=arrays)
-        search.write(study, track, result, "by hand")
+        search.records.write(study, track, result, "by hand")
     return ledger, heard
 
 
@@ -281,9 +281,9 @@ def test_a_retry_that_ends_on_another_rung_leaves_no_old_failure(tmp_path):
     search = search_of(study, "asha", ledger, retry=lambda record: record["index"] == 1)
     search.replay()
     assert search.left(study) == [1]
-    track = search.track(study, 1)
+    track = search.records.track(study, 1)
     track.step = 15
-    search.write(study, track, Result(status=DONE, val={"loss": 0.1}), "by hand")
+    search.records.write(study, track, Result(status=DONE, val={"loss": 0.1}), "by hand")
     last = {(r["stage"], r["index"]): r["id"] for r in ledger.records() if r["kind"] != "lease"}
     assert last["rung0", 1] == last["tune", 1]
 

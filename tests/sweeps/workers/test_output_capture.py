@@ -151,7 +151,7 @@ def test_text_can_be_read_while_the_trial_runs():
 
 
 def test_a_trial_that_prints_without_end_does_not_fill_the_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(output_capture, "ROOM", 50_000)
+    monkeypatch.setattr(output_capture, "DISK_LIMIT", 50_000)
     path = tmp_path / "worker"
     with captured(limit=1000, path=path) as output:
         print("first line")

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import ray
@@ -19,9 +19,10 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost
-from tabsweep.sweeps.workers.ray_cluster import nodes
-from tabsweep.sweeps.workers.ray_pool import RayPool, Shape
+from tabsweep.sweeps.workers.ray_cluster import Node, nodes
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import differences
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -101,10 +102,10 @@ class Run:
     def __init__(self, folder: Path, studies: list[Study], during: Any = None, **more: Any) -> None:
         self.events: list[tuple[str, Any]] = []
         ledger = Ledger(folder, write=True)
-        self.pools: list[RayPool] = []
+        self.pools: list[RayWorkerPool] = []
 
-        def pool() -> RayPool:
-            self.pools.append(RayPool(where, lambda key: f"data {key}", **more))
+        def pool() -> RayWorkerPool:
+            self.pools.append(RayWorkerPool(where, lambda key: f"data {key}", **more))
             self.pools[0].warm(4)
             return self.pools[0]
 
@@ -146,26 +147,40 @@ def test_trials_with_a_gpu_go_where_one_is_and_the_others_leave_it_room(machines
         machines.cluster.remove_node(gpu)
 
 
-def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs(machines):
-    gpu = machines.add("gpu", num_gpus=2)
-    try:
-        pool = RayPool(where, lambda key: None)
-        needs = Needs(gpu_mb=9_000.0)
-        assert pool._shape(needs) == Shape(1, 1.0, 1024.0)  # nothing is known of the GPU yet
-        (node,) = [n for n in pool._nodes.values() if n.gpus]
-        pool._gpu_mb[node.id] = 80_000.0
-        assert pool._shape(needs) == Shape(1, 1 / 8, 1024.0)
-        assert pool._shape(Needs(gpu_mb=30_000.0)) == Shape(1, 1 / 2, 1024.0)
-        assert pool._shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
-        assert pool._shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
-        assert pool._shape(Needs(memory_mb=1e9)).memory_mb == node.memory_mb  # type: ignore
-        pool.keep_for_gpus(1)
-        assert pool._place(Shape(1, 0.0, 1024.0)) is None  # both CPUs wait for trials with a GPU
-        pool.keep_for_gpus(0)
-        assert pool._place(Shape(1, 0.0, 1024.0)) == node
-        pool.close()
-    finally:
-        machines.cluster.remove_node(gpu)
+def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs():
+    node = Node("n", "host", cpus=2, gpus=2, memory_mb=50_000.0)
+    placement = Placement({"n": node})
+    needs = Needs(gpu_mb=9_000.0)
+    assert placement.shape(needs) == Shape(1, 1.0, 1024.0)  # nothing is known of the GPU yet
+    placement.gpu_mb["n"] = 80_000.0
+    assert placement.shape(needs) == Shape(1, 1 / 8, 1024.0)
+    assert placement.shape(Needs(gpu_mb=30_000.0)) == Shape(1, 1 / 2, 1024.0)
+    assert placement.shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
+    assert placement.shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
+    assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, node.memory_mb)
+    placement.reserve = 1
+    assert placement.place(Shape(1, 0.0, 1024.0), []) is None  # both CPUs wait for GPU trials
+    placement.reserve = 0
+    assert placement.place(Shape(1, 0.0, 1024.0), []) == node
+
+
+class Held(NamedTuple):
+    shape: Shape
+    node: Node
+
+
+def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
+    small, large = Node("a", "a", 2, 0, 4096.0), Node("b", "b", 4, 1, 8192.0)
+    placement = Placement({"a": small, "b": large}, limit=4)
+    one = Shape(1, 0.0, 1024.0)
+    assert placement.place(one, []) == small  # first where no GPU is
+    held = [Held(Shape(2, 0.0, 1024.0), small)]
+    assert placement.place(one, held) == large
+    assert placement.place(Shape(3, 0.0, 1024.0), held) is None  # 2 + 3 CPUs exceed the limit
+    assert placement.place(Shape(3, 0.0, 1024.0), held, held) == large
+    assert placement.place(Shape(1, 0.0, 9000.0), []) is None
+    placement.refused["a"] = "other libraries"
+    assert placement.place(one, []) == large
 
 
 def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(machines, tmp_path):
