@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
     """One plain row for every slot that has ended, in the order of (study, stage, index)."""
-    return plain_rows(results_frame(columns_of(ledger.facts())))
+    return plain_rows(results_frame(columns_of(ledger.columns())))
 
 
 def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def load_results(run: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    plan, frame = planned_frame(ledger := Ledger(Path(run)), columns_of(ledger.facts()))
+    plan, frame = planned_frame(ledger := Ledger(Path(run)), columns_of(ledger.columns()))
     if not len(frame):
         return pd.DataFrame(columns=["dataset", "task", "fold", "model", "status", "selected"])
     return frame.infer_objects()
@@ -60,7 +60,7 @@ def load_results(run: str | Path) -> pd.DataFrame:
 
 def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
     """`planned_frame` with plain rows."""
-    plan, frame = planned_frame(ledger, columns_of(ledger.facts()))
+    plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
     return plan, plain_rows(frame)
 
 
@@ -178,7 +178,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     times: list[str] = [""]
     cpus: set[str] = set()
     for ledger in ledgers:
-        columns, plan = columns_of(ledger.facts()), plan_in(ledger)
+        columns, plan = columns_of(ledger.columns()), plan_in(ledger)
         ends.append(slots_in_the_end(columns, plan))
         times += last_of(columns.pop("time"))
         plan, frame = planned_frame(ledger, columns, plan, compact=True)

@@ -27,7 +27,7 @@ RESULT = ("seed", "config", "status", "cause", "message", *COSTS, "id", "origin"
 
 
 def columns_of(facts: pa.Table) -> Columns:
-    """`Ledger.facts` column by column, so that each can be given up when it has been used."""
+    """`Ledger.columns` column by column, so that each can be given up when it has been used."""
     return {name: facts.column(name) for name in facts.column_names}
 
 

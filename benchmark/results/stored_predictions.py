@@ -69,7 +69,7 @@ def blocks_of(
     notes: list[str] = []
     for run in runs:
         ledger = Ledger(Path(run))
-        plan, frame = planned_frame(ledger, columns_of(ledger.facts()))
+        plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
         frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
         frame = frame[frame["status"] == DONE]
         positions = latest_results(ledger)

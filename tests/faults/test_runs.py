@@ -23,7 +23,7 @@ from tabsweep.benchmark.planning import plan
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.datasets import table
-from tabsweep.sweeps.store import ledger
+from tabsweep.sweeps.store import append_files
 from tabsweep.sweeps.store.ledger import Ledger
 
 MODELS = '''
@@ -167,13 +167,13 @@ class InjectedDisk:
 
     def __init__(self, folder: Path, prefix: str, room: int, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.room, self.refused = folder, room, 0
-        real = ledger._open_to_append
+        real = append_files.open_to_append
 
         def opened(path: Path) -> Any:
             file = real(path)
             return Meter(file, self) if path.name.startswith(prefix) else file
 
-        patch.setattr(ledger, "_open_to_append", opened)
+        patch.setattr(append_files, "open_to_append", opened)
 
     def is_full(self) -> bool:
         return self.refused > 0

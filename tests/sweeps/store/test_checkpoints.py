@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tabsweep.sweeps.store import checkpoints, ledger
+from tabsweep.sweeps.store import checkpoints
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder, frame, parse
 
 KEY = "0123456789abcdef" * 2
@@ -82,7 +82,7 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(store, monkeypatch):
         failed.append(descriptor)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ledger.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         store.put(KEY, 8, b"eight")
     monkeypatch.undo()

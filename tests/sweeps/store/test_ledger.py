@@ -1,4 +1,4 @@
-"""Does the ledger keep what it was given, and refuse everything else?"""
+"""The ledger: records, sealing, damage, full disks, predictions, and the lock of a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tabsweep.common import files
+from tabsweep.sweeps.store import append_files, predictions, segment_files
 from tabsweep.sweeps.store import ledger as store
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
+from tabsweep.sweeps.store.manifest import Manifest
 from tabsweep.sweeps.store.run_lock import RunLock, RunLocked, owner_of
+from tabsweep.sweeps.store.tail import line_of
 
 
 def row(n: int) -> dict:
@@ -146,7 +149,7 @@ def test_garbage_for_a_tail_is_no_record_and_work_goes_on(tmp_path, junk):
 
 def test_what_is_valid_json_with_a_right_checksum_but_no_record_is_refused():
     for text in (b"[]", b"3", b'{"id": 1}', b'{"kind": 3}', b"{", b""):
-        assert decode(store._line(text)) is None
+        assert decode(line_of(text)) is None
     line = encode(row(1))
     assert decode(line) == row(1)
     assert decode(line.upper()[:8] + line[8:]) is None or line[:8].isdigit()
@@ -195,7 +198,7 @@ def test_a_disk_that_fills_up_anywhere_in_an_append_leaves_whole_records_only(tm
         run = tmp_path / str(room)
         filled(run, 2)
         ledger = Ledger(run, write=True)
-        ledger._tail = Full(ledger._tail, room)  # type: ignore[assignment]
+        ledger._tail.file = Full(ledger._tail.file, room)  # type: ignore
         with pytest.raises(OSError, match="No space left"):
             ledger.append([row(2), row(3)])
         assert list(Ledger(run).records()) == [row(0), row(1)] == list(ledger.records())
@@ -410,7 +413,9 @@ def test_a_crash_at_any_step_of_sealing_loses_nothing(tmp_path, monkeypatch, ste
 def crash_at(patch, step: str, at: int, *, before: bool, kind: type[BaseException]) -> list[int]:
     """Make the at-th call of a step end in an exception; the list returned says whether it did."""
     calls, crashed = [0], []
-    home = {"fsync": os, "replace": os, "sync_folder": files, "unlink": Path, "open": store}[step]
+    home = {"fsync": os, "replace": os, "sync_folder": files, "unlink": Path, "open": append_files}[
+        step
+    ]
     real = open if step == "open" else getattr(home, step)
 
     def failing(*args, **kwargs):
@@ -431,7 +436,7 @@ def crash_at(patch, step: str, at: int, *, before: bool, kind: type[BaseExceptio
 @pytest.mark.fault(6)
 def test_of_a_damaged_segment_the_intact_records_are_kept_with_a_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "SEAL_AT", 40)
-    monkeypatch.setattr(store, "ROW_GROUP", 10)
+    monkeypatch.setattr(segment_files, "ROW_GROUP", 10)
     expected = filled(tmp_path, 43)
     (path,) = (tmp_path / "ledger").glob("segment-*")
     whole = path.read_bytes()
@@ -463,7 +468,7 @@ def test_a_damaged_segment_is_mended_by_the_writer_and_kept_in_quarantine(
     import pyarrow.parquet as pq
 
     monkeypatch.setattr(store, "SEAL_AT", 40)
-    monkeypatch.setattr(store, "ROW_GROUP", 10)
+    monkeypatch.setattr(segment_files, "ROW_GROUP", 10)
     expected = filled(tmp_path, 83)
     first, second = sorted((tmp_path / "ledger").glob("segment-*"))
     whole = first.read_bytes()
@@ -522,8 +527,8 @@ def test_a_segment_that_cannot_be_read_though_its_bytes_are_right_is_not_thrown_
         raise MemoryError("injected")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_whole", no_memory)
-        patch.setattr(store.Sealed, "__init__", no_memory)
+        patch.setattr(segment_files, "all_records", no_memory)
+        patch.setattr(segment_files.SealedPart, "__init__", no_memory)
         for write in (False, True):
             with pytest.raises(LedgerError, match="injected"):
                 Ledger(tmp_path, write=write)
@@ -549,18 +554,20 @@ def test_dropping_a_damaged_segment_from_the_manifest_harms_no_other(tmp_path, m
 def test_a_reader_misses_no_record_when_the_tail_is_sealed_under_it(tmp_path, monkeypatch):
     writer = Ledger(tmp_path, write=True)
     writer.append([row(i) for i in range(5)])
-    real = Ledger._manifest
+    real = Manifest.read
     seals = [0]
 
-    def manifest(self: Ledger) -> dict:
+    def read(self: Manifest) -> dict:
         found = real(self)
-        if self is not writer and seals[0] < 2:  # between reading the manifest and its tail
+        if (
+            self is not writer._manifest and seals[0] < 2
+        ):  # between reading the manifest and its tail
             seals[0] += 1
             writer.seal()
             writer.append([row(4 + seals[0])])
         return found
 
-    monkeypatch.setattr(Ledger, "_manifest", manifest)
+    monkeypatch.setattr(Manifest, "read", read)
     assert list(Ledger(tmp_path).records()) == [row(i) for i in range(7)] and seals == [2]
     writer.close()
 
@@ -646,7 +653,7 @@ def test_a_record_that_lacks_its_places_is_refused(tmp_path):
 
 
 def test_predictions_come_back_bit_for_bit_across_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "ROLL_AT", 100)
+    monkeypatch.setattr(predictions, "ROLL_AT", 100)
     chance = np.random.default_rng(0)
     ledger = Ledger(tmp_path, write=True)
     arrays, places = [], []
