@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
-from .deep.layers.token_attention import Mix, Mixtures, token_attention
+from .deep.layers.token_attention import (
+    LINFORMER,
+    Mix,
+    Mixtures,
+    check_heads,
+    check_keys,
+    token_attention,
+)
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
-from .ft_transformer import LINFORMER, check_heads, check_keys
 
 
 class Block(nn.Module):
@@ -47,7 +54,7 @@ class Block(nn.Module):
         return self.norm(self.residual(x) + found).relu()
 
 
-class Network(nn.Module):
+class AutoIntNetwork(nn.Module):
     """Tokens without biases and without [CLS], blocks, a linear layer of all tokens side by side.
 
     Two-class and numeric outputs come as (B,).
@@ -92,35 +99,22 @@ class AutoInt(RowNetwork):
     2021, Table 16; the paper has no default configuration, ours lies inside its space.
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "attention_dropout": DROPOUT,
-        "residual_dropout": DROPOUT,
-        "linformer": OneOf(LINFORMER),
-        "linformer_ratio": Number(0.0, 1.0, low_open=True),
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-    }
-
-    n_layers: int = 3
-    width: int = 32
-    n_heads: int = 2
-    attention_dropout: float = 0.1
-    residual_dropout: float = 0.0
-    linformer: str = "none"
-    linformer_ratio: float = 0.064
-    attention: str = "softmax"
-    order: int = 5
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(32, WIDTH)
+    n_heads: int = hyper(2, WIDTH)
+    attention_dropout: float = hyper(0.1, DROPOUT)
+    residual_dropout: float = hyper(0.0, DROPOUT)
+    linformer: str = hyper("none", OneOf(LINFORMER))
+    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
 
     def check(self) -> None:
         super().check()
         check_heads("AutoInt", self.width, self.n_heads)
         check_keys("AutoInt", self.attention, self.linformer)
 
-    def _network(self) -> Network:
+    def _network(self) -> AutoIntNetwork:
         tokens = Tokens(self.n_numeric, self.sizes, self.width, bias=False, cls=False)
         mixtures = None
         if self.linformer != "none":
@@ -136,4 +130,4 @@ class AutoInt(RowNetwork):
             )
             for _ in range(self.n_layers)
         ]
-        return Network(tokens, blocks, mixtures, self.n_out)
+        return AutoIntNetwork(tokens, blocks, mixtures, self.n_out)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
@@ -16,7 +17,7 @@ from .deep.row_network import DROPOUT, WIDTH, RowNetwork
 STRUCTURES = ("parallel", "stacked")
 
 
-class Network(nn.Module):
+class DCNV2Network(nn.Module):
     """A row's projection x0, crossed with itself, and an MLP beside (parallel) or after (stacked).
 
     A cross layer is x -> drop(x0 * Linear(x)) + x with a full matrix, a deep layer drop(ReLU(
@@ -84,27 +85,16 @@ class DCNV2(RowNetwork):
     configuration; ours is near what its searches chose.
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_cross_layers": Number(1, 1000, whole=True),
-        "n_hidden_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "structure": OneOf(STRUCTURES),
-        "hidden_dropout": DROPOUT,
-        "cross_dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
+    n_cross_layers: int = hyper(2, Number(1, 1000, whole=True))
+    n_hidden_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(256, WIDTH)
+    structure: str = hyper("parallel", OneOf(STRUCTURES))
+    hidden_dropout: float = hyper(0.1, DROPOUT)
+    cross_dropout: float = hyper(0.0, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    n_cross_layers: int = 2
-    n_hidden_layers: int = 3
-    width: int = 256
-    structure: str = "parallel"
-    hidden_dropout: float = 0.1
-    cross_dropout: float = 0.0
-    embedding: int = 64
-
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> DCNV2Network:
+        return DCNV2Network(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             embedding=self.embedding,

@@ -7,15 +7,22 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .base import InvalidConfig, Number, OneOf
+from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
-from .deep.layers.token_attention import SHARING, Mix, Mixtures, token_attention
+from .deep.layers.token_attention import (
+    LINFORMER,
+    Mix,
+    Mixtures,
+    check_heads,
+    check_keys,
+    token_attention,
+)
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
 
 ACTIVATIONS = ("reglu", "relu")
-LINFORMER = ("none", *SHARING)
 
 
 class Block(nn.Module):
@@ -69,7 +76,7 @@ class Block(nn.Module):
         return x + dropout(out, self.p_residual, seed and (*seed, 3))
 
 
-class Network(nn.Module):
+class FTTransformerNetwork(nn.Module):
     """Tokens, blocks, and a linear layer of relu(norm [CLS]).
 
     The last block computes [CLS] alone, which is all that is read. mixtures: of keys and values
@@ -122,44 +129,27 @@ class FTTransformer(RowNetwork):
     and its order (CheAtt, see `Polynomial`), which needs all keys. The others: see `RowNetwork`.
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "ffn_factor": Number(0.0, 1000.0, low_open=True),
-        "activation": OneOf(ACTIVATIONS),
-        "attention_dropout": DROPOUT,
-        "ffn_dropout": DROPOUT,
-        "residual_dropout": DROPOUT,
-        "linformer": OneOf(LINFORMER),
-        "linformer_ratio": Number(0.0, 1.0, low_open=True),
-        "linformer_from": Number(0, 1_000_000, whole=True),
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-    }
-
     lr: float = 1e-4
-    n_layers: int = 3
-    width: int = 192
-    n_heads: int = 8
-    ffn_factor: float = 4 / 3
-    activation: str = "reglu"
-    attention_dropout: float = 0.2
-    ffn_dropout: float = 0.1
-    residual_dropout: float = 0.0
-    linformer: str = "none"
-    linformer_ratio: float = 0.064
-    linformer_from: int = 0
-    attention: str = "softmax"
-    order: int = 5
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(192, WIDTH)
+    n_heads: int = hyper(8, WIDTH)
+    ffn_factor: float = hyper(4 / 3, Number(0.0, 1000.0, low_open=True))
+    activation: str = hyper("reglu", OneOf(ACTIVATIONS))
+    attention_dropout: float = hyper(0.2, DROPOUT)
+    ffn_dropout: float = hyper(0.1, DROPOUT)
+    residual_dropout: float = hyper(0.0, DROPOUT)
+    linformer: str = hyper("none", OneOf(LINFORMER))
+    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
+    linformer_from: int = hyper(0, Number(0, 1_000_000, whole=True))
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
 
     def check(self) -> None:
         super().check()
         check_heads("FTTransformer", self.width, self.n_heads)
         check_keys("FTTransformer", self.attention, self.linformer)
 
-    def _network(self) -> Network:
+    def _network(self) -> FTTransformerNetwork:
         tokens = Tokens(self.n_numeric, self.sizes, self.width)
         mixtures = None
         if self.linformer != "none" and tokens.n >= self.linformer_from:
@@ -179,21 +169,4 @@ class FTTransformer(RowNetwork):
             )
             for i in range(self.n_layers)
         ]
-        return Network(tokens, blocks, mixtures, self.n_out)
-
-
-def check_heads(model: str, width: int, n_heads: int) -> None:
-    """InvalidConfig where the heads do not divide the width of a token."""
-    if width % n_heads:
-        raise InvalidConfig(
-            f"{model}: width must be a multiple of n_heads = {n_heads}, got {width}"
-        )
-
-
-def check_keys(model: str, attention: str, linformer: str) -> None:
-    """InvalidConfig where a polynomial of the attention matrix would not find it square."""
-    if attention != "softmax" and linformer != "none":
-        raise InvalidConfig(
-            f"{model}: attention={attention!r} needs linformer='none', got {linformer!r}: mixtures "
-            "of keys leave no square attention matrix to take powers of"
-        )
+        return FTTransformerNetwork(tokens, blocks, mixtures, self.n_out)

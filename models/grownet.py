@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import InvalidConfig, Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.row_network import WIDTH, RowNetwork, RowTask
@@ -45,7 +46,7 @@ class Learner(nn.Module):
         return features, self.out_layer(features.relu()).squeeze(-1)
 
 
-class Network(nn.Module):
+class GrowNetNetwork(nn.Module):
     """start + rate * the sum of the outputs of the first `grown` learners; all share one table.
 
     n_learners: there can be. start: log odds or mean of the training targets. sizes: levels of the
@@ -155,32 +156,24 @@ class GrowNet(RowNetwork):
     """
 
     batch_norm = True
-    rules = {
-        **RowNetwork.row_rules,
-        "epochs": Number(1, 10_000, whole=True),
-        "epochs_per_stage": Number(1, 10_000, whole=True),
-        "correct_epochs": Number(1, 10_000, whole=True),
-        "hidden": WIDTH,
-        "embedding": WIDTH,
-    }
 
     make_task = GrowTask
 
-    epochs: int = 40
+    epochs: int = hyper(40, Number(1, 10_000, whole=True))
     lr: float = 3e-3
     weight_decay: float = 0.0
-    epochs_per_stage: int = 5
-    correct_epochs: int = 5
-    hidden: int = 64
-    embedding: int = 32
+    epochs_per_stage: int = hyper(5, Number(1, 10_000, whole=True))
+    correct_epochs: int = hyper(5, Number(1, 10_000, whole=True))
+    hidden: int = hyper(64, WIDTH)
+    embedding: int = hyper(32, WIDTH)
 
     def check(self) -> None:
         super().check()
         if self.task == "multiclass":
             raise InvalidConfig("GrowNet: no multiclass form; tasks: binary, regression")
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> GrowNetNetwork:
+        return GrowNetNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             embedding=self.embedding,

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from .base import Number, OneOf
 from .deep.estimator import Rows
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
 from .deep.layers.token_attention import token_attention
@@ -94,7 +95,7 @@ class Decoder(nn.Module):
         return self.value(x).squeeze(-1)
 
 
-class Network(nn.Module):
+class METNetwork(nn.Module):
     """A vector for each column, the encoder, and a layer of ReLUs on all of its tokens.
 
     Categories enter as numbers: their codes, standardised as `standardise` saw them (CheAtt is
@@ -229,23 +230,6 @@ class MET(PretrainedNetwork):
     so are the codes of categories.
     """
 
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "embedding": WIDTH,
-        "n_heads": WIDTH,
-        "n_layers": Number(1, 1000, whole=True),
-        "n_decoder_layers": Number(1, 1000, whole=True),
-        "ffn_width": Number(0, 65_536, whole=True),
-        "dropout": DROPOUT,
-        "mask_percent": Number(0, 100, high_open=True),
-        "adversarial": OneOf((True, False)),
-        "adversarial_from": Number(0, 1_000_000, whole=True),
-        "adversarial_norm": OneOf(NORMS),
-        "hidden": WIDTH,
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-    }
-
     make_task: ClassVar[Callable[..., Task]] = METTask
 
     epochs: int = 100
@@ -254,19 +238,19 @@ class MET(PretrainedNetwork):
     lr: float = 1e-3
     weight_decay: float = 0.0
     numeric: str = "standard"
-    embedding: int = 32
-    n_heads: int = 2
-    n_layers: int = 3
-    n_decoder_layers: int = 2
-    ffn_width: int = 0
-    dropout: float = 0.1
-    mask_percent: float = 70
-    adversarial: bool = True
-    adversarial_from: int = 10
-    adversarial_norm: str = "sample"
-    hidden: int = 64
-    attention: str = "softmax"
-    order: int = 5
+    embedding: int = hyper(32, WIDTH)
+    n_heads: int = hyper(2, WIDTH)
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    n_decoder_layers: int = hyper(2, Number(1, 1000, whole=True))
+    ffn_width: int = hyper(0, Number(0, 65_536, whole=True))
+    dropout: float = hyper(0.1, DROPOUT)
+    mask_percent: float = hyper(70, Number(0, 100, high_open=True))
+    adversarial: bool = hyper(True, OneOf((True, False)))
+    adversarial_from: int = hyper(10, Number(0, 1_000_000, whole=True))
+    adversarial_norm: str = hyper("sample", OneOf(NORMS))
+    hidden: int = hyper(64, WIDTH)
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
 
     def _blocks(self, n: int) -> list[Block]:
         return [
@@ -281,8 +265,8 @@ class MET(PretrainedNetwork):
             for _ in range(n)
         ]
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> METNetwork:
+        return METNetwork(
             self._blocks(self.n_layers),
             n_numeric=self.n_numeric,
             n_categories=len(self.sizes),

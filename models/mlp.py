@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
+from .deep.row_network import DROPOUT, WIDTH, RowNetwork, mlp_widths
 
 
-class Network(nn.Module):
+class MLPNetwork(nn.Module):
     """[Linear -> ReLU -> dropout] for each of `widths`, then Linear.
 
     sizes: levels of the categorical columns. width: of a category's vector. Two-class and numeric
@@ -56,38 +57,19 @@ class MLP(RowNetwork):
     ours is near what its searches chose.
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width_first": WIDTH,
-        "width_middle": WIDTH,
-        "width_last": WIDTH,
-        "dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width_first: int = hyper(256, WIDTH)
+    width_middle: int = hyper(256, WIDTH)
+    width_last: int = hyper(256, WIDTH)
+    dropout: float = hyper(0.1, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    n_layers: int = 3
-    width_first: int = 256
-    width_middle: int = 256
-    width_last: int = 256
-    dropout: float = 0.1
-    embedding: int = 64
-
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> MLPNetwork:
+        return MLPNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,
-            widths=widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
+            widths=mlp_widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
             n_out=self.n_out,
             p=self.dropout,
         )
-
-
-def widths(n_layers: int, first: int, middle: int, last: int) -> list[int]:
-    """Widths of hidden layers from three numbers (Gorishniy et al. 2021, Table 9).
-
-    >>> widths(1, 8, 4, 2), widths(2, 8, 4, 2), widths(4, 8, 4, 2)
-    ([8], [8, 2], [8, 4, 4, 2])
-    """
-    return [first, *[middle] * (n_layers - 2), *[last] * (n_layers > 1)]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import COUNT, Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import CHOICES
@@ -139,7 +140,7 @@ class Layer(nn.Module):
             self.log_temperatures[trees] = (farthest + 1e-6).log()
 
 
-class Network(nn.Module):
+class NODENetwork(nn.Module):
     """Layers of trees, each of which sees the row and all answers of the layers before; the mean
     over all trees of their first `n_out` answers (Popov et al. 2020, sec. 3.2).
 
@@ -195,7 +196,7 @@ class Network(nn.Module):
 class _Task(RowTask):
     """Before the first step the thresholds are set, on random training rows."""
 
-    def __init__(self, module: Network, *given: Any) -> None:
+    def __init__(self, module: NODENetwork, *given: Any) -> None:
         super().__init__(module, *given)
         rng = np.random.default_rng(seed_of(self.settings.seed, 12))
         first = torch.from_numpy(rng.permutation(len(self.rows))[:FIRST])
@@ -215,27 +216,18 @@ class NODE(RowNetwork):
     """
 
     make_task = _Task
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": COUNT,
-        "n_trees": COUNT,
-        "depth": Number(1, 16, whole=True),
-        "tree_dim": WIDTH,
-        "choice": OneOf(tuple(CHOICES)),
-        "embedding": WIDTH,
-    }
 
     lr: float = 1e-3
     weight_decay: float = 0.0
-    n_layers: int = 1
-    n_trees: int = 2048
-    depth: int = 6
-    tree_dim: int = 2
-    choice: str = "entmax"
-    embedding: int = 8
+    n_layers: int = hyper(1, COUNT)
+    n_trees: int = hyper(2048, COUNT)
+    depth: int = hyper(6, Number(1, 16, whole=True))
+    tree_dim: int = hyper(2, WIDTH)
+    choice: str = hyper("entmax", OneOf(tuple(CHOICES)))
+    embedding: int = hyper(8, WIDTH)
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> NODENetwork:
+        return NODENetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,

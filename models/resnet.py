@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
@@ -28,7 +29,7 @@ class Block(nn.Module):
         return x + dropout(self.linear1(z), self.p_residual, seed and (*seed, 1))
 
 
-class Network(nn.Module):
+class ResNetNetwork(nn.Module):
     """Linear, `n_layers` residual blocks, then BatchNorm, ReLU and Linear.
 
     The path from the first layer to the last norm is never normalised. sizes: levels of the
@@ -78,25 +79,16 @@ class ResNet(RowNetwork):
     """
 
     batch_norm = True
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "hidden_factor": Number(0.0, 1000.0, low_open=True),
-        "hidden_dropout": DROPOUT,
-        "residual_dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
 
-    n_layers: int = 4
-    width: int = 256
-    hidden_factor: float = 1.5
-    hidden_dropout: float = 0.3
-    residual_dropout: float = 0.0
-    embedding: int = 64
+    n_layers: int = hyper(4, Number(1, 1000, whole=True))
+    width: int = hyper(256, WIDTH)
+    hidden_factor: float = hyper(1.5, Number(0.0, 1000.0, low_open=True))
+    hidden_dropout: float = hyper(0.3, DROPOUT)
+    residual_dropout: float = hyper(0.0, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> ResNetNetwork:
+        return ResNetNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             embedding=self.embedding,

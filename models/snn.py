@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
-from .mlp import widths
+from .deep.row_network import DROPOUT, WIDTH, RowNetwork, mlp_widths
 
 LOW = -1.7580993408473766  # what SELU goes to for very negative values: -lambda alpha
 
@@ -26,7 +26,7 @@ def alpha_dropout(x: Tensor, p: float, seed: Seed | None) -> Tensor:
     return kept * (scale * (1 - p)) + scale * LOW * (1 - p)
 
 
-class Network(nn.Module):
+class SNNNetwork(nn.Module):
     """[Linear -> SELU -> alpha dropout] for each of `widths`, then Linear.
 
     Weights are drawn from N(0, 1 / inputs), biases are 0. sizes: levels of the categorical columns.
@@ -72,29 +72,19 @@ class SNN(RowNetwork):
     its searches chose.
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(2, 1000, whole=True),
-        "width_first": WIDTH,
-        "width_middle": WIDTH,
-        "width_last": WIDTH,
-        "dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
+    n_layers: int = hyper(4, Number(2, 1000, whole=True))
+    width_first: int = hyper(256, WIDTH)
+    width_middle: int = hyper(256, WIDTH)
+    width_last: int = hyper(256, WIDTH)
+    dropout: float = hyper(0.05, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    n_layers: int = 4
-    width_first: int = 256
-    width_middle: int = 256
-    width_last: int = 256
-    dropout: float = 0.05
-    embedding: int = 64
-
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> SNNNetwork:
+        return SNNNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,
-            widths=widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
+            widths=mlp_widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
             n_out=self.n_out,
             p=self.dropout,
         )

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import COUNT, PENALTY, SHARE, Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import FIRST
@@ -124,7 +125,7 @@ class Step(NamedTuple):
     features: Tensor
 
 
-class Network(nn.Module):
+class TabNetNetwork(nn.Module):
     """TabNet's encoder and a linear read-out of the sum of its decisions (Arik and Pfister 2021).
 
     n_d, n_a: width of a step's decision, and of what the next step's mask is made from. n_steps:
@@ -201,6 +202,8 @@ class Network(nn.Module):
 class _Task(RowTask):
     """The loss has the entropy of the masks beside it, so that they grow sparse."""
 
+    settings: TabNet
+
     def loss(self, step: int) -> Tensor:
         rows = self.batch(step)
         out, entropy = self.module.with_entropy(*self.rows.at(rows))
@@ -229,38 +232,22 @@ class TabNet(RowNetwork):
 
     make_task = _Task
     batch_norm = True
-    rules = {
-        **RowNetwork.row_rules,
-        "n_steps": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "relaxation": Number(1.0, 100.0),
-        "sparsity": PENALTY,
-        "decay_rate": SHARE,
-        "decay_steps": COUNT,
-        "n_shared": Number(1, 1000, whole=True),
-        "n_own": Number(0, 1000, whole=True),
-        "mask": OneOf(tuple(FIRST)),
-        "virtual_batch": Number(2, 1_000_000, whole=True),
-        "momentum": SHARE,
-        "input_norm": OneOf((True, False)),
-        "embedding": WIDTH,
-    }
 
     lr: float = 0.01
     weight_decay: float = 0.0
-    n_steps: int = 3
-    width: int = 16
-    relaxation: float = 1.5
-    sparsity: float = 1e-4
-    decay_rate: float = 0.9
-    decay_steps: int = 500
-    n_shared: int = 2
-    n_own: int = 2
-    mask: str = "sparsemax"
-    virtual_batch: int = 256
-    momentum: float = 0.05
-    input_norm: bool = False
-    embedding: int = 8
+    n_steps: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(16, WIDTH)
+    relaxation: float = hyper(1.5, Number(1.0, 100.0))
+    sparsity: float = hyper(1e-4, PENALTY)
+    decay_rate: float = hyper(0.9, SHARE)
+    decay_steps: int = hyper(500, COUNT)
+    n_shared: int = hyper(2, Number(1, 1000, whole=True))
+    n_own: int = hyper(2, Number(0, 1000, whole=True))
+    mask: str = hyper("sparsemax", OneOf(tuple(FIRST)))
+    virtual_batch: int = hyper(256, Number(2, 1_000_000, whole=True))
+    momentum: float = hyper(0.05, SHARE)
+    input_norm: bool = hyper(False, OneOf((True, False)))
+    embedding: int = hyper(8, WIDTH)
 
     def rows_a_batch(self, n: int) -> int:
         paper = 2048 if n < 50_000 else 8192 if n < 100_000 else 16384
@@ -275,8 +262,8 @@ class TabNet(RowNetwork):
 
         return replace(super()._recipe(), rate=rate, clip_value=2000.0)
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> TabNetNetwork:
+        return TabNetNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import InvalidConfig, Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.geglu import GEGLU
@@ -92,7 +93,7 @@ class Embedding(nn.Module):
         return torch.cat([x, self.columns.expand(len(x), -1, -1)], dim=2)
 
 
-class Network(nn.Module):
+class TabTransformerNetwork(nn.Module):
     """Tokens, blocks, and a perceptron with hidden layers of `widths` on all tokens side by side.
 
     Numbers that are no tokens are normed over their columns and go to the perceptron (of a single
@@ -235,42 +236,25 @@ class TabTransformer(PretrainedNetwork):
     column (Huang et al.: an eighth). The others: see `PretrainedNetwork` and `RowNetwork`.
     """
 
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "d_head": WIDTH,
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-        "hidden": WIDTH,
-        "attention_dropout": DROPOUT,
-        "ffn_dropout": DROPOUT,
-        "mask_rate": Number(0.0, 1.0, low_open=True),
-        "ce_weight": Number(0.0, 1.0),
-        "numeric_tokens": OneOf((True, False)),
-        "identity_width": Number(0, 65_535, whole=True),
-    }
-
     make_task: ClassVar[Callable[..., Task]] = MaskedTask
 
     epochs: int = 80
     pretrain_epochs: int = 20
     lr: float = 1e-3
     numeric: str = "standard"
-    n_layers: int = 3
-    width: int = 32
-    n_heads: int = 4
-    d_head: int = 16
-    attention: str = "softmax"
-    order: int = 5
-    hidden: int = 64
-    attention_dropout: float = 0.1
-    ffn_dropout: float = 0.1
-    mask_rate: float = 0.3
-    ce_weight: float = 0.3
-    numeric_tokens: bool = True
-    identity_width: int = 0
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(32, WIDTH)
+    n_heads: int = hyper(4, WIDTH)
+    d_head: int = hyper(16, WIDTH)
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
+    hidden: int = hyper(64, WIDTH)
+    attention_dropout: float = hyper(0.1, DROPOUT)
+    ffn_dropout: float = hyper(0.1, DROPOUT)
+    mask_rate: float = hyper(0.3, Number(0.0, 1.0, low_open=True))
+    ce_weight: float = hyper(0.3, Number(0.0, 1.0))
+    numeric_tokens: bool = hyper(True, OneOf((True, False)))
+    identity_width: int = hyper(0, Number(0, 65_535, whole=True))
 
     def check(self) -> None:
         super().check()
@@ -281,7 +265,7 @@ class TabTransformer(PretrainedNetwork):
                 f"got {self.identity_width}"
             )
 
-    def _network(self) -> Network:
+    def _network(self) -> TabTransformerNetwork:
         tokens = Embedding(
             self.n_numeric,
             self.sizes,
@@ -302,7 +286,9 @@ class TabTransformer(PretrainedNetwork):
             for _ in range(self.n_layers)
         ]
         n = self.n_numeric
-        return Network(tokens, blocks, n_numeric=n, widths=[self.hidden], n_out=self.n_out)
+        return TabTransformerNetwork(
+            tokens, blocks, n_numeric=n, widths=[self.hidden], n_out=self.n_out
+        )
 
     def _pretext(self, module: Any) -> Hidden:
         tokens = module.tokens

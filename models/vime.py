@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import WIDTH, Batch
@@ -31,7 +32,7 @@ def corrupted(x: Tensor, mask: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:
     return seen, seen != x
 
 
-class Network(nn.Module):
+class VIMENetwork(nn.Module):
     """One layer of ReLUs that encodes a row, two that predict from it, and a linear one.
 
     frozen: the encoder learns nothing from the predictor. Two-class and numeric outputs come as
@@ -124,18 +125,6 @@ class VIME(PretrainedNetwork):
     Numbers are scaled to [0, 1] by their least and largest value, categories are 0/1 columns.
     """
 
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "width": Number(0, 65_536, whole=True),
-        "hidden": WIDTH,
-        "p_mask": Number(0.0, 1.0),
-        "feature_weight": Number(0.0),
-        "semi": OneOf((True, False)),
-        "consistency": Number(0.0),
-        "n_copies": Number(1, 1000, whole=True),
-        "frozen": OneOf((True, False)),
-    }
-
     make_task: ClassVar[Callable[..., Task]] = VIMETask
 
     epochs: int = 100
@@ -144,14 +133,14 @@ class VIME(PretrainedNetwork):
     lr: float = 1e-3
     weight_decay: float = 0.0
     numeric: str = "min-max"
-    width: int = 0
-    hidden: int = 100
-    p_mask: float = 0.3
-    feature_weight: float = 2.0
-    semi: bool = False
-    consistency: float = 1.0
-    n_copies: int = 3
-    frozen: bool = True
+    width: int = hyper(0, Number(0, 65_536, whole=True))
+    hidden: int = hyper(100, WIDTH)
+    p_mask: float = hyper(0.3, Number(0.0, 1.0))
+    feature_weight: float = hyper(2.0, Number(0.0))
+    semi: bool = hyper(False, OneOf((True, False)))
+    consistency: float = hyper(1.0, Number(0.0))
+    n_copies: int = hyper(3, Number(1, 1000, whole=True))
+    frozen: bool = hyper(True, OneOf((True, False)))
 
     def _policy(self) -> Policy:
         return Policy(self.numeric, "one-hot", "impute", "standard")
@@ -159,9 +148,9 @@ class VIME(PretrainedNetwork):
     def _width(self) -> int:
         return self.width or self.n_numeric
 
-    def _network(self) -> Network:
+    def _network(self) -> VIMENetwork:
         n, width = self.n_numeric, self._width()
-        return Network(n, width, self.hidden, self.n_out, frozen=self.frozen)
+        return VIMENetwork(n, width, self.hidden, self.n_out, frozen=self.frozen)
 
     def _pretext(self, module: Any) -> Guesses:
         return Guesses(self._width(), self.n_numeric)

@@ -25,11 +25,11 @@ import pandas as pd
 import torch
 from tabsweep.benchmark.papers.hopular.cost import training_of
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
+from tabsweep.models.deep.cell_masking import generator
 from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.trainer import Training, computing
 from tabsweep.models.hopular.masking import noisy
-from tabsweep.models.hopular.network import Hopfield, Network
-from tabsweep.models.npt.masking import generator
+from tabsweep.models.hopular.network import Hopfield, HopularNetwork
 from tabsweep.reports.published import load
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -68,7 +68,7 @@ def training(case: str, method: str) -> Training:
 class Plain(nn.Module):
     """Hopular with the weights of ours, one operation after the other."""
 
-    def __init__(self, ours: Network) -> None:
+    def __init__(self, ours: HopularNetwork) -> None:
         super().__init__()
         self.blocks, self.columns, self.width = ours.blocks, ours.columns, ours.width
         e, s = ours.embedding, ours.summary

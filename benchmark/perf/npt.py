@@ -29,7 +29,7 @@ from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.layers.attention import BLOCK, ROWS
 from tabsweep.models.deep.trainer import Training, computing, seeded
 from tabsweep.models.npt.estimator import NPT
-from tabsweep.models.npt.network import Network
+from tabsweep.models.npt.network import NPTNetwork
 from tabsweep.models.npt.task import NPTTask
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -66,7 +66,7 @@ def estimator(case: str) -> tuple[NPT, NPTTask]:
 class Plain(nn.Module):
     """The same network, read off the paper's equations and nothing else."""
 
-    def __init__(self, ours: Network) -> None:
+    def __init__(self, ours: NPTNetwork) -> None:
         super().__init__()
         self.ours, self.columns = ours, ours.columns
         starts = np.cumsum([0, *ours.embedding.segments])

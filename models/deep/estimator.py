@@ -9,19 +9,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base import COUNT, Number, OneOf
+from ..base import Number, OneOf
 from ..resumable import BadState, Save, Start, Stepwise, _states, boundaries
+from .hyperparameters import Hyperparameters, hyper
 from .trainer import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
 
 STEPS = Number(1, 10_000_000, whole=True)
+PATIENCE = Number(0, 10_000_000, whole=True)
+DROPOUT = Number(0.0, 1.0, high_open=True)
 Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; y (N,)
 
 
-class DeepEstimator(Stepwise):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DeepEstimator(Hyperparameters, Stepwise):
     """Base of the networks: `steps` of the optimiser, the best weights by validation loss kept.
 
     A subclass may count its schedule in something longer than a step (`resource`, `_unit`).
@@ -37,14 +42,13 @@ class DeepEstimator(Stepwise):
 
     resource = "steps"
     transient: ClassVar[tuple[str, ...]] = ("step_s_", "_loaded")
-    common_rules: ClassVar[dict[str, Any]] = {
-        "steps": STEPS,
-        "eval_every": COUNT,
-        "patience": Number(0, 10_000_000, whole=True),
-        "device": OneOf(("cpu", "cuda")),
-        "precision": OneOf(PRECISIONS),
-        "compile": OneOf((True, False)),
-    }
+
+    task: str
+    seed: int = 0
+    threads: int = 1
+    device: str = hyper("cpu", OneOf(("cpu", "cuda")))
+    precision: str = hyper("auto", OneOf(PRECISIONS))
+    compile: bool = hyper(False, OneOf((True, False)))
 
     # -- what a subclass writes -------------------------------------------------------------------
 

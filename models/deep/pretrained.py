@@ -7,17 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ..base import RATE, InvalidConfig, Number
 from .estimator import Rows
-from .row_network import Batch, RowNetwork, RowTask
+from .hyperparameters import hyper
+from .row_network import Batch, RowNetwork, RowSettings, RowTask
 from .trainer import Recipe, Task, Training, torch_device
 
 PRETEXT = "pretext."  # where the weights that only pre-training needs are in a module's state
+
+
+class PretrainedSettings(RowSettings, Protocol):
+    """The hyperparameters of `PretrainedNetwork` that its training depends on."""
+
+    pretrain_epochs: int
+    pretrain_lr: float
 
 
 class PretrainedTask(RowTask):
@@ -27,7 +35,7 @@ class PretrainedTask(RowTask):
     the same way.
     """
 
-    settings: PretrainedNetwork
+    settings: PretrainedSettings
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
         """The loss of a step of pre-training on a batch, whose rows have the numbers `rows`; draws
@@ -60,15 +68,9 @@ class PretrainedNetwork(RowNetwork):
     `_pretext` are not kept in the fitted model.
     """
 
-    pretrain_rules: ClassVar[dict[str, Any]] = {
-        **RowNetwork.row_rules,
-        "pretrain_epochs": Number(0, 1_000_000, whole=True),
-        "pretrain_lr": RATE,
-    }
-
     epochs: int = 150
-    pretrain_epochs: int = 50
-    pretrain_lr: float = 1e-3
+    pretrain_epochs: int = hyper(50, Number(0, 1_000_000, whole=True))
+    pretrain_lr: float = hyper(1e-3, RATE)
 
     make_task: ClassVar[Callable[..., Task]] = PretrainedTask
 

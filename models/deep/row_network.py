@@ -17,16 +17,17 @@ from torch.nn import functional as F
 
 from ..base import PATIENCE, RATE, InvalidConfig, Number, OneOf, softmax, two_columns
 from ..preprocessing import NUMERIC, Policy
+from .estimator import DROPOUT as DROPOUT
 from .estimator import DeepEstimator, Rows
+from .hyperparameters import hyper
 from .layers.dropout import Seed
-from .trainer import PRECISIONS, Recipe, Task, seed_of, torch_device
+from .trainer import Recipe, Task, seed_of, torch_device
 
 SCORED = 1024  # rows of a validation score that are computed together
 ASKED = 256  # rows of a prediction: always so many, so that a row's answer is the same beside any
 FARTHEST = 1e15  # larger numbers are cut to it: their squares, which norms sum, would not be finite
 STOP_ON = ("metric", "loss")
 WIDTH = Number(1, 65_536, whole=True)
-DROPOUT = Number(0.0, 1.0, high_open=True)
 
 
 class Batch(NamedTuple):
@@ -50,6 +51,19 @@ class RowModule(Protocol):
         """(B,) values or logits of the second of two classes, or (B, C) logits."""
 
 
+class RowSettings(Protocol):
+    """The hyperparameters of `RowNetwork` that its training depends on."""
+
+    task: str
+    seed: int
+    lr: float
+    weight_decay: float
+    stop_on: str
+
+    def rows_a_batch(self, n: int) -> int:
+        """Rows of a step for a table of n training rows."""
+
+
 class RowTask:
     """Network and losses on encoded rows: batches of an epoch without replacement.
 
@@ -62,7 +76,7 @@ class RowTask:
         module: Any,
         train: tuple[Batch, Tensor],
         val: tuple[Batch, Tensor] | None,
-        settings: RowNetwork,
+        settings: RowSettings,
     ) -> None:
         self.module: Any = module
         self.rows, self.targets = train
@@ -144,6 +158,15 @@ def steps_an_epoch(n: int, size: int) -> int:
     return max(1, whole + (rest > 1 or (rest == 1 and size == 1)))
 
 
+def mlp_widths(n_layers: int, first: int, middle: int, last: int) -> list[int]:
+    """Widths of hidden layers from three numbers (Gorishniy et al. 2021, Table 9).
+
+    >>> mlp_widths(1, 8, 4, 2), mlp_widths(2, 8, 4, 2), mlp_widths(4, 8, 4, 2)
+    ([8], [8, 2], [8, 4, 4, 2])
+    """
+    return [first, *[middle] * (n_layers - 2), *[last] * (n_layers > 1)]
+
+
 def _blocks(n: int, size: int) -> list[slice]:
     return [slice(at, at + size) for at in range(0, n, size)]
 
@@ -165,34 +188,17 @@ class RowNetwork(DeepEstimator):
 
     resource = "epochs"
     batch_norm: ClassVar[bool] = False
-    row_rules: ClassVar[dict[str, Any]] = {
-        "epochs": Number(1, 1_000_000, whole=True),
-        "patience": PATIENCE,
-        "batch_size": Number(0, 1_000_000, whole=True),
-        "lr": RATE,
-        "weight_decay": Number(0.0),
-        "numeric": OneOf(NUMERIC),
-        "stop_on": OneOf(STOP_ON),
-        "device": OneOf(("cpu", "cuda")),
-        "precision": OneOf(PRECISIONS),
-        "compile": OneOf((True, False)),
-    }
 
     transient = (*DeepEstimator.transient, "_steps_an_epoch")
 
-    task: str
-    seed: int = 0
-    threads: int = 1
-    device: str = "cpu"
     precision: str = "fp32"
-    compile: bool = False
-    epochs: int = 1000
-    patience: int = 16
-    batch_size: int = 0
-    lr: float = 3e-4
-    weight_decay: float = 1e-5
-    numeric: str = "quantile"
-    stop_on: str = "metric"
+    epochs: int = hyper(1000, Number(1, 1_000_000, whole=True))
+    patience: int = hyper(16, PATIENCE)
+    batch_size: int = hyper(0, Number(0, 1_000_000, whole=True))
+    lr: float = hyper(3e-4, RATE)
+    weight_decay: float = hyper(1e-5, Number(0.0))
+    numeric: str = hyper("quantile", OneOf(NUMERIC))
+    stop_on: str = hyper("metric", OneOf(STOP_ON))
 
     # -- what a subclass may change ---------------------------------------------------------------
 

@@ -7,6 +7,7 @@ that is in the memory finds its own target there when it is asked; in training i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,18 +16,19 @@ from torch import Tensor
 
 from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells, Columns, cells_of, fitting_width
-from ..deep.estimator import DeepEstimator, Rows
+from ..deep.column_decoder import probabilities
+from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
+from ..deep.hyperparameters import hyper
 from ..deep.trainer import Recipe, torch_device
-from ..npt.network import probabilities
 from ..preprocessing import Policy, as_frame
-from .network import RESIDUALS, SUMMARIES, Memory, Network
+from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory
 from .schedules import rate
 from .task import HopularTask, ask
 
 PROBABILITY = Number(0.0, 1.0)
-DROPOUT = Number(0.0, 1.0, high_open=True)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Hopular(DeepEstimator):
     """Hopular: modern Hopfield networks that look up the training rows in every block.
 
@@ -47,95 +49,33 @@ class Hopular(DeepEstimator):
     10,000 epochs.
     """
 
-    rules = {
-        **DeepEstimator.common_rules,
-        "width": COUNT,
-        "max_width": Number(0, 1_000_000, whole=True),
-        "n_blocks": Number(1, 1000, whole=True),
-        "n_nets": COUNT,
-        "beta_scaling": Number(0.0, low_open=True),
-        "residual": OneOf(RESIDUALS),
-        "summary": OneOf(SUMMARIES),
-        "dropout_input": DROPOUT,
-        "dropout_hopfield": DROPOUT,
-        "dropout_output": DROPOUT,
-        "p_mask": PROBABILITY,
-        "p_replace": PROBABILITY,
-        "gamma": PROBABILITY,
-        "gamma_end": PROBABILITY,
-        "lr": RATE,
-        "weight_decay": Number(0.0),
-        "period": Number(0, 10_000_000, whole=True),
-        "warmup": Number(0.0, 1.0, high_open=True),
-        "average": PROBABILITY,
-        "clip": Number(0.0, low_open=True, words=(None,)),
-        "batch_size": Number(0, 10_000_000, whole=True),
-    }
     policy = Policy("standard", "native", "native", "standard")
     transient = (*DeepEstimator.transient, "_memory")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "auto",
-        compile: bool = False,
-        steps: int = 10_000,
-        eval_every: int = 10,
-        patience: int = 0,
-        width: int = 32,
-        max_width: int = 0,
-        n_blocks: int = 8,
-        n_nets: int = 8,
-        beta_scaling: float = 1.0,
-        residual: str = "code",
-        summary: str = "dense",
-        dropout_input: float = 0.1,
-        dropout_hopfield: float = 0.1,
-        dropout_output: float = 0.01,
-        p_mask: float = 0.025,
-        p_replace: float = 0.175,
-        gamma: float = 1.0,
-        gamma_end: float = 0.0,
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        period: int = 0,
-        warmup: float = 0.0,
-        average: float = 0.005,
-        clip: float | None = 1.0,
-        batch_size: int = 0,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.steps = steps
-        self.eval_every = eval_every
-        self.patience = patience
-        self.width = width
-        self.max_width = max_width
-        self.n_blocks = n_blocks
-        self.n_nets = n_nets
-        self.beta_scaling = beta_scaling
-        self.residual = residual
-        self.summary = summary
-        self.dropout_input = dropout_input
-        self.dropout_hopfield = dropout_hopfield
-        self.dropout_output = dropout_output
-        self.p_mask = p_mask
-        self.p_replace = p_replace
-        self.gamma = gamma
-        self.gamma_end = gamma_end
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.period = period
-        self.warmup = warmup
-        self.average = average
-        self.clip = clip
-        self.batch_size = batch_size
+    steps: int = hyper(10_000, STEPS)
+    eval_every: int = hyper(10, COUNT)
+    patience: int = hyper(0, PATIENCE)
+    width: int = hyper(32, COUNT)
+    max_width: int = hyper(0, Number(0, 1_000_000, whole=True))
+    n_blocks: int = hyper(8, Number(1, 1000, whole=True))
+    n_nets: int = hyper(8, COUNT)
+    beta_scaling: float = hyper(1.0, Number(0.0, low_open=True))
+    residual: str = hyper("code", OneOf(RESIDUALS))
+    summary: str = hyper("dense", OneOf(SUMMARIES))
+    dropout_input: float = hyper(0.1, DROPOUT)
+    dropout_hopfield: float = hyper(0.1, DROPOUT)
+    dropout_output: float = hyper(0.01, DROPOUT)
+    p_mask: float = hyper(0.025, PROBABILITY)
+    p_replace: float = hyper(0.175, PROBABILITY)
+    gamma: float = hyper(1.0, PROBABILITY)
+    gamma_end: float = hyper(0.0, PROBABILITY)
+    lr: float = hyper(1e-3, RATE)
+    weight_decay: float = hyper(0.1, Number(0.0))
+    period: int = hyper(0, Number(0, 10_000_000, whole=True))
+    warmup: float = hyper(0.0, Number(0.0, 1.0, high_open=True))
+    average: float = hyper(0.005, PROBABILITY)
+    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
+    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True))
 
     # -- the table --------------------------------------------------------------------------------
 
@@ -182,9 +122,9 @@ class Hopular(DeepEstimator):
         """Epochs of a period."""
         return self.period or self.steps
 
-    def _network(self) -> Network:
+    def _network(self) -> HopularNetwork:
         columns = self.columns()
-        return Network(
+        return HopularNetwork(
             columns,
             width=fitting_width(self.width, self.max_width, columns.n, self.n_nets),
             n_blocks=self.n_blocks,

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..deep.cell_masking import hide
 from ..deep.cells import Cells, Columns
-from ..npt.masking import hide
-from ..npt.network import Decoded
+from ..deep.column_decoder import Decoded
 
 
 def noisy(

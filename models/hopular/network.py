@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..deep.cells import Cells, Columns
+from ..deep.column_decoder import Decoded, Decoder
 from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
 from ..deep.layers.dropout import Seed, dropout
-from ..npt.network import LN_EPS, Decoded, Decoder
 
+LN_EPS = 1e-12
 RESIDUALS = ("code", "paper")
 SUMMARIES = ("dense", "attribute")
 STEEP = 10.0  # a larger scaling factor makes logits that 16-bit numbers cannot hold
@@ -264,7 +265,7 @@ class Summary(Decoder):
         return Decoded(numeric, values, groups, logits)
 
 
-class Network(nn.Module):
+class HopularNetwork(nn.Module):
     """The network: rows of cells and a memory of training rows -> states; `decode` reads columns.
 
     columns: of the table, targets included. width: E, of a cell. n_blocks. n_nets: M Hopfield nets

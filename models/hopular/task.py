@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..deep.cell_masking import generator, without
 from ..deep.cells import Cells
+from ..deep.column_decoder import Decoded, below
 from ..deep.optimisers import Lamb
 from ..deep.trainer import seed_of
-from ..npt.masking import generator, without
-from ..npt.network import Decoded, below
 from .masking import column_losses, mean_loss, noisy
-from .network import Memory, Network
+from .network import HopularNetwork, Memory
 from .schedules import gamma
 
 ROWS = 64  # rows of a prediction that are asked together
@@ -48,7 +48,7 @@ class HopularTask:
 
     def __init__(
         self,
-        module: Network,
+        module: HopularNetwork,
         cells: Cells,
         val: Cells | None,
         settings: Settings,
@@ -133,7 +133,7 @@ class HopularTask:
         return float((found.double() - truth.double()).square().mean()) * self.target_scale**2
 
 
-def ask(module: Network, memory: Memory, cells: Cells) -> Decoded:
+def ask(module: HopularNetwork, memory: Memory, cells: Cells) -> Decoded:
     """Targets of rows that see the memory and themselves, in blocks of one size: a row's answer is
     the same whatever is asked beside it. What the cells say of the targets is not looked at."""
     flags = torch.zeros_like(cells.hidden)

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..deep.cell_masking import generator
 from ..deep.cells import Cells, Columns
+from ..deep.column_decoder import Decoded
 from ..deep.layers.attention import attend
 from ..deep.layers.dropout import Seed, dropout
-from .masking import generator
-from .network import Block, Context, Decoded, Network
+from .network import Block, Context, NPTNetwork
 
 # -- patches --------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class PatchDecoder(nn.Module):
         return Decoded(self.numeric, values, [[self.target]], [logits])
 
 
-class PatchNetwork(Network):
+class PatchNetwork(NPTNetwork):
     """The network of sec. B.8, (2): a picture's patches and its class are the attributes, d =
     patches + 1. columns: the pixels, channel by channel and row by row, and last the class."""
 

@@ -19,11 +19,12 @@ from torch import Tensor
 
 from ..base import InvalidConfig, Number, OneOf
 from ..deep.estimator import Rows
+from ..deep.hyperparameters import hyper
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.pretrained import PretrainedNetwork
 from ..deep.row_network import DROPOUT, WIDTH, Batch
 from ..deep.trainer import Task, seed_of
-from .network import KINDS, Embedding, Network
+from .network import KINDS, Embedding, SAINTNetwork
 from .pretext import Pretext, SAINTTask
 
 RESIDUALS = ("normed", "plain")
@@ -56,24 +57,6 @@ class SAINT(PretrainedNetwork):
     weights.
     """
 
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "style": OneOf(tuple(KINDS)),
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "residual": OneOf(RESIDUALS),
-        "ffn_dropout": DROPOUT,
-        "hidden": WIDTH,
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-        "polynomial_on": OneOf(POLYNOMIAL_ON),
-        "p_cutmix": Number(0.0, 1.0),
-        "mixup": Number(0.0, 1.0),
-        "temperature": Number(0.0, 1e6, low_open=True),
-        "reference_rows": Number(0, 1_000_000, whole=True),
-        "batch_prediction": OneOf((True, False)),
-    }
     transient = (*PretrainedNetwork.transient, "_context")
 
     make_task: ClassVar[Callable[..., Task]] = SAINTTask
@@ -83,21 +66,21 @@ class SAINT(PretrainedNetwork):
     batch_size: int = 64
     lr: float = 1e-3
     numeric: str = "standard"
-    style: str = "colrow"
-    n_layers: int = 1
-    width: int = 8
-    n_heads: int = 4
-    residual: str = "normed"
-    ffn_dropout: float = 0.1
-    hidden: int = 1000
-    attention: str = "softmax"
-    order: int = 5
-    polynomial_on: str = "both"
-    p_cutmix: float = 0.1
-    mixup: float = 0.3
-    temperature: float = 0.7
-    reference_rows: int = 0
-    batch_prediction: bool = False
+    style: str = hyper("colrow", OneOf(tuple(KINDS)))
+    n_layers: int = hyper(1, Number(1, 1000, whole=True))
+    width: int = hyper(8, WIDTH)
+    n_heads: int = hyper(4, WIDTH)
+    residual: str = hyper("normed", OneOf(RESIDUALS))
+    ffn_dropout: float = hyper(0.1, DROPOUT)
+    hidden: int = hyper(1000, WIDTH)
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
+    polynomial_on: str = hyper("both", OneOf(POLYNOMIAL_ON))
+    p_cutmix: float = hyper(0.1, Number(0.0, 1.0))
+    mixup: float = hyper(0.3, Number(0.0, 1.0))
+    temperature: float = hyper(0.7, Number(0.0, 1e6, low_open=True))
+    reference_rows: int = hyper(0, Number(0, 1_000_000, whole=True))
+    batch_prediction: bool = hyper(False, OneOf((True, False)))
 
     def check(self) -> None:
         super().check()
@@ -120,7 +103,7 @@ class SAINT(PretrainedNetwork):
         size = super().rows_a_batch(n)
         return min(size, MANY_ROWS) if self._is_wide else size
 
-    def _network(self) -> Network:
+    def _network(self) -> SAINTNetwork:
         made = self.preprocessor_
         embedding = Embedding(
             len(made.numeric_names_),
@@ -129,7 +112,7 @@ class SAINT(PretrainedNetwork):
             gaps=made._gaps.tolist(),
             unknown=made.missing_levels_,
         )
-        return Network(
+        return SAINTNetwork(
             embedding,
             style=self.style,
             n_layers=self.n_layers,
@@ -177,7 +160,7 @@ class SAINT(PretrainedNetwork):
                 self._context = module.context(*kept) if len(kept) else []
             yield partial(module.ask, context=self._context)
 
-    def together(self, module: Network, rows: Batch) -> Tensor:
+    def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
         """Answers in the papers' way, in batches of training's size."""
         size = self.rows_a_batch(len(rows))
         parts = [slice(at, at + size) for at in range(0, len(rows), size)]

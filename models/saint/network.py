@@ -203,7 +203,7 @@ class Layer(nn.Module):
         return (y if self.normed else x) + self.feed_forward(y, seed)
 
 
-class Network(nn.Module):
+class SAINTNetwork(nn.Module):
     """Tokens, layers, and Linear, ReLU, Linear of the first token.
 
     style: what each of n_layers does, attention between the columns, between the rows, or both in

@@ -8,7 +8,7 @@ authors' code.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -16,15 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..deep.cells import Columns
+from ..deep.column_decoder import Decoder
 from ..deep.layers.dropout import Seed
-from ..deep.pretrained import PretrainedTask
+from ..deep.pretrained import PretrainedSettings, PretrainedTask
 from ..deep.row_network import Batch
 from ..deep.trainer import seed_of
-from ..npt.network import Decoder
-from .network import Cells, Embedding, Memory, Network
-
-if TYPE_CHECKING:
-    from .estimator import SAINT
+from .network import Cells, Embedding, Memory, SAINTNetwork
 
 CONTRASTIVE, LOG_LOSS, SQUARED = 0.5, 1.0, 10.0  # weights of the losses (authors' code)
 
@@ -113,7 +110,7 @@ class Pretext(nn.Module):
 
 
 def losses(
-    module: Network,
+    module: SAINTNetwork,
     pretext: Pretext,
     cells: Cells,
     damage: Damage,
@@ -130,11 +127,29 @@ def losses(
     return contrastive, *pretext.denoising(views[1], cells)
 
 
+class SAINTSettings(PretrainedSettings, Protocol):
+    """The hyperparameters of `SAINT` that training depends on, and who sees whom."""
+
+    p_cutmix: float
+    mixup: float
+    temperature: float
+
+    @property
+    def sees_batch(self) -> bool:
+        """Whether rows that are predicted together see each other."""
+
+    def references(self, n: int) -> np.ndarray:
+        """Which of n training rows a row to predict attends to."""
+
+    def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
+        """Answers of rows that see each other, in batches of training's size."""
+
+
 class SAINTTask(PretrainedTask):
     """Pre-training on damaged rows, then the usual loss on whole ones; scores as predictions are
     made."""
 
-    settings: SAINT
+    settings: SAINTSettings
     seen: list[Memory]
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:

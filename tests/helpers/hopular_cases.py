@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from tabsweep.models.deep.cells import Cells, Columns
-from tabsweep.models.hopular.network import Network
+from tabsweep.models.hopular.network import HopularNetwork
 
 SAMPLES = "sample_sample_associations"
 FEATURES = "feature_feature_associations"
@@ -51,10 +51,10 @@ def ours(get: Any, n_blocks: int, columns: Columns) -> dict[str, torch.Tensor]:
     return state
 
 
-def network(case: Any, **given: Any) -> Network:
+def network(case: Any, **given: Any) -> HopularNetwork:
     """Our network in float64 with a case's weights, without dropout."""
     meta, columns = case.meta, columns_of(case.meta)
-    module = Network(
+    module = HopularNetwork(
         columns,
         width=meta["e"],
         n_blocks=meta["blocks"],

@@ -10,7 +10,7 @@ import pytest
 import torch
 from parity import Case, assert_same, case
 from small_tables import TINY, answers, small_task, table
-from tabsweep.models.met import RADIUS, Block, Decoder, METTask, Network, visible_count
+from tabsweep.models.met import RADIUS, Block, Decoder, METNetwork, METTask, visible_count
 from tabsweep.models.registry import defaults, make_model
 from torch.nn import functional as F
 
@@ -44,11 +44,11 @@ def block_of(given: Case, name: str) -> Block:
     return block
 
 
-def official() -> tuple[Case, Network, Decoder]:
+def official() -> tuple[Case, METNetwork, Decoder]:
     """The file, and our encoder and decoder with its weights."""
     given = case("met_reconstruction")
     m = given.meta
-    network = Network(
+    network = METNetwork(
         [block_of(given, f"encoder{i}") for i in range(m["enc"])],
         n_numeric=m["n_features"], n_categories=0, embedding=m["embed_dim"], hidden=4, n_out=1,
     ).double()  # fmt: skip

@@ -11,7 +11,7 @@ from parity import assert_same, case
 from small_tables import TINY, table
 from tabsweep.models import node
 from tabsweep.models.deep.row_network import Batch
-from tabsweep.models.node import NODE, Layer, Network, _Leaves
+from tabsweep.models.node import NODE, Layer, NODENetwork, _Leaves
 from tabsweep.models.registry import make_model
 
 CHOICE = {"entmax15": "entmax", "sparsemax": "sparsemax"}
@@ -72,7 +72,7 @@ def test_the_network_starts_and_answers_as_the_official_one(name, monkeypatch):
     given = case(name)
     m = given.meta
     sizes = m["categories"] or []
-    network = Network(
+    network = NODENetwork(
         n_numeric=m["d_in"], sizes=sizes, width=m["d_embedding"], n_layers=m["num_layers"],
         n_trees=m["layer_dim"], depth=m["depth"], tree_dim=m["tree_dim"], choice="entmax",
         n_out=m["d_out"],
@@ -143,7 +143,7 @@ def test_a_row_that_is_certain_at_each_depth_gets_the_response_of_its_leaf():
 
 def test_thresholds_start_inside_the_rows_and_no_row_is_certain_but_the_farthest():
     torch.manual_seed(0)
-    network = Network(
+    network = NODENetwork(
         n_numeric=4, sizes=[3], width=2, n_layers=2, n_trees=80, depth=3, tree_dim=2,
         choice="sparsemax", n_out=1,
     )  # fmt: skip

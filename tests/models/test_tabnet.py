@@ -10,7 +10,7 @@ import torch
 from parity import assert_same, case
 from small_tables import TINY, table
 from tabsweep.models.registry import make_model
-from tabsweep.models.tabnet import GhostNorm, Network, TabNet
+from tabsweep.models.tabnet import GhostNorm, TabNet, TabNetNetwork
 
 PARITY = ["tabnet_sparsemax", "tabnet_entmax"]
 SIZES = {
@@ -43,9 +43,9 @@ def our_name(name: str, n_shared: int) -> str:
     return what.replace("bn", f"steps.{step}.norms.{place}")
 
 
-def network_of(meta, state) -> Network:
+def network_of(meta, state) -> TabNetNetwork:
     """Ours, in float64, with the weights of the package's."""
-    network = Network(
+    network = TabNetNetwork(
         n_numeric=meta["input_dim"], sizes=[], width=1, n_d=meta["n_d"], n_a=meta["n_a"],
         n_steps=meta["n_steps"], relaxation=meta["gamma"], n_shared=meta["n_shared"],
         n_own=meta["n_independent"], mask=meta["mask_type"], size=meta["virtual_batch_size"],
@@ -140,7 +140,7 @@ def test_the_public_package_gives_the_same_with_the_same_weights(mask, training)
 @pytest.mark.parametrize("mask", ["sparsemax", "entmax"])
 def test_masks_are_shares_of_a_rows_features_and_most_are_zero(mask):
     torch.manual_seed(0)
-    network = Network(**{**SIZES, "mask": mask, "n_numeric": 20})
+    network = TabNetNetwork(**{**SIZES, "mask": mask, "n_numeric": 20})
     for step in network.walk(torch.randn(20, 30)):
         assert (step.mask >= 0).all()
         assert torch.allclose(step.mask.sum(dim=0), torch.ones(30))
@@ -149,7 +149,7 @@ def test_masks_are_shares_of_a_rows_features_and_most_are_zero(mask):
 
 def test_a_prior_is_what_the_masks_before_left_of_a_feature():
     torch.manual_seed(0)
-    steps = list(Network(**{**SIZES, "relaxation": 1.0}).walk(torch.randn(6, 30)))
+    steps = list(TabNetNetwork(**{**SIZES, "relaxation": 1.0}).walk(torch.randn(6, 30)))
     assert torch.equal(steps[0].prior, torch.ones(6, 30))
     assert torch.allclose(steps[2].prior, (1 - steps[0].mask) * (1 - steps[1].mask))
     spent = steps[0].mask == 1  # with a relaxation of 1 such a feature is gone

@@ -21,9 +21,9 @@ from tabsweep.models.tabtransformer import (
     Block,
     Embedding,
     Hidden,
-    Network,
     TabTransformer,
     TabTransformerCheAtt,
+    TabTransformerNetwork,
 )
 from token_cases import network, put_categories
 from torch.nn import functional as F
@@ -53,7 +53,9 @@ def official(given, *, identity, widths):
         for _ in range(config["depth"])
     ]  # fmt: skip
     out = config["dim_out"]
-    module = Network(tokens, blocks, n_numeric=n, widths=widths, n_out=out).double().eval()
+    module = (
+        TabTransformerNetwork(tokens, blocks, n_numeric=n, widths=widths, n_out=out).double().eval()
+    )
     unseen = {name for name, _ in module.named_parameters()}
     offsets = given["buffer/categories_offset"]
     assert offsets[0] == 2  # of the two special rows

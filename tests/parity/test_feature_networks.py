@@ -67,8 +67,8 @@ def shape_of(given, d_in):
 @pytest.mark.parametrize("name", ["mlp_num", "mlp_numcat", "snn_num", "snn_numcat"])
 def test_hidden_layers_and_outputs_are_the_official_ones(name):
     given = case(f"rtdl_{name}")
-    meta, kind = given.meta, mlp if name.startswith("mlp") else snn
-    module = kind.Network(
+    meta, mlp_or_snn = given.meta, mlp.MLPNetwork if name.startswith("mlp") else snn.SNNNetwork
+    module = mlp_or_snn(
         **shape_of(given, "d_in"),
         width=meta["d_embedding"],
         widths=meta["d_layers"],
@@ -88,7 +88,7 @@ def test_hidden_layers_and_outputs_are_the_official_ones(name):
 def test_every_block_of_resnet_is_the_official_one(name):
     given = case(f"rtdl_resnet_{name}")
     meta = given.meta
-    module = resnet.Network(
+    module = resnet.ResNetNetwork(
         **shape_of(given, "d_numerical"),
         embedding=meta["d_embedding"],
         n_layers=meta["n_layers"],
@@ -110,7 +110,7 @@ def test_every_block_of_resnet_is_the_official_one(name):
 
 
 def test_resnet_of_the_synthetic_study_has_the_published_size():
-    module = resnet.Network(
+    module = resnet.ResNetNetwork(
         n_numeric=100, sizes=[], embedding=1, n_layers=4, width=256, hidden=384, n_out=1,
         p_hidden=0.5, p_residual=0.0,
     )  # fmt: skip
@@ -128,7 +128,7 @@ def test_both_branches_of_dcn_are_the_official_ones(name):
             return f"deep_layers.{int(at) // 3}.{kind}"
         return name.replace(".linear.", ".")
 
-    module = dcn_v2.Network(
+    module = dcn_v2.DCNV2Network(
         **shape_of(given, "d_in"),
         embedding=meta["d_embedding"],
         width=meta["d"],
@@ -160,7 +160,7 @@ def test_both_branches_of_dcn_are_the_official_ones(name):
 
 def boosted(given):
     meta = given.meta
-    module = grownet.Network(
+    module = grownet.GrowNetNetwork(
         n_numeric=meta["n_num"],
         sizes=meta["categories"] or [],
         embedding=meta["d_embedding"] or 1,
@@ -346,7 +346,7 @@ def test_a_level_that_training_lacks_has_a_row_of_its_own_where_officially_it_ha
     assert np.array_equal(unseen, sizes)  # one beyond the last row of each column's own
     offsets = np.r_[0, np.cumsum(sizes)]
     assert (unseen + offsets[:-1])[-1] == offsets[-1]  # the last column's: beyond the table
-    table = mlp.Network(n_numeric=0, sizes=sizes.tolist(), width=2, widths=[2], n_out=1, p=0.0)
+    table = mlp.MLPNetwork(n_numeric=0, sizes=sizes.tolist(), width=2, widths=[2], n_out=1, p=0.0)
     vectors = table.input.categories(torch.from_numpy(unseen)[None])[0]
     rows = table.input.categories.weight
     assert len(rows) == sizes.sum() + len(sizes)

@@ -18,7 +18,7 @@ from tabsweep.models.deep.layers import attention
 from tabsweep.models.deep.optimisers import Average, Lamb, clip_norm
 from tabsweep.models.hopular.estimator import Hopular
 from tabsweep.models.hopular.masking import column_losses, mean_loss
-from tabsweep.models.hopular.network import Network
+from tabsweep.models.hopular.network import HopularNetwork
 from tabsweep.models.hopular.schedules import gamma, rate
 from tabsweep.models.hopular.task import HopularTask, ask
 
@@ -337,5 +337,5 @@ def test_schedules_are_the_official_curves():
 def test_the_number_of_parameters_is_that_of_the_authors_code(sizes_, width, n_blocks, parameters):
     columns = Columns(sizes_, tuple(s > 1 for s in sizes_), (len(sizes_) - 1,))
     with torch.device("meta"):
-        module = Network(columns, width=width, n_blocks=n_blocks)
+        module = HopularNetwork(columns, width=width, n_blocks=n_blocks)
     assert sum(p.numel() for p in module.parameters()) == parameters

@@ -19,12 +19,13 @@ from npt_cases import cells_from, columns_of, network
 from parity import Case, assert_same, case
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.models.deep import optimisers
+from tabsweep.models.deep.cell_masking import without
 from tabsweep.models.deep.cells import cells_of
 from tabsweep.models.deep.layers import attention, feed_forward
 from tabsweep.models.deep.optimisers import Lamb, Lookahead, clip_values
 from tabsweep.models.deep.schedules import rate, tradeoff
 from tabsweep.models.npt.estimator import NPT
-from tabsweep.models.npt.masking import loss_on, without
+from tabsweep.models.npt.masking import loss_on
 
 FORWARD = [
     "npt_forward_mixed_e16_h4_L2",

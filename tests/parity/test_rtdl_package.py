@@ -10,8 +10,8 @@ import pytest
 import torch
 from tabsweep.models.deep.layers.token_attention import SHARING
 from tabsweep.models.ft_transformer import FTTransformer
-from tabsweep.models.mlp import Network as MLP
-from tabsweep.models.resnet import Network as ResNet
+from tabsweep.models.mlp import MLPNetwork as MLP
+from tabsweep.models.resnet import ResNetNetwork as ResNet
 from token_cases import network, put_categories
 
 rtdl = pytest.importorskip(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from parity import assert_same, case
-from tabsweep.models.saint.network import HEAD, Cells, Embedding, Layer, Network
+from tabsweep.models.saint.network import HEAD, Cells, Embedding, Layer, SAINTNetwork
 from tabsweep.models.saint.pretext import (
     CONTRASTIVE,
     LOG_LOSS,
@@ -78,7 +78,7 @@ def network_of(given, gaps=()):
     meta = given.meta
     levels = meta["categories"][1:]
     embedding = Embedding(meta["num_continuous"], levels, meta["dim"], gaps=gaps)
-    module = Network(
+    module = SAINTNetwork(
         embedding,
         style=meta["attentiontype"],
         n_layers=meta["depth"],

@@ -42,7 +42,6 @@ class HalvesTask(PretrainedTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Told(PretrainedNetwork):
-    rules = PretrainedNetwork.pretrain_rules
     make_task: ClassVar[Callable[..., Task]] = HalvesTask
 
     def _network(self) -> Halves:

@@ -178,7 +178,7 @@ def test_a_quick_preset_is_one_configuration_and_learns(name, dataset):
 
 def test_sixteen_layers_of_an_snn_keep_mean_zero_and_deviation_one():
     torch.manual_seed(0)
-    net = snn.Network(n_numeric=512, sizes=[], width=1, widths=[512] * 16, n_out=1, p=0.05)
+    net = snn.SNNNetwork(n_numeric=512, sizes=[], width=1, widths=[512] * 16, n_out=1, p=0.05)
     for seed in (None, (0, 1)):
         x = torch.randn(1000, 512)
         for i, layer in enumerate(net.layers):
@@ -211,7 +211,7 @@ def test_alpha_dropout_is_the_definition_with_draws_of_a_seed(p):
 
 def crossing(n_cross=2):
     torch.manual_seed(0)
-    return dcn_v2.Network(
+    return dcn_v2.DCNV2Network(
         n_numeric=3, sizes=[], embedding=1, width=5, n_cross=n_cross, n_deep=1, n_out=1,
         p_cross=0.0, p_deep=0.0, stacked=False,
     ).double()  # fmt: skip

@@ -9,13 +9,13 @@ import pytest
 import torch
 from hopular_cases import official
 from tabsweep.models.deep.cells import Cells, Columns, cells_of
+from tabsweep.models.deep.column_decoder import Decoded
 from tabsweep.models.deep.layers import attention
 from tabsweep.models.deep.optimisers import Lamb
 from tabsweep.models.hopular.masking import column_losses, mean_loss, noisy
-from tabsweep.models.hopular.network import RESIDUALS, SUMMARIES, Network
+from tabsweep.models.hopular.network import RESIDUALS, SUMMARIES, HopularNetwork
 from tabsweep.models.hopular.schedules import gamma, rate
 from tabsweep.models.hopular.task import HopularTask, ask
-from tabsweep.models.npt.network import Decoded
 from torch.utils._python_dispatch import TorchDispatchMode
 
 COLUMNS = Columns((1, 3, 1, 2, 4), (False, True, False, True, True), (4,))
@@ -32,10 +32,10 @@ def table(n: int, seed: int = 0, missing: float = 0.0) -> Cells:
     return cells_of(np.where(gaps, np.nan, x), COLUMNS, torch.float64)
 
 
-def network(seed: int = 0, **given) -> Network:
+def network(seed: int = 0, **given) -> HopularNetwork:
     torch.manual_seed(seed)
     settings = {"width": 4, "n_blocks": 2, "n_nets": 2, "scaling": 3.0, **given}
-    module = Network(COLUMNS, **settings).double()
+    module = HopularNetwork(COLUMNS, **settings).double()
     for p in module.parameters():  # no norm at its initial gain
         p.data += 0.1 * torch.randn_like(p)
     return module.eval()
@@ -54,7 +54,9 @@ class Settings:
     length: int = 10
 
 
-def outputs(module: Network, rows: Cells, asked: Cells, own: torch.Tensor | None) -> torch.Tensor:
+def outputs(
+    module: HopularNetwork, rows: Cells, asked: Cells, own: torch.Tensor | None
+) -> torch.Tensor:
     """Everything that the network says of the asked rows, targets hidden."""
     flags = torch.zeros_like(asked.hidden)
     flags[:, -1] = True
@@ -199,7 +201,9 @@ def test_gamma_and_the_rate_fall_from_one_end_to_the_other_and_stay():
 # -- one step -------------------------------------------------------------------------------------
 
 
-def gradients(module: Network, cells: Cells, **settings) -> tuple[float, dict[str, torch.Tensor]]:
+def gradients(
+    module: HopularNetwork, cells: Cells, **settings
+) -> tuple[float, dict[str, torch.Tensor]]:
     module.zero_grad()
     loss = HopularTask(module, cells, None, Settings(**settings)).loss(3)
     loss.backward()

@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tabsweep.models.deep.cell_masking import generator, hide, without
 from tabsweep.models.deep.cells import FARTHEST, Cells, Columns, cells_of
+from tabsweep.models.deep.column_decoder import Decoded
 from tabsweep.models.npt.batches import Batches, strata_of
-from tabsweep.models.npt.masking import RANDOM_SHARE, generator, hide, loss_on, select, without
-from tabsweep.models.npt.network import Decoded, Network
+from tabsweep.models.npt.masking import RANDOM_SHARE, loss_on, select
+from tabsweep.models.npt.network import NPTNetwork
 
 MIXED = Columns((1, 3, 1, 2, 5, 2), (False, True, False, True, True, True), (5,))
 N = 14
@@ -25,10 +27,10 @@ KINDS = {
 }
 
 
-def network(columns=MIXED, seed=0, **given) -> Network:
+def network(columns=MIXED, seed=0, **given) -> NPTNetwork:
     """In float64, every parameter drawn (layer norms and biases too), in evaluation mode."""
     how = {"width": 8, "n_layers": 4, "n_heads": 2, **given}
-    module = Network(columns, **how).double().eval()
+    module = NPTNetwork(columns, **how).double().eval()
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in module.parameters():
@@ -197,7 +199,7 @@ PROTEIN, CONCRETE = (Columns((1,) * d, (False,) * d, (0,)) for d in (10, 9))
 def test_the_number_of_parameters_is_the_published_one(columns, width, n_layers, count):
     for n_heads in (8, 16):
         with torch.device("meta"):
-            made = Network(columns, width=width, n_layers=n_layers, n_heads=n_heads)
+            made = NPTNetwork(columns, width=width, n_layers=n_layers, n_heads=n_heads)
         assert sum(p.numel() for p in made.parameters()) == count
 
 
@@ -290,7 +292,7 @@ def test_cells_hide_what_is_missing_unknown_or_out_of_range_and_bound_what_is_fa
     cells = cells_of(x, columns)
     assert cells.hidden.tolist() == [[True, False], [False, False], *[[False, True]] * 3]
     assert cells.values[:, 0].tolist() == [0.0, FARTHEST, -FARTHEST, 0.5, 0.0]
-    single = Network(columns, width=8, n_layers=4, n_heads=2)
+    single = NPTNetwork(columns, width=8, n_layers=4, n_heads=2)
     assert torch.isfinite(single(cells)).all()
 
 

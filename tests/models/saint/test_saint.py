@@ -16,7 +16,7 @@ from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
 from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.layers.polynomial_attention import BASES
 from tabsweep.models.registry import make_model
-from tabsweep.models.saint.network import Cells, Embedding, Network
+from tabsweep.models.saint.network import Cells, Embedding, SAINTNetwork
 from tabsweep.models.saint.pretext import Pretext, cutmix, drawn
 
 # -- the network ----------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def small(style="colrow", attention="softmax", *, seed=0, **given):
     torch.manual_seed(seed)
     embedding = Embedding(2, [3, 4], 4, gaps=[1], unknown=[False, True])
     settings = {"n_layers": 2, "order": 3, "polynomial_on": "both", "normed": True, **given}
-    module = Network(
+    module = SAINTNetwork(
         embedding, style=style, n_heads=2, attention=attention, p=0.0, hidden=8, n_out=1, **settings
     ).double()
     for name, p in module.named_parameters():
