@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..evidence import STUDY, Evidence
-from ..metrics import Metric, metric
-from ..statistics.tests import TIE_TOLERANCE, snap
+from ..statistics.ranking import places
 
 # States of a cell, worst news first: what its folds lack, and how a table prints that.
 COMPLETE, PARTIAL, FAILED, UNSUPPORTED, OPEN, UNDEFINED, ABSENT = (
@@ -28,9 +26,6 @@ COMPLETE, PARTIAL, FAILED, UNSUPPORTED, OPEN, UNDEFINED, ABSENT = (
     "undefined",
     "not planned",
 )
-
-# A model is ranked and tested where it has a complete score on at least this share of the datasets.
-MIN_COVERAGE = 0.8
 
 
 def studies(evidence: Evidence) -> pd.DataFrame:
@@ -210,66 +205,6 @@ def best_models(block: pd.DataFrame, direction: str, place: int = 1) -> set[str]
     return {m for m, p in zip(whole, found, strict=True) if p == place}
 
 
-def places(values: Sequence[float], direction: str) -> list[int]:
-    """1 for the best of the values, 2 for the next, and so on; near-equal ones share their place.
-
-    >>> places([0.9, 0.8, 0.9, 0.7], "max")
-    [1, 2, 1, 3]
-    """
-    losses = np.asarray(values, dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
-    return (np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True)[1] + 1).tolist()
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The datasets that one ranking or test speaks of: some tasks, all datasets or a subset."""
-
-    name: str
-    tasks: tuple[str, ...]
-    metrics: tuple[str, ...]  # headline metric of each task
-    subset: bool = False
-
-    @property
-    def title(self) -> str:
-        return self.name + ", subset" * self.subset
-
-    @property
-    def kind(self) -> str:
-        """Which datasets, in words."""
-        return "independent, learnable subset" if self.subset else "all datasets"
-
-
-@dataclass(frozen=True)
-class Pool:
-    """A complete matrix: every model of `models` has a complete score on every one of `datasets`.
-
-    `scores[i, j]` is turned so that lower is better. `holed` is the same for all datasets of the
-    scope on which any model has a score, with +infinity where a model has none. `thin` names the
-    models left out for covering less than MIN_COVERAGE of the scope, with the count they cover;
-    `dropped` the datasets on which a model of the pool lacks a complete score.
-    """
-
-    scope: Scope
-    models: list[str]
-    datasets: list[str]
-    tasks: list[str]  # of `datasets`
-    scores: np.ndarray  # (n_datasets, n_models)
-    holed: np.ndarray  # (n_datasets + n_dropped, n_models)
-    n_scope: int
-    thin: dict[str, int]
-    dropped: list[str]
-
-    def metric_of(self, row: int) -> Metric:
-        """The headline metric of the dataset in that row of `scores`."""
-        return metric(self.scope.metrics[self.scope.tasks.index(self.tasks[row])])
-
-    @property
-    def errors(self) -> np.ndarray:
-        """`scores` as errors, (n_datasets, n_models): 0 is perfect, 1 - score where 1 is best."""
-        bounded = np.array([self.metric_of(i).bounded for i in range(len(self.scores))], dtype=bool)
-        return np.where(bounded[:, None], 1.0 + self.scores, self.scores)
-
-
 def headline_cells(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     """The cells of each task's headline metric. `table` is `studies(evidence)`."""
     parts = [
@@ -277,62 +212,3 @@ def headline_cells(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
         for task in evidence.tasks
     ]
     return pd.concat(parts, ignore_index=True)
-
-
-def losses(headline: pd.DataFrame, scope: Scope, subset: list[str]) -> pd.DataFrame:
-    """Datasets of the scope by models: complete scores turned so that lower is better, else NaN.
-
-    Rows and columns are those of the plan, sorted by name; `headline` as for `pool`.
-    """
-    rows = headline[headline["task"].isin(scope.tasks)]
-    if scope.subset:
-        rows = rows[rows["dataset"].isin(subset)]
-    named = dict(zip(scope.tasks, scope.metrics, strict=True))
-    loss = [
-        metric(named[t]).loss(m) if state == COMPLETE else math.nan
-        for t, m, state in zip(rows["task"], rows["mean"], rows["state"], strict=True)
-    ]
-    matrix = rows.assign(loss=loss).pivot(index="dataset", columns="model", values="loss")
-    return matrix.sort_index().sort_index(axis=1)
-
-
-def pool(evidence: Evidence, headline: pd.DataFrame, scope: Scope) -> Pool:
-    """The complete matrix of a scope. `headline` has the cells of each task's headline metric."""
-    everything = losses(headline, scope, evidence.subset)
-    n_scope = len(everything)
-    counts = {str(m): int(n) for m, n in everything.notna().sum().items()}
-    models = [m for m in counts if counts[m] and counts[m] >= MIN_COVERAGE * n_scope]
-    thin = {m: n for m, n in counts.items() if m not in models}
-    matrix = everything[models]
-    matrix = matrix[matrix.notna().any(axis=1)]
-    full = matrix.dropna()
-    task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
-    datasets = [str(d) for d in full.index]
-    dropped = sorted(set(map(str, everything.index)) - set(datasets))
-    holed = matrix.to_numpy(dtype=float)
-    return Pool(
-        scope,
-        models,
-        datasets,
-        [task_of[d] for d in datasets],
-        full.to_numpy(dtype=float),
-        np.where(np.isnan(holed), np.inf, holed),
-        n_scope,
-        thin,
-        dropped,
-    )
-
-
-def scopes(evidence: Evidence) -> list[Scope]:
-    """What is ranked and tested: each task; both classification tasks where they share a metric;
-    everything where there are several tasks; and all of that on the subset, where it is one."""
-    head = {task: evidence.headline(task) for task in evidence.tasks}
-    found = [Scope(task, (task,), (name,)) for task, name in head.items()]
-    both = [task for task in ("binary", "multiclass") if task in head]
-    if len(both) == 2 and head[both[0]] == head[both[1]] and len(head) > 2:
-        found.append(Scope("classification", tuple(both), tuple(head[t] for t in both)))
-    if len(head) > 1:
-        found.append(Scope("all tasks", tuple(head), tuple(head.values())))
-    if set(evidence.subset) < set(evidence.datasets()):
-        found += [Scope(s.name, s.tasks, s.metrics, subset=True) for s in found]
-    return found

@@ -1,8 +1,8 @@
-"""What if the budget had been n trials? Mean ranks by n, as the sweep ran and in any order.
+"""Mean ranks for a budget of n trials, in the order in which they ran and expected over all orders.
 
-Read off the trials: after n of them validation would have chosen the best so far, and its test
-score is known. Where trials are drawn independently of each other (random search), the order in
-which they ran means nothing, and the expectation over all orders is exact.
+After n trials validation would have chosen the best so far, and its test score is recorded, so
+nothing is fitted again. If trials are drawn independently of each other (random search), their
+order carries no information, and the expectation over all orders is computed exactly.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
-from ..output.tables import Cell, Panel, Section, Table
-from ..statistics.tests import ranks
+from ..output.tables import Panel, ReportTable, Section, TableCell
+from ..statistics.ranking import ranks
 
 AS_RUN, EXPECTED = "as run", "any order"
 
@@ -169,8 +169,8 @@ def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
         best = wide.min()
         rows = [
             (
-                Cell(escape.label(str(model))),
-                *(Cell(f"{v:.2f}", bold=v == best[n]) for n, v in wide.loc[model].items()),
+                TableCell(escape.label(str(model))),
+                *(TableCell(f"{v:.2f}", bold=v == best[n]) for n, v in wide.loc[model].items()),
             )
             for model in wide.sort_values([wide.columns[-1]], kind="stable").index
         ]
@@ -191,7 +191,7 @@ def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
         )
         slug = "as-run" if order == AS_RUN else "any-order"
         header = ("model", *(f"n = {n}" for n in wide.columns))
-        tables.append(Table(f"budgets-{slug}", title, header, (Panel(tuple(rows)),), notes))
+        tables.append(ReportTable(f"budgets-{slug}", title, header, (Panel(tuple(rows)),), notes))
     return Section("budgets", "What if the budget had been n trials", tuple(tables), cells)
 
 

@@ -1,4 +1,4 @@
-"""Do probabilities mean what they say? Calibration error, reliability curve and Brier score."""
+"""Calibration of predicted probabilities: expected calibration error, reliability, Brier score."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from ..evidence import Evidence, EvidenceError
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
-from ..output.tables import Cell, Panel, Section, Table
+from ..output.tables import Panel, ReportTable, Section, TableCell
 
 BINS = 15  # Guo et al. 2017, sec. 4
 
@@ -99,9 +99,9 @@ def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Arra
         best = {name: part[name].min() for name in ("ece", "brier")}
         rows = [
             (
-                Cell(escape.label(r.model)),
+                TableCell(escape.label(r.model)),
                 *(
-                    Cell(f"{getattr(r, name):.4f}", bold=getattr(r, name) == best.get(name))
+                    TableCell(f"{getattr(r, name):.4f}", bold=getattr(r, name) == best.get(name))
                     for name in FIGURES
                 ),
             )
@@ -111,14 +111,14 @@ def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Arra
     notes = (
         *footnotes.setting(evidence),
         f"ECE: expected calibration error of the predicted class (Guo et al. 2017), {BINS} bins of "
-        "equal width, of each fold's test rows, then the mean over the folds: with few test rows a "
-        "well calibrated model has a positive ECE too. Brier: summed over the classes, 0 to 2.",
+        "equal width, of each fold's test rows, then the mean over the folds. With few test rows "
+        "even a well calibrated model has a positive ECE. Brier: summed over the classes, 0 to 2.",
         "The configurations that validation chose; nothing was fitted again. The least ECE and "
-        "Brier score of a dataset are bold, which is no test.",
+        "Brier score of a dataset are bold, which does not mean statistically significant.",
     )
     title = "Calibration on the test rows, mean over the folds."
     header = ("model", *HEADS.values())
-    table = Table("calibration", title, header, tuple(panels), notes)
+    table = ReportTable("calibration", title, header, tuple(panels), notes)
     return Section("calibration", "Calibration", (table,), frame.reset_index(drop=True))
 
 

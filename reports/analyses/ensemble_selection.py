@@ -1,4 +1,4 @@
-"""Which trials, averaged, would have predicted best? Greedy ensembles from stored predictions.
+"""Greedy ensembles of stored predictions, chosen on the validation rows.
 
 Forward selection with replacement on the validation rows (Caruana, Niculescu-Mizil, Crew and
 Ksikes 2004, sec. 2 and 2.1). Only what is chosen is scored on test rows; nothing is fitted again.
@@ -15,9 +15,9 @@ import pandas as pd
 from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, decimals_for, fixed, p_text
-from ..sections.wilcoxon_tests import ALPHA
-from ..statistics.tests import holm, ranks, sign_test
+from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
+from ..statistics.ranking import ranks
+from ..statistics.tests import ALPHA, holm, sign_test
 
 ROUNDS = 50  # at most so many members, the same one counted again
 LIBRARY = 100  # the best of so many candidates by validation score may become members
@@ -82,7 +82,7 @@ def section(evidence: Evidence, frame: pd.DataFrame) -> Section:
     return Section("greedy", "Greedy ensembles", _tables(evidence, frame), frame[COLUMNS])
 
 
-def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[Table, ...]:
+def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[ReportTable, ...]:
     tables = [
         _table(evidence, task, frame[frame["task"] == task])
         for task in evidence.tasks
@@ -91,7 +91,7 @@ def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[Table, ...]:
     return (*tables, _tests(frame))
 
 
-def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
+def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
     name = evidence.headline(task)
     scale = 100.0 if name in footnotes.PERCENT else 1.0
     panels = []
@@ -101,12 +101,12 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
         decimals = 2 if scale != 1.0 else max(3, decimals_for(means.to_numpy().ravel().tolist()))
         rows = [
             (
-                Cell(escape.label(str(library))),
+                TableCell(escape.label(str(library))),
                 *(
-                    Cell(fixed(scale * v, decimals) if v == v else "n/a")
+                    TableCell(fixed(scale * v, decimals) if v == v else "n/a")
                     for v in means.loc[library]
                 ),
-                Cell(f"{members[library]:.1f}"),
+                TableCell(f"{members[library]:.1f}"),
             )
             for library in sorted(means.index, key=lambda lib: (lib != EVERYONE, lib))
         ]
@@ -124,10 +124,10 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
         "validation rows' own, on which an ensemble is never worse than its best member.",
     )
     header = ("trials of", "chosen", "ensemble", "members")
-    return Table(f"greedy-{task}", title, header, tuple(panels), notes)
+    return ReportTable(f"greedy-{task}", title, header, tuple(panels), notes)
 
 
-def _tests(frame: pd.DataFrame) -> Table:
+def _tests(frame: pd.DataFrame) -> ReportTable:
     """Ensemble against choice over the datasets, for each library."""
     rows = []
     figures: dict[str, list[int]] = {}
@@ -144,11 +144,13 @@ def _tests(frame: pd.DataFrame) -> Table:
     for (library, (better, worse)), raw, adjusted in zip(figures.items(), p, holm(p), strict=True):
         counts = [sizes[library], better, sizes[library] - better - worse, worse]
         texts = [escape.label(library), *map(str, counts), p_text(raw), p_text(adjusted)]
-        rows.append(tuple(Cell(t, bold=i == 6 and adjusted < ALPHA) for i, t in enumerate(texts)))
+        rows.append(
+            tuple(TableCell(t, bold=i == 6 and adjusted < ALPHA) for i, t in enumerate(texts))
+        )
     header = ("trials of", "datasets", "better", "equal", "worse", "p", "p Holm")
     title = "Ensemble against chosen trial over datasets, by test score."
     notes = (
         "p: two-sided exact sign test, one comparison a dataset, equal ones left out: gains in "
         "different metrics have no common size. Holm's correction over the rows.",
     )
-    return Table("greedy-tests", title, header, (Panel(tuple(rows)),), notes)
+    return ReportTable("greedy-tests", title, header, (Panel(tuple(rows)),), notes)

@@ -1,4 +1,4 @@
-"""What stands on the pages of the HTML folder? One document a page, computed from the evidence."""
+"""What the HTML pages share, and the contents of the first page, `index.html`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation import anytime
-from ..aggregation.cells import COMPLETE, MIN_COVERAGE, Pool, pool, scopes
+from ..aggregation.cells import COMPLETE
+from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Section, Table
-from ..sections.leaderboard import CENTRE
-from ..sections.ranks import why_no_ranks
+from ..output.tables import ReportTable, Section
+from ..statistics.ranking import ELO_MEAN
 from . import board, charts
 
 SERIES_POINTS = 100  # of a curve
@@ -109,7 +109,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "data": data,
         "standings": board.standings(mine, cpu),
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
-        "why": why_no_ranks(mine),
+        "why": mine.why_not,
         "caption": _caption(evidence, mine),
         "curves": _curves(source, mine),
         "importance": importance(evidence.importance),
@@ -165,19 +165,19 @@ def _tile(value: str, label: str, good: bool) -> dict[str, Any]:
     return {"value": value, "label": label, "good": good}
 
 
-def _widest(source: Source) -> Pool:
-    """The pool of all datasets: what the leaderboard shows before anything is filtered."""
+def _widest(source: Source) -> RankingMatrix:
+    """The matrix of the widest scope: what the leaderboard shows before anything is filtered."""
     whole = [s for s in scopes(source.evidence) if not s.subset][-1]
-    return pool(source.evidence, source.headline, whole)
+    return RankingMatrix.of(source.evidence, source.headline, whole)
 
 
-def _cpu(source: Source, mine: Pool) -> dict[str, float]:
+def _cpu(source: Source, mine: RankingMatrix) -> dict[str, float]:
     here = source.costs[source.costs["dataset"].isin(mine.datasets)]
     sums = here.groupby("model", sort=True)["cpu_s"].sum(min_count=1)
     return {str(model): float(value) for model, value in sums.items()}
 
 
-def _caption(evidence: Evidence, mine: Pool) -> list[str]:
+def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
     """What must be known to read the leaderboard: metrics, budget, coverage, ties."""
     metrics = "; ".join(
         f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}"
@@ -191,7 +191,7 @@ def _caption(evidence: Evidence, mine: Pool) -> list[str]:
         footnotes.TIES,
         "Mean rank ± its standard error over datasets, s/√N. Win rate: share of (opponent, "
         "dataset) pairs won, ties count one half. Elo: Bradley-Terry strengths, mean "
-        f"{CENTRE:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
+        f"{ELO_MEAN:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
         "CPU: seconds of all trials on the ranked datasets.",
     ]
 
@@ -214,7 +214,7 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
 # --- tuning over all datasets ---------------------------------------------------------------------
 
 
-def _curves(source: Source, mine: Pool) -> list[dict[str, str]]:
+def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
     """Figures of the validation score against trials and seconds, averaged over datasets."""
     shares = {
         name: _shares(source.paths.get(name, {}), mine.models)
@@ -296,6 +296,6 @@ def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
     return found
 
 
-def tables_of(section: Section) -> tuple[Table, ...]:
+def tables_of(section: Section) -> tuple[ReportTable, ...]:
     """The tables of a section that a page shows: those of its Markdown."""
     return tuple(table for table in section.tables if "md" in table.outputs)

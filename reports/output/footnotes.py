@@ -1,4 +1,4 @@
-"""What must stand under every table, so that it can be believed when it is read alone?"""
+"""Notes that every table carries so that it can be read alone: setting, protocol, subset, gaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from ..evidence import Evidence
 from ..metrics import METRICS
-from ..statistics.tests import TIE_TOLERANCE
+from ..statistics.ranking import TIES as TIES
+from ..statistics.wilcoxon import EXACT_UP_TO
 from . import escape
 
 TASK_TITLES = {
@@ -17,7 +18,7 @@ TASK_TITLES = {
     "all tasks": "all tasks",
 }
 
-# Three kinds of claim, which no table mixes: what each is about, and what it is not about.
+# The three kinds of claim, which no table mixes: what each is about, and what it is not about.
 CLAIMS = {
     "seeds": "Across seeds: whether a difference outlasts another seed on this one split. It says "
     "nothing of other rows or other datasets.",
@@ -27,12 +28,14 @@ CLAIMS = {
     "counts once, however many folds and seeds it had.",
 }
 
-PERCENT = ("accuracy", "balanced_accuracy")
-
-TIES = (
-    f"Scores that differ by less than {TIE_TOLERANCE:g} of the larger count as equal; equal scores "
-    "share their average rank."
+# How the report computes Wilcoxon's signed-rank test.
+WILCOXON = (
+    f"Two-sided, exact over all sign patterns (a normal approximation with more than "
+    f"{EXACT_UP_TO} datasets); datasets without a difference are ranked and then left out (Pratt), "
+    "ties share their rank."
 )
+
+PERCENT = ("accuracy", "balanced_accuracy")
 
 
 def arrow(direction: str) -> str:
@@ -112,3 +115,23 @@ def join(names: Iterable[str], limit: int = 12) -> str:
 def plural(n: int, word: str) -> str:
     """'1 dataset', '2 datasets'."""
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def absences(gaps: Iterable[tuple[str, str, list[str], dict[str, int], int]]) -> list[str]:
+    """Which datasets and models the rankings leave out, one note per reason, naming its scopes.
+
+    Each of `gaps` is `RankingMatrix.gaps()`: (scope, why it gives no ranking, datasets left out,
+    {model left out: datasets that it covers}, number of datasets).
+    """
+    said: dict[str, list[str]] = {}
+    for scope, reason, dropped, thin, n_scope in gaps:
+        if reason:
+            said.setdefault(reason, []).append(scope)
+            continue
+        if dropped:
+            text = f"datasets without a complete score of every model: {join(dropped)}"
+            said.setdefault(text, []).append(scope)
+        if thin:
+            few = [f"{escape.label(m)} ({n} of {n_scope} datasets)" for m, n in thin.items()]
+            said.setdefault(f"models not ranked: {', '.join(few)}", []).append(scope)
+    return [f"In {'; '.join(names)}: {text}." for text, names in said.items()]

@@ -1,9 +1,8 @@
-"""What is a table, and how does it become LaTeX, Markdown or CSV?
+"""Tables of a report, and their writers for LaTeX, Markdown and CSV.
 
-A Table holds plain text; the writers escape it (`escape`), so no caller can forget to. LaTeX needs
-booktabs (siunitx too, where asked for) and a text width of an article: the writer takes the largest
-of three font sizes in which the table fits, and otherwise sets its columns in blocks, one below the
-other.
+A ReportTable holds plain text; the writers escape it (`escape.py`). The LaTeX needs booktabs (and
+siunitx, if asked for) and fits the text width of an article: the writer takes the largest of three
+font sizes in which the table fits, and otherwise splits its columns into blocks below each other.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One entry: text, an uncertainty in small figures, a footnote sign; may span columns.
     `underline` becomes italics in Markdown, which has no line below."""
 
@@ -42,7 +41,7 @@ class Cell:
     span: int = 1
 
 
-Row = Sequence[Cell]
+Row = Sequence[TableCell]
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A titled table with notes. The first `n_labels` columns are text and open every block."""
 
     name: str  # of the LaTeX label and nothing else: letters, digits, hyphens
@@ -75,9 +74,9 @@ class Table:
                     )
 
     @cached_property
-    def columns(self) -> list[list[Cell]]:
+    def columns(self) -> list[list[TableCell]]:
         """The cells of each column, without those that span several."""
-        found: list[list[Cell]] = [[] for _ in self.header]
+        found: list[list[TableCell]] = [[] for _ in self.header]
         for row in (row for panel in self.panels for row in panel.rows):
             start = 0
             for cell in row:
@@ -93,7 +92,7 @@ class Section:
 
     name: str
     title: str
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     frame: pd.DataFrame
     remarks: tuple[str, ...] = field(default=())  # paragraphs above the tables in Markdown
 
@@ -153,7 +152,7 @@ class _Fit:
     blocks: list[list[int]]
 
 
-def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
+def to_latex(tables: Sequence[ReportTable], *, aligned: bool = False) -> str:
     """Floats with booktabs rules, ready for \\input; needs \\usepackage{booktabs} and no more.
 
     `aligned`: columns of numbers stand on their decimal points, which needs siunitx as well.
@@ -166,7 +165,7 @@ def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
     return "\n".join(parts)
 
 
-def _float(table: Table, aligned: bool) -> list[str]:
+def _float(table: ReportTable, aligned: bool) -> list[str]:
     fit = _largest_fit(table, aligned)
     room = _room(table, fit.size)
     pieces = [
@@ -189,14 +188,14 @@ def _float(table: Table, aligned: bool) -> list[str]:
     ]
 
 
-def _room(table: Table, size: str) -> int:
+def _room(table: ReportTable, size: str) -> int:
     """Lines of a table in that size that a page holds beside the caption and all notes."""
     notes = sum(math.ceil(len(note) / NOTE_CHARACTERS) for note in table.notes)
     caption = math.ceil(len(table.title) / 70)
     return max(12, int((PAGE_PT - 8.0 * notes - 12.0 * caption - 44.0) / _BASELINES[size]))
 
 
-def _largest_fit(table: Table, aligned: bool) -> _Fit:
+def _largest_fit(table: ReportTable, aligned: bool) -> _Fit:
     """The largest letters in which the table is one block, or the smallest; gaps as wide as can be
     without another block."""
     fits = []
@@ -213,7 +212,7 @@ def _largest_fit(table: Table, aligned: bool) -> _Fit:
     return fit
 
 
-def _wrap_float(table: Table, body: list[str], fit: _Fit, number: int, setup: str) -> str:
+def _wrap_float(table: ReportTable, body: list[str], fit: _Fit, number: int, setup: str) -> str:
     title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
     suffix = f"-{number}" if number > 1 else ""
     notes = ""
@@ -237,7 +236,9 @@ def _wrap_float(table: Table, body: list[str], fit: _Fit, number: int, setup: st
     )
 
 
-def _tabular(table: Table, block: list[int], panels: list[Panel], fit: _Fit, aligned: bool) -> str:
+def _tabular(
+    table: ReportTable, block: list[int], panels: list[Panel], fit: _Fit, aligned: bool
+) -> str:
     labels = f"@{{\\hspace{{{LABEL_GAP_PT:g}pt}}}}".join("l" * table.n_labels)
     on_points = {c: _s_column(table, c) for c in block[table.n_labels :]} if aligned else {}
     points = {c for c, column in on_points.items() if column}
@@ -260,7 +261,7 @@ def _tabular(table: Table, block: list[int], panels: list[Panel], fit: _Fit, ali
     return "\n".join(lines)
 
 
-def _s_column(table: Table, column: int) -> str | None:
+def _s_column(table: ReportTable, column: int) -> str | None:
     """What siunitx needs to know of a column of the table; None for one that is not of numbers."""
     return siunitx.column([(cell.text, _latex_after(cell)) for cell in table.columns[column]])
 
@@ -285,7 +286,7 @@ def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
     return " & ".join(entries)
 
 
-def _spanning(cell: Cell, n_columns: int, room: float, fit: _Fit) -> str:
+def _spanning(cell: TableCell, n_columns: int, room: float, fit: _Fit) -> str:
     """A cell over several columns, in lines of `room` pt where it is longer."""
     text = _latex_cell(cell)
     if _cell_width(cell, fit.points) <= room - 2 * fit.gap:
@@ -294,7 +295,7 @@ def _spanning(cell: Cell, n_columns: int, room: float, fit: _Fit) -> str:
     return f"\\multicolumn{{{n_columns}}}{{{paragraph}}}{{\\raggedright {text}}}"
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: TableCell) -> str:
     text = escape.latex(cell.text)
     if cell.bold:
         text = f"\\textbf{{{text}}}"
@@ -303,7 +304,7 @@ def _latex_cell(cell: Cell) -> str:
     return text + _latex_after(cell)
 
 
-def _latex_after(cell: Cell) -> str:
+def _latex_after(cell: TableCell) -> str:
     """What stands small behind the text: the uncertainty below the line, the mark above it."""
     sub = f"$_{{\\mathrm{{{escape.latex(cell.sub)}}}}}$" if cell.sub else ""
     return sub + (f"\\textsuperscript{{{escape.latex(cell.mark)}}}" if cell.mark else "")
@@ -321,11 +322,11 @@ def _broken(heading: str) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def _header_depth(table: Table, block: list[int]) -> int:
+def _header_depth(table: ReportTable, block: list[int]) -> int:
     return max(len(_broken(table.header[c])) for c in block)
 
 
-def _widths(table: Table, points: float, aligned: bool) -> list[float]:
+def _widths(table: ReportTable, points: float, aligned: bool) -> list[float]:
     """Width in pt of each column; cells that span stay out of it."""
     widths = []
     for c, heading in enumerate(table.header):
@@ -339,7 +340,7 @@ def _widths(table: Table, points: float, aligned: bool) -> list[float]:
     return widths
 
 
-def _blocks(table: Table, widths: list[float], gap: float) -> list[list[int]]:
+def _blocks(table: ReportTable, widths: list[float], gap: float) -> list[list[int]]:
     """Columns in groups that fit the text width, of nearly equal number, labels in each."""
     labels = list(range(table.n_labels))
     rest = list(range(table.n_labels, len(table.header)))
@@ -360,7 +361,7 @@ def _blocks(table: Table, widths: list[float], gap: float) -> list[list[int]]:
     return [labels + rest[i : i + size] for i in range(0, len(rest), size)] or [labels]
 
 
-def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
+def _row_chunks(table: ReportTable, limit: int) -> list[list[Panel]]:
     """The panels cut so that no piece has more lines than a page."""
     chunks: list[list[Panel]] = [[]]
     used = 0
@@ -377,7 +378,7 @@ def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
     return [chunk for chunk in chunks if chunk] or [[]]
 
 
-def _cell_width(cell: Cell, points: float) -> float:
+def _cell_width(cell: TableCell, points: float) -> float:
     bold = 1.15 if cell.bold else 1.0
     small = width(cell.sub, 5.0) + 1.0 if cell.sub else 0.0
     return bold * width(cell.text, points) + small + width(cell.mark, 5.0)
@@ -408,7 +409,7 @@ def _in_pipes(section: Section, esc: Escape) -> str:
     return "\n".join(parts)
 
 
-def _markdown_table(table: Table, esc: Escape) -> str:
+def _markdown_table(table: ReportTable, esc: Escape) -> str:
     head = [esc(h) for h in table.header]
     rows: list[list[str]] = []
     for panel in table.panels:
@@ -428,7 +429,7 @@ def _markdown_table(table: Table, esc: Escape) -> str:
     return f"## {esc(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
 
 
-def _markdown_cells(cell: Cell, esc: Escape) -> list[str]:
+def _markdown_cells(cell: TableCell, esc: Escape) -> list[str]:
     text = esc(cell.text)
     if cell.bold:
         text = f"**{text}**"

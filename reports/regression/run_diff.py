@@ -1,8 +1,8 @@
-"""What changed from one run to another? Cells, models, coverage, failures and costs side by side.
+"""Comparison of two runs: cells, models, coverage, failures and costs, and what is a regression.
 
-An error is 0 where a score is perfect (1 - accuracy, RMSE), a change d the logarithm of the new
-error over the old one: about the relative change, positive for worse. Cells are compared on the
-folds of which both runs have a score.
+An error is 0 for a perfect score (1 - accuracy, RMSE). A change d is the logarithm of the new error
+over the old one: about the relative change, positive for worse. Cells are compared on the folds for
+which both runs have a score.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import footnotes
 from ..statistics.distributions import t_sf
-from ..statistics.tests import fewest_pairs, holm, standard_error
-from ..statistics.wilcoxon import wilcoxons
+from ..statistics.ranking import standard_error
+from ..statistics.tests import holm
+from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
 
 MIN_EFFECT = 0.01
 CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
@@ -86,7 +87,7 @@ def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Glob
     middle = median(change(base, new))
     if n < fewest_pairs(GLOBAL_P, sides=1):
         return Global(n, middle, None, False)
-    p = wilcoxons(relative(base, new)[:, None])[0].p_greater
+    p = wilcoxon_columns(relative(base, new)[:, None])[0].p_greater
     return Global(n, middle, p, p < GLOBAL_P and middle > min_effect)
 
 
@@ -293,7 +294,7 @@ def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
     for model, part in found.groupby("model", sort=True):
         d = relative(part["error_base"].to_numpy(), part["error_b"].to_numpy())
         n = len(d)
-        test = wilcoxons(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
+        test = wilcoxon_columns(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
         rows.append(
             {
                 **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
