@@ -34,7 +34,7 @@ class Trace:
     value: the number, as the table's CSV has it; None where the cell has none. state: of the score
     (see `cells`). steps: how the value follows from the trials, a sentence each. flags: what keeps
     it from being compared like others (partial, left out of the ranking, ...). folds: one row a
-    fold (fold, state, cause, score, n_seeds). trials: one row a trial of the (dataset, model), by
+    fold (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model), by
     TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
     depends on the other models, too.
     """

@@ -108,17 +108,18 @@ def write(
     ranking: str = "average",
     html: bool = True,
 ) -> list[Path]:
-    """Write <section>.tex, .md and .csv for each section, scores.parquet, about.md and the folder
-    `figures` with the critical-difference diagrams and, with `html`, the folder `html` of pages;
-    return the paths.
+    """Write the report into the folder `out` and return the paths of its files: <section>.tex, .md
+    and .csv for each section, scores.parquet, about.md, the critical-difference diagrams in
+    `figures/` and, with `html`, the pages in `html/`.
 
-    `siunitx`: LaTeX columns stand on their decimal points. `reference`: the model that all others
-    are tested against (default: the best by mean rank). `fallback`: the model whose score stands
-    for a missing one in the leaderboard's second view (default: `constant`, or 'worst'). `ranking`:
-    whose rules the file `ranks` follows, ours ('average'), 'npt' or 'hopular'. `out` is made where
-    it is missing. Each file appears whole or not at all. The same evidence, in any order
-    of rows, gives the same bytes. What an earlier report left there and this one has not (pages, a
-    diagram) goes. Raises EvidenceError for evidence that breaks a law.
+    `siunitx`: LaTeX columns are aligned on their decimal points. `reference`: the model that all
+    others are tested against (default: the best by mean rank). `fallback`: the model whose score
+    replaces a missing one in the leaderboard's second view (default: `constant`, or 'worst').
+    `ranking`: the rule of the file `ranks`: 'average', 'npt' or 'hopular'.
+
+    `out` is created if it is missing; each file is written atomically. The same evidence, in any
+    order of rows, gives the same bytes. Files of an earlier report that this one does not have
+    (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
     found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
@@ -139,8 +140,10 @@ def write(
 
 
 def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) -> str:
-    """The page that says what the numbers are numbers of: suite, protocol, versions, machine.
-    others: names of further files of the report."""
+    """The file about.md: suite, protocol, versions, machine and the list of files.
+
+    `others`: names of the report's files that belong to no section.
+    """
     meta, esc = evidence.meta, escape.markdown
     lines = ["# About this report", ""]
     lines += [f"> {esc(escape.one_line(str(note)))}\n" for note in meta.get("notes") or []]

@@ -19,8 +19,8 @@ from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for
 from ..statistics.ranking import ranks
 from ..statistics.tests import ALPHA, holm, sign_test
 
-ROUNDS = 50  # at most so many members, the same one counted again
-LIBRARY = 100  # the best of so many candidates by validation score may become members
+ROUNDS = 50  # members at most, repetitions counted
+LIBRARY = 100  # candidates at most: the best ones by validation score
 EVERYONE = "all models"
 
 Array = np.ndarray
@@ -29,23 +29,25 @@ Loss = Callable[[Array], float | None]
 
 @dataclass(frozen=True)
 class Ensemble:
-    """`members`: candidates in the order of their choice, one as often as it was chosen; `losses`:
-    the validation loss after each choice, in the end the least of the path."""
+    """`members`: the chosen candidates' numbers in the order of choice, with repetitions;
+    `losses`: the validation loss after each choice."""
 
     members: tuple[int, ...]
     losses: tuple[float, ...]
 
     def predict(self, predictions: Array) -> Array:  # (n_candidates, n_rows, ...) -> (n_rows, ...)
+        """The mean of the members' predictions."""
         return predictions[list(self.members)].mean(axis=0)
 
 
 def greedy(predictions: Array, loss: Loss, rounds: int = ROUNDS) -> Ensemble | None:
-    """The ensemble that forward selection finds: the best candidate, then in every round the one
-    that lowers the mean's loss most or raises it least, and of that path the best beginning.
+    """Forward selection with replacement: start with the best candidate, add in each of `rounds`
+    rounds the candidate that gives the lowest loss of the mean, and keep the best prefix.
 
-    `predictions` (n_candidates, n_rows, ...) of the validation rows; `loss` of their mean, None
-    where it has no meaning. Ties go to the lower number and the shorter beginning. Never worse on
-    these rows than the best candidate. None without candidates or where no loss has a meaning.
+    `predictions` (n_candidates, n_rows, ...) are of the validation rows; `loss` maps a mean
+    prediction to its loss, or to None if it is undefined. Ties go to the lower number and the
+    shorter prefix. On these rows the ensemble is never worse than the best candidate. Returns None
+    without candidates or if every loss is undefined.
 
     DIFF(Caruana 2004, sec. 2.2 and 2.3): it starts from the one best candidate, without bagging.
     """
@@ -74,10 +76,12 @@ COLUMNS = """dataset task fold library metric n_candidates n_members n_rounds va
 
 
 def section(evidence: Evidence, frame: pd.DataFrame) -> Section:
-    """The file `greedy`. `frame` (COLUMNS) has a row a (dataset, fold, library): a library is a
-    model's own trials or EVERYONE's; `single` is the trial that validation chose from it."""
+    """The file `greedy`. `frame` (COLUMNS) has one row per (dataset, fold, library). A library is
+    the trials of one model or of all (EVERYONE); `single` is the trial that validation chose."""
     if not len(frame):
-        raise EvidenceError("no fold has two trials with predictions: nothing to put together")
+        raise EvidenceError(
+            "no fold has two trials with stored predictions, so there are no ensembles"
+        )
     frame = frame.sort_values(["dataset", "fold", "library"], kind="stable").reset_index(drop=True)
     return Section("greedy", "Greedy ensembles", _tables(evidence, frame), frame[COLUMNS])
 
@@ -128,7 +132,7 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
 
 
 def _tests(frame: pd.DataFrame) -> ReportTable:
-    """Ensemble against choice over the datasets, for each library."""
+    """The ensemble against the chosen trial over the datasets, for each library."""
     rows = []
     figures: dict[str, list[int]] = {}
     sizes: dict[str, int] = {}

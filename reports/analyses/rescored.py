@@ -14,14 +14,15 @@ from ..metrics import METRICS, metric
 def with_metric(
     evidence: Evidence, name: str, values: Mapping[str, tuple[float | None, float | None]]
 ) -> Evidence:
-    """The evidence with val_<name> and test_<name> as computed, {trial id: (val, test)}, and the
-    metric as headline of its tasks; trials without a value lose theirs. Other tasks leave it.
+    """The evidence with the columns val_<name> and test_<name> and the metric as its headline.
 
-    Which configuration was chosen stays as validation by the sweep's own metric chose it.
+    `values`: {trial id: (val, test)}; trials without an entry have no score. Tasks without this
+    metric are left out. The chosen configurations stay those that validation chose by the sweep's
+    own metric. Raises EvidenceError if no task has the metric.
     """
     tasks = [task for task in evidence.tasks if task in metric(name).tasks]
     if not tasks:
-        raise EvidenceError(f"{name} is a metric of {', '.join(METRICS[name].tasks)} alone")
+        raise EvidenceError(f"{name} is a metric of {', '.join(METRICS[name].tasks)} only")
     trials = evidence.trials[evidence.trials["task"].isin(tasks)]
     found = np.array([values.get(i, (None, None)) for i in trials["id"]], dtype=float)
     found = found.reshape(len(trials), 2)

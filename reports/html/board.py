@@ -50,8 +50,8 @@ def data(
 ) -> dict[str, Any]:
     """The leaderboard's document.
 
-    `headline`: cells of each task's headline metric; `costs`: a row a (dataset, model) with
-    `cpu_s`; `steps`: `curves.running`; `files`: page of each dataset. The losses of a budget, by
+    `headline`: cells of each task's headline metric; `costs`: a row per (dataset, model) with
+    `cpu_s`; `steps`: `anytime.running`; `files`: page of each dataset. The losses of a budget, by
     dataset and model, are lower for better and None where the cell is not complete; the first
     budget is the plan's.
     """
@@ -121,7 +121,7 @@ def _numbers(grid: np.ndarray, digits: int) -> list[list[float | None]]:
 
 
 def all_rounded(values: Sequence[float], digits: int = 12) -> list[float | None]:
-    """`rounded` of many values."""
+    """`rounded` for many values."""
     texts = ((len(values) * f" %.{digits}g") % tuple(values)).split()
     return [None if text == "nan" else float(text) for text in texts]
 

@@ -37,18 +37,18 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Source:
-    """What every page is made from: the evidence and what the report has computed of it."""
+    """What all pages are made from: the evidence, and what the report has computed from it."""
 
     evidence: Evidence
     parts: Mapping[str, Section]
     names: list[str]  # of the datasets
     subset: frozenset[str]  # the independent, learnable ones
-    headline: pd.DataFrame  # cells of each task's headline metric, one row a (dataset, model)
+    headline: pd.DataFrame  # cells of each task's headline metric, one row per (dataset, model)
     cells: Mapping[str, list[Any]]  # its rows by dataset, as named tuples
-    costs: pd.DataFrame  # one row a (dataset, model)
+    costs: pd.DataFrame  # one row per (dataset, model)
     cpu: Mapping[tuple[str, str], float]  # CPU seconds by (dataset, model)
-    steps: pd.DataFrame  # curves.running
-    paths: Mapping[str, Mapping[str, np.ndarray]]  # curves.by_trials
+    steps: pd.DataFrame  # anytime.running
+    paths: Mapping[str, Mapping[str, np.ndarray]]  # anytime.by_trials
     files: Mapping[str, str]  # file name of each dataset's page
 
     @classmethod
@@ -78,7 +78,7 @@ class Source:
 
 
 def file_names(datasets: Sequence[str]) -> dict[str, str]:
-    """{dataset: name of its page}: harmless on every file system whatever the dataset's name."""
+    """{dataset: file name of its page}, valid on every file system whatever the dataset's name."""
     found = {}
     for name in datasets:
         clean = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:40].strip("-")
@@ -130,7 +130,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _lead(evidence: Evidence) -> str:
-    """One sentence: how many of what, and when."""
+    """One sentence: the number of models and datasets, and the metrics."""
     tasks = [
         f"{len(evidence.datasets(t))} {footnotes.TASK_TITLES[t]}"
         f" ({METRICS[evidence.headline(t)].label})"
@@ -142,7 +142,7 @@ def _lead(evidence: Evidence) -> str:
 
 
 def _tiles(source: Source) -> list[dict[str, Any]]:
-    """Counts that a reader must see before any score: what is there, what failed, what is open."""
+    """The counts shown before any score: complete cells and studies, failures, open studies."""
     frame = source.parts["coverage"].frame
     sums = {name: int(frame[name].sum()) for name in frame.columns if name.startswith("folds")}
     trials, failed = int(frame["trials_recorded"].sum()), int(frame["trials_failed"].sum())
@@ -178,7 +178,7 @@ def _cpu(source: Source, mine: RankingMatrix) -> dict[str, float]:
 
 
 def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
-    """What must be known to read the leaderboard: metrics, budget, coverage, ties."""
+    """Notes on how to read the leaderboard: metrics, coverage, ties and the figures."""
     metrics = "; ".join(
         f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}"
         for t in evidence.tasks
@@ -265,8 +265,8 @@ def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str,
 
 
 def thin(points: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """The points (x, y) of a step curve that carry news: where y changes, and the two ends; of many
-    at most SERIES_POINTS, evenly chosen."""
+    """The points (x, y) of a step curve where y changes, and its two ends; at most SERIES_POINTS,
+    evenly chosen."""
     change = np.append(True, points[1:, 1] != points[:-1, 1])
     change[-1] = True
     points = points[change]

@@ -20,12 +20,12 @@ TASK_TITLES = {
 
 # The three kinds of claim, which no table mixes: what each is about, and what it is not about.
 CLAIMS = {
-    "seeds": "Across seeds: whether a difference outlasts another seed on this one split. It says "
-    "nothing of other rows or other datasets.",
-    "folds": "Across folds: whether a difference outlasts other rows of the same dataset. It says "
-    "nothing of other datasets.",
-    "datasets": "Across datasets: whether a difference outlasts other datasets like these; each "
-    "counts once, however many folds and seeds it had.",
+    "seeds": "Across seeds: whether a difference remains under other seeds on this one split. It "
+    "says nothing about other rows or other datasets.",
+    "folds": "Across folds: whether a difference remains on other rows of the same dataset. It "
+    "says nothing about other datasets.",
+    "datasets": "Across datasets: whether a difference remains on other datasets like these; each "
+    "dataset counts once, however many folds and seeds it has.",
 }
 
 # How the report computes Wilcoxon's signed-rank test.
@@ -39,7 +39,7 @@ PERCENT = ("accuracy", "balanced_accuracy")
 
 
 def arrow(direction: str) -> str:
-    """The sign for 'higher is better' or 'lower is better'."""
+    """↑ for a metric where higher is better, ↓ where lower is."""
     return "↑" if direction == "max" else "↓"
 
 
@@ -50,7 +50,7 @@ def metric_title(name: str) -> str:
 
 
 def setting(evidence: Evidence) -> list[str]:
-    """Notes on how the numbers came about: the suite's own warnings, then budget and seeds."""
+    """The suite's own notes, then suite, budget, sampler and seed, then what was left out."""
     meta = evidence.meta
     words = [
         f"{title} {escape.visible(str(meta[key]))}"
@@ -78,7 +78,7 @@ def _left_out(evidence: Evidence) -> list[str]:
 
 
 def left_out_of_subset(evidence: Evidence) -> str:
-    """Which datasets the subset lacks, and why where that is known."""
+    """The datasets that are not in the subset, and the reason if it is known."""
     names = sorted(set(evidence.datasets()) - set(evidence.subset))
     why = str(evidence.meta.get("subset_note") or "").strip()
     if all(name in why for name in names):
@@ -87,7 +87,7 @@ def left_out_of_subset(evidence: Evidence) -> str:
 
 
 def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
-    """One note a protocol text, naming its datasets where there are several protocols."""
+    """One note per protocol text; with several protocols each names its datasets."""
     protocol = evidence.meta.get("protocol") or {}
     texts: dict[str, list[str]] = {}
     for dataset in sorted(datasets):
@@ -99,13 +99,13 @@ def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
     return [
         f"Protocol of {join(names)}: {text.rstrip('.')}."
         if number
-        else f"Protocol: {text.rstrip('.')}, where not said otherwise."
+        else f"Protocol: {text.rstrip('.')}, unless noted otherwise."
         for number, (text, names) in enumerate(ordered)
     ]
 
 
 def join(names: Iterable[str], limit: int = 12) -> str:
-    """Names in a sentence, cut after `limit`."""
+    """Names joined for a sentence; after `limit` of them their number."""
     shown = [escape.label(n) for n in names]
     if len(shown) > limit:
         return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"

@@ -25,7 +25,7 @@ SHOWN = 40  # rows of a printed table; the CSV has all cells
 
 
 def section(found: Comparison) -> Section:
-    """The file `compare`: what changed in words, then a table for each kind of change."""
+    """The file `compare`: the summary as remarks, and a table for each kind of change."""
     title = f"{found.a} against {found.b}"
     tables = [_models_table(found), _cells_table(found)]
     if len(found.coverage):
@@ -39,7 +39,7 @@ def section(found: Comparison) -> Section:
 
 
 def summary(found: Comparison) -> list[str]:
-    """The result in sentences, the worst news first."""
+    """The result in sentences, regressions first."""
     n = footnotes.plural(len(found.cells), "cell")
     if found.identical:
         return [f"Identical: {n}, equal to the last bit on every fold; no change of coverage."]
@@ -175,8 +175,8 @@ def _coverage_table(found: Comparison) -> ReportTable:
 
 
 def _coverage_rows(found: Comparison) -> list[tuple[str, ...]]:
-    """Rows of the table, the worst news first; a model or dataset that only one run has at all is
-    one row, as a run may be a part of the other on purpose."""
+    """Rows of the table, lost cells first. A model or dataset that only one run plans is one row,
+    as a run may be a part of the other on purpose."""
     rows: list[tuple[str, ...]] = []
     for kind in ("lost", "other", "gained", "new", "left out"):
         mine = found.coverage[found.coverage["kind"] == kind]

@@ -40,7 +40,7 @@ def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
-    """One row a (dataset, model): folds and trials by outcome, then the causes with counts."""
+    """One row per (dataset, model): folds and trials by outcome, then the causes with counts."""
     wide = studies.assign(
         folds=1,
         folds_complete=(studies["state"] == COMPLETE).astype(int),
@@ -102,7 +102,7 @@ def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> ReportTable:
 
 
 def _absences(studies: pd.DataFrame) -> list[str]:
-    """One note a reason why something is not supported, with the datasets."""
+    """One note per reason why something is not supported, with the datasets."""
     absent = studies[studies["state"] == UNSUPPORTED]
     return [
         f"Not supported on {footnotes.join(sorted(set(rows['dataset'])))}: "
@@ -112,7 +112,7 @@ def _absences(studies: pd.DataFrame) -> list[str]:
 
 
 def _unchosen(studies: pd.DataFrame) -> list[str]:
-    """A note where nothing failed and yet nothing could be chosen."""
+    """A note on studies without a chosen configuration although no trial failed."""
     lost = studies[(studies["state"] == FAILED) & (studies["n_failed"] == 0)]
     if lost.empty:
         return []
@@ -159,7 +159,7 @@ def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> ReportTable:
 
 
 def _failures(evidence: Evidence) -> pd.DataFrame:
-    """One row a (dataset, model, cause): how many, and the alphabetically first message."""
+    """One row per (dataset, model, cause): how many, and the alphabetically first message."""
     words = ["dataset", "model", "cause", "message"]
     bad = evidence.trials.loc[evidence.having("status", "failed"), words]
     if not len(bad):
@@ -235,7 +235,7 @@ def _again(trials: pd.DataFrame, ids: np.ndarray, *keys: np.ndarray) -> np.ndarr
 
 
 def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
-    """One row a (dataset, model)."""
+    """One row per (dataset, model)."""
     trials, (number, keys) = evidence.trials, evidence.study_numbers
     order = np.arange(len(trials))
     if (np.diff(number) < 0).any():  # sums to the last bit are those of this order

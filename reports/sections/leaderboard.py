@@ -39,15 +39,15 @@ from ..statistics.ranking import (
 )
 
 COMPLETE, IMPUTED = "complete", "imputed"
-WORST = "worst"  # the fallback that ranks a missing cell behind every score
+WORST = "worst"  # the fallback that ranks a missing cell last
 DEFAULT_FALLBACK = "constant"
 
 LEVEL = 0.95
 RESAMPLES, SEED = 1000, 0
 MIN_DATASETS = 2
-MIN_BOOTSTRAP = 15  # with fewer datasets the percentile interval covers too little
+MIN_BOOTSTRAP = 15  # with fewer datasets the percentile interval is too narrow
 
-# figure -> is more better
+# {figure: direction}
 FIGURES = {
     "elo": "max",
     "mean_rank": "min",
@@ -89,10 +89,10 @@ def section(
     matrices: list[RankingMatrix],
     fallback: str | None = None,
 ) -> Section:
-    """The file `leaderboard`. `headline`: the cells of each task's headline metric.
+    """The file `leaderboard`. `headline`: `cells.headline_cells`; `matrices`: one for each scope.
 
-    `fallback`: the model whose score stands for a missing one, or 'worst'; default: the model
-    `constant` where the plan has it, else 'worst'. Raises EvidenceError for any other name.
+    `fallback`: the model whose score replaces a missing one, or 'worst'; by default the model
+    `constant` if it is planned, else 'worst'. Raises EvidenceError for any other name.
     """
     name = fallback_of(evidence, fallback)
     views = []
@@ -110,7 +110,7 @@ def section(
 
 
 def fallback_of(evidence: Evidence, name: str | None) -> str:
-    """The fallback that is meant; EvidenceError for one that the plan does not have."""
+    """The fallback to use; EvidenceError for a model that is not planned."""
     if name is None:
         return DEFAULT_FALLBACK if DEFAULT_FALLBACK in evidence.models else WORST
     if name != WORST and name not in evidence.models:
@@ -126,7 +126,7 @@ def fallback_of(evidence: Evidence, name: str | None) -> str:
 
 
 def complete(matrix: RankingMatrix) -> View:
-    """The datasets on which every ranked model has a score."""
+    """The view of the datasets on which every ranked model has a complete score."""
     reason = matrix.why_not
     if not reason and len(matrix.datasets) < MIN_DATASETS:
         reason = f"n/a: needs at least {MIN_DATASETS} complete datasets, has {len(matrix.datasets)}"
@@ -144,8 +144,8 @@ def complete(matrix: RankingMatrix) -> View:
 
 
 def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: str) -> View:
-    """Every dataset and model with any score. A missing cell gets the fallback's score; where that
-    has none, or is 'worst', it ranks behind all scores, with the largest error among them."""
+    """The view of every dataset and model with any score. A missing cell gets the fallback's score;
+    if the fallback has none or is 'worst', the cell ranks last with the dataset's largest error."""
     table = loss_table(headline, scope, evidence.subset)
     n_scope = len(table)
     table = table.loc[table.notna().any(axis=1), table.notna().any()]
@@ -171,11 +171,11 @@ def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: 
 
 
 def figures(view: View) -> pd.DataFrame:
-    """One row a model: FIGURES with the ends of their 95 % intervals, and the rank's `se`.
+    """One row per model: FIGURES with the ends of their 95 % intervals, and the rank's `se`.
 
     From MIN_BOOTSTRAP datasets on the intervals are percentiles over RESAMPLES resamples of the
-    datasets, all models together. With fewer they are t intervals of means over datasets, and Elo,
-    which is no mean, has none.
+    datasets, all models together. With fewer datasets they are t intervals of means over datasets;
+    Elo is not a mean and has none.
     """
     rank = ranks(view.losses, "min")
     n, k = rank.shape
@@ -209,13 +209,13 @@ def figures(view: View) -> pd.DataFrame:
 
 
 def _rounded(found: pd.DataFrame) -> pd.DataFrame:
-    """What the last bits of a matrix product may change is cut off, Elo at a millionth."""
+    """Figures without the last bits, which vary by machine: 9 decimals, Elo 6."""
     names = ["elo", *_INTERVALS]
     return found.assign(**{name: found[name].round(6 if "elo" in name else 9) for name in names})
 
 
 def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
-    """One row a model of the plan, the leader first; figures where the view has them."""
+    """One row per model of the plan, the best first; figures if the model is in the view."""
     base = {
         "scope": view.scope.name,
         "datasets": view.scope.selection,

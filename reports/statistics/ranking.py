@@ -25,7 +25,7 @@ Array = np.ndarray
 
 
 def _matrix(scores: Array, direction: str) -> Array:
-    """The scores as float64, turned so that lower is better."""
+    """The scores as float64 losses (lower is better)."""
     if direction not in ("max", "min"):
         raise ValueError(f"direction must be 'max' or 'min', not {direction!r}")
     matrix = np.asarray(scores, dtype=np.float64)
@@ -68,8 +68,8 @@ def ranks(
 ) -> Array:  # (n_datasets, n_models) -> the same shape
     """Rank of every model on every dataset, 1 = best.
 
-    Near-equal scores share their average rank; `ties` takes the other words of `tails.TIES`
-    too, of which 'ordinal' breaks ties in column order (NPT's Table 1 does).
+    Near-equal scores share their average rank. `ties` may be another name of `distributions.TIES`;
+    'ordinal' breaks ties in column order, as NPT's Table 1 does.
 
     >>> ranks(np.array([[0.1 + 0.2, 0.3, 0.5]])).tolist()
     [[2.5, 2.5, 1.0]]
@@ -81,7 +81,7 @@ def ranks(
 
 
 def standard_error(values: Array, axis: int = 0, ddof: int = 1) -> Array:
-    """s / sqrt(n) along the axis; NaN-free: 0 observations or 1 are refused by ValueError."""
+    """s / sqrt(n) along the axis; ValueError for fewer than two values."""
     values = np.asarray(values, dtype=np.float64)
     n = values.shape[axis]
     if n < 2:
@@ -90,7 +90,7 @@ def standard_error(values: Array, axis: int = 0, ddof: int = 1) -> Array:
 
 
 def win_rate(rank: Array) -> Array:  # (n_datasets, n_models) -> (n_models,)
-    """Share of (opponent, dataset) pairs that a model wins, ties counting one half."""
+    """Share of (opponent, dataset) pairs that each model wins, ties counting one half."""
     n_models = rank.shape[1]
     if n_models < 2:
         raise ValueError("a win rate needs an opponent; there is one model")
@@ -153,10 +153,10 @@ def elo_of_wins(
 ) -> Array:  # (S, k) -> (S, k)
     """Elo of S leagues of k models in which every pair met `n_games` times; ties are half wins.
 
-    Where everybody met everybody equally often, the likelihood knows of each model only the number
-    of games that it won. Where some models lost no game to the others (`separable`) there is no
-    finite strength; then every pair is given half a won and half a lost game more, as if it had
-    tied once. Newton's steps from `start` (Elo), cut to a factor of e^2 in a strength.
+    If all pairs met equally often, the likelihood depends only on each model's number of wins. If
+    some models lost no game to the others (`separable`), their strength is infinite; then one tie
+    is added to every pair. Newton's method from `start` (Elo), each step limited to a factor of
+    e^2 in a strength.
     """
     n_models = wins.shape[1]
     extra = 1.0 * separable(wins, n_games)[:, None]
@@ -178,7 +178,7 @@ def elo_of_wins(
 
 
 def separable(wins: Array, n_games: int) -> Array:  # (S, k) -> (S,) bool
-    """Whether some models of a league won every game against all the others.
+    """Whether some models of each league won every game against all the others.
 
     The m models with the most wins have n_games * (m (m - 1) / 2 + m (k - m)) wins exactly where
     they lost none to the rest (Landau 1953).

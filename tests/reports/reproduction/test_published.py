@@ -9,7 +9,7 @@ from tabsweep.reports import published
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction import comparison
-from tabsweep.reports.statistics.tests import standard_error
+from tabsweep.reports.statistics.ranking import standard_error
 
 
 def matrix(table, datasets):
