@@ -1,4 +1,4 @@
-"""Where does a table's number come from? The trials behind a cell, and how it follows from them."""
+"""The derivation of one number of a report: the trials behind it and each step from them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,14 @@ import numpy as np
 import pandas as pd
 
 from ..common.text import did_you_mean
-from .aggregation.cells import (
-    COMPLETE,
-    PARTIAL,
-    Pool,
-    Scope,
-    cells,
-    headline_cells,
-    losses,
-    pool,
-    scopes,
-    studies,
-)
+from .aggregation.cells import COMPLETE, PARTIAL, cells, headline_cells, studies
+from .aggregation.ranking_matrix import RankingMatrix, Scope, loss_table, scopes
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import footnotes
 from .reproduction import comparison
 from .sections import leaderboard, seeds
-from .sections.ranks import why_no_ranks
-from .statistics.tests import improvability, normalised, ranks
+from .statistics.ranking import improvability, normalised, ranks
 
 SCORES, RANKS, SEEDS, LEADERBOARD = "scores", "ranks", "seeds", "leaderboard"
 TABLES = (SCORES, RANKS, SEEDS, LEADERBOARD)
@@ -45,7 +34,7 @@ class Trace:
     value: the number, as the table's CSV has it; None where the cell has none. state: of the score
     (see `cells`). steps: how the value follows from the trials, a sentence each. flags: what keeps
     it from being compared like others (partial, left out of the ranking, ...). folds: one row a
-    fold (fold, state, cause, score, n_seeds). trials: one row a trial of the (dataset, model), by
+    fold (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model), by
     TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
     depends on the other models, too.
     """
@@ -214,15 +203,15 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
     values: list[float] = []
     for scope in (s for s in scopes(evidence) if task in s.tasks):
         name = scope.title
-        mine = pool(evidence, headline, scope)
-        why = _why_not_ranked(mine, found, evidence)
+        matrix = RankingMatrix.of(evidence, headline, scope)
+        why = _why_not_ranked(matrix, found, evidence)
         if why:
             flags.append(f"not ranked in {name}: {why}")
         else:
-            row = mine.datasets.index(found.dataset)
-            board = leaderboard.complete(mine)
-            steps.append(f"{name}, on {found.dataset}: {_order(mine, row)}")
-            steps += _rank_steps(board, row, found.model, name, table, values)
+            row = matrix.datasets.index(found.dataset)
+            view = leaderboard.complete(matrix)
+            steps.append(f"{name}, on {found.dataset}: {_order(matrix, row)}")
+            steps += _rank_steps(view, row, found.model, name, table, values)
         if table == LEADERBOARD:
             more, said = _imputed(evidence, headline, scope, found, fallback, name, values)
             steps, flags = steps + more, flags + said
@@ -238,21 +227,21 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
 
 
 def _rank_steps(
-    board: leaderboard.Board, row: int, model: str, name: str, table: str, values: list[float]
+    view: leaderboard.View, row: int, model: str, name: str, table: str, values: list[float]
 ) -> list[str]:
     """Rank on the dataset of that row, its mean and median; `values` gets the rank."""
-    column = board.models.index(model)
-    rank = ranks(board.losses, "min")
+    column = view.models.index(model)
+    rank = ranks(view.losses, "min")
     values.append(float(rank[row, column]))
     mine = rank[:, column]
     steps = [
-        f"{name}: rank {mine[row]:g} of {len(board.models)}; mean over {_n(mine, 'dataset')}: "
+        f"{name}: rank {mine[row]:g} of {len(view.models)}; mean over {_n(mine, 'dataset')}: "
         f"{_mean_of(mine)} = {_g(mine.mean())}; median {np.median(mine):g}"
     ]
     if table == LEADERBOARD:
         parts = []
         for what, of in (("normalised", normalised), ("improvability", improvability)):
-            figures = of(np.maximum(board.errors, 0.0))[:, column]
+            figures = of(np.maximum(view.errors, 0.0))[:, column]
             parts.append(f"{what} {figures[row]:.6g} (mean {figures.mean():.6g})")
         steps.append(f"{name}: {', '.join(parts)}; Elo comes from the ranks on all datasets")
     return steps
@@ -269,24 +258,24 @@ def _imputed(
 ) -> tuple[list[str], list[str]]:
     """(steps, flags) of the leaderboard's view in which missing cells are imputed."""
     rule = leaderboard.fallback_of(evidence, fallback)
-    board = leaderboard.imputed(evidence, headline, scope, rule)
-    table = losses(headline, scope, evidence.subset)
+    view = leaderboard.imputed(evidence, headline, scope, rule)
+    table = loss_table(headline, scope, evidence.subset)
     datasets = list(table.index[table.notna().any(axis=1)])
-    if not board.imputed.any() or found.dataset not in datasets or found.model not in board.models:
+    if not view.imputed.any() or found.dataset not in datasets or found.model not in view.models:
         return [], []
-    row, column = datasets.index(found.dataset), board.models.index(found.model)
+    row, column = datasets.index(found.dataset), view.models.index(found.model)
     name = f"{name}, missing cells imputed"
-    steps = _rank_steps(board, row, found.model, name, LEADERBOARD, values)
-    if not board.imputed[row, column]:
+    steps = _rank_steps(view, row, found.model, name, LEADERBOARD, values)
+    if not view.imputed[row, column]:
         return steps, []
     from_ = "behind every score" if rule == leaderboard.WORST else f"as {rule} scores, or last"
     return steps, [f"imputed in {name.partition(', missing')[0]}: this cell ranks {from_}"]
 
 
-def _why_not_ranked(mine: Pool, found: Trace, evidence: Evidence) -> str:
+def _why_not_ranked(mine: RankingMatrix, found: Trace, evidence: Evidence) -> str:
     """Empty, or why the pool holds no rank of the model on the dataset."""
-    if why_no_ranks(mine):
-        return why_no_ranks(mine)
+    if mine.why_not:
+        return mine.why_not
     if mine.scope.subset and found.dataset not in evidence.subset:
         return f"{found.dataset} is not in the independent, learnable subset"
     if found.model in mine.thin:
@@ -297,10 +286,10 @@ def _why_not_ranked(mine: Pool, found: Trace, evidence: Evidence) -> str:
     return ""
 
 
-def _order(mine: Pool, row: int) -> str:
+def _order(mine: RankingMatrix, row: int) -> str:
     """The pool's models on one dataset, best first, with their scores."""
     metric = mine.metric_of(row)
-    losses = mine.scores[row]
+    losses = mine.losses[row]
     order = sorted(range(len(losses)), key=lambda j: (losses[j], mine.models[j]))
     shown = [f"{mine.models[j]} {metric.loss(float(losses[j])):.6g}" for j in order]
     return ", ".join(shown)

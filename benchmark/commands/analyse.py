@@ -47,8 +47,8 @@ def analyse_command(
     **where: Any,
 ) -> int:
     """`bench analyse RUN... --what WHAT`."""
+    from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
-    from ...reports.report import render, write_files
 
     for run in runs:
         check_run(run)
@@ -287,9 +287,10 @@ def calibration(runs: Sequence[Path], **where: Any) -> Found:
 
 def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) -> Found:
     """The chosen configurations by any metric."""
-    from ...reports.analyses.rescored import section, with_metric
+    from ...reports.analyses.rescored import with_metric
     from ...reports.metrics import METRICS
     from ...reports.metrics import metric as named
+    from ...reports.report import rescored_section
     from ..results.evidence_builder import evidence_of
 
     if metric is None:
@@ -303,7 +304,8 @@ def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) ->
                 arrays = trial.arrays()
                 val, test = (wanted.fn(block.y[part], arrays[part]) for part in ("val", "test"))
                 values[trial.id] = val, test
-    return Found(section(with_metric(evidence_of(runs), metric, values), metric, notes), {}, notes)
+    evidence = with_metric(evidence_of(runs), metric, values)
+    return Found(rescored_section(evidence, metric, notes), {}, notes)
 
 
 def _blocks(runs: Sequence[Path], where: dict[str, Any]) -> tuple[list[Block], list[str]]:

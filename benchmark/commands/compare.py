@@ -22,10 +22,10 @@ def compare_command(
     out: Path | None,
 ) -> int:
     """`bench compare RUN_A RUN_B`: exit code 4 for a regression, where that was asked for."""
+    from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
     from ...reports.regression.run_diff import compare_runs
     from ...reports.regression.run_diff_section import section, summary
-    from ...reports.report import render, write_files
     from ..results.evidence_builder import evidence_of
 
     for run in (base, new, *history):

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 from tabsweep.benchmark.perf.measuring import verdict
-from tabsweep.reports.statistics.tests import wilcoxon
-from tabsweep.reports.statistics.wilcoxon import wilcoxons
+from tabsweep.reports.statistics.wilcoxon import wilcoxon, wilcoxon_columns
 
 N_METHODS, N_DATASETS = 30, 25
 MOST_MS = 50.0
@@ -34,7 +33,7 @@ def main() -> int:
         ("whole numbers: mostly ties", np.round(scores)),
     ):
         d = matrix[:, a] - matrix[:, b]
-        fast, at_once = best_of(lambda d=d: wilcoxons(d))  # type: ignore[misc]
+        fast, at_once = best_of(lambda d=d: wilcoxon_columns(d))  # type: ignore[misc]
         slow, one_by_one = best_of(lambda d=d: [wilcoxon(row) for row in d.T], 1)  # type: ignore[misc]
         apart = max(abs(x.p - y.p) / y.p for x, y in zip(at_once, one_by_one, strict=True))
         slowest = max(slowest, fast)

@@ -17,10 +17,12 @@ from ..aggregation.cells import COMPLETE, PARTIAL, cells, studies
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, fixed
-from ..report import render, write_files
+from ..output.files import render, write_files
+from ..output.tables import Panel, Section, fixed
+from ..output.tables import ReportTable as Table
+from ..output.tables import TableCell as Cell
 from ..sections import seeds
-from ..statistics.tests import TIE_TOLERANCE, standard_error
+from ..statistics.ranking import TIE_TOLERANCE, standard_error
 from . import coverage, means, medians, orders
 
 WITHIN = 2.0  # joint standard errors

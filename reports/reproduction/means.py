@@ -10,7 +10,9 @@ import pandas as pd
 
 from ..evidence import Evidence
 from ..output import footnotes
-from ..output.tables import Cell, Panel, Section, Table, fixed
+from ..output.tables import Panel, Section, fixed
+from ..output.tables import ReportTable as Table
+from ..output.tables import TableCell as Cell
 from .medians import NOTHING
 
 HOSTS = ("tabtransformer", "saint", "met")

@@ -11,13 +11,16 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from ..aggregation.cells import Pool, headline_cells, pool, scopes, studies
+from ..aggregation.cells import headline_cells, studies
+from ..aggregation.ranking_matrix import RankingMatrix as Pool
+from ..aggregation.ranking_matrix import scopes
 from ..aggregation.ranking_rules import ranked
 from ..evidence import Evidence
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table
-from ..sections.ranks import why_no_ranks
-from ..statistics.tests import ranks, standard_error
+from ..output.tables import Panel, Section
+from ..output.tables import ReportTable as Table
+from ..output.tables import TableCell as Cell
+from ..statistics.ranking import ranks, standard_error
 
 NOTHING = "n/a: no published cell of this table has a value of ours"
 HEADER = ("method", "published median", "ours: median", "mean", "datasets")
@@ -59,7 +62,7 @@ def table(
     known = {models.get(method, method): (method, rank) for method, rank in theirs.items()}
     panels, rows, notes = [], [], []
     for mine in _pools(evidence):
-        reason = why_no_ranks(mine)
+        reason = mine.why_not
         if reason or not set(mine.models) & set(known):
             continue
         found = _rows(mine, known)
@@ -90,12 +93,12 @@ def _pools(evidence: Evidence) -> list[Pool]:
     headline = headline_cells(evidence, studies(evidence))
     every = scopes(evidence)
     widest = [s for s in every if not s.subset][-1].name
-    return [pool(evidence, headline, scope) for scope in every if scope.name == widest]
+    return [Pool.of(evidence, headline, scope) for scope in every if scope.name == widest]
 
 
 def _rows(mine: Pool, known: Mapping[str, tuple[str, float]]) -> list[dict[str, object]]:
     """One row a ranked model, the best median first."""
-    rank = ranks(mine.scores, "min")
+    rank = ranks(mine.losses, "min")
     middle, mean = np.median(rank, axis=0), rank.mean(axis=0)
     errors = standard_error(rank).tolist() if len(rank) > 1 else [None] * len(mine.models)
     found = []

@@ -7,8 +7,10 @@ import pandas as pd
 
 from ..metrics import METRICS
 from ..output import escape
-from ..output.tables import Cell, Panel, Table, fixed
-from ..statistics.tests import ranks
+from ..output.tables import Panel, fixed
+from ..output.tables import ReportTable as Table
+from ..output.tables import TableCell as Cell
+from ..statistics.ranking import ranks
 
 HEADER = ("method", "rank, published", "rank, ours", "gap to best, published", "ours")
 FEWEST = 3  # methods on a dataset, for an order to mean something

@@ -1,4 +1,4 @@
-"""Does the report refuse results that it could only misread?"""
+"""Evidence: laws on the frames, and the scores of studies and cells that follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the metrics agree with scikit-learn, and are they None exactly where they have no meaning?"""
+"""Metrics: agreement with scikit-learn, and None where a metric has no meaning."""
 
 from __future__ import annotations
 

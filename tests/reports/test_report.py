@@ -1,4 +1,4 @@
-"""Is the report right, the same to the byte, harmless with any names, and never without words?"""
+"""The written report: numbers, byte stability, escaping of hostile names, reasons for gaps."""
 
 from __future__ import annotations
 
@@ -424,10 +424,10 @@ def test_bold_numbers_in_every_column_fit_the_page_on_decimal_points_too(tmp_pat
 
 def spanning(words):
     rows = (
-        (tables.Cell("conn-bench-sonar"), tables.Cell("1"), tables.Cell("2")),
-        (tables.Cell("boston"), tables.Cell(" ".join(["reason"] * words), span=2)),
+        (tables.TableCell("conn-bench-sonar"), tables.TableCell("1"), tables.TableCell("2")),
+        (tables.TableCell("boston"), tables.TableCell(" ".join(["reason"] * words), span=2)),
     )
-    return tables.Table("t", "title", ("dataset", "folds", "p"), (tables.Panel(rows),))
+    return tables.ReportTable("t", "title", ("dataset", "folds", "p"), (tables.Panel(rows),))
 
 
 def test_a_long_reason_over_several_columns_is_broken_into_lines():
@@ -447,14 +447,16 @@ def test_a_table_with_a_long_reason_is_no_wider_than_the_page(tmp_path):
 
 def test_a_table_of_words_alone_takes_smaller_letters_before_it_leaves_the_page():
     for n, size in ((3, "small"), (8, "scriptsize")):
-        row = (tables.Cell("some-word"),) * n
-        table = tables.Table("t", "t", ("word",) * n, (tables.Panel((row,)),), n_labels=n)
+        row = (tables.TableCell("some-word"),) * n
+        table = tables.ReportTable("t", "t", ("word",) * n, (tables.Panel((row,)),), n_labels=n)
         assert f"\\{size}\\setlength" in tables.to_latex([table])
 
 
 def test_gaps_between_columns_are_as_wide_as_the_page_allows():
-    few = tables.Table("t", "t", ("a", "b"), (tables.Panel(((tables.Cell("x"),) * 2,)),))
-    many = tables.Table("t", "t", ("a",) * 40, (tables.Panel(((tables.Cell("x"),) * 40,)),))
+    few = tables.ReportTable("t", "t", ("a", "b"), (tables.Panel(((tables.TableCell("x"),) * 2,)),))
+    many = tables.ReportTable(
+        "t", "t", ("a",) * 40, (tables.Panel(((tables.TableCell("x"),) * 40,)),)
+    )
     assert "\\tabcolsep}{6pt}" in tables.to_latex([few])
     assert "\\tabcolsep}{6pt}" not in tables.to_latex([many])
 
@@ -467,11 +469,15 @@ def test_hostile_names_compile_on_decimal_points_too(tmp_path):
 
 def test_a_column_of_numbers_stands_on_its_points_and_one_of_words_does_not():
     rows = (
-        (tables.Cell("a"), tables.Cell(".912", ".01", bold=True), tables.Cell("fail")),
-        (tables.Cell("b"), tables.Cell("−1.5", underline=True), tables.Cell("12")),
-        (tables.Cell("c"), tables.Cell("n/a"), tables.Cell("open")),
+        (
+            tables.TableCell("a"),
+            tables.TableCell(".912", ".01", bold=True),
+            tables.TableCell("fail"),
+        ),
+        (tables.TableCell("b"), tables.TableCell("−1.5", underline=True), tables.TableCell("12")),
+        (tables.TableCell("c"), tables.TableCell("n/a"), tables.TableCell("open")),
     )
-    table = tables.Table("t", "title", ("x", "number", "word"), (tables.Panel(rows),))
+    table = tables.ReportTable("t", "title", ("x", "number", "word"), (tables.Panel(rows),))
     text = tables.to_latex([table], aligned=True)
     spec = "S[table-format=-1.3{$_{\\mathrm{.01}}$}, print-zero-integer=false]"
     assert f"{{@{{}}l{spec}r@{{}}}}" in text

@@ -20,7 +20,7 @@ from ....models.deep.trainer import computing
 from ....models.registry import spaces
 from ....reports.metrics import accuracy, log_loss, rmse
 from ....reports.published import load
-from ....reports.statistics.tests import ranks, standard_error
+from ....reports.statistics.ranking import ranks, standard_error
 from ..outcome import Outcome, Setting, Table
 from .shown import fitted
 

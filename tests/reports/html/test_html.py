@@ -1,4 +1,4 @@
-"""Is the HTML folder whole, harmless, alone in the world, and does it rank as Python does?"""
+"""The HTML pages: contents, escaping, numbers, and behaviour in a browser."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ import pandas as pd
 import pytest
 from tabsweep.reports import report
 from tabsweep.reports.aggregation import anytime
-from tabsweep.reports.aggregation.cells import Scope, cells, pool, studies
+from tabsweep.reports.aggregation.cells import headline_cells, studies
+from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, scopes
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.html import board, charts, dataset, page, write
+from tabsweep.reports.output import files
 from tabsweep.reports.sections import coverage_and_costs
 
 HOSTILE = [
@@ -152,7 +154,7 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset(pages, evidence):
 
 
 def test_a_report_writes_the_folder_unless_told_not_to(evidence, tmp_path, monkeypatch):
-    monkeypatch.setattr(report.figures, "critical_differences", lambda pools: {})
+    monkeypatch.setattr(report.critical_difference, "critical_differences", lambda matrices: {})
     names = {str(p.relative_to(tmp_path)) for p in report.write(evidence, tmp_path)}
     assert {"html/index.html", "html/dataset-data-0.html"} <= names
     assert not list(tmp_path.rglob("*.part"))
@@ -389,7 +391,7 @@ def browser():
 @pytest.fixture(scope="module")
 def folder(pages, tmp_path_factory):
     place = tmp_path_factory.mktemp("html")
-    report.write_files(pages, place)
+    files.write_files(pages, place)
     return place
 
 
@@ -439,18 +441,16 @@ def in_python(evidence, *, models=MODELS, keep=lambda d: True, n=None):
     trials = evidence.trials
     inside = trials["model"].isin(models) & trials["dataset"].map(keep)
     one = Evidence.of(trials[inside], wanted, evidence.meta)
-    table = studies(one)
-    heads = [cells(one, table[table["task"] == task], METRIC[task]) for task in one.tasks]
-    headline = pd.concat(heads, ignore_index=True)
+    headline = headline_cells(one, studies(one))
     costs = coverage_and_costs.costs(one).frame.set_index(["dataset", "model"])["cpu_s"]
     if n:
         headline = anytime.cells_after(anytime.running(one), headline, n)
         costs = headline.set_index(["dataset", "model"])["cpu"]
         headline["state"] = headline["state"].where(headline["mean"].notna(), "failed")
-    scope = Scope("all tasks", tuple(one.tasks), tuple(METRIC[t] for t in one.tasks))
-    mine = pool(one, headline, scope)
-    cpu = {m: sum(costs[d, m] for d in mine.datasets) for m in mine.models}
-    return {entry["model"]: entry for entry in board.standings(mine, cpu)}
+    widest = [scope for scope in scopes(one) if not scope.subset][-1]
+    matrix = RankingMatrix.of(one, headline, widest)
+    cpu = {m: sum(costs[d, m] for d in matrix.datasets) for m in matrix.models}
+    return {entry["model"]: entry for entry in board.standings(matrix, cpu)}
 
 
 @pytest.fixture(scope="module")
@@ -546,7 +546,7 @@ def test_every_control_and_figure_has_a_name(visit, folder):
 
 
 def test_hostile_names_do_nothing_in_a_browser(visit, hostile, tmp_path):
-    report.write_files(hostile, tmp_path)
+    files.write_files(hostile, tmp_path)
     for name in (sorted(hostile)[0], "index.html"):
         tab = visit(tmp_path / name)
         tab.wait_for_timeout(50)
@@ -587,7 +587,7 @@ def test_printing_opens_what_is_folded(visit, folder):
 def test_tables_of_twelve_models_fit_a_printed_page(visit, tmp_path):
     models = [f"some-model-{i}" for i in range(12)]
     one = evidence_of(results(models, n_trials=2))
-    report.write_files(write.pages(one, report.sections(one)), tmp_path)
+    files.write_files(write.pages(one, report.sections(one)), tmp_path)
     inside = {"width": 700, "height": 1000}  # of A4 with margins of 12 mm
     for name in ("index.html", "dataset-data-0.html"):
         tab = visit(tmp_path / name, viewport=inside)

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.reports import published
-from tabsweep.reports.aggregation.ranking_rules import CONVENTIONS, ranked
+from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction import comparison
-from tabsweep.reports.statistics.tests import standard_error
+from tabsweep.reports.statistics.ranking import standard_error
 
 
 def matrix(table, datasets):
@@ -59,7 +59,7 @@ def test_no_other_convention_gives_npts_table_1():
             _agrees(mean, printed[m])
             for m, mean in zip(methods, ranked(scores, "max", name).mean(axis=0), strict=True)
         )
-        for name in CONVENTIONS
+        for name in RANKING_RULES
     }
     assert fits == {"npt": True, "average": False, "hopular": False}
 

@@ -28,7 +28,7 @@ from tabsweep.models import registry
 from tabsweep.reports import published
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction import comparison, medians
-from tabsweep.reports.statistics.tests import standard_error
+from tabsweep.reports.statistics.ranking import standard_error
 
 # rows, numeric and categorical features, share of the other rows that validates, missing cells
 MEDIUM = {
