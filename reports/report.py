@@ -92,6 +92,7 @@ def write(
     fallback: str | None = None,
     ranking: str = "average",
     html: bool = True,
+    parts: Parts | None = None,
 ) -> list[Path]:
     """Write <section>.tex, .md and .csv for each section, scores.parquet, about.md and the folder
     `figures` with the critical-difference diagrams and, with `html`, the folder `html` of pages;
@@ -100,12 +101,13 @@ def write(
     `siunitx`: LaTeX columns stand on their decimal points. `reference`: the model that all others
     are tested against (default: the best by mean rank). `fallback`: the model whose score stands
     for a missing one in the leaderboard's second view (default: `constant`, or 'worst'). `ranking`:
-    whose rules the file `ranks` follows, ours ('average'), 'npt' or 'hopular'. `out` is made where
+    whose rules the file `ranks` follows, ours ('average'), 'npt' or 'hopular'. `parts`: those of
+    this evidence and these options, where they are computed already. `out` is made where
     it is missing. Each file appears whole or not at all. The same evidence, in any order
     of rows, gives the same bytes. What an earlier report left there and this one has not (pages, a
     diagram) goes. Raises EvidenceError for evidence that breaks a law.
     """
-    found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
+    found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.pools))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))

@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from ..console import ENVIRONMENT, OK, Face
+from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console
 from ..tracking.store import is_loopback
 
-OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
 Step = Callable[[], tuple[str, str]]  # -> state, detail
 
 
@@ -32,14 +31,14 @@ class Check:
 
 
 def doctor_command(
-    face: Face, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
+    console: Console, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
 ) -> int:
     """`bench doctor`."""
     checks = []
     for check in run_checks(runs, mirror, cache, address):
         checks.append(check)
-        face.say(f"{check.state:8}{check.name}: {check.detail}")
-    face.data([asdict(check) for check in checks])
+        console.say(f"{check.state:8}{check.name}: {check.detail}")
+    console.data([asdict(check) for check in checks])
     return ENVIRONMENT if any(check.state == PROBLEM for check in checks) else OK
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sweeps.store.ledger import Ledger, Record
-from ..console import OK, Face
+from ..console import OK, Console
 from ..errors import NoRun, check_run
 from ..planning import suite as suites
-from ..results.run_status import last_plan, plan_in
+from ..planning.plan_record import last_plan, plan_in
 
 if TYPE_CHECKING:
     from ...reports.explain import Trace
@@ -21,7 +21,7 @@ FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
 def explain_command(
-    face: Face,
+    console: Console,
     table: str,
     dataset: str,
     model: str,
@@ -50,7 +50,7 @@ def explain_command(
     warnings = origin.differences()
     if found.ranked and len(folders) > 1:
         warnings.append(f"the command runs the models of {origin.folder} alone: others rank here")
-    face.data(
+    console.data(
         {
             **{name: getattr(found, name) for name in ("table", "dataset", "model", "metric")},
             **{name: getattr(found, name) for name in ("value", "state", "steps", "flags")},
@@ -62,18 +62,18 @@ def explain_command(
         }
     )
     value = "no number" if found.value is None else f"{found.value:.12g}"
-    face.say(f"{table}, {dataset}, {found.model}: {value}")
-    face.say(f"metric {found.metric}, {direction_of(found.metric)}; run {origin.folder}\n")
+    console.say(f"{table}, {dataset}, {found.model}: {value}")
+    console.say(f"metric {found.metric}, {direction_of(found.metric)}; run {origin.folder}\n")
     for step in found.steps:
-        face.say(f"  {visible(step)}")
+        console.say(f"  {visible(step)}")
     for flag in found.flags:
-        face.say(f"  ! {visible(flag)}")
-    face.say()
-    face.table(*_columns(found))
-    face.say("* counts towards the score. The same number again, from nothing:")
+        console.say(f"  ! {visible(flag)}")
+    console.say()
+    console.table(*_columns(found))
+    console.say("* counts towards the score. The same number again, from nothing:")
     for warning in warnings:
-        face.say(f"  ! {warning}")
-    face.say(f"\n{shlex.join(command)}")
+        console.say(f"  ! {warning}")
+    console.say(f"\n{shlex.join(command)}")
     return OK
 
 
@@ -172,7 +172,7 @@ class Origin:
     def _asked(self, model: str) -> str:
         """What `--model` has to say for a model of the tables (a class may have another name)."""
         from ..planning.plan import find_model
-        from .sweep import here
+        from ..running.request import import_folders
 
         options = self.plan["options"]
         budget = self.plan["suite"]["budgets"][options["budget"]]
@@ -180,7 +180,7 @@ class Origin:
         if model in asked:
             return model
         classes = [name for name in asked if ":" in name]
-        here(classes)
+        import_folders(classes)
         return next((name for name in classes if find_model(name).name == model), model)
 
     def _write_suite(self) -> Path:

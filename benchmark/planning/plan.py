@@ -61,12 +61,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset that could be had, with the folds in use."""
+    """An available dataset, with the folds in use. `description`: what the plan keeps of its card,
+    or of the CSV that it was read from."""
 
     table: Table
     protocol: str
     folds: dict[int, Fold]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -304,7 +305,7 @@ class Plan:
                     "sha256": data.table.sha256,
                     "protocol": data.protocol,
                     "warnings": list(data.table.warnings),
-                    **data.facts,
+                    **data.description,
                 }
                 for name, data in self.data.items()
             },

@@ -14,7 +14,7 @@ from ...sweeps.search.halving import Halving, stages
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE
-from .run_status import plan_in, planned_slots, slots_of, study_name
+from ..planning.plan_record import plan_in, planned_slots, slots_of, study_name
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends
 
 if TYPE_CHECKING:

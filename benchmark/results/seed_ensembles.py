@@ -85,12 +85,12 @@ def truth(
 ) -> tuple[Table, dict[int, Fold]]:  # ValueError where they are not those of the run
     """The table and folds that the plan names."""
     from ...datasets.catalog import load_dataset
-    from ..commands.sweep import own_tables
+    from ..planning.own_tables import own_tables
     from ..planning.plan import choose_folds
 
     facts = plan["datasets"][dataset]
     if facts.get("csv"):
-        table = own_tables({"datasets": {dataset: facts}})[dataset].table
+        table = own_tables({dataset: facts})[dataset].table
     else:
         table = load_dataset(dataset, **where)
     if table.sha256 != facts["sha256"]:

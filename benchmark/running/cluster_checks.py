@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
-from ..commands.doctor import OKAY, PROBLEM, WARNING
-from ..console import count
+from ..console import OKAY, PROBLEM, WARNING, count
 from ..planning.environment import LIBRARIES, ROOT, version
 from ..tracking.store import is_loopback
 

@@ -12,6 +12,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,21 @@ def ui_url(run: Path, uri: str | None = None, port: int = 5000) -> str:
     return f"http://127.0.0.1:{port}/{page}"
 
 
+def serve_ui(run: Path, uri: str | None, port: int, *, say: Callable[[str], None]) -> bool:
+    """Serve the MLflow UI of a run until Ctrl-C; the default store is brought up to date first.
+
+    Returns whether the server ended well. Raises TrackingError as `ui_command`.
+    """
+    if uri is None:
+        sync(run)
+    command, environment = ui_command(run, uri, port), ui_environment(run, uri)
+    say(f"MLflow UI: {ui_url(run, uri, port)}  (Ctrl-C stops it)")
+    try:
+        return subprocess.call(command, env=environment) == 0
+    except KeyboardInterrupt:
+        return True
+
+
 def main(argv: list[str] | None = None) -> int:
     """The process behind `Syncer`: its last line on standard output is a JSON object."""
     import argparse
@@ -225,6 +241,7 @@ __all__ = [
     "Unreachable",
     "default_uri",
     "last_sync",
+    "serve_ui",
     "sync",
     "ui_command",
     "ui_environment",

@@ -16,8 +16,8 @@ from typing import Any
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE, FAILED, canonical, digest
+from ..planning.plan_record import study_name
 from ..results.evidence_builder import planned_rows
-from ..results.run_status import study_name
 
 Row = dict[str, Any]
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 BATCH = 1000  # what MLflow takes in one call: metrics, and all items together
 SYNCED = "tabsweep.synced"
 NOTHING = "0:-:-"
-KIND = "custom_model_development"  # which face the UI shows: runs, not traces
+KIND = "custom_model_development"  # which console the UI shows: runs, not traces
 
 
 @dataclass
