@@ -1,4 +1,4 @@
-"""What else do a run's trials and predictions say, without fitting anything again? `bench analyse`.
+"""`bench analyse`: further analyses of a run's trials and predictions, without any fit.
 
 Ensembles, calibration and a metric that no trial recorded come from the stored predictions; budgets
 and tuners from the trials' scores.

@@ -1,4 +1,4 @@
-"""What may go from a run folder? Whatever the ledger can bring back, and what crashes left behind.
+"""`bench clean`: files of a run that the ledger can bring back or that crashes left behind.
 
 `ledger/` and `predictions/` are the run: nothing here ever touches them.
 """
@@ -33,13 +33,14 @@ TEMPORARY = (".*.tmp", "owner.lease.*")  # of writers that were killed
 
 @dataclass(frozen=True)
 class Item:
-    """Something that would go: a file or a whole folder."""
+    """A file or a whole folder that is removed."""
 
     path: Path
     bytes: int
     files: int
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return {"path": str(self.path), "bytes": self.bytes, "files": self.files}
 
 
@@ -112,6 +113,7 @@ def check_own(run: Path) -> None:
 
 
 def all_runs(folder: Path) -> list[Path]:
+    """Every run directly below a folder."""
     return sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
 
 
@@ -150,7 +152,7 @@ def measure(path: Path) -> Item:
 
 
 def remove(run: Path, items: Iterable[Item], console: Console) -> int:
-    """Remove them while nobody else can begin to work on the run; returns the bytes."""
+    """Remove the items while the run is locked; returns their bytes."""
     removed = 0
     try:
         with RunLock(run, note=console.warn):

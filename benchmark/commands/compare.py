@@ -1,4 +1,4 @@
-"""What changed between two runs, and is it a regression? `bench compare`."""
+"""`bench compare`: what changed between two runs, and whether it is a regression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which trials stand behind a cell of a table, and which one command makes it again?"""
+"""`bench explain`: the trials behind a table cell, and the command that makes it again."""
 
 from __future__ import annotations
 
@@ -103,14 +103,16 @@ class Origin:
 
     @classmethod
     def of(cls, folder: Path) -> Origin:
+        """The run in a folder. Raises NoRun, LedgerError."""
         return cls(folder, plan_in(Ledger(folder)))
 
     @property
     def cells(self) -> set[tuple[str, str]]:
+        """The (dataset, model) pairs that the plan has studies of."""
         return {(study["dataset"], study["model"]) for study in self.plan["studies"]}
 
     def command(self, table: str, dataset: str, model: str | None) -> list[str]:
-        """The words of the command that makes the cell anew: of one model, or of all for a rank."""
+        """The command that makes the cell again, as words; of all models for a rank."""
         options = self.plan["options"]
         known = self._suite()
         words = ["--budget", options["budget"], "--dataset", dataset]
@@ -129,7 +131,7 @@ class Origin:
             at = words.index("--dataset")
             del words[at : at + 2]
             source = ["--csv", csv["path"], "--target", csv["target"], "--task", csv["task"]]
-            limits = self._limits(suites.load("uci-small"))  # the budgets of a table of one's own
+            limits = self._limits(suites.load("uci-small"))  # the budgets of a CSV's suite
         elif known:
             source, limits = ["--suite", known.name], self._limits(known)
         else:
@@ -157,7 +159,7 @@ class Origin:
         return words
 
     def _by_reproduce(self, table: str, known: suites.Suite | None) -> bool:
-        """Whether `bench reproduce` runs this very plan: it takes no sampler, space or seed."""
+        """Whether `bench reproduce` runs this plan: it has no --sampler, --space or --seed."""
         from .reproduce import SUITES
 
         options = self.plan["options"]
@@ -170,7 +172,7 @@ class Origin:
         )
 
     def _asked(self, model: str) -> str:
-        """What `--model` has to say for a model of the tables (a class may have another name)."""
+        """The value of `--model` for a model of the tables (a class may have another name)."""
         from ..planning.plan import find_model
         from ..running.request import import_folders
 
@@ -194,7 +196,7 @@ class Origin:
         return path
 
     def differences(self) -> list[str]:
-        """What is not as it was when the run was planned, so that another number may come out."""
+        """What has changed since the run was planned, so that the number may differ."""
         from ..planning import environment
 
         was, now = self.plan["environment"], environment.capture()

@@ -1,4 +1,4 @@
-"""What is there? Models, suites and datasets as lists, and the datasets' checks."""
+"""`bench models`, `suites` and `data`: lists of what there is, and checks of datasets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def models_command(console: Console, name: str | None) -> int:
     if name is not None:
         return _one_model(console, name)
     specs = [registry.spec(name) for name in registry.names()]
-    console.data([_model_facts(spec) for spec in specs])
+    console.data([_model_data(spec) for spec in specs])
     console.table(
         ["model", "family", "tasks", "threads", "rows up to", "summary"],
         [
@@ -29,15 +29,15 @@ def models_command(console: Console, name: str | None) -> int:
     return OK
 
 
-def _model_facts(spec: Any) -> dict[str, Any]:
+def _model_data(spec: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     from ...models import registry
 
-    facts = asdict(spec)
+    data = asdict(spec)
     asked = spec.name if spec.name in registry.names() else spec.target
-    facts["spaces"] = {task: sorted(registry.spaces(asked, task)) for task in spec.tasks}
-    return facts
+    data["spaces"] = {task: sorted(registry.spaces(asked, task)) for task in spec.tasks}
+    return data
 
 
 def _one_model(console: Console, name: str) -> int:
@@ -51,12 +51,12 @@ def _one_model(console: Console, name: str) -> int:
     spec = find_model(name)
     defaults = registry.defaults(name)
     spaces = {task: registry.spaces(name, task) for task in spec.tasks}
-    console.data({**_model_facts(spec), "defaults": defaults, "spaces": spaces})
+    console.data({**_model_data(spec), "defaults": defaults, "spaces": spaces})
     console.say(f"{spec.name}: {spec.summary}")
     console.say("; ".join(part for part in (f"class {spec.target}", spec.paper) if part))
     policy = ", ".join(f"{part}: {how}" for part, how in asdict(spec.preprocessing).items())
     if spec.resource:
-        console.say(f"steps: {spec.resource}; a fit can stop and go on from a checkpoint")
+        console.say(f"steps: {spec.resource}; a fit can stop and continue from a checkpoint")
     console.say(f"preprocessing: {policy}\n")
     console.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
     same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space
@@ -181,18 +181,19 @@ def verify_command(console: Console, names: tuple[str, ...], **given: Any) -> in
 
 
 def _not_large(console: Console) -> list[Card]:
-    """Every card but those of large datasets, which are said."""
+    """Every card but those of large datasets, which are listed."""
     from ...datasets import catalog
 
     cards = [catalog.card(name) for name in catalog.names()]
     left = [f"{c.name} ({sum(f.bytes for f in c.files) / 1e9:.1f} GB)" for c in cards if c.large]
     if left:
-        console.say(f"left out, being large, unless named: {', '.join(left)}")
+        console.say(f"large datasets are left out unless named: {', '.join(left)}")
     return [card for card in cards if not card.large]
 
 
 def _each(console: Console, cards: Iterable[Card], look: Callable[[Card], str]) -> int:
-    """What `look` finds of each dataset, those that are missing or wrong said and counted."""
+    """Print what `look` returns for each dataset, with those that are missing or wrong; returns the
+    exit code."""
     from ...datasets.errors import DataError, DatasetUnavailable
 
     results: dict[str, str] = {}
@@ -246,7 +247,7 @@ def passport_command(
         f"{found['n_features']} features, sha256 {found['sha256'][:16]}..."
     )
     if not found["flags"]:
-        console.say("nothing odd was found")
+        console.say("no problems were found")
     for flag in found["flags"]:
         console.say(f"{flag['severity']:8}{flag['id']}: {flag['detail']}")
     return OK

@@ -1,4 +1,4 @@
-"""What did a trial print, and where did it run? `bench logs` finds it in a run's logs."""
+"""`bench logs`: the output of trials and the events of a run, found in its log files."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Tail:
         except FileNotFoundError:
             return
         with file:
-            facts = os.fstat(file.fileno())
-            found = facts.st_dev, facts.st_ino
+            stat = os.fstat(file.fileno())
+            found = stat.st_dev, stat.st_ino
             if self._file not in (None, found):
                 yield from read_lines(aside(self.path), start=self._place)
                 self._place = 0

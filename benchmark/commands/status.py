@@ -1,4 +1,4 @@
-"""How is a run going, as it goes? `bench status --watch`: workers, queue, failures, pace, best."""
+"""`bench status`: the progress of a run, once or with --watch until it ends."""
 
 from __future__ import annotations
 
@@ -98,6 +98,7 @@ class View:
     silent_s: float | None
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return {
             **self.status.to_data(),
             "workers": self.workers,
@@ -112,7 +113,7 @@ class View:
 
 
 class Watcher:
-    """Looks at a run again and again."""
+    """Reads the state of a run repeatedly."""
 
     def __init__(self, run: Path) -> None:
         self.run = Path(run)
@@ -170,6 +171,7 @@ def progress_line(view: View) -> str:
 
 
 def best_lines(view: View) -> list[str]:
+    """One line per dataset with the best model so far, at most BEST of them."""
     shown = list(view.best.items())[:BEST]
     lines = [
         f"{dataset}: {model}, {metric} {value:.4g} on validation"
@@ -213,6 +215,7 @@ def worker_rows(view: View) -> list[tuple[str, str, str, str]]:
 
 
 def hosts_line(view: View) -> str:
+    """One line with the busy and all workers of each host, and what waits."""
     hosts = Counter(row[0] for row in worker_rows(view))
     busy = Counter(row[0] for row in worker_rows(view) if row[3])
     text = ", ".join(f"{host} {busy[host]}/{n}" for host, n in sorted(hosts.items()))

@@ -1,4 +1,4 @@
-"""How does a sweep run on a cluster, started from outside it? As a Ray job on the cluster's head.
+"""`bench submit`: a sweep as a job on a Ray cluster, from outside it.
 
 The job's id holds the run's name and a number, so the second of two submissions of one run is
 refused while the first one works, by Ray itself where both come at the same moment, and goes on
@@ -51,7 +51,7 @@ def submit_command(
     server = check_server(address)
     name = check_sweep(sweep, working_dir)
     if server.startswith("http:") and not is_loopback(urlsplit(server).hostname or ""):
-        console.warn(f"{server} is not encrypted: whoever listens reads Ray's token")
+        console.warn(f"{server} is not encrypted: Ray's token can be read on the network")
     client = connect(server)
     with asked(server):
         job = next_id(client, name, server)
@@ -196,7 +196,9 @@ def asked(server: str) -> Iterator[None]:
                 "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)"
             )
         elif isinstance(error, RuntimeError) and "already exists" in text:
-            raise RunLocked(f"somebody has just submitted the same run: {text}") from None
+            raise RunLocked(
+                f"the same run has just been submitted by another process: {text}"
+            ) from None
         elif not isinstance(error, RuntimeError | OSError):
             raise
         raise ConnectionError(f"the cluster at {server}: {text}") from None

@@ -1,4 +1,4 @@
-"""Which studies does a suite mean? Datasets x folds x models, each with its space and sampler."""
+"""The plan of a sweep: datasets x folds x models as studies, each with its space and sampler."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class Options:
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, lists for tuples: as the plan keeps them."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
@@ -92,9 +93,11 @@ class StudyPlan:
 
     @property
     def name(self) -> str:
+        """dataset/fold/model."""
         return f"{self.dataset}/{self.fold}/{self.model}"
 
     def to_data(self) -> dict[str, Any]:
+        """What the plan in the ledger keeps of a study."""
         return {
             "dataset": self.dataset,
             "task": self.task,
@@ -109,7 +112,7 @@ class StudyPlan:
 
 
 class Plan:
-    """A suite under options, on the datasets that could be had."""
+    """A suite under options, on the available datasets."""
 
     def __init__(
         self,
@@ -160,8 +163,8 @@ class Plan:
         return replace(find_model(of), name=asked)
 
     def _sees(self, model: str, dataset: str | None = None) -> str | None:
-        """By which hyperparameter a model of a transductive suite sees the rows to predict: if its
-        class can and the suite does not pin it otherwise."""
+        """The hyperparameter that lets a model of a transductive suite see the rows to predict;
+        None where its class has none, or the suite pins it to another value than true."""
         asked = self.given[model]
         by = transductive_by(self.budget.asked(asked))
         pinned = by is None or self.budget.search(asked, dataset).fixed.get(by, True)
@@ -169,6 +172,7 @@ class Plan:
 
     @cached_property
     def studies(self) -> list[StudyPlan]:
+        """Every planned study, in the order of datasets, folds and models."""
         return [
             self._study(dataset, data, fold, model)
             for dataset, data in sorted(self.data.items())
@@ -192,7 +196,7 @@ class Plan:
             refuse_transductive(space, of)
         sampler = options.sampler or search.sampler or budget.sampler
         if options.asynchronous and self.specs[model].resource and sampler != "grid":
-            sampler = "random"  # a search that waits for nobody has no history to learn from
+            sampler = "random"  # an asynchronous search has no complete history to learn from
         n_trials = options.trials or search.trials or budget.trials
         if space.size is not None:
             n_trials = min(n_trials, space.size)  # nothing is left to search after every point

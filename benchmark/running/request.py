@@ -23,7 +23,7 @@ class Request:
 
     workers: CPUs for trials, None for all, 0 for this process. reuse: runs elsewhere whose finished
     trials may be copied. retry: which recorded failures run again. paths: folders that workers put
-    on sys.path, for models of one's own.
+    on sys.path, for models of the user.
     """
 
     suite: Suite
@@ -62,7 +62,7 @@ def models_of(request: Request) -> list[str]:
 
 
 def import_folders(models: Iterable[str]) -> list[str]:
-    """The folders from which models of one's own ("module:Class") are imported: the working
+    """The folders from which models of the user ("module:Class") are imported: the working
     directory, which is put on sys.path; none where every model is a registered one."""
     if not any(":" in model for model in models):
         return []

@@ -1,4 +1,4 @@
-"""How does a run get into MLflow? Beside the sweep and after it, never in the way of a trial.
+"""A run in MLflow: brought there by a process beside the sweep, and after it.
 
 python -m tabsweep.benchmark.tracking.follower RUN [--uri URI]            one pass
 python -m tabsweep.benchmark.tracking.follower RUN --follow --parent PID  until the parent ends
@@ -50,6 +50,7 @@ class Syncer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Syncer:
+        """Start the process; returns self."""
         folder = self.run / "tracking"
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, str(self.run)]
