@@ -107,6 +107,7 @@ def write(
     fallback: str | None = None,
     ranking: str = "average",
     html: bool = True,
+    parts: Parts | None = None,
 ) -> list[Path]:
     """Write the report into the folder `out` and return the paths of its files: <section>.tex, .md
     and .csv for each section, scores.parquet, about.md, the critical-difference diagrams in
@@ -115,13 +116,14 @@ def write(
     `siunitx`: LaTeX columns are aligned on their decimal points. `reference`: the model that all
     others are tested against (default: the best by mean rank). `fallback`: the model whose score
     replaces a missing one in the leaderboard's second view (default: `constant`, or 'worst').
-    `ranking`: the rule of the file `ranks`: 'average', 'npt' or 'hopular'.
+    `ranking`: the rule of the file `ranks`: 'average', 'npt' or 'hopular'. `parts`: the sections of
+    this evidence with these options, where they have been computed already.
 
     `out` is created if it is missing; each file is written atomically. The same evidence, in any
     order of rows, gives the same bytes. Files of an earlier report that this one does not have
     (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
-    found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
+    found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))

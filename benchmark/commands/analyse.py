@@ -1,4 +1,4 @@
-"""What else do a run's trials and predictions say, without fitting anything again? `bench analyse`.
+"""`bench analyse`: further analyses of a run's trials and predictions, without any fit.
 
 Ensembles, calibration and a metric that no trial recorded come from the stored predictions; budgets
 and tuners from the trials' scores.
@@ -16,9 +16,9 @@ import numpy as np
 
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import TUNE
-from ..console import OK, Face
+from ..console import OK, Console
 from ..errors import SweepError, check_run
-from ..results.run_status import plan_in
+from ..planning.plan_record import plan_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ class Found:
 
 
 def analyse_command(
-    face: Face,
+    console: Console,
     runs: Sequence[Path],
     what: str,
     *,
@@ -56,7 +56,7 @@ def analyse_command(
         raise SweepError(f"--metric belongs to --what metric, not to --what {what}")
     found = ANALYSES[what](runs, metric=metric, **where)
     files = write_files({**render(found.section), **found.files}, out or runs[0] / "report")
-    face.data(
+    console.data(
         {
             "what": what,
             "files": [str(path) for path in files],
@@ -68,10 +68,10 @@ def analyse_command(
         }
     )
     for note in found.notes:
-        face.warn(note)
-    face.say(to_text(found.section))
+        console.warn(note)
+    console.say(to_text(found.section))
     for path in files:
-        face.say(str(path))
+        console.say(str(path))
     return OK
 
 

@@ -9,12 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..console import OK, Face, duration
+from ..console import OK, Console, duration
 from ..papers.experiments import EXPERIMENTS, Experiment
 from ..papers.outcome import Outcome, Setting, Size
 
 
-def list_experiments(face: Face) -> int:
+def list_experiments(face: Console) -> int:
     """`bench experiment` without a name."""
     rows = [[e.name, e.title, e.source] for e in EXPERIMENTS.values()]
     face.data(
@@ -34,13 +34,13 @@ def list_experiments(face: Face) -> int:
     return OK
 
 
-def describe(face: Face, experiment: Experiment) -> None:
+def describe(face: Console, experiment: Experiment) -> None:
     """What is about to run."""
     face.say(f"{experiment.name}: {experiment.title} ({experiment.source})")
 
 
 def experiment_command(
-    face: Face,
+    face: Console,
     experiment: Experiment,
     *,
     size: Size,

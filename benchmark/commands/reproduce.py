@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..console import FAILED, OK, Face
+from ..console import FAILED, OK, Console
 from ..papers.outcome import Size
 
 # Published table -> the suite whose run stands beside it.
@@ -23,14 +23,14 @@ EXPERIMENTS = {
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
 
 
-def list_tables(face: Face) -> int:
+def list_tables(face: Console) -> int:
     """`bench reproduce --list`."""
     from ..papers import tables
 
     return tables.list_tables(face)
 
 
-def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> int:
+def reproduce_command(face: Console, table: str, *, no_run: bool, **given: Any) -> int:
     """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run."""
     from ..papers import tables
 
@@ -90,7 +90,7 @@ def reproduce_command(face: Face, table: str, *, no_run: bool, **given: Any) -> 
 
 
 def _from_experiment(
-    face: Face,
+    face: Console,
     table: str,
     *,
     no_run: bool,
@@ -103,7 +103,8 @@ def _from_experiment(
     **rest: Any,
 ) -> int:
     """A table that an experiment measures: RUNS/NAME holds it, by default <experiment>-<size>."""
-    from ..errors import NoRun, SweepError, check_experiment, check_gpu, check_name
+    from ..arguments import check_experiment
+    from ..errors import NoRun, SweepError, check_gpu, check_name
     from .experiment import run_experiment
 
     unused = sorted(k for k in ("models", "datasets", "folds", "trials") if rest.get(k))

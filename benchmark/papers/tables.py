@@ -8,7 +8,7 @@ from ...reports import published
 from ...reports.reproduction import comparison
 from ..commands.reproduce import EXPERIMENTS as MEASURED
 from ..commands.reproduce import SUITES
-from ..console import OK, Face
+from ..console import OK, Console
 from ..errors import SweepError
 from .experiments import EXPERIMENTS
 
@@ -109,7 +109,7 @@ def _cells(key: tuple[str, str]) -> int:
     return int(table["value"].notna().sum()) if "value" in table else len(table)
 
 
-def list_tables(face: Face) -> int:
+def list_tables(face: Console) -> int:
     """`bench reproduce --list`."""
     found = ways()
     face.data(

@@ -304,11 +304,11 @@ def known_errors() -> dict[str, type]:
     """{name: class} of the errors with an id that live in this package."""
     found: dict[str, type] = {}
     for folder in ("benchmark", "sweeps", "models", "datasets", "reports"):
-        for path in sorted((ROOT / folder).glob("*.py")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             for name in re.findall(r"^class (\w+)\(", path.read_text(), re.MULTILINE):
                 if name in console.ERRORS:
-                    module = importlib.import_module(f"tabsweep.{folder}.{path.stem}")
-                    found[name] = getattr(module, name)
+                    dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                    found[name] = getattr(importlib.import_module(f"tabsweep.{dotted}"), name)
     return found
 
 

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from calls import Ran, bench
 from tabsweep.benchmark.commands.fit import place
+from tabsweep.benchmark.planning.plan_record import last_plan
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.results.run_status import last_plan, status_of
+from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode

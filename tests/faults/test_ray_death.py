@@ -29,7 +29,7 @@ def test_a_driver_whose_ray_dies_says_how_to_go_on_and_blames_no_trial(tmp_path:
         sweep.off()
     assert not alive(line.pid) and line in sweep.running()  # a trial was hit
     assert "error BENCH-E021: Ray on this machine has died" in sweep.output()
-    assert f"go on with: bench resume {sweep.run}" in sweep.output()
+    assert f"bench resume {sweep.run}" in sweep.output()
     wait_for(lambda: not any(alive(process.pid) for process in family), "the end of all of Ray")
     assert not list(Ledger(sweep.run).records("death"))  # it was nobody's attempt
     sweep.finish()

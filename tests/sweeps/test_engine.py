@@ -697,7 +697,7 @@ SUITE = suites.parse(
 )
 
 
-def real_sweep(runs: Path, name: str, **more: Any) -> sweep.Outcome:
+def real_sweep(runs: Path, name: str, **more: Any) -> sweep.SweepOutcome:
     options = Options(budget="quick", **more)
     return sweep.run(sweep.Request(SUITE, options, runs, name, workers=0))
 

@@ -313,7 +313,7 @@ def test_the_ensembles_choice_is_the_reports_and_its_weights_name_trials(work):
 
 @pytest.mark.parametrize("how", ["another table", "another split"])
 def test_data_that_is_not_the_runs_is_left_out_with_a_note(work, monkeypatch, how):
-    real = stored_predictions.truth
+    real = stored_predictions.planned_data
 
     def other(plan, dataset, **where):
         table, folds = real(plan, dataset, **where)
@@ -323,7 +323,7 @@ def test_data_that_is_not_the_runs_is_left_out_with_a_note(work, monkeypatch, ho
             folds = {k: replace(f, val=f.val[:-1]) for k, f in folds.items()}
         return table, folds
 
-    monkeypatch.setattr(stored_predictions, "truth", other)
+    monkeypatch.setattr(stored_predictions, "planned_data", other)
     found = analyse("runs/random", "--what", "calibration", "--out", "c")
     (note,) = found["notes"]
     assert note.startswith("Without wine: ") and "the run" in note

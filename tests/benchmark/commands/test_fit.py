@@ -19,11 +19,12 @@ import pandas as pd
 import pytest
 from small_tables import TINY
 from tabsweep.benchmark.commands.fit import FitError, fit_chosen, predict_file, read_run
-from tabsweep.benchmark.commands.sweep import csv_suite
+from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.planning.suite import parse
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.running.sweep import Request, run
+from tabsweep.benchmark.running.request import Request
+from tabsweep.benchmark.running.sweep import run
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import table_from_csv

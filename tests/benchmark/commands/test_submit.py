@@ -27,7 +27,7 @@ from calls import bench
 from postgres import free_port
 from tabsweep.benchmark import cli
 from tabsweep.benchmark.commands import doctor, submit
-from tabsweep.benchmark.console import Face
+from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import SweepError, check_address_form
 from tabsweep.benchmark.running import cluster_checks
 from tabsweep.sweeps.store.ledger import Ledger
@@ -210,7 +210,7 @@ def test_the_log_is_shown_once_though_the_connection_breaks(
             return SimpleNamespace(is_terminal=lambda: False)
 
     monkeypatch.setattr(submit.asyncio, "sleep", lambda s, sleep=submit.asyncio.sleep: sleep(0))
-    submit.show_log(Face(), Client(), "job")
+    submit.show_log(Console(), Client(), "job")
     assert capsys.readouterr().out == "one\ntwo\nthree\nfour\n"
     assert not left
 
@@ -246,7 +246,7 @@ def test_a_job_ends_with_the_exit_code_of_its_sweep(
     info = SimpleNamespace(
         status=SimpleNamespace(value=status), driver_exit_code=driver, message="gone"
     )
-    assert submit.code_of(Face(quiet=True), info) == code
+    assert submit.code_of(Console(quiet=True), info) == code
 
 
 # ---------------------------------------------------------------------- on a cluster
@@ -489,8 +489,8 @@ def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> cluster_checks.
     for name, odd in others.items():
         found.nodes[name] = cluster_checks.Node(name, name, 1, 0, 1000.0)
         usual = {"versions": own, "disk_gb": 50.0, "shm_mb": 2000.0}
-        found._facts[name] = {**usual, **odd}
-    found.ask = lambda question, of: found._facts  # type: ignore[method-assign]
+        found._answers[name] = {**usual, **odd}
+    found.ask = lambda question, of: found._answers  # type: ignore[method-assign]
     return found
 
 

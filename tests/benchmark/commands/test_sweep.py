@@ -21,7 +21,7 @@ from tabsweep.benchmark.commands import sweep as commands
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
-from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running import ray_session
 from tabsweep.datasets import download, source
 from tabsweep.sweeps.store.ledger import Ledger
 
@@ -128,8 +128,7 @@ def test_resuming_a_finished_run_runs_nothing_and_starts_no_ray(monkeypatch):
         raise AssertionError("Ray was started")
 
     sweeps("--model", "knn", "--name", "r")
-    monkeypatch.setattr(sweep, "start_ray", refuse)
-    monkeypatch.setattr(sweep, "run_trial", refuse)
+    monkeypatch.setattr(ray_session, "start_ray", refuse)
     before = executions("runs/r")
     for call in (("resume", "runs/r"), ("sweep", "--suite", "smoke", "--name", "r", *FAST[4:])):
         extra = ("--dataset", "iris", "--model", "knn") if call[0] == "sweep" else ()

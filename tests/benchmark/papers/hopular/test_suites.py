@@ -13,7 +13,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from tabsweep.benchmark.commands import experiment as experiments
 from tabsweep.benchmark.commands import reproduce
-from tabsweep.benchmark.console import Face
+from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import NoRun
 from tabsweep.benchmark.papers import write
 from tabsweep.benchmark.papers.experiments import EXPERIMENTS
@@ -344,7 +344,7 @@ def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_p
     monkeypatch.setattr(experiments, "run_experiment", run_experiment)
     given: dict[str, Any] = dict.fromkeys(("name", "mirror", "cache", "models", "trials"))
     given |= {"runs": tmp_path, "device": "cpu"}
-    face = Face(quiet=True)
+    face = Console(quiet=True)
     with pytest.raises(NoRun, match="holds no reduced hopular-cost"):
         reproduce.reproduce_command(
             face, "hopular-table-a7", no_run=True, budget="reduced", **given
