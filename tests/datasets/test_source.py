@@ -421,6 +421,7 @@ def file_gone(root: Path) -> Path:
 
 
 def path_outside(root: Path) -> Path:
+    root.parent.mkdir(exist_ok=True)
     (root.parent / "outside.txt").write_bytes(DATA)
     return make_mirror(root, DATA, path="../outside.txt")
 
