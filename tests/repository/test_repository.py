@@ -1,4 +1,4 @@
-"""Does the repository keep its own promises? Import arrows, packaging, the lock file, documents."""
+"""Promises of the repository: libraries, packaging, the lock file, documents, make."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 DATA = (".toml", ".csv", ".css", ".js", ".j2")  # what lies beside the code and is read by it
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
-ALLOWED = {"benchmark": {"sweeps", "models", "datasets", "reports"}}
 BARE = {"ray", "mlflow", "optuna", "hyperopt"}  # what models and datasets must do without
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")))
@@ -46,63 +45,16 @@ def tree() -> Iterator[Path]:
         yield from (Path(folder) / name for name in sorted(files))
 
 
-def imports_of(path: Path, folder: str) -> Iterator[tuple[int, str, str]]:
-    """(line, folder of ours or "", top-level name) of each import, late ones included."""
-    depth = len(path.relative_to(ROOT).parts) - 1  # dots that reach the package's root, less one
+def libraries_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, top-level name) of each absolute import, late ones included."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                parts = alias.name.split(".")
-                yield (
-                    node.lineno,
-                    parts[1] if parts[0] == "tabsweep" and parts[1:] else "",
-                    parts[0],
-                )
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            parts = (node.module or "").split(".")
-            yield node.lineno, parts[1] if parts[0] == "tabsweep" and parts[1:] else "", parts[0]
-        elif isinstance(node, ast.ImportFrom):
-            inside = node.level <= depth
-            target = folder if inside else (node.module or node.names[0].name).split(".")[0]
-            yield node.lineno, target, "tabsweep"
+            yield node.lineno, (node.module or "").partition(".")[0]
 
 
-# ---------------------------------------------------------------------- import arrows
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_imports_run_one_way(folder: str) -> None:
-    allowed = ALLOWED.get(folder, set()) | {folder, "common", ""}
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for path in modules(folder)
-        for line, target, _ in imports_of(path, folder)
-        if target not in allowed
-    ]
-    assert not wrong
-
-
-def test_the_arrows_are_read_from_relative_absolute_and_late_imports(tmp_path: Path) -> None:
-    source = (
-        "from ..sweeps.trial import x\nimport tabsweep.reports.report\ndef f():\n    import ray\n"
-    )
-    file = ROOT / "models" / "knn.py"
-    found = [
-        (line, target, top)
-        for line, target, top in imports_of_text(source, file, tmp_path)
-        if target or top == "ray"
-    ]
-    assert found == [(1, "sweeps", "tabsweep"), (2, "reports", "tabsweep"), (4, "", "ray")]
-
-
-def imports_of_text(source: str, file: Path, tmp_path: Path) -> list[tuple[int, str, str]]:
-    """`imports_of` for a text that stands where `file` does."""
-
-    class Elsewhere(type(file)):  # type: ignore[misc]
-        def read_text(self, *args: object, **kwargs: object) -> str:
-            return source
-
-    return sorted(imports_of(Elsewhere(file), file.parent.name))
+# ---------------------------------------------------------------------- libraries
 
 
 @pytest.mark.parametrize("folder", ["datasets", "models"])
@@ -110,7 +62,7 @@ def test_no_module_for_bare_machines_names_a_library_of_the_cluster(folder: str)
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {top}"
         for path in modules(folder)
-        for line, _, top in imports_of(path, folder)
+        for line, top in libraries_of(path)
         if top in BARE
     ]
     assert not wrong
@@ -248,7 +200,7 @@ def test_no_dependency_is_imported_that_pyproject_does_not_name() -> None:
         f"{path.relative_to(ROOT)}: {top}"
         for folder in FOLDERS
         for path in modules(folder)
-        for _, _, top in imports_of(path, folder)
+        for _, top in libraries_of(path)
         if top not in own and not named & set(map(canonicalize_name, owners.get(top, [])))
     }
     assert not unnamed
@@ -274,16 +226,6 @@ def test_no_path_of_a_machine_and_no_secret_is_in_the_repository() -> None:
             f"{path.relative_to(ROOT)}: {m[0]}" for p in patterns for m in re.finditer(p, text)
         ]
     assert not wrong
-
-
-def test_every_module_says_what_it_is_for() -> None:
-    silent = [
-        str(path.relative_to(ROOT))
-        for folder in (*FOLDERS, "tests")
-        for path in (ROOT / folder).rglob("*.py")
-        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    ]
-    assert not silent
 
 
 # ---------------------------------------------------------------------- doctests
