@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calls import Ran, bench
+from repo import ROOT, dotted, modules, tree
 from tabsweep.benchmark.commands.fit import place
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import last_plan, status_of
@@ -23,7 +24,6 @@ from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
-ROOT = Path(__file__).parents[2]
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 IRIS = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, "--trials", 1)
 
@@ -362,24 +362,17 @@ ALLOWED = {
 
 @pytest.mark.fault(19)
 def test_no_module_of_the_product_unpickles_anything_from_a_file():
-    calls: dict[tuple[str, str], ast.Call] = {}
-    for folder in ("benchmark", "datasets", "models", "reports", "sweeps"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
-                    calls[str(path.relative_to(ROOT)), ast.unparse(node.func)] = node
-                    words = {keyword.arg for keyword in node.keywords}
-                    assert not words & {"allow_pickle", "trusted"}, ast.unparse(node)
-    assert len(calls) > 1000, "the modules were not found"
-    found = {
-        key
-        for key, node in calls.items()
-        if LOADERS.search(key[1])
-        and not (
-            key[1] == "torch.load"
-            and any(
-                k.arg == "weights_only" and ast.unparse(k.value) == "True" for k in node.keywords
-            )
-        )
-    }
+    n_calls, found = 0, set()
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            n_calls += 1
+            name, words = dotted(node.func), {word.arg: word.value for word in node.keywords}
+            assert not words.keys() & {"allow_pickle", "trusted"}, f"{path}:{node.lineno}"
+            only = words.get("weights_only")
+            weights = isinstance(only, ast.Constant) and only.value is True
+            if LOADERS.search(name) and not (name == "torch.load" and weights):
+                found.add((path.relative_to(ROOT).as_posix(), name))
+    assert n_calls > 1000, "the modules were not found"
     assert found <= ALLOWED, f"these could run what a file says: {found - ALLOWED}"
