@@ -1,4 +1,4 @@
-"""Does a sweep on real workers survive what trials do to it?
+"""Trials that misbehave on real workers: memory, time, forks, death of the process, errors.
 
 One sweep runs every kind of bad trial at once, beside good ones. The trials write an execution log,
 from which each test first shows that its fault did happen.
@@ -35,7 +35,7 @@ from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
 from tabsweep.sweeps.workers.ray_cluster import death_of, start_ray
 from tabsweep.sweeps.workers.ray_pool import RayPool
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.xdist_group("ray-faults")
 
 LIMIT_MB = 200.0
 TIMEOUT_S = 2.0
