@@ -1,4 +1,4 @@
-"""How do tests watch and kill a sweep in a process of its own, and see that nothing was lost?"""
+"""Sweeps in processes of their own: started, watched, killed, and checked for lost trials."""
 
 from __future__ import annotations
 

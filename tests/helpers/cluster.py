@@ -1,4 +1,4 @@
-"""How do tests get a Ray cluster and an MLflow server on hosts of their own?"""
+"""A Ray cluster and an MLflow server on PostgreSQL, each on hosts of its own (see hosts.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does docker-compose.yml run? Its services' commands and health checks, as plain processes.
+"""Services of docker-compose.yml, their commands and health checks, as plain processes.
 
 Without docker: the file is read, its variables are filled in as docker does it (a test compares the
 two where docker is there), and what belongs to a container (hosts, ports, folders) is replaced.
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from repo import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SECRETS = (
     "POSTGRES_PASSWORD",
     "RAY_AUTH_TOKEN",

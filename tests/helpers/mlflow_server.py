@@ -1,4 +1,4 @@
-"""How do tests start an MLflow server of their own? As a process group on a loopback port."""
+"""An MLflow server on a loopback port, as a process group that ends with its test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where do the official modules' numbers come from? The folder that TABSWEEP_PARITY names."""
+"""Arrays and numbers of the official modules, from the folder that TABSWEEP_PARITY names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from repo import ROOT
 
 VARIABLE = "TABSWEEP_PARITY"
 TOLERANCE = 1e-9
@@ -55,7 +56,7 @@ def folder() -> Path:
         pytest.skip(f"{VARIABLE} names no folder with the official modules' numbers")
     path = Path(found)
     if not path.is_absolute():
-        path = Path(__file__).resolve().parents[2] / path
+        path = ROOT / path
     if not path.is_dir():
         pytest.fail(f"{VARIABLE}={found}: there is no such folder")
     return path

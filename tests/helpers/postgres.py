@@ -1,4 +1,4 @@
-"""How do tests start a PostgreSQL server of their own? As processes of an unprivileged account."""
+"""A PostgreSQL server for one test, as processes of an unprivileged account."""
 
 from __future__ import annotations
 

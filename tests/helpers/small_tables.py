@@ -1,4 +1,4 @@
-"""Which small table do tests of models learn from, and how do they ask what was learned?"""
+"""A small table of mixed columns, and network sizes that learn it quickly."""
 
 from __future__ import annotations
 
