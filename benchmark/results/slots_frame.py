@@ -27,7 +27,7 @@ RESULT = ("seed", "config", "status", "cause", "message", *COSTS, "id", "origin"
 
 
 def columns_of(records: pa.Table) -> Columns:
-    """The columns of a ledger (`Ledger.columns`) one by one, so that each can be freed after use."""
+    """The columns of a ledger (`Ledger.columns`) one by one: each can be freed after use."""
     return {name: records.column(name) for name in records.column_names}
 
 
