@@ -298,7 +298,7 @@ def test_what_a_damaged_segment_held_is_still_in_its_columns(tmp_path, monkeypat
     damage_first_segment(tmp_path)
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == whole and not ledger.warnings
-    assert list(ledger.heads()) and "wrong checksum" in ledger.warnings[0] and ledger.torn_bytes
+    assert list(ledger.heads()) and "segment-000001" in ledger.warnings[0] and ledger.torn_bytes
     (tmp_path / "ledger" / "facts-000001.arrow").unlink()
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == rows_in(Ledger(tmp_path)) != whole and ledger.warnings
@@ -317,7 +317,7 @@ def test_a_segment_that_is_replaced_under_a_reader_is_an_error_and_no_other_reco
     reader = Ledger(tmp_path.parent / copied(tmp_path))
     path = reader.folder / second.name
     path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
-    with pytest.raises(LedgerError, match="replaced meanwhile"):
+    with pytest.raises(LedgerError, match="replaced"):
         reader.at(25)
 
 
