@@ -232,11 +232,12 @@ def test_a_resumed_sweep_with_lost_checkpoints_gives_the_same_bytes(done, tmp_pa
     assert np.array_equal(mine.sort_index()["test_accuracy"], theirs.sort_index()["test_accuracy"])
 
 
-def test_an_extended_sweep_forgets_whom_the_smaller_one_promoted(done, tmp_path):
-    small = request(tmp_path / "c", options=Options(trials=4))
+def test_an_extended_sweep_forgets_whom_the_smaller_one_promoted(tmp_path):
+    few, many = (Options(models=("xgboost", "linear"), folds=1, trials=n) for n in (4, 9))
+    small = request(tmp_path / "c", options=few)
     sweep.run(small)
-    sweep.run(request(tmp_path / "c", options=Options(trials=9)))
-    fresh = request(tmp_path / "d", options=Options(trials=9))
+    sweep.run(request(tmp_path / "c", options=many))
+    fresh = request(tmp_path / "d", options=many)
     sweep.run(fresh)
     assert tables(small.folder) == tables(fresh.folder)
     assert status_of(small.folder).finished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -377,16 +378,20 @@ class Crash(BaseException):
     """Stands for the end of the process: nothing in the product catches it."""
 
 
-@pytest.mark.parametrize("kind", [Crash, OSError])
-@pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("step", ["fsync", "replace", "sync_folder", "unlink", "open"])
-def test_a_crash_at_any_step_of_sealing_loses_nothing(tmp_path, monkeypatch, step, before, kind):
+def test_a_crash_at_any_step_of_sealing_loses_nothing(tmp_path, monkeypatch):
     """Ends before or after every call that touches the disk while a tail of ten is sealed."""
     monkeypatch.setattr(store, "SEAL_AT", 10)
+    steps = ("fsync", "replace", "sync_folder", "unlink", "open")
+    for n, case in enumerate(itertools.product(steps, (True, False), (Crash, OSError))):
+        crash_while_sealing(tmp_path / str(n), monkeypatch, *case)
+
+
+def crash_while_sealing(folder: Path, monkeypatch, step: str, before: bool, kind) -> None:
+    """The at-th call of a step ends in an exception, for every at."""
     at = 0
     while True:
         at += 1
-        run = tmp_path / str(at)
+        run = folder / str(at)
         ledger = Ledger(run, write=True)
         ledger.append([row(i) for i in range(9)])
         with monkeypatch.context() as patch:
