@@ -151,7 +151,7 @@ def _home(module: str, file: Path) -> Path:
 def _inside(file: Path, home: Path, *, lone: bool) -> bool:
     if not file.is_relative_to(home):
         return False
-    # Other people's packages are not ours because their environment lies in our folder (.venv).
+    # Installed packages do not belong to this one because their environment (.venv) is inside it.
     below = file.parts if lone else file.relative_to(home).parts
     return not {"site-packages", "dist-packages"} & set(below)
 

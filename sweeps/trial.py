@@ -102,7 +102,7 @@ class Limits:
     memory_mb: float = 8192.0
 
     def to_data(self) -> dict[str, float]:
-        """The limits as they stand in a record."""
+        """The limits, as in a record."""
         return {"timeout_s": self.timeout_s, "memory_mb": self.memory_mb}
 
 

@@ -59,7 +59,7 @@ class Param:
         raise NotImplementedError
 
     def read(self, name: str, draw: Draw) -> Any:
-        """The value that the numbers drawn for this parameter's axes stand for."""
+        """The value for the numbers that were drawn for this parameter's axes."""
         raise NotImplementedError
 
     def write(self, name: str, value: Any) -> dict[str, float]:
@@ -67,7 +67,7 @@ class Param:
         raise NotImplementedError
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +106,7 @@ class Fixed(Param):
         return ()
 
     def read(self, name: str, draw: Draw) -> Any:
-        """The value that the drawn numbers stand for."""
+        """The value for the drawn numbers."""
         return copy.deepcopy(self.value)
 
     def write(self, name: str, value: Any) -> dict[str, float]:
@@ -114,7 +114,7 @@ class Fixed(Param):
         return {}
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         return {"kind": "fixed", "value": copy.deepcopy(self.value)}
 
 
@@ -161,7 +161,7 @@ class Choice(Param):
         return (Axis(name, "index", 0, self.size - 1),) if self.size > 1 else ()
 
     def read(self, name: str, draw: Draw) -> Any:
-        """The value that the drawn numbers stand for."""
+        """The value for the drawn numbers."""
         return self.point(int(draw(self.axes(name)[0])) if self.size > 1 else 0)
 
     def write(self, name: str, value: Any) -> dict[str, float]:
@@ -169,16 +169,16 @@ class Choice(Param):
         return {name: self._index[identity(plain(value))]} if self.size > 1 else {}
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         return {"kind": "choice", "values": copy.deepcopy(list(self.values))}
 
 
 @dataclass(frozen=True, eq=False)
 class Variants(Choice):
-    """One of some settings of several hyperparameters, which then stand in the configuration.
+    """One of some settings of several hyperparameters, which are then keys of the configuration.
 
     Every value is a table of the same names. The parameter's own name is that of the list and
-    stands in no configuration.
+    is no key of any configuration.
     """
 
     def __post_init__(self) -> None:
@@ -198,7 +198,7 @@ class Variants(Choice):
         return tuple(sorted(self.values[0]))
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         return {**super().to_data(), "kind": "variants"}
 
 
@@ -239,7 +239,7 @@ class Float(Param):
         return () if self.size else (Axis(name, "float", self.low, self.high, self.log),)
 
     def read(self, name: str, draw: Draw) -> float:
-        """The value that the drawn numbers stand for."""
+        """The value for the drawn numbers."""
         return self._value(self.low if self.size else float(draw(self.axes(name)[0])))
 
     def write(self, name: str, value: Any) -> dict[str, float]:
@@ -247,7 +247,7 @@ class Float(Param):
         return {} if self.size else {name: _clip(value - self.shift, self.low, self.high)}
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         data = {"kind": "log-uniform" if self.log else "uniform", "low": self.low}
         data["high"] = self.high
         return data | ({"shift": self.shift} if self.shift else {})
@@ -307,7 +307,7 @@ class Int(Param):
         return (Axis(name, "int", 0, self.size - 1),)
 
     def read(self, name: str, draw: Draw) -> int:
-        """The value that the drawn numbers stand for."""
+        """The value for the drawn numbers."""
         if self.size == 1:
             return self.low
         drawn = int(draw(self.axes(name)[0]))
@@ -322,7 +322,7 @@ class Int(Param):
         return {name: value if self.log else (value - self.low) // self.step}
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         data: dict[str, Any] = {"kind": "int", "low": self.low, "high": self.high}
         if self.log:
             data["log"] = True
@@ -370,7 +370,7 @@ class Maybe(Param):
         return (self._switch(name), *self.of.axes(name))
 
     def read(self, name: str, draw: Draw) -> Any:
-        """The value that the drawn numbers stand for."""
+        """The value for the drawn numbers."""
         if int(draw(self._switch(name))) == 0:
             return copy.deepcopy(self.value)
         return self.of.read(name, draw)
@@ -383,7 +383,7 @@ class Maybe(Param):
         return {switch: 1, **self.of.write(name, value)}
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         return {
             "kind": "optional",
             "value": copy.deepcopy(self.value),
@@ -428,9 +428,9 @@ def parse_param(data: Any) -> Param:
     return build(**{key: value for key, value in data.items() if key != "kind"})
 
 
-def _same(ours: Any, value: Any) -> bool:
+def _same(own: Any, value: Any) -> bool:
     try:
-        return identity(ours) == identity(plain(value))
+        return identity(own) == identity(plain(value))
     except ValueError:
         return False
 

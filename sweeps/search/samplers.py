@@ -66,7 +66,7 @@ def make_sampler(
 
     n_trials: how many trials the study has; only the grid uses it (None: all its points).
     first: configurations for the first indices. One outside the space is tried like the others
-        but stands in no sampler's history; one that is a grid point is not tried again.
+        but is left out of the sampler's history; one that is a grid point is not tried again.
     lag: the suggestion for an index uses the results up to index - lag. With 1 a study is
         sequential; None uses all results that are there, so that equal studies may get different
         suggestions.

@@ -278,7 +278,7 @@ class Space:
 
 
 def _keys(name: str, param: Param) -> tuple[str, ...]:
-    """The names under which a parameter stands in a configuration."""
+    """The keys of a configuration that a parameter sets."""
     return param.names if isinstance(param, Variants) else (name,)
 
 

@@ -24,7 +24,7 @@ def crash_cause(worker: str) -> str | None:
 def crash_output(worker: str, node_id: str, here: str) -> str:
     """What the trial of a dead worker had printed, "" where it cannot be had.
 
-    It stands in a file on the worker's node; `here` is the id of the driver's own node.
+    It is in a file on the worker's node; `here` is the id of the driver's own node.
     """
     import ray
 

@@ -49,7 +49,8 @@ def raylet_here() -> int | None:
     socket_name = next(n["RayletSocketName"] for n in ray.nodes() if n["NodeID"] == here)
     for process in psutil.process_iter(["name", "cmdline"]):
         words = process.info["cmdline"] or []
-        if process.info["name"] == "raylet" and any(socket_name in word for word in words):
+        # Other nodes on this machine have sockets "raylet.1", ...: the whole name is compared.
+        if process.info["name"] == "raylet" and f"--raylet_socket_name={socket_name}" in words:
             return process.pid
     return None
 

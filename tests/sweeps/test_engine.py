@@ -1,4 +1,4 @@
-"""Is a sweep a pure function of its studies, whatever the workers do and whoever ends it when?
+"""The engine: order of results, kills, deaths, retries, stops, and reuse of other runs.
 
 The pool here is scripted: it ends trials in random order, lets workers die, and keeps a log.
 """
@@ -42,7 +42,7 @@ SMALL = Space.parse({"params": {"k": {"kind": "int", "low": 1, "high": 6}}})
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch):
-    """What reaches the disk when is the ledger's affair, and tested there."""
+    """Syncing is tested with the ledger."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -348,40 +348,41 @@ def dying(*deaths: str) -> Script:
     return script
 
 
+DEATHS = [
+    (["killed"], 2, None),
+    (["killed", "killed"], 3, None),
+    (["killed"] * 3, 3, "killed"),
+    (["killed"] * 9, 3, "killed"),
+    (["oom"], 2, None),
+    (["oom", "oom"], 2, "oom"),
+    (["result:oom"], 2, None),
+    (["result:oom"] * 2, 2, "oom"),
+    (["oom", "result:oom"], 2, "oom"),
+    (["result:gpu_oom"] * 2, 2, "gpu_oom"),
+    (["killed", "oom", "killed"], 4, None),  # each kind of death has its own count
+    (["killed", "oom", "killed", "killed"], 4, "killed"),
+    (["lost"] * 20, 21, None),  # the loss of a node is nobody's attempt
+    (["lost", "killed", "lost", "killed", "lost", "killed"], 6, "killed"),
+    (["result:error"], 1, "error"),
+    (["result:timeout"], 1, "timeout"),
+    (["result:nonfinite"], 1, "nonfinite"),
+    (["result:invalid_config"], 1, "invalid_config"),
+]
+
+
 @pytest.mark.fault(2, 3, 31)
-@pytest.mark.parametrize(
-    ("deaths", "runs", "cause"),
-    [
-        (["killed"], 2, None),
-        (["killed", "killed"], 3, None),
-        (["killed"] * 3, 3, "killed"),
-        (["killed"] * 9, 3, "killed"),
-        (["oom"], 2, None),
-        (["oom", "oom"], 2, "oom"),
-        (["result:oom"], 2, None),
-        (["result:oom"] * 2, 2, "oom"),
-        (["oom", "result:oom"], 2, "oom"),
-        (["result:gpu_oom"] * 2, 2, "gpu_oom"),
-        (["killed", "oom", "killed"], 4, None),  # each kind of death has its own count
-        (["killed", "oom", "killed", "killed"], 4, "killed"),
-        (["lost"] * 20, 21, None),  # the loss of a node is nobody's attempt
-        (["lost", "killed", "lost", "killed", "lost", "killed"], 6, "killed"),
-        (["result:error"], 1, "error"),
-        (["result:timeout"], 1, "timeout"),
-        (["result:nonfinite"], 1, "nonfinite"),
-        (["result:invalid_config"], 1, "invalid_config"),
-    ],
-)
-def test_a_death_is_forgiven_as_often_as_its_rule_says(tmp_path, deaths, runs, cause):
-    pool = ScriptedPool(script=dying(*deaths))
-    ((_, _, status, found, _),) = run(tmp_path, [make_study(n_trials=1)], pool).values()
-    assert found == cause and status == (FAILED if cause else DONE)
-    assert pool.submitted.total() == runs
-    (record,) = Ledger(tmp_path).records("result")
-    counted = sum(death != "lost" for death in deaths[:runs])
-    assert record["attempt"] == counted + (0 if cause else 1)
-    assert record["limits"] == {"timeout_s": 3600.0, "memory_mb": 8192.0}
-    assert bool(record["message"]) == bool(cause)
+def test_a_death_is_forgiven_as_often_as_its_rule_says(tmp_path):
+    for n, (deaths, runs, cause) in enumerate(DEATHS):
+        folder = tmp_path / str(n)
+        pool = ScriptedPool(script=dying(*deaths))
+        ((_, _, status, found, _),) = run(folder, [make_study(n_trials=1)], pool).values()
+        assert found == cause and status == (FAILED if cause else DONE)
+        assert pool.submitted.total() == runs
+        (record,) = Ledger(folder).records("result")
+        counted = sum(death != "lost" for death in deaths[:runs])
+        assert record["attempt"] == counted + (0 if cause else 1)
+        assert record["limits"] == {"timeout_s": 3600.0, "memory_mb": 8192.0}
+        assert bool(record["message"]) == bool(cause)
 
 
 @pytest.mark.fault(31)
@@ -619,48 +620,46 @@ class OutOfMemoryError(RuntimeError):
     """Named as torch names it."""
 
 
+RAISED = [
+    (ValueError(), "error", "ValueError: (no message)"),
+    (ValueError("one\ntwo"), "error", "ValueError: one"),
+    (SystemExit(3), "error", "SystemExit: 3"),
+    (MemoryError(), "oom", "MemoryError"),
+    (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
+    (OSError(12, "Cannot allocate memory"), "oom", None),
+    (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
+    (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
+    (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
+    (RuntimeError("x" * 10**6), "error", None),
+]
+
+
 @pytest.mark.fault(27, 31)
-@pytest.mark.parametrize(
-    ("error", "cause", "message"),
-    [
-        (ValueError(), "error", "ValueError: (no message)"),
-        (ValueError("one\ntwo"), "error", "ValueError: one"),
-        (SystemExit(3), "error", "SystemExit: 3"),
-        (MemoryError(), "oom", "MemoryError"),
-        (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
-        (OSError(12, "Cannot allocate memory"), "oom", None),
-        (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
-        (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
-        (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
-        (RuntimeError("x" * 10**6), "error", None),
-    ],
-    ids=lambda value: str(value)[:20],
-)
-def test_whatever_a_trial_raises_becomes_a_failure_with_a_cause(error, cause, message):
-    result = outcome_of(raising(error))
-    assert (result.status, result.cause) == (FAILED, cause)
-    assert message in (None, result.message) and 0 < len(result.message) < 600
-    if cause == "error":
-        assert "Traceback" in result.log or len(result.log) == 4000
+def test_whatever_a_trial_raises_becomes_a_failure_with_a_cause():
+    for error, cause, message in RAISED:
+        result = outcome_of(raising(error))
+        assert (result.status, result.cause) == (FAILED, cause)
+        assert message in (None, result.message) and 0 < len(result.message) < 600
+        if cause == "error":
+            assert "Traceback" in result.log or len(result.log) == 4000
+
+
+RESULTS = [
+    (Result(DONE, val={"loss": math.nan}), "nonfinite"),
+    (Result(DONE, test={"loss": math.inf}), "nonfinite"),
+    (Result(DONE, costs={"fit_s": math.nan}), "error"),
+    (Result(DONE, info={"array": np.zeros(2)}), "error"),
+    (Result(DONE, predictions={"val": np.array([object()])}), "error"),
+    (None, "error"),
+    ({"status": "done"}, "error"),
+    (Result(DONE, val={"loss": None}), None),
+]
 
 
 @pytest.mark.fault(9)
-@pytest.mark.parametrize(
-    ("result", "cause"),
-    [
-        (Result(DONE, val={"loss": math.nan}), "nonfinite"),
-        (Result(DONE, test={"loss": math.inf}), "nonfinite"),
-        (Result(DONE, costs={"fit_s": math.nan}), "error"),
-        (Result(DONE, info={"array": np.zeros(2)}), "error"),
-        (Result(DONE, predictions={"val": np.array([object()])}), "error"),
-        (None, "error"),
-        ({"status": "done"}, "error"),
-        (Result(DONE, val={"loss": None}), None),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_a_result_that_the_ledger_cannot_hold_is_a_failure_not_the_sweeps_end(result, cause):
-    assert outcome_of(lambda trial, data: result).cause == cause
+def test_a_result_that_the_ledger_cannot_hold_is_a_failure_not_the_sweeps_end():
+    for result, cause in RESULTS:
+        assert outcome_of(lambda trial, data, result=result: result).cause == cause
 
 
 # ---------------------------------------------------------------------- other runs

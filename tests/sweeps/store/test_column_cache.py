@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 import threading
@@ -124,68 +125,72 @@ def rows_in(ledger: Ledger) -> list[dict[str, Any]]:
     return plain_rows(results_frame(columns_of(ledger.columns())))
 
 
-@pytest.mark.parametrize("sealed", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch, seed, sealed):
-    monkeypatch.setattr(store, "SEAL_AT", 60 if sealed else 1000)
+def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch):
     monkeypatch.setattr(segment_files, "ROW_GROUP", 7)
-    filled(tmp_path, records(200, seed))
-    assert len(list((tmp_path / "ledger").glob("facts-*"))) == (3 if sealed else 0)
-    ledger = Ledger(tmp_path)
+    for seed, sealed in itertools.product(range(4), (True, False)):
+        monkeypatch.setattr(store, "SEAL_AT", 60 if sealed else 1000)
+        columns_say_what_records_say(tmp_path / f"{seed}-{sealed}", seed, sealed)
+
+
+def columns_say_what_records_say(folder: Path, seed: int, sealed: bool) -> None:
+    filled(folder, records(200, seed))
+    assert len(list((folder / "ledger").glob("facts-*"))) == (3 if sealed else 0)
+    ledger = Ledger(folder)
     expected = one_by_one(ledger)
     assert len(expected) > 20 and rows_in(ledger) == expected
     compact = results_frame(columns_of(ledger.columns()), compact=True)
     assert plain_rows(compact) == expected and "config" in compact
-    with_writer = Ledger(tmp_path, write=True)
+    with_writer = Ledger(folder, write=True)
     assert rows_in(with_writer) == expected
     with_writer.close()
     ends = [(r["study"], r["n_trials"], r["n_slots"]) for r in ledger.records("study")]
     assert study_ends(columns_of(ledger.columns())) == ends
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "gone",
-        "bytes",
-        "empty",
-        "another number",
-        "of an older version",
-        "unnamed",
-        "of a newer version",
-    ],
-)
-def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkeypatch, damage):
-    monkeypatch.setattr(store, "SEAL_AT", 40)
-    filled(tmp_path, records(90, 1))
-    expected = one_by_one(Ledger(tmp_path))
-    manifest = tmp_path / "ledger" / "MANIFEST.json"
-    for path in (tmp_path / "ledger").glob("facts-*"):
-        if damage == "gone":
-            path.unlink()
-        elif damage == "bytes":
-            path.write_bytes(path.read_bytes()[:-100] + bytes(100))
-        elif damage == "empty":
-            path.write_bytes(b"")
-        elif damage == "another number":
-            table = pa.ipc.open_file(path.read_bytes()).read_all()
-            more = pc.add(table.column("fit_s"), 1.0)
-            at = table.column_names.index("fit_s")
-            path.write_bytes(column_file_bytes(table.set_column(at, "fit_s", more)))
-    if damage in ("of an older version", "unnamed", "of a newer version"):
-        named = json.loads(manifest.read_text())
-        for segment in named["segments"]:
-            if damage == "unnamed":
-                del segment["facts"]
-            elif damage == "of a newer version":
-                segment["facts"] = {"file": segment["facts"]["file"], "blake3": "0"}
-            else:
-                segment["facts"]["crc32"] = rewritten(
-                    tmp_path / "ledger" / segment["facts"]["file"]
-                )
-        manifest.write_text(json.dumps(named))
-    ledger = Ledger(tmp_path)
-    assert rows_in(ledger) == expected and not ledger.warnings
+COLUMN_DAMAGE = [
+    "gone",
+    "bytes",
+    "empty",
+    "another number",
+    "of an older version",
+    "unnamed",
+    "of a newer version",
+]
+
+
+def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkeypatch):
+    for n, damage in enumerate(COLUMN_DAMAGE):
+        folder = tmp_path / str(n)
+        monkeypatch.setattr(store, "SEAL_AT", 40)
+        filled(folder, records(90, 1))
+        expected = one_by_one(Ledger(folder))
+        manifest = folder / "ledger" / "MANIFEST.json"
+        for path in (folder / "ledger").glob("facts-*"):
+            if damage == "gone":
+                path.unlink()
+            elif damage == "bytes":
+                path.write_bytes(path.read_bytes()[:-100] + bytes(100))
+            elif damage == "empty":
+                path.write_bytes(b"")
+            elif damage == "another number":
+                table = pa.ipc.open_file(path.read_bytes()).read_all()
+                more = pc.add(table.column("fit_s"), 1.0)
+                at = table.column_names.index("fit_s")
+                path.write_bytes(column_file_bytes(table.set_column(at, "fit_s", more)))
+        if damage in ("of an older version", "unnamed", "of a newer version"):
+            named = json.loads(manifest.read_text())
+            for segment in named["segments"]:
+                if damage == "unnamed":
+                    del segment["facts"]
+                elif damage == "of a newer version":
+                    segment["facts"] = {"file": segment["facts"]["file"], "blake3": "0"}
+                else:
+                    segment["facts"]["crc32"] = rewritten(
+                        folder / "ledger" / segment["facts"]["file"]
+                    )
+            manifest.write_text(json.dumps(named))
+        ledger = Ledger(folder)
+        assert rows_in(ledger) == expected and not ledger.warnings
 
 
 def test_columns_that_an_older_version_named_by_their_sha256_are_read(tmp_path, monkeypatch):
@@ -298,7 +303,7 @@ def test_what_a_damaged_segment_held_is_still_in_its_columns(tmp_path, monkeypat
     damage_first_segment(tmp_path)
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == whole and not ledger.warnings
-    assert list(ledger.heads()) and "wrong checksum" in ledger.warnings[0] and ledger.torn_bytes
+    assert list(ledger.heads()) and "segment-000001" in ledger.warnings[0] and ledger.torn_bytes
     (tmp_path / "ledger" / "facts-000001.arrow").unlink()
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == rows_in(Ledger(tmp_path)) != whole and ledger.warnings
@@ -317,7 +322,7 @@ def test_a_segment_that_is_replaced_under_a_reader_is_an_error_and_no_other_reco
     reader = Ledger(tmp_path.parent / copied(tmp_path))
     path = reader.folder / second.name
     path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
-    with pytest.raises(LedgerError, match="replaced meanwhile"):
+    with pytest.raises(LedgerError, match="replaced"):
         reader.at(25)
 
 
