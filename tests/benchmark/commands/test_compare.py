@@ -329,7 +329,7 @@ def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):
     rule = run_diff.global_rule
 
     def any_change(base, new, min_effect):
-        return run_diff.Global(len(base), 1.0, 0.0, not rule(base, new).median == 0.0)
+        return run_diff.Overall(len(base), 1.0, 0.0, not rule(base, new).median == 0.0)
 
     monkeypatch.setattr(run_diff, "global_rule", any_change)
     call = ("compare", "runs/one", "runs/two")
