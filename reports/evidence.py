@@ -61,7 +61,7 @@ PLANNED_COLUMNS: dict[str, str] = {
 
 META_KEYS: dict[str, str] = {
     "suite": "name of the suite (str)",
-    "suite_hash": "hash of what the suite says (str)",
+    "suite_hash": "hash of the suite (str)",
     "budget": "name of the budget, with its numbers if wanted (str)",
     "seed": "seed of the sweep (int)",
     "sampler": "name of the sampler (str)",
@@ -72,9 +72,9 @@ META_KEYS: dict[str, str] = {
     "test_over_train": "n_test / n_train of folds that partition a dataset: {dataset: float}",
     "rows": "number of rows of each dataset: {dataset: int}",
     "subset": "the independent, learnable datasets that the tests are repeated on: [name]",
-    "subset_note": "one sentence that says why the others are not in it (str)",
+    "subset_note": "one sentence with the reason why the others are not in it (str)",
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
-    "notes": "sentences that head the report and stand under the score table: [str]",
+    "notes": "sentences at the head of the report and in the notes of its tables: [str]",
     "last_record_utc": "time of the last record (str)",
     "versions": "library versions: {name: version}",
     "environment": "hardware and operating system: {name: text}",

@@ -22,21 +22,21 @@ from .statistics.ranking import improvability, normalised, ranks
 
 SCORES, RANKS, SEEDS, LEADERBOARD = "scores", "ranks", "seeds", "leaderboard"
 TABLES = (SCORES, RANKS, SEEDS, LEADERBOARD)
-MOST = 12  # numbers that a sum is written out with
+MOST = 12  # terms of a sum that are printed; longer sums are shortened
 
 TRIAL_COLUMNS = "fold stage index seed status cause validation test seconds config id origin"
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One cell of one table, and what it rests on.
+    """One cell of one table and its derivation.
 
-    value: the number, as the table's CSV has it; None where the cell has none. state: of the score
-    (see `cells`). steps: how the value follows from the trials, a sentence each. flags: what keeps
-    it from being compared like others (partial, left out of the ranking, ...). folds: one row a
+    value: the number in the table's CSV, None if the cell has none. state: of the score (see
+    `cells`). steps: sentences on how the value follows from the trials. flags: reasons why it is not
+    compared like other cells (partial, left out of the ranking, ...). folds: one row per
     fold (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model), by
     TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
-    depends on the other models, too.
+    depends on the other models as well.
     """
 
     table: str
@@ -154,7 +154,7 @@ def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFr
 
 
 def _fold_step(fold: Any, trials: pd.DataFrame, metric: str, head: str) -> str:
-    """How the score of one fold follows from its trials."""
+    """A sentence on how the score of one fold follows from its trials."""
     mine = trials[trials["fold"] == fold.fold]
     used = mine[mine["counts"]]
     place = f"fold {fold.fold}:"
@@ -229,7 +229,8 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
 def _rank_steps(
     view: leaderboard.View, row: int, model: str, name: str, table: str, values: list[float]
 ) -> list[str]:
-    """Rank on the dataset of that row, its mean and median; `values` gets the rank."""
+    """The model's rank on the dataset of that row, and its mean and median rank; the rank is appended
+    to `values`."""
     column = view.models.index(model)
     rank = ranks(view.losses, "min")
     values.append(float(rank[row, column]))
@@ -273,7 +274,7 @@ def _imputed(
 
 
 def _why_not_ranked(mine: RankingMatrix, found: Trace, evidence: Evidence) -> str:
-    """Empty, or why the pool holds no rank of the model on the dataset."""
+    """Empty, or the reason why the model has no rank on the dataset in this matrix."""
     if mine.why_not:
         return mine.why_not
     if mine.scope.subset and found.dataset not in evidence.subset:
@@ -287,7 +288,7 @@ def _why_not_ranked(mine: RankingMatrix, found: Trace, evidence: Evidence) -> st
 
 
 def _order(mine: RankingMatrix, row: int) -> str:
-    """The pool's models on one dataset, best first, with their scores."""
+    """The matrix's models on one dataset, best first, with their scores."""
     metric = mine.metric_of(row)
     losses = mine.losses[row]
     order = sorted(range(len(losses)), key=lambda j: (losses[j], mine.models[j]))
@@ -387,7 +388,7 @@ def _n(items: Sequence[Any] | np.ndarray, word: str) -> str:
 
 
 def _mean_of(values: Sequence[float] | np.ndarray) -> str:
-    """The mean of some numbers as a formula, cut in the middle where they are many."""
+    """The mean of some numbers as a formula, shortened in the middle if they are many."""
     shown = [_g(float(v)) for v in values]
     if len(shown) > MOST:
         shown = [*shown[: MOST // 2], "...", *shown[-(MOST // 2) :]]

@@ -27,7 +27,7 @@ ROW = 22  # pixels of a row of dots or bars
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """A named series of points (x, y) with ascending x."""
 
     name: str
@@ -96,7 +96,7 @@ def _round_ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [i * step for i in range(first, last + 1)]
 
 
-def lines(series: Sequence[Line], *, title: str, x: str, y: str, log_x: int = 0) -> str:
+def lines(series: Sequence[Series], *, title: str, x: str, y: str, log_x: int = 0) -> str:
     """Step curves over one pair of axes, labelled at their ends, the most important first."""
     points = [p for line in series for p in line.points]
     height = 300
@@ -199,7 +199,7 @@ def _across(across: Axis, x: str, height: int, grid: bool = True) -> list[str]:
     return parts
 
 
-def _path(line: Line, across: Axis, up: Axis) -> str:
+def _path(line: Series, across: Axis, up: Axis) -> str:
     """The SVG path of a step curve: a value holds until the next point."""
     xs = _all_n(across.places([x for x, _ in line.points]).tolist())
     ys = _all_n(up.places([y for _, y in line.points]).tolist())
@@ -221,7 +221,7 @@ def _apart(tops: Sequence[float], height: int, gap: float = 15.0) -> list[float]
     return placed
 
 
-def _spoken(series: Sequence[Line]) -> str:
+def _spoken(series: Sequence[Series]) -> str:
     """The last value of each line, for screen readers."""
     said = [f"{line.name} {line.points[-1][1]:.4g}" for line in series[:MAX_LABELLED]]
     more = len(series) - MAX_LABELLED

@@ -124,7 +124,7 @@ def _figures(
         (1, "time", "wall seconds", 10),
     ):
         lines = [
-            (p[-1, 2], charts.Line(m, thin(p[:, [column, 2]] * (1.0, sign))))
+            (p[-1, 2], charts.Series(m, thin(p[:, [column, 2]] * (1.0, sign))))
             for m, p in paths.items()
             if np.isfinite(p[:, column]).all()
         ]

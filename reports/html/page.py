@@ -228,9 +228,9 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
     for model in mine.models:
         length = min(len(s[model]) for s in whole)
         points = np.mean([s[model][:length] for s in whole], axis=0)
-        by_n.append(charts.Line(model, thin(points[:, [0, 2]])))
+        by_n.append(charts.Series(model, thin(points[:, [0, 2]])))
         if np.isfinite(points[:, 1]).all():
-            by_s.append(charts.Line(model, thin(points[:, [1, 2]])))
+            by_s.append(charts.Series(model, thin(points[:, [1, 2]])))
     y = "share of the way to the best"
     note = (
         f"Mean over {footnotes.plural(len(whole), 'dataset')}: 0 is the worst first configuration "

@@ -175,7 +175,7 @@ def compare_runs(
     regressions = []
     if overall.hit:
         regressions.append(
-            f"worse all over: median change of the error {percent(overall.median)} "
+            f"worse overall: median change of the error {percent(overall.median)} "
             f"over {footnotes.plural(overall.n, 'cell')}, p = {overall.p:.2g}"
         )
     regressions += [

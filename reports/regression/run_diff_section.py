@@ -62,10 +62,10 @@ def summary(found: Comparison) -> list[str]:
     o = found.overall
     if o.p is None:
         least = fewest_pairs(GLOBAL_P, sides=1)
-        said.append(f"All over: n/a, {n} cannot reach p < {GLOBAL_P:g} (needs {least}).")
+        said.append(f"Overall: n/a, {n} cannot reach p < {GLOBAL_P:g} (needs {least}).")
     else:
         said.append(
-            f"All over: median change of the error {percent(o.median, 2)}, p = "
+            f"Overall: median change of the error {percent(o.median, 2)}, p = "
             f"{p_text(o.p)} for worse (one-sided Wilcoxon over {n}); a regression needs p < "
             f"{GLOBAL_P:g} and more than {100 * found.min_effect:g} %."
         )
