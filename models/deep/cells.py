@@ -1,4 +1,4 @@
-"""What does NPT see of a table? One row of cells per datapoint, features and targets alike.
+"""Tables as cells: one row of cells per datapoint, features and targets alike.
 
 A cell holds a standardised value or a category, and a mask channel (NPT, sec. 2.2): 1 where the
 cell is hidden or missing, and then nothing of its value is seen.

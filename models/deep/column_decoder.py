@@ -89,6 +89,7 @@ class Decoder(nn.Module):
         return list(groups.values())
 
     def forward(self, state: Tensor, columns: Sequence[int]) -> Decoded:
+        """Outputs for some columns, from one vector a cell, (N, d, E)."""
         numeric = [j for j in columns if not self.columns.categorical[j]]
         rows = [self.starts[j] for j in numeric]
         values = (state[:, numeric] * self.weight[rows]).sum(dim=-1) + self.bias[rows]

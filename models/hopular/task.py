@@ -1,4 +1,4 @@
-"""What is Hopular's epoch? One step of the optimiser over all training rows.
+"""Training step of Hopular: one step of the optimiser over all training rows.
 
 All training rows are the memory, and all of them are asked, each with its own row of the memory
 hidden. They may be asked in batches: the memory is stored once, and gradients add up.
@@ -63,6 +63,7 @@ class HopularTask:
         self.rows = torch.arange(len(cells), device=device)
 
     def optimiser(self) -> Lamb:
+        """LAMB with bias correction and weight decay."""
         return Lamb(
             self.module.parameters(),
             weight_decay=self.settings.weight_decay,
@@ -119,7 +120,7 @@ class HopularTask:
         on_features, n = mean_loss(losses, counted, ~self.is_target)
         return torch.where(n > 0, weight * on_features + (1 - weight) * on_targets, on_targets)
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
         """On validation rows: share of wrong classes, or squared error in raw units."""
         if self.val is None:
             return None

@@ -1,4 +1,4 @@
-"""What does SAINT compute? (Somepalli et al. 2021, arXiv:2106.01342, and the authors' code)
+"""The network of SAINT (Somepalli et al. 2021, arXiv:2106.01342, and the authors' code).
 
 Every column of a row becomes a token. Layers attend between the tokens of each row, and between the
 rows of a batch, each of which is one long token there. The answer is read from the first token.
@@ -87,6 +87,7 @@ class Embedding(nn.Module):
         return Cells(numbers[:, : self.n_numeric], codes, missing)
 
     def forward(self, cells: Cells) -> Tensor:  # -> (B, T, D)
+        """Tokens (B, T, D) of rows of cells, [CLS] first."""
         parts = []
         if self.categories is not None:
             parts.append(self.categories(cells.codes))
@@ -183,6 +184,7 @@ class Layer(nn.Module):
         self.feed_forward = GEGLU(width, p)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
+        """Sequences after the layer, (B, T, W); `seed` names the dropout."""
         y = self.norm_in(x)
         return self._after(x, y, self.attention(y), seed)
 
@@ -258,6 +260,7 @@ class SAINTNetwork(nn.Module):
         return self.head(self.widen(x[:, 0]).relu()).squeeze(-1)
 
     def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """Outputs (B,) or (B, C) of rows that attend to each other."""
         x = self.embedding(self.embedding.cells(numbers, codes))
         return self.read(self.encode(x[None], seed)[0])
 

@@ -1,4 +1,4 @@
-"""How is SAINT pre-trained? By telling rows from each other, and a row from a damaged one.
+"""Pre-training of SAINT: contrastive and denoising losses on damaged copies of rows.
 
 Two views of each row are encoded, as it is and damaged: cells from another row (CutMix), then a
 mixture with the tokens of a third (mixup). Views of one row shall be alike (contrastive), and the
@@ -62,12 +62,12 @@ def cutmix(cells: Cells, damage: Damage) -> Cells:
 
 
 class Pretext(nn.Module):
-    """What pre-training needs beside the network: a projection for each view, and a perceptron
+    """The part that only pre-training needs: a projection for each view, and a perceptron
     D -> 5 D -> levels, or 1, for each column."""
 
     def __init__(self, embedding: Embedding) -> None:
         super().__init__()
-        n_levels = [size + 1 for size in embedding.sizes]  # one to spare, as in `Categories`
+        n_levels = [size + 1 for size in embedding.sizes]  # and unknown ones, see `Categories`
         n, width, whole = embedding.n - 1, embedding.width, embedding.n * embedding.width
         self.clean, self.damaged = (
             nn.Sequential(
@@ -128,7 +128,7 @@ def losses(
 
 
 class SAINTSettings(PretrainedSettings, Protocol):
-    """The hyperparameters of `SAINT` that training depends on, and who sees whom."""
+    """The hyperparameters of `SAINT` that training depends on, and which rows see each other."""
 
     p_cutmix: float
     mixup: float
@@ -146,13 +146,14 @@ class SAINTSettings(PretrainedSettings, Protocol):
 
 
 class SAINTTask(PretrainedTask):
-    """Pre-training on damaged rows, then the usual loss on whole ones; scores as predictions are
-    made."""
+    """Pre-training on damaged rows, then the usual loss on whole ones; the validation loss is
+    that of predictions."""
 
     settings: SAINTSettings
     seen: list[Memory]
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        """Weighted sum of the contrastive and the two denoising losses of a batch."""
         settings, module = self.settings, self.module
         cells = module.embedding.cells(*batch)
         damage = drawn(
@@ -172,14 +173,16 @@ class SAINTTask(PretrainedTask):
         )
         return CONTRASTIVE * contrastive + LOG_LOSS * log_loss + SQUARED * squared
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
+        """The validation loss of rows that see the reference rows, as predictions do."""
         if self.val is not None:
             rows = torch.from_numpy(self.settings.references(len(self.rows)))
             kept = self.rows.at(rows.to(self.targets.device))
             self.seen = self.module.context(*kept) if len(kept) else []
-        return super().score()
+        return super().val_loss()
 
     def outputs(self, rows: Batch) -> Tensor:
+        """Outputs of rows in evaluation mode, as predictions are made."""
         if self.settings.sees_batch:
             return self.settings.together(self.module, rows)
         return self.module.ask(*rows, self.seen).float()

@@ -1,4 +1,4 @@
-"""How do many rows attend to many rows without a table of all pairs? Block by block.
+"""Softmax attention in blocks, without a table of all pairs.
 
 softmax(scale Q K^T) V with dropout on the weights (Vaswani et al. 2017, sec. 3.2.1), in blocks of
 queries. The backward pass computes the weights of a block anew, so memory grows with the rows and

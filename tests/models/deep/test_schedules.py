@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from looped import each
 from tabsweep.models.deep.schedules import FLOOR, SCHEDULES, rate, tradeoff
 
 T, PEAK = 1000, 2e-3
@@ -35,7 +36,7 @@ def test_cosine_begins_at_the_peak_and_is_half_of_it_half_way():
     assert found[0] == PEAK and found[T // 2] == pytest.approx(PEAK / 2)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.7])
+@each("share", [0.0, 0.3, 0.5, 0.7])
 def test_flat_cosine_is_flat_then_falls_to_zero_at_the_last_step(share):
     found, flat = curve("flat-cosine", share), int(share * T)
     assert (found[:flat] == PEAK).all()
@@ -76,7 +77,7 @@ def test_an_unknown_schedule_is_refused_with_the_known_ones():
         tradeoff("flat", 0, T)
 
 
-@pytest.mark.parametrize("start", [1.0, 0.5])
+@each("start", [1.0, 0.5])
 def test_the_trade_off_begins_at_its_start_and_ends_at_zero(start):
     for name, half in (("cosine", 0.5), ("linear", 0.5)):
         assert tradeoff(name, 0, T, start) == tradeoff(name, 1, T, start) == start  # a step late
