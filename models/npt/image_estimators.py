@@ -196,6 +196,8 @@ class NPTResNet(Pictures, DeepEstimator):
 
     Parameters
     ----------
+    task : {'binary', 'multiclass'}, default='multiclass'
+        What is predicted.
     steps
         Steps of the optimiser in the whole schedule.
     eval_every

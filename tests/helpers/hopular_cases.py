@@ -1,4 +1,4 @@
-"""How are the official Hopular's names ours? Weights and cells of the parity files."""
+"""Official weights and cells of Hopular, under our names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the official NPT's names ours? Weights and cells of the parity files, carried over."""
+"""Official weights and cells of NPT, under our names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is our AutoInt the one of the RTDL paper, and does it keep the laws of its architecture?
+"""AutoInt against RTDL's numbers, and laws of its architecture.
 
 Parity: the files of the folder that TABSWEEP_PARITY names, float64, 1e-9.
 """

@@ -1,4 +1,4 @@
-"""Is our MET the official one with the same weights, and does it keep its own laws?"""
+"""MET against the official numbers, and laws of its pre-training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are NODE's trees what the paper says, and equal to the official ones with the same weights?"""
+"""NODE's trees against the official numbers and the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is our TabNet the official one with the same weights, and does it keep its own laws?"""
+"""TabNet against the official numbers, and laws of its steps and norms."""
 
 from __future__ import annotations
 

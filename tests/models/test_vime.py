@@ -1,4 +1,4 @@
-"""Is our VIME's exchange of values the official one, and does it keep its own laws?"""
+"""VIME's exchange of values against the official numbers, and laws of its pre-training."""
 
 from __future__ import annotations
 

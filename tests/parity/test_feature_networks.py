@@ -1,4 +1,4 @@
-"""Do our networks of single rows compute what RTDL's does? Its weights in, its numbers out.
+"""Networks of single rows against RTDL's, with its weights.
 
 Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, the tolerance 1e-9.
 """

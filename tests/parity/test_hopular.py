@@ -1,4 +1,4 @@
-"""Does our Hopular compute what the authors' code computes? Their weights in, their numbers out.
+"""Hopular against the authors' code, with its weights.
 
 Files and names: the folder that TABSWEEP_PARITY names. Everything is float64 and the tolerance
 1e-9, except the encoding, which is float32 in the authors' code: 2e-6.

@@ -1,4 +1,4 @@
-"""Does our NPT compute what the authors' code computes? Their weights in, their numbers out.
+"""NPT against the authors' code, with its weights.
 
 Files and names: the folder that TABSWEEP_PARITY names; two small cases of our own, from a slow
 reference, stand in tests/parity. Everything is float64, the tolerance 1e-9.

@@ -1,4 +1,4 @@
-"""Does SAINT compute what its authors' code does? Its weights in, its numbers out.
+"""SAINT against the authors' code, with its weights.
 
 Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, the tolerance 1e-9.
 """

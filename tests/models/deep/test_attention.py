@@ -1,4 +1,4 @@
-"""Does attention by blocks equal the table of all pairs, gradients and dropout included?
+"""Attention in blocks against the table of all pairs, gradients and dropout included.
 
 The reference is the textbook's: all logits, a softmax, the same dropped weights, a product.
 """

@@ -1,4 +1,4 @@
-"""Is dropout fair, seeded and scaled, and is the feed-forward block the plain layers?"""
+"""Dropout is fair, seeded and scaled; the feed-forward block equals the plain layers."""
 
 from __future__ import annotations
 

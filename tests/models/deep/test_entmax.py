@@ -1,4 +1,4 @@
-"""Are sparsemax and entmax what they are defined as, do they match the official numbers?"""
+"""Sparsemax and entmax against their definitions and the official numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do LAMB, Lookahead, the average and the clips do what their definitions say, element by element?
+"""LAMB, Lookahead, the average and gradient clipping against their definitions.
 
 The references here are loops over plain numbers, written from the papers' formulas alone.
 """

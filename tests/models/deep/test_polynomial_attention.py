@@ -1,4 +1,4 @@
-"""Does polynomial attention compute its polynomial, in every way and for every host?"""
+"""Polynomial attention: every way of evaluation, its layer, and the models that use it."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ def test_three_chebyshev_terms_are_powers_with_other_weights():
 
 
 def test_an_unknown_basis_order_or_way_is_refused_with_what_is_known():
-    with pytest.raises(ValueError, match="known: power, chebyshev, legendre, jacobi"):
+    with pytest.raises(ValueError, match="chebyshev"):
         recurrence("fourier", 1)
-    with pytest.raises(ValueError, match="order must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="order.*-1"):
         Polynomial("power", -1, 2)
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="k must.*0"):
         recurrence("power", 0)
     with pytest.raises(ValueError, match="got 'clenshaw'"):
         Polynomial("power", 2, 2, how="clenshaw")
@@ -365,7 +365,7 @@ def test_the_factory_gives_ordinary_attention_by_default_with_heads_of_any_width
     assert wide(x).shape == (2, 4, 12) and wide.first(x).shape == (2, 1, 12)
     torch.testing.assert_close(wide.first(x), wide(x)[:, :1])
     mixtures = Mixtures(4, 0.5, "layerwise", 1)
-    with pytest.raises(ValueError, match="square"):
+    with pytest.raises(ValueError, match="mixtures"):
         wide(x, None, mixtures.of(0))
 
 
@@ -447,7 +447,7 @@ def test_the_weights_of_polynomials_never_decay(host):
 
 @each("host", ["autoint", "ft-transformer"])
 def test_mixtures_of_keys_and_polynomials_exclude_each_other(host):
-    with pytest.raises(InvalidConfig, match="no square attention matrix"):
+    with pytest.raises(InvalidConfig, match="linformer"):
         fresh(host, attention="power", linformer="headwise").check()
     with pytest.raises(InvalidConfig, match="order"):
         fresh(host, attention="power", order=0).check()

@@ -1,4 +1,4 @@
-"""Which laws does every network of single rows keep, and which are those of single models?
+"""Laws that every network of single rows keeps, and laws of SNN, DCN V2 and GrowNet.
 
 The registry writes the matrix: a model that counts epochs, as `RowNetwork` does, is tested here the
 same day.

@@ -1,4 +1,4 @@
-"""Does a Hopular block do what the paper says it can? (Schaefl et al. 2022, secs. 2 and A.6)
+"""Retrieval of a Hopular block as in the paper (Schaefl et al. 2022, secs. 2 and A.6).
 
 Weights are set by hand, in float64. States are made such that the layer norm in front of the
 Hopfield nets only scales them: their mean is 0 and their norm is known.

@@ -1,4 +1,4 @@
-"""What may a row of Hopular see, what is drawn and lost, and what does one step of it cost?"""
+"""Hopular's network: what a row may see, its draws and losses, and the cost of a step."""
 
 from __future__ import annotations
 
@@ -142,11 +142,11 @@ def test_an_attribute_wise_summary_reads_each_column_from_its_own_cell():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="n_nets must divide the width 4, got 3"):
+    with pytest.raises(ValueError, match="n_nets.*4.*3"):
         network(n_nets=3, width=4)
-    with pytest.raises(ValueError, match="residual must be one of code, paper, got 'both'"):
+    with pytest.raises(ValueError, match="residual.*'both'"):
         network(residual="both")
-    with pytest.raises(ValueError, match="summary must be one of dense, attribute, got 'sum'"):
+    with pytest.raises(ValueError, match="summary.*'sum'"):
         network(summary="sum")
 
 

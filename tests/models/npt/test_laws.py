@@ -1,4 +1,4 @@
-"""Does the network obey NPT's laws: what may depend on what, how much is masked, what is counted?
+"""Laws of NPT's network: what may depend on what, how much is masked, what is counted.
 
 Network, masking and batches alone; `test_estimator.py` holds the laws of fitted models.
 """
