@@ -195,7 +195,7 @@ class GrowNet(RowNetwork):
     embedding: int = hyper(32, WIDTH)
 
     def check(self) -> None:
-        """Raises `InvalidConfig` also where the task has more than two classes."""
+        """Raises `InvalidConfig` where the task has more than two classes."""
         super().check()
         if self.task == "multiclass":
             raise InvalidConfig("GrowNet: no multiclass form; tasks: binary, regression")

@@ -293,7 +293,7 @@ class TabTransformer(PretrainedNetwork):
     identity_width: int = hyper(0, Number(0, 65_535, whole=True))
 
     def check(self) -> None:
-        """Raises `InvalidConfig` also where identity_width leaves nothing of a token."""
+        """Raises `InvalidConfig` where identity_width leaves nothing of a token."""
         super().check()
         if self.identity_width >= self.width:
             name = type(self).__name__

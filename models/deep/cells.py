@@ -65,7 +65,7 @@ class Columns:
 class Cells:
     """Rows of cells. values: (N, number of numeric columns). codes: (N, number of categorical
     columns), 0..size-1. hidden: (N, d) bool, the mask channel. Where `hidden`, values and codes are
-    not looked at."""
+    not read."""
 
     values: Tensor
     codes: Tensor
@@ -83,7 +83,7 @@ class Cells:
 
 
 def join(parts: Sequence[Cells]) -> Cells:
-    """Rows below rows."""
+    """The rows of all parts, one after the other."""
     return Cells(
         torch.cat([p.values for p in parts]),
         torch.cat([p.codes for p in parts]),

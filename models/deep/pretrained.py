@@ -82,7 +82,7 @@ class PretrainedNetwork(RowNetwork):
     make_task: ClassVar[Callable[..., Task]] = PretrainedTask
 
     def check(self) -> None:
-        """Raises `InvalidConfig` also where pre-training leaves no epoch for the targets."""
+        """Raises `InvalidConfig` where pre-training leaves no epoch for the targets."""
         super().check()
         if self.pretrain_epochs >= self.epochs:
             name = type(self).__name__

@@ -221,7 +221,7 @@ class RowNetwork(DeepEstimator):
     make_task: ClassVar[Callable[..., Task]] = RowTask
 
     def check(self) -> None:
-        """Raises `InvalidConfig` also where batches of one row meet batch norms."""
+        """Raises `InvalidConfig` where batches of one row meet batch norms."""
         super().check()
         if self.batch_norm and self.batch_size == 1:
             name = type(self).__name__
@@ -289,7 +289,7 @@ class RowNetwork(DeepEstimator):
     # -- prediction -------------------------------------------------------------------------------
 
     def _outputs(self, x: np.ndarray) -> np.ndarray:
-        """(N,) or (N, C), from blocks of one size."""
+        """Outputs (N,) or (N, C), computed in blocks of one size."""
         rows, found = self._rows(x), []
         with self._ready() as module:
             for at in range(0, len(rows), ASKED):

@@ -30,7 +30,7 @@ PRECISIONS = ("auto", "fp32", "bf16")
 
 
 class Task(Protocol):
-    """What a model brings to its training."""
+    """What a model gives to its training: network, optimiser and losses."""
 
     @property
     def module(self) -> nn.Module:

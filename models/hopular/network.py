@@ -238,7 +238,7 @@ class Summary(Decoder):
         self.gain, self.shift = nn.Parameter(torch.ones(shape)), nn.Parameter(torch.zeros(shape))
 
     def prepare(self, state: Tensor, seed: Seed | None) -> Tensor:
-        """What the linear map reads: (N, d E) where dense, else (N, d, E)."""
+        """Input of the linear map: (N, d E) where dense, else (N, d, E)."""
         x = state.flatten(1) if self.dense else state
         x = dropout(F.gelu(x), self.p, seed)
         x = F.layer_norm(x, x.shape[-1:], eps=LN_EPS)

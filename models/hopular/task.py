@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..deep.cell_masking import generator, without
 from ..deep.cells import Cells
-from ..deep.column_decoder import Decoded, below
+from ..deep.column_decoder import Decoded, stacked
 from ..deep.optimisers import Lamb
 from ..deep.trainer import seed_of
 from .masking import column_losses, mean_loss, noisy
@@ -26,7 +26,7 @@ WEIGHTS_AT_ONCE = 2**22  # associations of them
 
 
 class Settings(Protocol):
-    """What the task reads of the estimator's hyperparameters."""
+    """The hyperparameters of `Hopular` that its training depends on."""
 
     seed: int
     p_mask: float
@@ -136,7 +136,7 @@ class HopularTask:
 
 def ask(module: HopularNetwork, memory: Memory, cells: Cells) -> Decoded:
     """Targets of rows that see the memory and themselves, in blocks of one size: a row's answer is
-    the same whatever is asked beside it. What the cells say of the targets is not looked at."""
+    the same whatever is predicted with it. The cells of the targets are not read."""
     flags = torch.zeros_like(cells.hidden)
     flags[:, list(module.columns.targets)] = True
     cells = without(cells, flags)
@@ -149,4 +149,4 @@ def ask(module: HopularNetwork, memory: Memory, cells: Cells) -> Decoded:
         rows = torch.where(rows < len(cells), rows, at)
         state = module(cells[rows], flags[rows], memory, alone=True)
         parts.append((module.decode(state, module.columns.targets), there))
-    return below(parts)
+    return stacked(parts)

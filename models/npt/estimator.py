@@ -19,7 +19,7 @@ import torch
 
 from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells, fitting_width, join
-from ..deep.column_decoder import Decoded, below, probabilities
+from ..deep.column_decoder import Decoded, probabilities, stacked
 from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
 from ..deep.hyperparameters import hyper
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
@@ -247,7 +247,7 @@ class NPT(CellEstimator):
                     found.append((self._answers(module, asked, labelled, columns), len(rows)))
                     order.append(rows)
             back = torch.from_numpy(np.argsort(np.concatenate(order)))
-            return below(found).rows(back.to(torch_device(self.device)))
+            return stacked(found).rows(back.to(torch_device(self.device)))
 
     def _is_validation_row(self, x: np.ndarray) -> np.ndarray:  # (N,) bool
         """Which rows to predict are validation rows, and must not see their own labels."""

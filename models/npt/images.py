@@ -44,8 +44,8 @@ def from_patches(x: Tensor, n_channels: int) -> Tensor:  # (N, grid^2, K s^2) ->
 
 
 def side_of(n_pixels: int, n_channels: int, n_patches: int = 1) -> int:
-    """The side of a square picture of so many values; ValueError where it, or its cut into square
-    patches, does not come out even."""
+    """The side of a square picture of so many values; ValueError where the picture is not square or
+    cannot be cut into square patches."""
     side = round((n_pixels / n_channels) ** 0.5)
     if side * side * n_channels != n_pixels:
         raise ValueError(
@@ -219,7 +219,7 @@ class PictureNetwork(nn.Module):
         return self.head(dropout(code[0], self.p, at[-1]))
 
     def context(self, x: Tensor) -> Context:
-        """What other pictures attend to: keys and values of these in every block."""
+        """Keys and values of these pictures in every block, for others to attend to."""
         code, found = self.encoder(x)[None], []
         for block in self.blocks:
             q, k, v = block.heads(code)  # type: ignore[operator]

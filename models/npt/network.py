@@ -150,7 +150,7 @@ class Block(nn.Module):
     def after(
         self, x: Tensor, attended: Tensor, seed: Seed | None, residual: Tensor | None = None
     ) -> Tensor:
-        """What follows the attention: mix, residual branch (of x unless given), feed-forward."""
+        """The block after the attention: mix, residual branch (of x unless given), feed-forward."""
         at = None if seed is None else (*seed, 1)
         mixed = dropout(self.mix(join_heads(attended)), self.p, at)
         r = mixed + (self.residual(x) if residual is None else residual)
@@ -269,7 +269,7 @@ class NPTNetwork(nn.Module):
     # -- prediction of rows that do not see each other ---------------------------------------------
 
     def context(self, cells: Cells) -> Context:
-        """What other rows attend to: keys and values of these rows in every ABD layer."""
+        """Keys and values of these rows in every ABD layer, for other rows to attend to."""
         x, found = self.embedding(cells), []
         for kind, block in zip(self.kinds, self.blocks, strict=True):
             if kind == "abd":

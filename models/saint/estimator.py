@@ -115,7 +115,7 @@ class SAINT(PretrainedNetwork):
     batch_prediction: bool = hyper(False, OneOf((True, False)))
 
     def check(self) -> None:
-        """Raises `InvalidConfig` also where pre-training would compare two equal views of a row."""
+        """Raises `InvalidConfig` where pre-training would compare two equal views of a row."""
         super().check()
         damaged = self.p_cutmix > 0 or self.mixup < 1 or self.ffn_dropout > 0
         if self.pretrain_epochs and not damaged:
@@ -184,7 +184,7 @@ class SAINT(PretrainedNetwork):
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:
-        """What answers blocks of rows, as the other networks do by themselves."""
+        """The function that predicts a block of rows, with the stored context if there is one."""
         with super()._ready() as module:
             if self.sees_batch:
                 yield module
@@ -195,7 +195,7 @@ class SAINT(PretrainedNetwork):
             yield partial(module.ask, context=self._context)
 
     def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
-        """Answers in the papers' way, in batches of training's size."""
+        """Outputs of rows that attend to each other (the papers' way), in training's batch size."""
         size = self.rows_a_batch(len(rows))
         parts = [slice(at, at + size) for at in range(0, len(rows), size)]
         return torch.cat([module(*rows.at(part)).float() for part in parts])

@@ -27,7 +27,7 @@ CONTRASTIVE, LOG_LOSS, SQUARED = 0.5, 1.0, 10.0  # weights of the losses (author
 
 
 class Damage(NamedTuple):
-    """What a step does to its B rows: cells `taken` (B, F2 + F1) come from row `donors` (B,), the
+    """How a step changes its B rows: cells `taken` (B, F2 + F1) come from row `donors` (B,), the
     tokens are `kept` of the row's own and else of row `partners` (B,).
 
     DIFF(Somepalli 2021, sec. 3.2.1): one donor for all taken cells of a row and `kept` as the small
@@ -142,7 +142,7 @@ class SAINTSettings(PretrainedSettings, Protocol):
         """Which of n training rows a row to predict attends to."""
 
     def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
-        """Answers of rows that see each other, in batches of training's size."""
+        """Outputs of rows that see each other, in batches of training's size."""
 
 
 class SAINTTask(PretrainedTask):
