@@ -1,4 +1,4 @@
-"""What is AutoInt, as the RTDL paper runs it? (Song et al. 2019; Gorishniy et al. 2021, F.10)"""
+"""AutoInt as the RTDL paper runs it (Song et al. 2019; Gorishniy et al. 2021, F.10)."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None
     ) -> Tensor:  # (B, T, D) -> (B, T, D)
+        """Tokens after the block, of the same shape."""
         found = self.attention(x, seed and (*seed, 0), mix)
         found = dropout(found, self.p_residual, seed and (*seed, 1))
         return self.norm(self.residual(x) + found).relu()
@@ -72,6 +73,7 @@ class AutoIntNetwork(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
             mix = None if self.mixtures is None else self.mixtures.of(i)
@@ -93,10 +95,42 @@ class AutoIntNetwork(nn.Module):
 class AutoInt(RowNetwork):
     """AutoInt: attention between the features of a row, all of which are read at the end.
 
-    n_layers: blocks. width: of a token, a multiple of n_heads. attention_dropout (on the
-    weights), residual_dropout (on what attention adds). linformer, linformer_ratio,
-    attention, order: see `FTTransformer`. The others: see `RowNetwork`. Spaces in Gorishniy et al.
-    2021, Table 16; the paper has no default configuration, ours lies inside its space.
+    The search spaces are those of Gorishniy et al. 2021, Table 16; the paper has no default
+    configuration, ours lies inside its space.
+
+    Parameters
+    ----------
+    n_layers
+        Blocks.
+    width
+        Width of a token, D; a multiple of n_heads.
+    n_heads
+        Heads of attention, H.
+    attention_dropout
+        Dropout on the attention weights.
+    residual_dropout
+        Dropout on what attention adds.
+    linformer
+        How the mixtures of keys and values share their weights, `none` for attention to all keys.
+    linformer_ratio
+        Mixtures per token.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt); it needs all keys.
+    order
+        Degree of the polynomial.
+
+    References
+    ----------
+    Song et al. 2019, arXiv:1810.11921; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("autoint", task="binary", epochs=5, width=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     n_layers: int = hyper(3, Number(1, 1000, whole=True))
@@ -110,6 +144,7 @@ class AutoInt(RowNetwork):
     order: int = hyper(5, ORDER)
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""
         super().check()
         check_heads("AutoInt", self.width, self.n_heads)
         check_keys("AutoInt", self.attention, self.linformer)

@@ -1,4 +1,4 @@
-"""What is FT-Transformer? (Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3)"""
+"""FT-Transformer (Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3)."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None, *, cls: bool = False
     ) -> Tensor:  # (B, T, D) -> (B, T, D), or (B, 1, D) of [CLS] alone
+        """Tokens after the block; with `cls` the first token alone."""
         normed = x if self.norm_in is None else self.norm_in(x)
         ask = self.attention.first if cls else self.attention
         change = dropout(
@@ -97,6 +98,7 @@ class FTTransformerNetwork(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
             mix = None if self.mixtures is None else self.mixtures.of(i)
@@ -117,16 +119,51 @@ class FTTransformerNetwork(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FTTransformer(RowNetwork):
-    """FT-Transformer: attention between the features of a row (Gorishniy et al. 2021, sec. 3.3;
-    defaults in Table 6, spaces in Table 7).
+    """FT-Transformer: attention between the features of a row, read from one token.
 
-    n_layers: blocks. width: of a token, a multiple of n_heads. ffn_factor: int(width ffn_factor)
-    values stand between the two linear layers of a block. activation: `reglu`, or `relu` without a
-    gate. attention_dropout (on the weights), ffn_dropout (between the linear layers),
-    residual_dropout (on what a block adds). linformer: how the mixtures of keys and values share
-    their weights, `none` for all keys; linformer_ratio: mixtures a token; linformer_from: rows of
-    fewer tokens keep all keys. attention, order: `softmax`, or a polynomial of the attention matrix
-    and its order (CheAtt, see `Polynomial`), which needs all keys. The others: see `RowNetwork`.
+    Defaults are those of Gorishniy et al. 2021, Table 6; the search spaces those of Table 7.
+
+    Parameters
+    ----------
+    n_layers
+        Blocks.
+    width
+        Width of a token, D; a multiple of n_heads.
+    n_heads
+        Heads of attention, H.
+    ffn_factor
+        The feed-forward layer of a block is int(width * ffn_factor) wide inside.
+    activation
+        `reglu`, or `relu` without a gate.
+    attention_dropout
+        Dropout on the attention weights.
+    ffn_dropout
+        Dropout between the two linear layers of a feed-forward layer.
+    residual_dropout
+        Dropout on what a block adds.
+    linformer
+        How the mixtures of keys and values share their weights, `none` for attention to all keys.
+    linformer_ratio
+        Mixtures per token.
+    linformer_from
+        Rows of fewer tokens attend to all keys.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt); it needs all keys.
+    order
+        Degree of the polynomial.
+
+    References
+    ----------
+    Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("ft-transformer", task="binary", epochs=5, width=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     lr: float = 1e-4
@@ -145,6 +182,7 @@ class FTTransformer(RowNetwork):
     order: int = hyper(5, ORDER)
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""
         super().check()
         check_heads("FTTransformer", self.width, self.n_heads)
         check_keys("FTTransformer", self.attention, self.linformer)

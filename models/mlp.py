@@ -1,4 +1,4 @@
-"""What is the multi-layer perceptron of tabular networks? (Gorishniy et al. 2021, sec. 3.1)"""
+"""Multi-layer perceptron for tabular data (Gorishniy et al. 2021, sec. 3.1)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class MLPNetwork(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.input(numbers, codes)
         for i, layer in enumerate(self.layers):
             x = dropout(layer(x).relu(), self.p, seed and (*seed, i))
@@ -49,12 +50,38 @@ class MLPNetwork(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MLP(RowNetwork):
-    """Multi-layer perceptron (Gorishniy et al. 2021, sec. 3.1; spaces in Table 9).
+    """Multi-layer perceptron.
 
-    n_layers: hidden layers. width_first, width_middle, width_last: their widths; all but the first
-    and the last share one, and a single layer has the first. dropout: after each. embedding: width
-    of a category's vector. The others: see `RowNetwork`. The paper has no default configuration;
-    ours is near what its searches chose.
+    The search spaces are those of Gorishniy et al. 2021, Table 9; the paper has no default
+    configuration, ours is near what its searches chose.
+
+    Parameters
+    ----------
+    n_layers
+        Hidden layers.
+    width_first
+        Width of the first hidden layer.
+    width_middle
+        Width of the hidden layers between the first and the last.
+    width_last
+        Width of the last hidden layer, where there are two or more.
+    dropout
+        Dropout after each hidden layer.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("mlp", task="binary", epochs=5, n_layers=2)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     n_layers: int = hyper(3, Number(1, 1000, whole=True))

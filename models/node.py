@@ -1,4 +1,4 @@
-"""What are neural oblivious decision ensembles? (Popov et al. 2020; Gorishniy et al. 2021, F.6)
+"""Neural oblivious decision ensembles (Popov et al. 2020; Gorishniy et al. 2021, F.6).
 
 Differentiable trees whose nodes of one depth share a feature and a threshold. Tensors stand with
 the rows last: (I, B) inputs, (T, D, B) decisions of T trees of depth D, (T, m, B) answers.
@@ -121,6 +121,7 @@ class Layer(nn.Module):
         return self.share(above * (-self.log_temperatures).exp()[..., None])
 
     def forward(self, x: Tensor) -> Tensor:  # (I, B) -> (T, m, B)
+        """The m outputs of each tree."""
         return _Leaves.apply(self.decisions(x), self.response, ROOM[x.device.type])
 
     @torch.no_grad()
@@ -171,6 +172,7 @@ class NODENetwork(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.input(numbers, codes).t().contiguous()
         answers = []
         for i, layer in enumerate(self.layers):
@@ -205,14 +207,37 @@ class _Task(RowTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NODE(RowNetwork):
-    """Neural oblivious decision ensembles (Popov et al. 2020), trained as Gorishniy et al. 2021
-    (F.6) trained them: a constant rate of 1e-3 and no weight decay.
+    """Neural oblivious decision ensembles: differentiable trees in layers.
 
-    n_layers: each sees the answers of those before. n_trees: of all layers together, shared out
-    evenly. depth: of a tree, with 2^depth leaves. tree_dim: numbers that a tree answers with; in a
-    multiclass task at least one for each class. choice: `entmax` or `sparsemax`, for the features
-    of a node and for the way below it. embedding: width of a category's vector. The others: see
-    `RowNetwork`.
+    Trained as in Gorishniy et al. 2021 (F.6), with a constant rate and no weight decay.
+
+    Parameters
+    ----------
+    n_layers
+        Layers of trees; each sees the outputs of those before.
+    n_trees
+        Trees of all layers together, shared out evenly.
+    depth
+        Depth of a tree, which has 2^depth leaves.
+    tree_dim
+        Outputs of a tree; in a multiclass task at least one for each class are used.
+    choice
+        The function that chooses the feature of a node and the way below it.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Popov et al. 2020, arXiv:1909.06312; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("node", task="binary", epochs=5, n_trees=16, depth=3)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     make_task = _Task

@@ -1,4 +1,4 @@
-"""What is the residual network of tabular data? (Gorishniy et al. 2021, sec. 3.2)"""
+"""Residual network for tabular data (Gorishniy et al. 2021, sec. 3.2)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Block(nn.Module):
         self.linear1 = nn.Linear(h, d)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (B, D) -> (B, D)
+        """x plus what the block adds."""
         z = dropout(self.linear0(self.norm(x)).relu(), self.p_hidden, seed and (*seed, 0))
         return x + dropout(self.linear1(z), self.p_residual, seed and (*seed, 1))
 
@@ -62,6 +63,7 @@ class ResNetNetwork(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.first_layer(self.input(numbers, codes))
         for i, block in enumerate(self.layers):
             x = block(x, seed and (*seed, i))
@@ -70,12 +72,38 @@ class ResNetNetwork(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResNet(RowNetwork):
-    """Residual network of single rows (Gorishniy et al. 2021, sec. 3.2; spaces in Table 8).
+    """Residual network of single rows.
 
-    n_layers: blocks. width: of the path from block to block. hidden_factor: hidden width of a block
-    over `width`. hidden_dropout, residual_dropout: after a block's first and second linear map.
-    embedding: width of a category's vector. The others: see `RowNetwork`. The paper has no default
-    configuration; ours is that of its synthetic study (G.1) with less dropout and a faster rate.
+    The search spaces are those of Gorishniy et al. 2021, Table 8; the paper has no default
+    configuration, ours is that of its synthetic study (G.1) with less dropout and a faster rate.
+
+    Parameters
+    ----------
+    n_layers
+        Residual blocks.
+    width
+        Width of the path from block to block, D.
+    hidden_factor
+        Hidden width of a block over `width`.
+    hidden_dropout
+        Dropout after the first linear layer of a block.
+    residual_dropout
+        Dropout after the second linear layer of a block.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("resnet", task="binary", epochs=5, width=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     batch_norm = True

@@ -1,4 +1,4 @@
-"""What is a self-normalising network? (Klambauer et al. 2017; Gorishniy et al. 2021, F.5)"""
+"""Self-normalising network (Klambauer et al. 2017; Gorishniy et al. 2021, F.5)."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class SNNNetwork(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.input(numbers, codes)
         for i, layer in enumerate(self.layers):
             x = alpha_dropout(nn.functional.selu(layer(x)), self.p, seed and (*seed, i))
@@ -64,12 +65,38 @@ class SNNNetwork(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SNN(RowNetwork):
-    """Self-normalising network (Klambauer et al. 2017; spaces in Gorishniy et al. 2021, Table 12).
+    """Self-normalising network: SELU, alpha dropout, and weights that keep mean and variance.
 
-    n_layers: hidden layers. width_first, width_middle, width_last: their widths; all but the first
-    and the last share one. dropout: alpha dropout after each. embedding: width of a category's
-    vector. The others: see `RowNetwork`. The paper has no default configuration; ours is near what
-    its searches chose.
+    The search spaces are those of Gorishniy et al. 2021, Table 12; the paper has no default
+    configuration, ours is near what its searches chose.
+
+    Parameters
+    ----------
+    n_layers
+        Hidden layers.
+    width_first
+        Width of the first hidden layer.
+    width_middle
+        Width of the hidden layers between the first and the last.
+    width_last
+        Width of the last hidden layer.
+    dropout
+        Alpha dropout after each hidden layer.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Klambauer et al. 2017, arXiv:1706.02515; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("snn", task="binary", epochs=5, n_layers=2)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     n_layers: int = hyper(4, Number(2, 1000, whole=True))

@@ -1,4 +1,4 @@
-"""What is TabNet? (Arik and Pfister 2021; Gorishniy et al. 2021, F.7)
+"""TabNet (Arik and Pfister 2021; Gorishniy et al. 2021, F.7).
 
 Steps that each look at a few features of a row through a sparse mask. Tensors stand with the rows
 last, (F, B), so that the batches of a ghost batch norm lie side by side.
@@ -105,6 +105,7 @@ class Transformer(nn.Module):
         )
 
     def forward(self, x: Tensor, shared: Iterable[Tensor]) -> Tensor:  # (F, B) -> (D, B)
+        """Features after the gated layers; `shared` holds the weights of all steps."""
         gain = x.new_ones(2 * self.width)
         gain[: self.width] = HALF
         for i, (weight, norm) in enumerate(zip([*shared, *self.own], self.norms, strict=True)):
@@ -190,6 +191,7 @@ class TabNetNetwork(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         return self.with_entropy(numbers, codes)[0]
 
     def importance(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F)
@@ -212,22 +214,59 @@ class _Task(RowTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TabNet(RowNetwork):
-    """TabNet (Arik and Pfister 2021), trained as Gorishniy et al. 2021 (F.7) trained it: Adam, a
-    rate that decays by `decay_rate` in `decay_steps` steps, gradients clipped at 2000.
+    """TabNet: decision steps that each look at a few features through a sparse mask.
 
-    n_steps: steps that decide (the authors' code counts one more, which does not). width: of a
-    step's decision, and as much for the next step's mask. relaxation: how often a feature may be
-    used again, 1 for once. sparsity: weight of the masks' entropy in the loss. n_shared, n_own:
-    gated layers of a step with weights of all steps and with its own. mask: `sparsemax` or
-    `entmax`. virtual_batch, momentum: rows that a ghost batch norm takes together, and the weight
-    of their statistics in the running ones. input_norm: a batch norm of the input, superfluous
-    where the numbers are scaled already. batch_size: about so many; 0 for the paper's (2048 below
-    50,000 rows, 8192 below 100,000, else 16384), but for six steps an epoch at least, where these
-    have 64 rows. embedding: width of a category's vector. The others: see `RowNetwork`.
+    Trained as in Gorishniy et al. 2021 (F.7): Adam, an exponentially decaying rate, gradients
+    clipped at 2000.
 
     DIFF(Gorishniy 2021, F.7): the rows of an epoch are shared out evenly among its batches; there
     the last ones are dropped. DIFF(Arik 2021, the authors' code): every virtual batch moves the
     running statistics, there their mean does once.
+
+    Parameters
+    ----------
+    batch_size
+        Rows of a step, about; 0 for the paper's (2048 below 50,000 rows, 8192 below 100,000, else
+        16384), with six steps an epoch at least, where these have 64 rows.
+    n_steps
+        Steps that decide (the authors' code counts one more, which does not).
+    width
+        Width of a step's decision, and as much for the mask of the next step.
+    relaxation
+        How often a feature may be used again, 1 for once.
+    sparsity
+        Weight of the masks' entropy in the loss.
+    decay_rate
+        Factor of the learning rate in `decay_steps` steps.
+    decay_steps
+        Steps in which the learning rate decays by `decay_rate`.
+    n_shared
+        Gated layers of a step whose weights all steps share.
+    n_own
+        Gated layers of a step with weights of its own.
+    mask
+        The function that makes a mask from logits.
+    virtual_batch
+        Rows that a ghost batch norm normalises together.
+    momentum
+        Weight of a virtual batch's statistics in the running ones.
+    input_norm
+        Whether a batch norm of the input comes first; superfluous where the numbers are scaled.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("tabnet", task="binary", epochs=5, width=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     make_task = _Task
@@ -250,6 +289,7 @@ class TabNet(RowNetwork):
     embedding: int = hyper(8, WIDTH)
 
     def rows_a_batch(self, n: int) -> int:
+        """Rows of a step for n training rows, a multiple of the virtual batches."""
         paper = 2048 if n < 50_000 else 8192 if n < 100_000 else 16384
         wanted = self.batch_size or max(64, min(paper, n // 6))
         rows = math.ceil(n / max(1, round(n / wanted)))

@@ -18,7 +18,10 @@ def generator(device: torch.device | str, seed: int) -> torch.Generator:
 def hide(
     cells: Cells, columns: Columns, hidden: Tensor, randomised: Tensor, g: torch.Generator
 ) -> Cells:
-    """The cells with some hidden, and some showing noise: N(0, 1), or any category alike."""
+    """The cells with some hidden, and some replaced by noise: N(0, 1), or any category.
+
+    hidden, randomised: (N, d) bool.
+    """
     values, codes = cells.values, cells.codes
     if columns.numeric_at:
         at = randomised[:, columns.numeric_at]
@@ -33,5 +36,5 @@ def hide(
 
 
 def without(cells: Cells, hidden: Tensor) -> Cells:
-    """The cells with these hidden."""
+    """The cells with those hidden, too, that `hidden` (N, d) marks."""
     return replace(cells, hidden=cells.hidden | hidden)

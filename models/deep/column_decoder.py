@@ -44,12 +44,12 @@ class Decoded:
         raise KeyError(column)
 
     def rows(self, rows: Tensor) -> Decoded:
-        """Some of the rows."""
+        """The outputs of some of the rows."""
         return Decoded(self.numeric, self.values[rows], self.groups, [x[rows] for x in self.logits])
 
 
-def below(parts: list[tuple[Decoded, int]]) -> Decoded:
-    """The first rows of each, below each other."""
+def stacked(parts: list[tuple[Decoded, int]]) -> Decoded:
+    """One output from some, of each the first so many rows."""
     first = parts[0][0]
     return Decoded(
         first.numeric,
@@ -60,7 +60,7 @@ def below(parts: list[tuple[Decoded, int]]) -> Decoded:
 
 
 def probabilities(logits: Tensor) -> np.ndarray:  # (N, C) -> (N, C)
-    """Of logits, in float64."""
+    """Softmax of logits, in float64."""
     p = torch.softmax(logits.double(), dim=1).cpu().numpy()
     return two_columns(p[:, 1]) if p.shape[1] == 2 else p / p.sum(axis=1, keepdims=True)
 
@@ -89,6 +89,7 @@ class Decoder(nn.Module):
         return list(groups.values())
 
     def forward(self, state: Tensor, columns: Sequence[int]) -> Decoded:
+        """Outputs for some columns, from one vector a cell, (N, d, E)."""
         numeric = [j for j in columns if not self.columns.categorical[j]]
         rows = [self.starts[j] for j in numeric]
         values = (state[:, numeric] * self.weight[rows]).sum(dim=-1) + self.bias[rows]

@@ -1,4 +1,4 @@
-"""What do all network estimators share? Device, precision, seeds, pieces of a fit, plain weights.
+"""Base of all network estimators: device, precision, seeds, resumable fits, plain weights.
 
 A subclass writes `_task` (network and losses on encoded rows), `_recipe`, `_network`, `_kept` and
 the two answers; the fitted model is `model_`, a dictionary of arrays.
@@ -27,17 +27,28 @@ Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepEstimator(Hyperparameters, Stepwise):
-    """Base of the networks: `steps` of the optimiser, the best weights by validation loss kept.
+    """Base of the networks: trained in steps, the weights with the least validation loss kept.
 
     A subclass may count its schedule in something longer than a step (`resource`, `_unit`).
 
-    steps: of the schedule. eval_every: steps between two validation losses. patience: losses
-    without a better one that end the fit, 0 for none. device: `cpu` or `cuda`. precision: `fp32`,
-    `bf16` (autocast) or `auto` (bf16 on a GPU that has it). compile: torch.compile on a GPU.
-
-    After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (K, 2) steps (or
+    After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (n, 2) steps (or
     what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds
     a step, not saved).
+
+    Parameters
+    ----------
+    task : {'binary', 'multiclass', 'regression'}
+        What is predicted.
+    seed : int, default=0, in [0, 2147483647]
+        Seed of all that is random in a fit.
+    threads : int, default=1, in [1, 4096]
+        Threads of a fit and of a prediction.
+    device
+        Where the network is trained and predicts.
+    precision
+        Number format: `bf16` runs the network under autocast, `auto` does so on a GPU that has it.
+    compile
+        Whether torch.compile is used on a GPU.
     """
 
     resource = "steps"
@@ -72,7 +83,7 @@ class DeepEstimator(Hyperparameters, Stepwise):
         """Steps of the optimiser in one of `resource`; asked after `_task`."""
         return 1
 
-    # -- the public face --------------------------------------------------------------------------
+    # -- fitting ----------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -107,8 +118,8 @@ class DeepEstimator(Hyperparameters, Stepwise):
         start: Start | None = None,
         save: Save | None = None,
     ) -> DeepEstimator:
-        """Fits `stop` steps of the schedule, going on from `start` and saving as `Stepwise` says;
-        the validation rows choose the weights here as in `fit`."""
+        """Fits `stop` steps of the schedule, resuming from `start` and saving as `Stepwise` does;
+        the validation rows choose the weights as in `fit`."""
         self.check()
         self._check_steps(stop, every)
         x, target = self._prepare(X, y)
@@ -153,8 +164,8 @@ class DeepEstimator(Hyperparameters, Stepwise):
     def _fit(self, x: np.ndarray, y: np.ndarray, val: Rows | None) -> None:
         training = self._training((x, y), val)
         unit, report = self._unit(), getattr(self, "_report", None)
-        said = None if report is None else lambda step, score: report(step // unit, score)
-        training.run(getattr(self, self.resource) * unit, said)
+        told = None if report is None else lambda step, loss: report(step // unit, loss)
+        training.run(getattr(self, self.resource) * unit, told)
         self._finish(training, (x, y), val)
 
     def _finish(self, training: Training, train: Rows, val: Rows | None) -> None:

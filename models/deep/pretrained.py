@@ -1,4 +1,4 @@
-"""How is a network pre-trained? In the first epochs of its one fit, on a loss that needs no target.
+"""Base of networks that are pre-trained without targets in the first epochs of their fit.
 
 Both phases are steps of one training: a fit can stop in either and go on elsewhere.
 """
@@ -52,6 +52,7 @@ class PretrainedTask(RowTask):
         return self.settings.pretrain_epochs * self.unit
 
     def loss(self, step: int) -> Tensor:
+        """The pre-training loss in the first steps, then that of the targets."""
         if step >= self.pretrain_steps:
             return super().loss(step)
         rows = self.batch(step)
@@ -62,10 +63,16 @@ class PretrainedTask(RowTask):
 class PretrainedNetwork(RowNetwork):
     """Base of networks of single rows that are pre-trained on the training rows without targets.
 
-    A subclass writes `_network`, `_pretext` and a task. pretrain_epochs: of the epochs, the first
-    so many are pre-training (0: none); they have no validation scores. A fit that is stopped within
-    them, as on a low rung, has an untrained head. pretrain_lr: their rate. The weights of
+    A subclass writes `_network`, `_pretext` and a task. Epochs of pre-training have no validation
+    loss. A fit that is stopped within them, as on a low rung, has an untrained head. The weights of
     `_pretext` are not kept in the fitted model.
+
+    Parameters
+    ----------
+    pretrain_epochs
+        How many of the epochs, from the first on, are pre-training; less than `epochs`.
+    pretrain_lr
+        Learning rate of pre-training.
     """
 
     epochs: int = 150
@@ -75,6 +82,7 @@ class PretrainedNetwork(RowNetwork):
     make_task: ClassVar[Callable[..., Task]] = PretrainedTask
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where pre-training leaves no epoch for the targets."""
         super().check()
         if self.pretrain_epochs >= self.epochs:
             name = type(self).__name__

@@ -1,4 +1,4 @@
-"""How is a network of single rows fitted? In batches of rows, until its validation score rests.
+"""Base of networks of single rows: mini-batches and early stopping on validation rows.
 
 The recipe of Gorishniy et al. 2021 (sec. 4): quantile-transformed numbers, standardised targets,
 AdamW with a constant rate, the weights of the best epoch by accuracy or RMSE on validation rows.
@@ -23,8 +23,8 @@ from .hyperparameters import hyper
 from .layers.dropout import Seed
 from .trainer import Recipe, Task, seed_of, torch_device
 
-SCORED = 1024  # rows of a validation score that are computed together
-ASKED = 256  # rows of a prediction: always so many, so that a row's answer is the same beside any
+VALIDATED = 1024  # validation rows that are computed together
+ASKED = 256  # rows of a prediction: always so many, so that an answer depends on its row alone
 FARTHEST = 1e15  # larger numbers are cut to it: their squares, which norms sum, would not be finite
 STOP_ON = ("metric", "loss")
 WIDTH = Number(1, 65_536, whole=True)
@@ -67,8 +67,8 @@ class RowSettings(Protocol):
 class RowTask:
     """Network and losses on encoded rows: batches of an epoch without replacement.
 
-    loss: of outputs and targets, the mean over rows. A last batch of one row joins the one before
-    it (a batch norm needs two). unit: steps of an epoch.
+    loss: of outputs and targets, the mean over rows. A trailing batch of one row is merged into the
+    one before (a batch norm needs two). unit: steps of an epoch.
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class RowTask:
         return self._order[at * self.size : stop]
 
     def loss(self, step: int) -> Tensor:
+        """The mean loss of the batch of step `step` + 1."""
         rows = self.batch(step)
         batch = self.rows.at(rows)
         out = self.module(batch.numbers, batch.codes, (self.settings.seed, step))
@@ -124,16 +125,18 @@ class RowTask:
             return F.binary_cross_entropy_with_logits(out, targets.to(out.dtype))
         return F.mse_loss(out, targets)
 
-    def score(self) -> float | None:
-        """On validation rows: share of wrong classes or RMSE (standardised), or the loss."""
+    def val_loss(self) -> float | None:
+        """On validation rows: share of wrong classes, RMSE (standardised) or the training loss."""
         if self.val is None:
             return None
         rows, targets = self.val
-        out = torch.cat([self.outputs(rows.at(at)) for at in _blocks(len(rows), SCORED)]).double()
-        return self.score_of(out, targets)
+        out = torch.cat(
+            [self.outputs(rows.at(at)) for at in _blocks(len(rows), VALIDATED)]
+        ).double()
+        return self.val_loss_of(out, targets)
 
-    def score_of(self, out: Tensor, targets: Tensor) -> float:
-        """The score of outputs for validation rows; lower is better."""
+    def val_loss_of(self, out: Tensor, targets: Tensor) -> float:
+        """The validation loss of outputs (B,) or (B, C)."""
         if self.settings.stop_on == "loss":
             wanted = targets if self.settings.task == "multiclass" else targets.double()
             return float(self.criterion(out, wanted))
@@ -144,12 +147,12 @@ class RowTask:
         return float("nan") if lost else float((found != targets).double().mean())
 
     def outputs(self, rows: Batch) -> Tensor:
-        """What the network says of rows, in evaluation mode."""
+        """Outputs of the network for rows, in evaluation mode."""
         return self.module(rows.numbers, rows.codes).float()
 
 
 def steps_an_epoch(n: int, size: int) -> int:
-    """Batches of n rows; a last one of a single row is none of its own.
+    """Batches of n rows; a trailing batch of one row is merged into the one before.
 
     >>> steps_an_epoch(10, 4), steps_an_epoch(9, 4), steps_an_epoch(3, 4)
     (3, 2, 1)
@@ -173,17 +176,30 @@ def _blocks(n: int, size: int) -> list[slice]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RowNetwork(DeepEstimator):
-    """Base of networks that see one row at a time. A subclass writes `_network` (a `RowModule`),
-    and `batch_norm` where it has such: batches of one row are refused then. Its hyperparameters are
-    the fields of a dataclass; those below are every network's.
+    """Base of networks that see one row at a time.
 
-    epochs: at most; one is a pass over all training rows. patience: epochs without a better
-    validation score that end the fit (0: none). batch_size: rows of a step, 0 for the papers' rule
-    (256 below 50,000 rows, 512 below 100,000, else 1024). numeric: how numbers are scaled, in the
-    words of `Policy`. stop_on: the validation score, `metric` (accuracy or RMSE) or `loss`.
+    A subclass writes `_network` (a `RowModule`), and sets `batch_norm` where it has such layers:
+    batches of one row are refused then. Its hyperparameters are the fields of a dataclass.
 
     DIFF(Gorishniy 2021): numbers that are missing get the training mean, as there, and a 0/1
     column that says so.
+
+    Parameters
+    ----------
+    epochs
+        Epochs at most; one is a pass over all training rows.
+    patience
+        Epochs without a lower validation loss that end the fit, 0 for no early stopping.
+    batch_size
+        Rows of a step, 0 for the papers' rule: 256 below 50,000 rows, 512 below 100,000, else 1024.
+    lr
+        Learning rate.
+    weight_decay
+        Weight decay of AdamW.
+    numeric
+        How numbers are scaled, see `Policy`.
+    stop_on
+        The validation loss: `metric` (share of wrong classes or RMSE) or `loss` (as in training).
     """
 
     resource = "epochs"
@@ -205,6 +221,7 @@ class RowNetwork(DeepEstimator):
     make_task: ClassVar[Callable[..., Task]] = RowTask
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where batches of one row meet batch norms."""
         super().check()
         if self.batch_norm and self.batch_size == 1:
             name = type(self).__name__
@@ -272,7 +289,7 @@ class RowNetwork(DeepEstimator):
     # -- prediction -------------------------------------------------------------------------------
 
     def _outputs(self, x: np.ndarray) -> np.ndarray:
-        """(N,) or (N, C), from blocks of one size."""
+        """Outputs (N,) or (N, C), computed in blocks of one size."""
         rows, found = self._rows(x), []
         with self._ready() as module:
             for at in range(0, len(rows), ASKED):

@@ -1,4 +1,4 @@
-"""How is Hopular fitted and asked? (Schaefl et al. 2022, arXiv:2206.00664)
+"""The estimator of Hopular (Schaefl et al. 2022, arXiv:2206.00664).
 
 The training rows are its memory: every block of the network looks them up, with their targets. So
 they are part of the fitted model, and a row to predict sees them and itself, no other row. A row
@@ -32,21 +32,75 @@ PROBABILITY = Number(0.0, 1.0)
 class Hopular(DeepEstimator):
     """Hopular: modern Hopfield networks that look up the training rows in every block.
 
-    A step is an epoch: one pass over all training rows. width: of a cell's vector, e. max_width:
-    the widest row d e; above it `width` is narrowed to a multiple of n_nets (0: never; ours, for
-    wide tables on small machines). n_blocks, n_nets (M, divides e). beta_scaling: c in
-    beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour. residual, summary:
-    see `network.Hopfield`, `network.Summary`. dropout_input, dropout_hopfield, dropout_output.
-    p_mask, p_replace: shares of feature cells that are hidden or replaced. gamma, gamma_end: weight
-    of the feature loss and its end. lr, weight_decay: of LAMB. period: epochs of the cosines of
-    gamma and lr, 0 for `steps`; warmup: share of it before they fall. average: share of the
-    exponential average of the weights that is validated and kept, 0 for none. clip: limit of the
-    gradients' norm. batch_size: rows that are asked together in training, 0 for all; there is one
-    step an epoch all the same.
+    A step is an epoch: one pass over all training rows. Validation rows choose the epoch by
+    accuracy or squared error, every `eval_every` epochs; the first best one wins. Defaults are the
+    authors' for their interactive use, with the paper's 10,000 epochs.
 
-    Validation rows choose the epoch by accuracy or squared error, every `eval_every` epochs; the
-    first best one wins. Defaults are the authors' for their interactive use, with the paper's
-    10,000 epochs.
+    Parameters
+    ----------
+    steps
+        Epochs.
+    eval_every
+        Epochs between two validation losses.
+    patience
+        Validation losses without a lower one that end the fit, 0 for no early stopping.
+    width
+        Width of a cell's vector, E; a row of d columns is d E wide.
+    max_width
+        The widest row d E; above it `width` is reduced to a multiple of n_nets. 0 for no limit.
+        Not in the paper; for wide tables on small machines.
+    n_blocks
+        Blocks.
+    n_nets
+        Hopfield nets in each module, M; divides the width.
+    beta_scaling
+        c in beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour.
+    residual
+        What stays beside the retrieved pattern, see `network.Hopfield`.
+    summary
+        What the outputs are read from, see `network.Summary`.
+    dropout_input
+        Dropout in the embedding.
+    dropout_hopfield
+        Dropout on the associations.
+    dropout_output
+        Dropout before the outputs.
+    p_mask
+        Share of the feature cells that are hidden.
+    p_replace
+        Share of the feature cells that are replaced by noise.
+    gamma
+        Weight of the feature loss at the start.
+    gamma_end
+        Weight of the feature loss at the end.
+    lr
+        Learning rate at its peak.
+    weight_decay
+        Weight decay of LAMB.
+    period
+        Epochs of the cosines of gamma and lr, 0 for `steps`.
+    warmup
+        Share of the period before gamma and lr fall.
+    average
+        Share of the new weights in the exponential average that is validated and kept, 0 for none.
+    clip
+        Limit of the gradients' norm, None for no limit.
+    batch_size
+        Rows that pass through the network together in training, 0 for all; there is one step of the
+        optimiser an epoch all the same.
+
+    References
+    ----------
+    Schaefl et al. 2022, arXiv:2206.00664.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("hopular", task="binary", steps=5, width=8, n_blocks=1)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     policy = Policy("standard", "native", "native", "standard")

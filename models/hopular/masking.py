@@ -1,4 +1,4 @@
-"""Which cells are hidden in an epoch, and what is lost on them? (Schaefl et al. 2022, A.3)
+"""Masking of cells in an epoch of Hopular, and the losses on them (Schaefl et al. 2022, A.3).
 
 Targets are always hidden. Of the features few are hidden, some get a random value and most stay as
 they are; all of them enter the loss.

@@ -19,7 +19,7 @@ import torch
 
 from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells, fitting_width, join
-from ..deep.column_decoder import Decoded, below, probabilities
+from ..deep.column_decoder import Decoded, probabilities, stacked
 from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
 from ..deep.hyperparameters import hyper
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
@@ -46,7 +46,86 @@ SWITCH = OneOf((True, False))
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NPT(CellEstimator):
-    """DOC"""
+    """Non-Parametric Transformer: self-attention between datapoints, and between attributes.
+
+    Defaults are NPT-Base (C.1.1) with the flat share and full batches of the small sets (C.1.2).
+    Targets may be several: y (N, T).
+
+    Parameters
+    ----------
+    steps
+        Steps of the optimiser in the whole schedule.
+    eval_every
+        Steps between two validation losses.
+    patience
+        Validation losses without a lower one that end the fit, 0 for no early stopping.
+    width
+        Width of a cell's vector, E; a row of d columns is d E wide.
+    max_width
+        The widest row d E; above it `width` is reduced to a multiple of n_heads. 0 for no limit.
+        Not in the paper; for wide tables on small machines.
+    n_layers
+        Layers: attention between datapoints (ABD) and between attributes (ABA) in turn.
+    n_heads
+        Heads of attention, H.
+    aba
+        Whether there are layers between attributes (False: sec. B.5).
+    attention
+        `softmax` in the layers between attributes, or the basis of a polynomial of their attention
+        matrix (CheAtt).
+    order
+        Degree of the polynomial.
+    norm
+        What the layer norm before attention applies to: `query` as in the authors' code, `all` as
+        in eq. 4.
+    dropout
+        Dropout on hidden values.
+    dropout_weights
+        Dropout on attention weights, with a polynomial on the output of its heads.
+    p_feature
+        Share of the feature cells that are masked in a step.
+    p_target
+        Share of the training targets that are masked in a step. Below 1 the other training targets
+        are seen, and at prediction all of them.
+    tradeoff
+        Weight of the feature loss at the start.
+    tradeoff_schedule
+        How the weight of the feature loss falls to 0; `constant` keeps it.
+    lr
+        Learning rate at its peak.
+    schedule
+        Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
+    schedule_share
+        Share of the steps that the schedule's first part has.
+    lookahead
+        Whether Lookahead (0.5, 6) is used.
+    clip
+        Limit of each element of the gradient, None for no limit.
+    batch_size
+        Rows of a step, 0 for all.
+    balanced
+        Whether batches keep the shares of the classes.
+    transductive
+        Whether all rows of the table are attended to and masked together, as in the paper; such a
+        fit also takes X_test.
+    val_in_context
+        Whether rows to predict also see the validation rows and labels, as in the authors' code
+        (not when these rows themselves are predicted). With p_target < 1 this is an advantage over
+        models that are fitted on training rows alone.
+
+    References
+    ----------
+    Kossen et al. 2021, arXiv:2106.02584; Kim et al. 2024 (CheAtt).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("npt", task="binary", steps=10, width=8, n_layers=2)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
+    """
 
     transient = (*CellEstimator.transient, "_contexts")
 
@@ -168,7 +247,7 @@ class NPT(CellEstimator):
                     found.append((self._answers(module, asked, labelled, columns), len(rows)))
                     order.append(rows)
             back = torch.from_numpy(np.argsort(np.concatenate(order)))
-            return below(found).rows(back.to(torch_device(self.device)))
+            return stacked(found).rows(back.to(torch_device(self.device)))
 
     def _is_validation_row(self, x: np.ndarray) -> np.ndarray:  # (N,) bool
         """Which rows to predict are validation rows, and must not see their own labels."""

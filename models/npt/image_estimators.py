@@ -1,4 +1,4 @@
-"""How are NPT's two networks for pictures fitted and asked? (Kossen et al. 2021, sec. B.8)
+"""Estimators of NPT's two networks for pictures (Kossen et al. 2021, sec. B.8).
 
 X: (N, channels x side x side) values of square pictures, channel by channel and row by row; they
 are standardised by the mean and deviation of each channel over the training pictures.
@@ -76,6 +76,7 @@ class PatchTask(NPTTask):
     """As for tables, the training pictures of a step varied."""
 
     def rows(self, step: int) -> tuple[Cells, Tensor]:
+        """As for tables, the training pictures cropped and mirrored where `augment` asks for it."""
         cells, parts = super().rows(step)
         model: Any = self.settings
         if not model.augment:
@@ -91,10 +92,32 @@ class PatchTask(NPTTask):
 class NPTPatches(Pictures, NPT):
     """NPT with linear patches (sec. B.8, (2)): classes of square pictures, and their pixels.
 
-    n_channels: planes of a picture. n_patches: squares that it is cut into, 49 for MNIST and 64 for
-    CIFAR-10 in the paper. augment: random crops after `padding` black pixels, and mirror images, of
-    training pictures. options: all parameters of `NPT`, which mean what they mean there; p_feature
-    is the share of masked pixel values.
+    `p_feature` is the share of masked pixel values; the other parameters mean what they mean for
+    `NPT`.
+
+    Parameters
+    ----------
+    n_channels
+        Colour planes of a picture, K.
+    n_patches
+        Squares that a picture is cut into, 49 for MNIST and 64 for CIFAR-10 in the paper.
+    augment
+        Whether training pictures are randomly cropped after `padding` black pixels, and mirrored.
+    padding
+        Black pixels on each side.
+
+    References
+    ----------
+    Kossen et al. 2021, arXiv:2106.02584, sec. B.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep.models.npt.image_estimators import NPTPatches
+    >>> X, y = np.random.default_rng(0).random((12, 64)), np.arange(12) % 2
+    >>> model = NPTPatches(task="binary", n_patches=4, width=8, n_layers=2, n_heads=2, steps=3)
+    >>> model.fit(X, y).predict(X).shape
+    (12,)
     """
 
     policy = AS_IT_IS
@@ -141,15 +164,17 @@ class PictureTask:
         self.around = torch.from_numpy(model.context_rows(len(self.y))).to(self.x.device)
 
     def optimiser(self) -> Lamb:
+        """LAMB without segments."""
         return Lamb(self.module.parameters())
 
     def loss(self, step: int) -> Tensor:
+        """Mean cross-entropy of the pictures of step `step` + 1."""
         seed = self.model.seed
         rows = torch.from_numpy(self.batches.at(step)).to(self.x.device)
         x = self.model._varied(self.x[rows], seed_of(seed, step, 4))
         return F.cross_entropy(self.module(x, (seed, step)).float(), self.y[rows])
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
         """Mean cross-entropy on the validation pictures, as they would be predicted."""
         if self.val is None:
             return None
@@ -160,17 +185,72 @@ class PictureTask:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NPTResNet(Pictures, DeepEstimator):
-    """ResNet-18 and 4 ABD blocks (sec. B.8, (1)), inductive: a picture sees `context` training
-    pictures, whatever else is asked. Labels are never an input.
+    """ResNet-18 and blocks of attention between pictures (sec. B.8, (1)), inductive.
 
-    n_channels, augment, padding: as for `NPTPatches`. base: width of the ResNet's first stage, 64
-    as published. width: of a picture's code. n_blocks: ABD blocks, 0 for the ResNet alone. n_heads,
-    dropout, dropout_weights, norm, lr, schedule, schedule_share, lookahead, clip: as for `NPT`.
-    batch_size: pictures of a step, 0 for all. A missing pixel is black.
+    A picture sees `context` training pictures, whatever else is predicted. Labels are never an
+    input. A missing pixel is black.
 
     DIFF(Kossen 2021, sec. B.8): optimiser and rates are not stated there; these are NPT-Base's. At
     prediction the paper puts 480 pictures in a batch; here 480 training pictures are the context of
-    every picture asked, and those asked do not see each other.
+    every picture to predict, and these do not see each other.
+
+    Parameters
+    ----------
+    task : {'binary', 'multiclass'}, default='multiclass'
+        What is predicted.
+    steps
+        Steps of the optimiser in the whole schedule.
+    eval_every
+        Steps between two validation losses.
+    patience
+        Validation losses without a lower one that end the fit, 0 for no early stopping.
+    n_channels
+        Colour planes of a picture, K.
+    augment
+        Whether training pictures are randomly cropped after `padding` black pixels, and mirrored.
+    padding
+        Black pixels on each side.
+    base
+        Width of the ResNet's first stage, 64 as published.
+    width
+        Width of a picture's code.
+    n_blocks
+        Blocks of attention between pictures, 0 for the ResNet alone.
+    n_heads
+        Heads of attention, H.
+    norm
+        As for `NPT`.
+    dropout
+        Dropout on hidden values.
+    dropout_weights
+        Dropout on attention weights.
+    lr
+        Learning rate at its peak.
+    schedule
+        Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
+    schedule_share
+        Share of the steps that the schedule's first part has.
+    lookahead
+        Whether Lookahead (0.5, 6) is used.
+    clip
+        Limit of each element of the gradient, None for no limit.
+    batch_size
+        Pictures of a step, 0 for all.
+    context
+        Training pictures that each picture to predict sees.
+
+    References
+    ----------
+    Kossen et al. 2021, arXiv:2106.02584, sec. B.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep.models.npt.image_estimators import NPTResNet
+    >>> X, y = np.random.default_rng(0).random((12, 64)), np.arange(12) % 3
+    >>> model = NPTResNet(n_channels=1, base=4, width=8, n_blocks=1, n_heads=2, steps=2)
+    >>> model.fit(X, y).predict(X).shape
+    (12,)
     """
 
     policy = AS_IT_IS

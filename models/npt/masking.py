@@ -1,4 +1,4 @@
-"""Which cells are hidden in a training step, and what is lost on them? (NPT, secs. 2.5, 2.6, C.4)
+"""Selection of cells to mask in a step of NPT, and the losses on them (NPT, 2.5, 2.6, C.4).
 
 Some feature cells and some targets are selected; nine in ten of them are hidden, one in ten gets a
 random value. Losses are taken on selected cells alone, hidden or random.

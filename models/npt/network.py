@@ -1,4 +1,4 @@
-"""What does a Non-Parametric Transformer compute? (Kossen et al. 2021, sec. 2)
+"""The network of the Non-Parametric Transformer (Kossen et al. 2021, sec. 2).
 
 Every cell of the table becomes a vector; layers attend in turn between datapoints (ABD: a row is
 one token) and between the attributes of each row (ABA: a cell is one token); then every column is
@@ -62,6 +62,7 @@ class Embedding(nn.Module):
         self.register_buffer("kinds", torch.tensor(columns.categorical, dtype=torch.long), False)
 
     def forward(self, cells: Cells) -> Tensor:
+        """One vector a cell, (N, d, E)."""
         added = self.bias + self.index
         if self.kind is not None:
             added = added + self.kind[self.kinds]
@@ -149,7 +150,7 @@ class Block(nn.Module):
     def after(
         self, x: Tensor, attended: Tensor, seed: Seed | None, residual: Tensor | None = None
     ) -> Tensor:
-        """What follows the attention: mix, residual branch (of x unless given), feed-forward."""
+        """The block after the attention: mix, residual branch (of x unless given), feed-forward."""
         at = None if seed is None else (*seed, 1)
         mixed = dropout(self.mix(join_heads(attended)), self.p, at)
         r = mixed + (self.residual(x) if residual is None else residual)
@@ -165,6 +166,7 @@ class Block(nn.Module):
         return r + dropout(ff, self.p, None if seed is None else (*seed, 3))
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
+        """Tokens after the block, (B, T, W); `seed` names the dropout."""
         (q, k, v), residual = self._heads_and_residual(x)
         at = None if seed is None else (*seed, 0)
         if self.polynomial is None:
@@ -250,6 +252,7 @@ class NPTNetwork(nn.Module):
         }
 
     def forward(self, cells: Cells, seed: Seed | None = None) -> Tensor:  # (N, d, E)
+        """One vector a cell of rows that attend to each other; `seed` names the dropout."""
         x = dropout(self.embedding(cells), self.p, None if seed is None else (*seed, 0))
         for i, (kind, block) in enumerate(zip(self.kinds, self.blocks, strict=True)):
             at = None if seed is None else (*seed, i + 1)
@@ -266,7 +269,7 @@ class NPTNetwork(nn.Module):
     # -- prediction of rows that do not see each other ---------------------------------------------
 
     def context(self, cells: Cells) -> Context:
-        """What other rows attend to: keys and values of these rows in every ABD layer."""
+        """Keys and values of these rows in every ABD layer, for other rows to attend to."""
         x, found = self.embedding(cells), []
         for kind, block in zip(self.kinds, self.blocks, strict=True):
             if kind == "abd":

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..deep.cell_masking import without
 from ..deep.cells import Cells, Columns, join
-from ..deep.column_decoder import Decoded, below
+from ..deep.column_decoder import Decoded, stacked
 from .batches import deal
 from .network import Context, NPTNetwork
 
@@ -76,7 +76,7 @@ def decode_inductive(
             again = torch.arange(block, device=piece.hidden.device) % rows
             piece = piece[again]
         parts.append((module.decode(module.ask(piece, context), columns), rows))
-    return below(parts)
+    return stacked(parts)
 
 
 def decode_transductive(
@@ -101,7 +101,7 @@ def decode_transductive(
         found.append((decoded, len(wanted)))
         order.append(rows[wanted] - begin)
     back = torch.from_numpy(np.argsort(np.concatenate(order))).to(whole.hidden.device)
-    return below(found).rows(back)
+    return stacked(found).rows(back)
 
 
 def decode_targets(

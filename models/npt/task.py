@@ -53,6 +53,7 @@ class NPTTask:
         self.batches = Batches(strata_of(parts, classes), settings.batch_size, settings.seed)
 
     def optimiser(self) -> Lamb:
+        """LAMB, with the columns' parts of stored parameters as tensors of their own."""
         return Lamb(self.module.parameters(), segments=self.module.segments())
 
     def rows(self, step: int) -> tuple[Cells, Tensor]:
@@ -78,6 +79,7 @@ class NPTTask:
         return shown, cells, features[0] | features[1], targets[0] | targets[1]
 
     def loss(self, step: int) -> Tensor:
+        """(1 - w) x mean target loss + w x mean feature loss, w the trade-off of the step."""
         s = self.settings
         shown, truth, features, targets = self.draw(step)
         weight = tradeoff(s.tradeoff_schedule, step, s.steps, s.tradeoff)
@@ -94,7 +96,7 @@ class NPTTask:
             weight * on_features / n_features.clamp(min=1)
         )
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
         """Mean loss on the validation rows' targets, as they would be predicted."""
         if self.val is None:
             return None

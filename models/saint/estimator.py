@@ -1,4 +1,4 @@
-"""How is SAINT fitted and asked? (Somepalli et al. 2021; with polynomials, Kim et al. 2024)
+"""The estimator of SAINT (Somepalli et al. 2021; with polynomials, Kim et al. 2024).
 
 In training the rows of a batch attend to each other. A row to predict attends to a fixed draw of
 training rows and itself, so that no other row to predict changes its answer; in the papers' way
@@ -35,26 +35,58 @@ MANY_WIDTH, MANY_ROWS = 8, 64
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SAINT(PretrainedNetwork):
-    """SAINT: attention between the columns of a row and between rows, with contrastive and
-    denoising pre-training (Somepalli et al. 2021; the settings of Kim et al. 2024 in Table 8).
+    """SAINT: attention between the columns of a row and between rows, with pre-training.
 
-    style: what a layer does: `colrow` attends between columns, then between rows; `col`; `row`.
-    n_layers. width: of a token. n_heads: of width 16 between columns, 64 between rows. residual:
-    see `Layer`. ffn_dropout: after the gate of the feed-forward layers (authors' code: 0.8 but for
-    `col`). hidden: width of the layer before the answer. attention: `softmax`, or the basis of a
-    polynomial of that matrix, of degree `order`, on `polynomial_on`.
+    In training the rows of a batch attend to each other. Tables of more than 100 features have
+    tokens of at most 8 numbers and batches of at most 64 rows, whatever is asked for (authors'
+    code): a feed-forward layer between rows has 12 (T D)^2 weights.
 
-    p_cutmix: share of the cells that pre-training takes from another row. mixup: what is left of a
-    row's own tokens when they are mixed with another's, 1 for all (no mixup). temperature: of the
-    contrastive loss.
+    Parameters
+    ----------
+    style
+        What a layer does: `colrow` attends between columns, then between rows; `col`; `row`.
+    n_layers
+        Layers.
+    width
+        Width of a token, D.
+    n_heads
+        Heads of attention, of width 16 between columns and 64 between rows.
+    residual
+        Whether the residual branch is taken behind the norm (`normed`, authors' code) or before it.
+    ffn_dropout
+        Dropout after the gate of the feed-forward layers (authors' code: 0.8 but for `col`).
+    hidden
+        Width of the layer before the output.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt).
+    order
+        Degree of the polynomial.
+    polynomial_on
+        Between what the attention has a polynomial.
+    p_cutmix
+        Share of the cells that pre-training takes from another row.
+    mixup
+        Weight of a row's own tokens when they are mixed with another row's, 1 for no mixup.
+    temperature
+        Temperature of the contrastive loss.
+    reference_rows
+        Training rows that a row to predict attends to, drawn once; 0 for as many as a batch has.
+    batch_prediction
+        Whether rows that are predicted together attend to each other, as in the papers, in batches
+        in their given order; else each attends to the reference rows and itself.
 
-    reference_rows: training rows that a row to predict attends to, drawn once; 0 for as many as a
-    batch has. batch_prediction: see the module; the rows of a prediction are then taken in batches
-    as they come. The others: see `PretrainedNetwork` and `RowNetwork`.
+    References
+    ----------
+    Somepalli et al. 2021, arXiv:2106.01342; Kim et al. 2024 (CheAtt), settings in Table 8.
 
-    Tables of more than 100 features have tokens of at most 8 numbers and batches of at most 64
-    rows, whatever is asked for (authors' code): a feed-forward layer between rows has 12 (T D)^2
-    weights.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("saint", task="binary", epochs=5, pretrain_epochs=2, hidden=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     transient = (*PretrainedNetwork.transient, "_context")
@@ -83,6 +115,7 @@ class SAINT(PretrainedNetwork):
     batch_prediction: bool = hyper(False, OneOf((True, False)))
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where pre-training would compare two equal views of a row."""
         super().check()
         damaged = self.p_cutmix > 0 or self.mixup < 1 or self.ffn_dropout > 0
         if self.pretrain_epochs and not damaged:
@@ -100,6 +133,7 @@ class SAINT(PretrainedNetwork):
         return len(made.numeric_names_) + len(made.category_names_) > MANY
 
     def rows_a_batch(self, n: int) -> int:
+        """As for every network, at most 64 rows for tables of more than 100 features."""
         size = super().rows_a_batch(n)
         return min(size, MANY_ROWS) if self._is_wide else size
 
@@ -129,7 +163,7 @@ class SAINT(PretrainedNetwork):
     def _pretext(self, module: Any) -> Pretext:
         return Pretext(module.embedding)
 
-    # -- who sees whom ----------------------------------------------------------------------------
+    # -- which rows see each other ----------------------------------------------------------------
 
     @property
     def sees_batch(self) -> bool:
@@ -150,7 +184,7 @@ class SAINT(PretrainedNetwork):
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:
-        """What answers blocks of rows, as the other networks do by themselves."""
+        """The function that predicts a block of rows, with the stored context if there is one."""
         with super()._ready() as module:
             if self.sees_batch:
                 yield module
@@ -161,7 +195,7 @@ class SAINT(PretrainedNetwork):
             yield partial(module.ask, context=self._context)
 
     def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
-        """Answers in the papers' way, in batches of training's size."""
+        """Outputs of rows that attend to each other (the papers' way), in training's batch size."""
         size = self.rows_a_batch(len(rows))
         parts = [slice(at, at + size) for at in range(0, len(rows), size)]
         return torch.cat([module(*rows.at(part)).float() for part in parts])
@@ -175,6 +209,20 @@ class SAINT(PretrainedNetwork):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SAINTCheAtt(SAINT):
-    """SAINT with Chebyshev polynomials of its attention (Kim et al. 2024)."""
+    """SAINT with Chebyshev polynomials of its attention matrices.
+
+    References
+    ----------
+    Kim et al. 2024 (CheAtt).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("saint-cheatt", task="binary", epochs=5, pretrain_epochs=2, hidden=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
+    """
 
     attention: str = "chebyshev"

@@ -1,4 +1,4 @@
-"""Weights and cells of the official Hopular, by our names."""
+"""Official weights and cells of Hopular, under our names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights and cells of the official NPT, by our names."""
+"""Official weights and cells of NPT, under our names."""
 
 from __future__ import annotations
 

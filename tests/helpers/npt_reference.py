@@ -1,4 +1,4 @@
-"""NPT number by number: a slow reference that shares no code with ours.
+"""A slow reference of NPT, number by number, that shares no code with ours.
 
 NumPy and `math` alone, one row, head and column after the other, from the equations of Kossen et
 al. 2021 (secs. 2.2 to 2.6) and the places where the authors' code differs from them (Block in

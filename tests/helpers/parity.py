@@ -1,9 +1,10 @@
-"""Arrays and numbers of the official modules, from the folder that TABSWEEP_PARITY names."""
+"""Files with the numbers of official implementations, in the folder that TABSWEEP_PARITY names."""
 
 from __future__ import annotations
 
 import json
 import os
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from repo import ROOT
 
 VARIABLE = "TABSWEEP_PARITY"
 TOLERANCE = 1e-9
@@ -56,7 +56,7 @@ def folder() -> Path:
         pytest.skip(f"{VARIABLE} names no folder with the official modules' numbers")
     path = Path(found)
     if not path.is_absolute():
-        path = ROOT / path
+        path = Path(__file__).resolve().parents[2] / path
     if not path.is_dir():
         pytest.fail(f"{VARIABLE}={found}: there is no such folder")
     return path
@@ -65,6 +65,15 @@ def folder() -> Path:
 def case(name: str) -> Case:
     """One file of the folder."""
     return Case(folder() / f"{name}.npz")
+
+
+def names(*patterns: str) -> list[str]:
+    """Names of the files that match one of the patterns; the patterns where there is no folder."""
+    try:
+        stems = sorted(path.stem for path in folder().glob("*.npz"))
+    except pytest.skip.Exception:
+        return list(patterns)
+    return [stem for stem in stems if any(fnmatchcase(stem, pattern) for pattern in patterns)]
 
 
 def difference(ours: Any, theirs: Any) -> float:

@@ -1,4 +1,4 @@
-"""Official weights of FT-Transformer and AutoInt put into our networks."""
+"""Official weights of FT-Transformer and AutoInt, loaded into our networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do our networks give the logits of the authors' public package with the same weights?
+"""MLP, ResNet and FT-Transformer against the authors' public package, with its weights.
 
 The package is an extra of the tests (`zoo`): its MLP and ResNet take encoded rows and have one
 width; its FT-Transformer has one table a column, and computes all tokens to the end.

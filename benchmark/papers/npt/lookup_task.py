@@ -201,7 +201,7 @@ class LookupTask:
         on_features, n_features = loss_on(decoded, truth, self.columns, hidden | randomised)
         return (1 - weight) * total / count + weight * on_features / n_features.clamp(min=1)
 
-    def score(self) -> float:
+    def val_loss(self) -> float:
         predicted = self.predict(self.validation)
         self.correlations.append(correlation(predicted, self.validation.truth))
         return float((predicted - self.validation.truth).square().mean())

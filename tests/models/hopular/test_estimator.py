@@ -1,4 +1,4 @@
-"""Does Hopular learn, keep the right weights, stop and go on, and answer from what it kept?"""
+"""Fitted Hopular models: learning, best weights, resuming, and what a prediction reads."""
 
 from __future__ import annotations
 
