@@ -6,7 +6,6 @@ the two answers; the fitted model is `model_`, a dictionary of arrays.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -36,6 +35,7 @@ class DeepEstimator(Stepwise):
     """
 
     resource = "steps"
+    computes_in = "float32"
     transient: ClassVar[tuple[str, ...]] = ("step_s_", "_loaded")
     common_rules: ClassVar[dict[str, Any]] = {
         "steps": STEPS,
@@ -115,8 +115,7 @@ class DeepEstimator(Stepwise):
             if save is not None:
                 save(stop, states.seal(states.dump(None), self._facts(stop, width)))
             return self
-        with self._limits(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with self._limits(), self._counting_warnings():
             val = self._validation(X_val, y_val)
             training = self._training((x, target), val)
             if start is not None and 0 < start[0] <= stop:
