@@ -6,7 +6,6 @@ the two answers; the fitted model is `model_`, a dictionary of arrays.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,6 +51,7 @@ class DeepEstimator(Hyperparameters, Stepwise):
     """
 
     resource = "steps"
+    computes_in = "float32"
     transient: ClassVar[tuple[str, ...]] = ("step_s_", "_loaded")
 
     task: str
@@ -130,8 +130,7 @@ class DeepEstimator(Hyperparameters, Stepwise):
             if save is not None:
                 save(stop, states.seal(states.dump(None), self._facts(stop, width)))
             return self
-        with self._limits(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with self._limits(), self._counting_warnings():
             val = self._validation(X_val, y_val)
             training = self._training((x, target), val)
             if start is not None and 0 < start[0] <= stop:
