@@ -321,6 +321,29 @@ def test_every_path_in_the_contributors_guide_exists() -> None:
     assert len(named) > 25 and not gone
 
 
+def test_the_code_has_the_names_of_the_glossary() -> None:
+    """A file, a class or a function for each name in the glossary's last column."""
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    last = [line.split("|")[-2] for line in text.splitlines() if line.startswith("| ")][2:]
+    sources = {path: path.read_text("utf-8") for folder in FOLDERS for path in modules(folder)}
+    gone = []
+    for name in (name for cell in last for name in re.findall(r"`([^`]+)`", cell)):
+        place, _, kind = name.rpartition(": ")
+        if kind.startswith("runs/"):
+            continue
+        if "/" in kind:
+            place, kind = kind, ""
+        found = any(ROOT.glob(re.sub(r"<\w+>", "*", place).rstrip("/"))) if place else True
+        if re.fullmatch(r"[A-Z]\w+", kind):
+            pattern = re.compile(rf"^class {kind}\b", flags=re.MULTILINE)
+            found = found and any(
+                pattern.search(code) for path, code in sources.items() if place in str(path)
+            )
+        if not found:
+            gone.append(name)
+    assert len(last) > 35 and not gone
+
+
 def test_every_make_target_in_a_document_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
