@@ -295,10 +295,10 @@ def pretend_installed(monkeypatch, **points):
 
 
 def test_an_installed_package_adds_a_model_by_entry_point(external, monkeypatch):
-    pretend_installed(monkeypatch, theirs=f"{external}:Mine")
-    assert "theirs" in registry.names() and spec("theirs").target == f"{external}:Mine"
-    assert make_model("theirs", task="binary").n_neighbors == 5
-    assert list(spaces("theirs", "binary")) == ["default"]
+    pretend_installed(monkeypatch, mine=f"{external}:Mine")
+    assert "mine" in registry.names() and spec("mine").target == f"{external}:Mine"
+    assert make_model("mine", task="binary").n_neighbors == 5
+    assert list(spaces("mine", "binary")) == ["default"]
 
 
 @pytest.mark.fault(23)

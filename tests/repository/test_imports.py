@@ -39,6 +39,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "sweeps": (
         ("ray_tune",),
         ("engine",),
+        ("scheduling",),
         ("workers",),
         ("store",),
         ("study",),
@@ -192,6 +193,11 @@ def layer_of(room: str, unit: str) -> int:
     return next((depth for depth, names in enumerate(LAYERS[room]) if unit in names), -1)
 
 
+def absent(room: str, unit: str) -> bool:
+    """Whether a room has no folder and no file of this name."""
+    return not (ROOT / room / unit).is_dir() and not (ROOT / room / f"{unit}.py").is_file()
+
+
 # ---------------------------------------------------------------------- the laws
 
 
@@ -228,6 +234,8 @@ def test_inside_a_room_imports_lead_down_the_layers(room: str) -> None:
         if module and layer_of(room, unit := room_and_unit(module)[1]) < 0
     }
     wrong += [f"{room}/{unit} stands in no layer of LAYERS" for unit in sorted(homeless)]
+    named = [unit for names in LAYERS[room] for unit in names]
+    wrong += [f"{room}/{unit} of LAYERS does not exist" for unit in named if absent(room, unit)]
     units = {end: room_and_unit(end)[1] for arrow in inside for end in arrow.ends}
     between = {(units[i.importer], units[i.imported]) for i in inside}
     around = cycles({(a, b) for a, b in between if a != b})
