@@ -24,10 +24,11 @@ SETTINGS = {
     "RAY_worker_niceness": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",
-    # A host that does not answer is given up after about ten seconds; usually after half a minute.
-    "RAY_health_check_initial_delay_ms": "3000",
+    # A host that does not answer is given up after about twenty seconds, which a busy machine can
+    # do without; Ray's own settings take half a minute.
+    "RAY_health_check_initial_delay_ms": "20000",
     "RAY_health_check_period_ms": "1000",
-    "RAY_health_check_timeout_ms": "3000",
+    "RAY_health_check_timeout_ms": "6000",
     "RAY_health_check_failure_threshold": "3",
 }
 
