@@ -108,6 +108,7 @@ class Cluster:
         return int(host.run("pgrep", "-x", "raylet"))
 
     def off(self) -> None:
+        """End every host and with it Ray."""
         self.network.off()
         for process in self._ray.values():
             process.wait()
@@ -122,6 +123,7 @@ class HostPostgres(Postgres):
             rules.write("host all all samenet scram-sha-256\n")
 
     def stop(self, number: int = signal.SIGINT) -> None:
+        """Send a signal to the server and wait for its end."""
         if self._process is not None:
             pid = (self.data / "postmaster.pid").read_text().split()[0]
             self._run("kill", f"-{int(number)}", pid)
@@ -155,6 +157,7 @@ class Tracking:
         )
 
     def start(self) -> None:
+        """Start the MLflow server and wait until it answers."""
         self._server = self.host.start(
             *(BIN / "mlflow", "server", "--host", self.host.address, "--port", 5000),
             *("--workers", 1, "--allowed-hosts", f"{self.host.address}:5000"),
@@ -165,6 +168,7 @@ class Tracking:
         wait_for(self.answers, "the MLflow server", timeout_s=START_S)
 
     def stop(self) -> None:
+        """Kill the MLflow server."""
         if self._server is not None:
             kill_all(self._server)
             self._server = None
@@ -201,5 +205,6 @@ class Tracking:
         return json.loads(output)
 
     def off(self) -> None:
+        """End both servers and remove the database."""
         self.stop()
         self.database.remove()

@@ -95,5 +95,6 @@ def small_task(model: str, task: str, **config: Any) -> Any:
 
 
 def answers(fitted, frame) -> np.ndarray:
+    """Predictions (regression) or probabilities of a fitted model."""
     regression = fitted.task == "regression"
     return fitted.predict(frame) if regression else fitted.predict_proba(frame)
