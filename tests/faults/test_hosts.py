@@ -172,7 +172,7 @@ def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
     """The one test of several hosts that is not nightly: both run trials, one is lost, and the
     tables are those of one machine."""
     one, two = cluster.have(2)
-    sweep.start(*FEWER, pause_s=PAUSE_S)
+    sweep.start(*FEWER, pause_s=2 * PAUSE_S)
     underway(sweep)
     sweep.wait(lambda: ran_on(sweep) == {one.name, two.name}, "finished trials of both hosts")
     sweep.wait(on(sweep, two), "a trial on the host that will be cut off")

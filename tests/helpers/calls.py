@@ -14,6 +14,8 @@ from tabsweep.benchmark.cli import main
 
 
 class Ran(NamedTuple):
+    """The exit code, standard output and standard error of a call."""
+
     code: int
     out: str
     err: str

@@ -17,6 +17,7 @@ SIDES = {"samples": ("sample_norm", SAMPLES), "features": ("feature_norm", FEATU
 
 
 def columns_of(meta: Mapping[str, Any]) -> Columns:
+    """The columns of a case, from its `meta`."""
     categorical = tuple(j in meta["discrete_columns"] for j in range(meta["d"]))
     return Columns(tuple(meta["sizes"]), categorical, tuple(meta["target_columns"]))
 

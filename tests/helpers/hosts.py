@@ -158,5 +158,6 @@ class Network:
         del self.hosts[host.name]
 
     def off(self) -> None:
+        """Power off every host and the switch."""
         for host in [*self.hosts.values(), self._switch]:
             host.off()

@@ -24,6 +24,7 @@ LAYERS = {
 
 
 def columns_of(meta: Mapping[str, Any]) -> Columns:
+    """The columns of a case, from its `meta`."""
     categorical = tuple(j in meta["cat_columns"] for j in range(meta["d"]))
     return Columns(tuple(meta["H"]), categorical, tuple(meta["target_columns"]))
 

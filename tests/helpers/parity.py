@@ -38,6 +38,7 @@ class Case:
         return name in self.arrays
 
     def tensor(self, name: str) -> torch.Tensor:
+        """An array as a tensor."""
         return torch.from_numpy(self[name])
 
     def under(self, prefix: str) -> dict[str, np.ndarray]:
