@@ -51,6 +51,12 @@ FALLBACK = click.option(
     help="What stands for a missing score in the leaderboard's second view: this model's, or "
     "'worst'. Default: constant.",
 )
+PAPER = click.option(
+    "--paper",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="A paper's folder (docs/reproduction.md) instead of the built-in ones.",
+)
 RANKINGS = ("average", "npt", "hopular")
 RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
 
@@ -383,6 +389,7 @@ def report(
     help="Default: the only run that holds the dataset. Repeatable, as for a common report.",
 )
 @FALLBACK
+@PAPER
 @RUNS
 @MIRROR
 @CACHE
@@ -463,7 +470,8 @@ def compare(face: Face, base: Path, new: Path, **given: Any) -> int:
 @main.command(short_help="Print a paper's published values beside ours.")
 @click.argument("table", required=False)
 @click.option("--list", "listing", is_flag=True, help="Which tables can be reproduced.")
-@click.option("--budget", default="paper", show_default=True)
+@PAPER
+@click.option("--budget", help="Default: the table's own, mostly paper.")
 @click.option("--model", "models", multiple=True, help="Only this method. Repeatable.")
 @click.option("--dataset", "datasets", multiple=True, help="Only this dataset. Repeatable.")
 @click.option("--folds", type=click.IntRange(min=1))
@@ -487,12 +495,13 @@ def reproduce(face: Face, table: str | None, listing: bool, **given: Any) -> int
     from .commands.reproduce import list_tables, reproduce_command
 
     if listing or table is None:
-        return list_tables(face)
+        return list_tables(face, given["paper"])
     return reproduce_command(face, table, **given)
 
 
 @main.command(short_help="Run one of the papers' experiments that is no sweep.")
 @click.argument("name", required=False)
+@PAPER
 @click.option(
     "--size",
     type=click.Choice(["reduced", "full"]),
@@ -513,7 +522,7 @@ def reproduce(face: Face, table: str | None, listing: bool, **given: Any) -> int
 @MIRROR
 @CACHE
 @common
-def experiment(face: Face, name: str | None, **given: Any) -> int:
+def experiment(face: Face, name: str | None, paper: Path | None, **given: Any) -> int:
     """Run an experiment: lookup, interventions, corruption, memory, cost, ...; without a name, list
     them.
 
@@ -525,11 +534,12 @@ def experiment(face: Face, name: str | None, **given: Any) -> int:
     to OUT/NAME. On a CPU a second run writes the same bytes but for facts.json and measured times.
     """
     from .commands.experiment import experiment_command, list_experiments
-    from .errors import check_experiment, check_gpu
+    from .errors import check_gpu
+    from .papers.catalog import find_experiment
 
     if name is None:
-        return list_experiments(face)
-    chosen = check_experiment(name)
+        return list_experiments(face, paper)
+    chosen = find_experiment(name, paper)
     check_gpu(given["device"])
     return experiment_command(face, chosen, **given)
 
@@ -589,12 +599,13 @@ def models(face: Face, name: str | None) -> int:
 
 @main.command()
 @click.argument("name", required=False)
+@PAPER
 @common
-def suites(face: Face, name: str | None) -> int:
+def suites(face: Face, name: str | None, paper: Path | None) -> int:
     """List the suites, or show one: datasets, budgets, models."""
     from .commands.listings import suites_command
 
-    return suites_command(face, name)
+    return suites_command(face, name, paper)
 
 
 @main.group()

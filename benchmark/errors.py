@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..datasets import catalog
 from .planning import suite as suites
-
-if TYPE_CHECKING:
-    from .papers.experiments import Experiment
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -110,17 +107,6 @@ def check_options(given: dict[str, Any]) -> suites.Suite | None:
     for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
         catalog.card(name)
     return chosen
-
-
-def check_experiment(name: str) -> Experiment:
-    """The experiment of that name. Raises UnknownExperiment, with a suggestion."""
-    from ..common.text import one_line, suggest
-    from .papers.experiments import EXPERIMENTS
-
-    if name not in EXPERIMENTS:
-        hint = suggest(name, EXPERIMENTS)
-        raise UnknownExperiment(f"unknown experiment {one_line(name)!r}; {hint}")
-    return EXPERIMENTS[name]
 
 
 def check_gpu(device: str) -> None:

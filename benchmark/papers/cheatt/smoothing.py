@@ -25,8 +25,8 @@ from ....models.deep.layers.polynomial_attention import Polynomial
 from ....models.deep.layers.token_attention import PolynomialAttention
 from ....models.tabtransformer import TabTransformer
 from ....reports.metrics import roc_auc
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .diagnostics import (
     deviation,
     dft_response,
@@ -145,7 +145,7 @@ def looked_at(model: Any, data: Data, fold: Fold, rows: int) -> Seen:
     return Seen(tokens, layers, float("nan") if score is None else score)
 
 
-def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     """`bench experiment cheatt-smoothing`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
@@ -161,10 +161,10 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
         _figure(first, setting.out / "cheatt-smoothing.png"),
         _curves(first["k = 5"], setting.out / "cheatt-filters.png"),
     ]
-    return Outcome([_table(seen, plan)], figures)
+    return ExperimentResult([_table(seen, plan)], figures)
 
 
-def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> Table:
+def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> ExperimentTable:
     rows: list[list[Any]] = []
     for name, runs in seen.items():
         auroc = 100.0 * float(np.mean([run.auroc for run in runs]))
@@ -184,7 +184,7 @@ def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> Table:
                     float(np.mean(largest)), float(np.mean(typical)),
                 ]  # fmt: skip
             rows.append([name, layer, *of_tokens, *gains, auroc])
-    return Table(
+    return ExperimentTable(
         "cheatt-smoothing",
         "Tokens and attention of a TabTransformer by layer",
         [

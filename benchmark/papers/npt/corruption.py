@@ -8,6 +8,7 @@ their columns predicts as before.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from ....models.deep.cells import Cells, join
 from ....models.npt.estimator import NPT
 from ....models.npt.masking import without
 from ....models.npt.network import Network
-from ..outcome import Outcome, Setting, Table
-from ..write import published
-from .shown import fitted, last_row
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import printed_values
+from .fitted_inputs import fitted, last_row
+
+FOLDER = Path(__file__).parent
 
 AT_ONCE = 2**23  # numbers in the corrupted tables that are computed together
 
@@ -69,14 +72,14 @@ CASES = (
 FOLDS_REDUCED, FOLDS_FULL = 1, 10
 
 
-def run(setting: Setting) -> Outcome:
+def run(setting: Setting) -> ExperimentResult:
     """Scores before and after corruption for every dataset that can be had."""
     return corrupt_all(setting, CASES, FOLDS_FULL if setting.full else FOLDS_REDUCED)
 
 
-def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> Outcome:
+def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> ExperimentResult:
     """The outcome for some datasets, scores averaged over the first folds."""
-    printed = published("npt_table2")
+    printed = printed_values(FOLDER, "table2")
     rows: list[list[Any]] = []
     left_out: list[str] = []
     where: dict[str, Any] = {"mirror": setting.mirror, "cache": setting.cache}
@@ -96,9 +99,9 @@ def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> Outc
         metric = "accuracy, %" if accuracy else "RMSE"
         rows.append([case.name, metric, constant, before, after, change, theirs])
     size = "the paper's settings" if setting.full else "a narrow network, few steps"
-    outcome = Outcome(
+    outcome = ExperimentResult(
         tables=[
-            Table(
+            ExperimentTable(
                 "npt-corruption",
                 "Test scores before and after all other rows are corrupted",
                 ("dataset", "metric", "constant", "before", "after", "change", "change, paper"),

@@ -22,9 +22,9 @@ from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
 from ....reports.metrics import rmse
 from ....reports.statistics.tests import standard_error, wilcoxon
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
-from .shown import Shown, fitted, predictions, shown
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from .fitted_inputs import Shown, fitted, predictions, shown
 
 AHEAD = 16  # proposals of one forward pass, at most
 EXACT = 100  # pairs up to which Wilcoxon's test counts all sign patterns
@@ -224,7 +224,7 @@ def jobs_of(whole: Shown, rows: int, limit: int, seed: int) -> list[Any]:
     return jobs[: limit or None]
 
 
-def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     """`bench experiment npt-deletion`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
@@ -243,7 +243,7 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
             jobs = jobs_of(whole, plan.rows, limit, setting.seed)
             found[name] = compare(jobs, rule, setting.seed, setting.say)
     error = rmse(data.target[fold.test], model.predict(data.rows(fold.test)))
-    outcome = Outcome([_table(found, data.name)], [_figure(found, setting)])
+    outcome = ExperimentResult([_table(found, data.name)], [_figure(found, setting)])
     outcome.remarks.append(
         f"NPT on {data.name}: test RMSE {error:.3g}, standard deviation of the targets "
         f"{data.target.std():.3g}; {sum(c.proposals for c in found.values())} proposals."
@@ -251,7 +251,7 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
     return outcome
 
 
-def _table(found: Mapping[str, Comparison], dataset: str) -> Table:
+def _table(found: Mapping[str, Comparison], dataset: str) -> ExperimentTable:
     rows: list[list[Any]] = []
     for name, c in found.items():
         row: list[Any] = [
@@ -269,7 +269,7 @@ def _table(found: Mapping[str, Comparison], dataset: str) -> Table:
         rows.append([*row, c.p_less("deleted"), c.p_less("random")])
     for name, n, tenth, p_deleted, p_random in PUBLISHED:
         rows.append([name, n, None, tenth, *[None] * 6, p_deleted, p_random])
-    return Table(
+    return ExperimentTable(
         "npt-deletion",
         "Feature distance of the rows that NPT keeps, beside those it can do without",
         ["run", "asked rows", "share kept", "kept at most a tenth",

@@ -22,7 +22,7 @@ from ....models.deep.optimisers import Lamb
 from ....models.deep.schedules import rate, tradeoff
 from ....models.deep.trainer import Recipe, Training, seed_of, seeded, torch_device
 from ....models.npt.masking import generator, hide, loss_on, select
-from .tables import Tables, numeric_cells, numeric_columns
+from .batched_tables import Tables, numeric_cells, numeric_columns
 
 TRAIN, VAL, TEST = 1, 2, 3  # what a draw is for; part of its seed
 

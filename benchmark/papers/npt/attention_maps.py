@@ -20,9 +20,9 @@ from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
 from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
-from .shown import Shown, fitted, shown
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from .fitted_inputs import Shown, fitted, shown
 
 FLOOR = 1e-6  # weights below it are drawn alike
 
@@ -123,7 +123,7 @@ def draw(layers: Sequence[Layer], heads: int, path: Path, names: Sequence[str] =
     return save_figure(figure, path)
 
 
-def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     """`bench experiment npt-maps`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
@@ -145,10 +145,10 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
         if found:
             path = setting.out / f"npt-maps-{kind}.png"
             figures.append(draw(found, plan.heads, path, tokens))
-    return Outcome([_table(layers, seen)], figures)
+    return ExperimentResult([_table(layers, seen)], figures)
 
 
-def _table(layers: Sequence[Layer], seen: Shown) -> Table:
+def _table(layers: Sequence[Layer], seen: Shown) -> ExperimentTable:
     x = torch.from_numpy(seen.features)
     distances = torch.cdist(x, x).square().to(layers[0].weights.device)
     rows: list[list[Any]] = []
@@ -163,7 +163,7 @@ def _table(layers: Sequence[Layer], seen: Shown) -> Table:
                 None if near is None else float(near.min()),
             ]
         )  # fmt: skip
-    return Table(
+    return ExperimentTable(
         "npt-maps",
         "How sharply does each layer attend, and to rows how near?",
         ["layer", "kind", "keys", "ln keys", "entropy", "sharpest head", "reach", "nearest head"],

@@ -17,7 +17,7 @@ from ....models.deep.layers.attention import attend
 from ....models.npt.estimator import NPT
 from ....models.npt.masking import without
 from ....models.npt.network import Network
-from ..outcome import Setting
+from ..experiment_result import Setting
 
 
 def fitted(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) -> NPT:

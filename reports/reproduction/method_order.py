@@ -1,4 +1,4 @@
-"""Do the methods stand in the published order? Ranks of the values that both have, side by side."""
+"""The order of the methods on each dataset, published beside ours."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ HEADER = ("method", "rank, published", "rank, ours", "gap to best, published", "
 FEWEST = 3  # methods on a dataset, for an order to mean something
 
 
-def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
+def orders(frame: pd.DataFrame) -> pd.DataFrame:
     """A row a (dataset, method) with a value on both sides, in our order: rank and distance to the
-    best among those methods, published and ours. `frame`: what `compare` makes of one table, with
-    its columns dataset, method, metric, published and ours."""
+    best among those methods, published and ours. frame: a `comparison_frame`."""
     both = frame[frame["published"].notna() & frame["ours"].notna()]
     rows = []
     for _, part in both.groupby("dataset", sort=True):
@@ -37,7 +36,7 @@ def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
     """Both orders, a panel a dataset; None where no dataset has three methods in common."""
-    found = of_frame(frame)
+    found = orders(frame)
     if not len(found):
         return None
     panels = []
@@ -45,7 +44,7 @@ def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
         gaps = [*part["gap_published"], *part["gap_ours"]]
         decimals = 4 if max(gaps) < 0.1 else 3
         rho = part["rho"].iloc[0]
-        said = "n/a" if np.isnan(rho) else f"{rho:.2f}".replace("-", "−")
+        shown = "n/a" if np.isnan(rho) else f"{rho:.2f}".replace("-", "−")
         panels.append(
             Panel(
                 tuple(
@@ -58,7 +57,7 @@ def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
                     )
                     for r in part.itertuples(index=False)
                 ),
-                f"{escape.label(str(dataset))}: Spearman's correlation of the orders {said}",
+                f"{escape.label(str(dataset))}: Spearman's correlation of the orders {shown}",
             )
         )
     notes = (
