@@ -12,7 +12,7 @@ from ..errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ..papers.catalog import PaperTable, find_experiment, find_table, suite_of
 from ..papers.experiment_result import Size
 from ..papers.published_values import published_table
-from ..papers.table_sources import table_sources
+from ..papers.table_sources import TableSource, source_of, table_sources
 
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
 
@@ -53,21 +53,20 @@ def reproduce_command(
     table's where it is None. Raises ValueError for an unknown table, SweepError for one that
     nothing here makes."""
     chosen = find_table(table, paper)
-    _refuse_others(table, paper)
+    _refuse_others(source_of(chosen, paper))
     given["budget"] = budget or chosen.entry.budget
     make = _from_experiment if chosen.entry.experiment else _from_suite
     return make(face, chosen, no_run=no_run, **given)
 
 
-def _refuse_others(name: str, paper: Path | None) -> None:
+def _refuse_others(source: TableSource) -> None:
     """Raises SweepError, with the way, for a published table that this command does not make."""
-    source = next(source for source in table_sources(paper) if source.table == name)
     if source.command.startswith("bench reproduce"):
         return
     way = f"is not made here: {source.why}"
     if source.command:
         way = f"is set beside ours by: {source.command}"
-    raise SweepError(f"{name} {way}; `bench reproduce --list` says what is")
+    raise SweepError(f"{source.table} {way}; `bench reproduce --list` says what is")
 
 
 def _from_suite(face: Face, table: PaperTable, *, no_run: bool, **given: Any) -> int:

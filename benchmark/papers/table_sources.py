@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalog import papers, published_tables
-from .published_values import n_values
+from .catalog import PaperTable, papers
+from .published_values import n_values, published_table
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,29 @@ def _order(source: TableSource) -> tuple[bool, bool]:
 
 
 def _sources(folder: Path | None) -> Iterable[TableSource]:
-    compared = published_tables(folder)
-    option = "" if folder is None else f" --paper {folder}"
     for paper in papers(folder):
-        for name, table in paper.file.table.items():
-            n, metric, command = n_values(paper, name), table.measures, ""
-            if table.suite:
-                metric = compared[name].label
-            if table.suite or table.measures:
-                command = f"bench reproduce {name}{option}"
-            elif table.experiment:
-                command = f"bench experiment {table.experiment}{option}"
-            yield TableSource(
-                name, table.title, metric, n, table.suite, table.experiment, command, table.why
-            )
+        for name, entry in paper.file.table.items():
+            yield source_of(PaperTable(name, paper, entry), folder)
+
+
+def source_of(table: PaperTable, folder: Path | None = None) -> TableSource:
+    """What stands behind one table. folder: where its paper is, unless it is a built-in one."""
+    name, entry = table.name, table.entry
+    option = "" if folder is None else f" --paper {folder}"
+    metric, command = entry.measures, ""
+    if entry.suite:
+        metric = published_table(table.paper, name).label
+    if entry.suite or entry.measures:
+        command = f"bench reproduce {name}{option}"
+    elif entry.experiment:
+        command = f"bench experiment {entry.experiment}{option}"
+    return TableSource(
+        table=name,
+        title=entry.title,
+        metric=metric,
+        cells=n_values(table.paper, name),
+        suite=entry.suite,
+        experiment=entry.experiment,
+        command=command,
+        why=entry.why,
+    )
