@@ -1,4 +1,4 @@
-"""What does an experiment leave? Tables beside the published ones, figures, remarks."""
+"""The setting and the result of an experiment: tables, figures, remarks and measured facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast does A^k V come to rest? (Kim et al. 2024, sec. 3.3 and Fig. 2)
+"""Convergence of the powers A^k V of attention matrices (Kim et al. 2024, sec. 3.3 and Fig. 2).
 
 On the attention matrices and values of a fitted TabTransformer: the step from A^(k-1) V to A^k V by
 k, beside the size of the second eigenvalue, which is the rate; and beside them the steps of

@@ -1,4 +1,4 @@
-"""Do the tokens of a TabTransformer become alike, and does polynomial attention keep them apart?
+"""Oversmoothing in TabTransformer with ordinary and with polynomial attention.
 
 Kim et al. 2024, sec. 5.3 and Fig. 4, on what they call Phishing: the frequencies that attention
 leaves, the cosine between tokens by layer, the singular values of the last layer, of ordinary
@@ -77,9 +77,10 @@ PLANS = {
 
 @dataclass(frozen=True)
 class Layer:
-    """A block as some rows see it, float64. tokens: (B, T, D) behind it. weights: (B, H, T, T) A.
-    operator: what stands in its place, A itself in ordinary attention. values: (B, H, T, d).
-    polynomial: of the operator, None in ordinary attention."""
+    """A block's attention and output for some rows, in float64. tokens: (B, T, D), its output.
+    weights: (B, H, T, T), the attention matrix A. operator: what is applied in its place, A itself
+    in ordinary attention. values: (B, H, T, d). polynomial: of the operator, None in ordinary
+    attention."""
 
     tokens: np.ndarray
     weights: np.ndarray
@@ -90,8 +91,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Seen:
-    """A fitted network on some rows. tokens: (B, T, D) before the first block. auroc: of all test
-    rows, of 1."""
+    """A fitted network's output for some rows. tokens: (B, T, D) before the first block. auroc:
+    on all test rows, between 0 and 1."""
 
     tokens: np.ndarray
     layers: list[Layer]

@@ -1,4 +1,4 @@
-"""What does polynomial attention cost in time? (Kim et al. 2024, CheAtt, Tables 5, 10 and 11)
+"""Time with polynomial attention over time without (Kim et al. 2024, Tables 5, 10 and 11).
 
 Steps of training and 1,000 representations of each host with ordinary attention and with Chebyshev
 polynomials of order 5, in the same architecture: the paper's best one of each dataset. The two ways

@@ -1,4 +1,4 @@
-"""What does Hopular cost beside NPT, in memory and time? (Schaefl et al. 2022, A.4 and A.5)
+"""Memory and step time of Hopular beside NPT (Schaefl et al. 2022, A.4 and A.5).
 
 Tables A.7 and A.8: a training step on each medium-sized table, asked with one row or with all
 training rows, for the smallest and the largest network of each grid. Figures A.5 and A.6: memory
@@ -134,7 +134,8 @@ def training_of(
 
 
 def ask_one_row(training: Training) -> None:
-    """From now on a step asks one row: Hopular with all rows in its memory, NPT with no other."""
+    """Make all further steps predict one row: Hopular with all rows in its memory, NPT with no
+    other row."""
     task: Any = training.task
     if hasattr(task, "rows") and isinstance(task.rows, torch.Tensor):
         task.rows = task.rows[:1]
@@ -184,14 +185,14 @@ def _status_gib(key: str) -> float:
 
 
 def attempt(job: Job) -> Measured | None:
-    """`measure`, None where the memory does not suffice."""
+    """`measure`, or None where the memory does not suffice."""
     try:
         return measure(job)
     except (MemoryError, torch.cuda.OutOfMemoryError):
         return None
 
 
-def apart(job: Job) -> Measured | None:
+def attempt_in_own_process(job: Job) -> Measured | None:
     """`attempt` in a process of its own, which begins with the libraries loaded; None also where
     the system ended it."""
     fresh = multiprocessing.get_context("forkserver")
@@ -211,7 +212,7 @@ Key = tuple[str, str, str, str]  # dataset, method, mode, size
 def run(
     setting: Setting,
     plan: Plan | None = None,
-    one: Callable[[Job], Measured | None] = apart,
+    one: Callable[[Job], Measured | None] = attempt_in_own_process,
 ) -> ExperimentResult:
     """`bench experiment hopular-cost`."""
     plan = PLANS[setting.size] if plan is None else plan

@@ -1,8 +1,8 @@
-"""How much worse does NPT predict when every other row is corrupted? (NPT, sec. 4.3, Algorithm 1)
+"""NPT's loss of accuracy when all other rows are corrupted (Kossen et al. 2021, Algorithm 1).
 
-For each test row, every column of the masked table is permuted over all other rows, each column by
-itself, the visible targets too. A network that uses nothing of other rows but the distribution of
-their columns predicts as before.
+For each test row, every column of the masked table is permuted over all other rows, each column
+separately, the visible targets too. A network that uses only the distribution of the other rows'
+columns predicts as before.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def run(setting: Setting) -> ExperimentResult:
 
 
 def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> ExperimentResult:
-    """The outcome for some datasets, scores averaged over the first folds."""
+    """The result for some datasets, scores averaged over the first folds."""
     printed = printed_values(FOLDER, "table2")
     rows: list[list[Any]] = []
     left_out: list[str] = []

@@ -217,7 +217,7 @@ def cost_of(job: Job) -> Cost:
     return replace(cost, step_s=step_s, whole_s=whole, parameters=parameters(data, configs[0]))
 
 
-def apart(job: Job) -> Cost:
+def cost_in_own_process(job: Job) -> Cost:
     """`cost_of` in a fresh process, so that its peak of memory is its own."""
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=fresh) as pool:
@@ -225,7 +225,7 @@ def apart(job: Job) -> Cost:
 
 
 def run(
-    setting: Setting, plan: Plan | None = None, one: Callable[[Job], Cost] = apart
+    setting: Setting, plan: Plan | None = None, one: Callable[[Job], Cost] = cost_in_own_process
 ) -> ExperimentResult:
     """`bench experiment npt-cost`."""
     plan = PLANS[setting.size] if plan is None else plan

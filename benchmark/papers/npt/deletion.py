@@ -1,4 +1,4 @@
-"""Which other rows does NPT need for a prediction? Those it does not need are deleted one by one.
+"""Rows that NPT's predictions depend on: the others are deleted one by one.
 
 Algorithm 2 of Kossen et al. 2021 (sec. 4.4, B.3.2): as long as the prediction at one row hardly
 moves, rows are taken out of the input. If NPT relies on similar rows, the kept ones lie nearer to
@@ -24,7 +24,7 @@ from ....reports.metrics import rmse
 from ....reports.statistics.tests import standard_error, wilcoxon
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from .fitted_inputs import Shown, fitted, predictions, shown
+from .fitted_inputs import TableInputs, fitted, predictions, table_inputs
 
 AHEAD = 16  # proposals of one forward pass, at most
 EXACT = 100  # pairs up to which Wilcoxon's test counts all sign patterns
@@ -209,7 +209,7 @@ def compare(
     return Comparison(kept, gone, random, shares, proposals)
 
 
-def jobs_of(whole: Shown, rows: int, limit: int, seed: int) -> list[Any]:
+def jobs_of(whole: TableInputs, rows: int, limit: int, seed: int) -> list[Any]:
     """A job for each asked test row: the table is cut into tables of about `rows` rows that keep
     the shares of its parts; test rows are taken from one after the other, `limit` in all."""
     size = rows if 0 < rows < len(whole.parts) else len(whole.parts)
@@ -234,7 +234,7 @@ def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     with computing(setting.threads):
         setting.say(f"fitting NPT on {data.name}")
         model = fitted(data, fold, setting, plan.config)
-        whole = shown(model, data, fold)
+        whole = table_inputs(model, data, fold)
         found = {}
         for name, rule, limit in (
             ("main", MAIN, plan.asked),

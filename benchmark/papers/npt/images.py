@@ -1,7 +1,7 @@
-"""How well does NPT classify pictures, and does it look at other pictures for it?
+"""Accuracy of NPT's image variants, with and without corrupted other pictures.
 
-Both variants of Kossen et al. 2021, sec. B.8. `reduced` runs on scikit-learn's digits, which are no
-set of the paper; `full` on MNIST and CIFAR-10 with the paper's settings.
+Both variants of Kossen et al. 2021, sec. B.8. `reduced` runs on scikit-learn's digits, which the
+paper does not use; `full` on MNIST and CIFAR-10 with the paper's settings.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ OTHER_DATA = (
 
 
 def run(setting: Setting) -> ExperimentResult:
-    """The table of accuracies. DatasetUnavailable, before any training, where a set's files are
-    not to be had."""
+    """The table of accuracies. Raises DatasetUnavailable, before any training, where the files of
+    a dataset cannot be had."""
     return measured(FULL if setting.full else REDUCED, setting)
 
 
 def measured(cases: tuple[Case, ...], setting: Setting) -> ExperimentResult:
-    """A row a case."""
+    """The result with a row for each case."""
     where = {"mirror": setting.mirror, "cache": setting.cache}
     sets = {name: load_images(name, **where) for name in dict.fromkeys(c.data for c in cases)}
     rows, facts = [], {}
@@ -178,7 +178,7 @@ def result(case: Case, images: Images, setting: Setting) -> tuple[float, float |
 
 
 def corrupted(model: Any, seed: int) -> Any:
-    """A copy of an inductive model that sees its pictures with each column permuted by itself."""
+    """A copy of an inductive model whose stored pictures have every column permuted separately."""
     rng = np.random.default_rng([seed, 5])
     made = copy.copy(model)
     kept = {

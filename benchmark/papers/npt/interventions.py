@@ -1,8 +1,8 @@
-"""Do NPT's predictions follow when a duplicate's target is changed? (Kossen et al. 2021, sec. 4.2)
+"""Interventions on the target of a duplicate row (Kossen et al. 2021, sec. 4.2, Fig. 3).
 
 The network of the original lookup task, not trained any further. In each test table one duplicate's
-target is set to values far beyond those of training; the prediction for its original must follow,
-and those of all other rows must not.
+target is set to values far beyond those of training; the prediction for its original must change
+with it, and those of all other rows must not.
 """
 
 from __future__ import annotations

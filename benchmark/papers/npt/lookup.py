@@ -1,4 +1,4 @@
-"""Does NPT learn to look up the target of a duplicate row? (Kossen et al. 2021, secs. 4.2, B.1)
+"""NPT and its baselines on the lookup of a duplicate row's target (Kossen et al. 2021, B.1).
 
 Reduced: every step draws fresh random tables, so nothing can be remembered, and every test table is
 new. Full: the tables are batches of Protein, with the settings of NPT-Base.
@@ -119,7 +119,7 @@ def compare(
     kernel: KernelSettings,
     variants: tuple[Variant, ...],
 ) -> ExperimentResult:
-    """The outcome for some variants."""
+    """The result for some variants of the task."""
     printed = printed_values(FOLDER, "table3")
     rows: list[list[Any]] = []
     curves: dict[str, list[tuple[int, float, float]]] = {}

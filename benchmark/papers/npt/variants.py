@@ -1,4 +1,4 @@
-"""Which of NPT's eight small-data variants ranks first? (Kossen et al. 2021, C.1.2, Table 13)
+"""Ranks of NPT's eight variants on small data (Kossen et al. 2021, C.1.2, Table 13).
 
 Every variant is fitted on every fold; on each fold the variants are ranked by the test rows'
 negative log-likelihood, from 0, so that a dataset's mean ranks sum to 28. Beside the ranks stands
@@ -96,7 +96,7 @@ class Score:
 
 
 def trial(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) -> Score:
-    """One fit."""
+    """The score of one fit."""
     model = fitted(data, fold, setting, config)
     x, y = data.rows(fold.test), data.target[fold.test]
     best = float(model.curve_[:, 1].min())

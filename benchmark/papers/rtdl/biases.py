@@ -1,4 +1,4 @@
-"""What are the feature biases of FT-Transformer worth? (Gorishniy et al. 2021, sec. 5.3, Table 17)
+"""FT-Transformer with and without feature biases (Gorishniy et al. 2021, sec. 5.3, Table 17).
 
 AutoInt, FT-Transformer without the bias of each feature's token, and FT-Transformer as it is.
 """

@@ -1,4 +1,4 @@
-"""What does an hour of tuning buy? (Gorishniy et al. 2021, D.2, Table 5)
+"""Test scores after a limited time of tuning (Gorishniy et al. 2021, D.2, Table 5).
 
 TPE limited by time alone: at each budget the best trial by validation so far, its test score, and
 how many trials had ended, as means over tuning seeds. One log of trials serves all budgets.

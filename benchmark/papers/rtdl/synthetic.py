@@ -1,4 +1,4 @@
-"""When is a transformer better than a ResNet? Targets between smooth and stepped. (RTDL, sec. 5.1)
+"""FT-Transformer, ResNet and CatBoost on synthetic targets between smooth and piecewise constant.
 
 Gorishniy et al. 2021, sec. 5.1 and G.1: y = a f_GBDT + (1 - a) f_DL, the first a mean of random
 trees, the second a random multi-layer perceptron; test RMSE of CatBoost, ResNet and FT-Transformer

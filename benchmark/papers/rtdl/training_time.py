@@ -1,4 +1,4 @@
-"""How much slower than ResNet does FT-Transformer train? (Gorishniy et al. 2021, D.1, Table 4)
+"""Training time of FT-Transformer over ResNet (Gorishniy et al. 2021, D.1, Table 4).
 
 Steps of both on generated tables with the shapes of the paper's datasets. The paper compares whole
 trainings of the tuned networks: other sizes, other numbers of epochs.
@@ -60,7 +60,7 @@ PLANS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What a table of the paper looks like; batch: rows of a step there."""
+    """The size of a table of the paper. batch: rows of a training step there."""
 
     task: str
     n_numeric: int

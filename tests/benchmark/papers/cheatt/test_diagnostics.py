@@ -1,4 +1,4 @@
-"""Do CheAtt's diagnostics measure what they say? Laws of each measure, experiments at toy sizes."""
+"""Laws of the measures of oversmoothing, and CheAtt's experiments at toy sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is NPT's lookup task the paper's, do its baselines do what they must, and is it learnt?"""
+"""NPT's lookup task, its baselines, and its training at a toy size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do RTDL's experiments measure what they say? Laws of each, at toy sizes."""
+"""RTDL's experiments at toy sizes."""
 
 from __future__ import annotations
 
