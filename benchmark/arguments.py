@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .errors import SweepError, UnknownExperiment, check_name, check_run
+from .errors import SweepError, check_name, check_run
 
 if TYPE_CHECKING:
-    from .papers.experiments import Experiment
     from .planning.suite import Suite
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -54,6 +53,12 @@ MEMORY = click.option(
 )
 ALLOW_CODE_CHANGE = click.option(
     "--allow-code-change", is_flag=True, help="Run trials again whose code has changed."
+)
+PAPER = click.option(
+    "--paper",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="A paper's folder (docs/reproduction.md) instead of the built-in ones.",
 )
 FALLBACK = click.option(
     "--fallback",
@@ -255,7 +260,8 @@ def reproduce_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--list", "listing", is_flag=True, help="List the tables that can be reproduced."
         ),
-        click.option("--budget", default="paper", show_default=True),
+        PAPER,
+        click.option("--budget", help="Default: the table's own, mostly paper."),
         click.option("--model", "models", multiple=True, help="Only this method. Repeatable."),
         click.option("--dataset", "datasets", multiple=True, help="Only this dataset. Repeatable."),
         click.option("--folds", type=click.IntRange(min=1)),
@@ -275,6 +281,7 @@ def reproduce_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of `bench experiment`."""
     return options(
+        PAPER,
         click.option(
             "--size",
             type=click.Choice(["reduced", "full"]),
@@ -326,14 +333,3 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
         catalog.card(name)
     return chosen
-
-
-def check_experiment(name: str) -> Experiment:
-    """The experiment of that name. Raises UnknownExperiment, with a suggestion."""
-    from ..common.text import one_line, suggest
-    from .papers.experiments import EXPERIMENTS
-
-    if name not in EXPERIMENTS:
-        hint = suggest(name, EXPERIMENTS)
-        raise UnknownExperiment(f"unknown experiment {one_line(name)!r}; {hint}")
-    return EXPERIMENTS[name]

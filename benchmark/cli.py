@@ -15,12 +15,12 @@ from .arguments import (
     DATA,
     FALLBACK,
     MEMORY,
+    PAPER,
     RUN,
     RUNS,
     TIMEOUT,
     URI,
     WORKERS,
-    check_experiment,
     check_options,
     clean_options,
     compare_options,
@@ -233,6 +233,7 @@ def report(
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
+@PAPER
 @RUNS
 @DATA
 @common
@@ -307,7 +308,7 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
     from .commands.reproduce import list_tables, reproduce_command
 
     if listing or table is None:
-        return list_tables(console)
+        return list_tables(console, given["paper"])
     return reproduce_command(console, table, **given)
 
 
@@ -315,7 +316,7 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
 @click.argument("name", required=False)
 @experiment_options
 @common
-def experiment(console: Console, name: str | None, **given: Any) -> int:
+def experiment(console: Console, name: str | None, paper: Path | None, **given: Any) -> int:
     """Run an experiment: lookup, interventions, corruption, memory, cost, ...; without a name, list
     them.
 
@@ -327,10 +328,11 @@ def experiment(console: Console, name: str | None, **given: Any) -> int:
     to OUT/NAME. On a CPU a second run writes the same bytes but for facts.json and measured times.
     """
     from .commands.experiment import experiment_command, list_experiments
+    from .papers.catalog import find_experiment
 
     if name is None:
-        return list_experiments(console)
-    chosen = check_experiment(name)
+        return list_experiments(console, paper)
+    chosen = find_experiment(name, paper)
     check_gpu(given["device"])
     return experiment_command(console, chosen, **given)
 
@@ -387,12 +389,13 @@ def models(console: Console, name: str | None) -> int:
 
 @main.command()
 @click.argument("name", required=False)
+@PAPER
 @common
-def suites(console: Console, name: str | None) -> int:
+def suites(console: Console, name: str | None, paper: Path | None) -> int:
     """List the suites, or show one: datasets, budgets, models."""
     from .commands.listings import suites_command
 
-    return suites_command(console, name)
+    return suites_command(console, name, paper)
 
 
 @main.group()

@@ -51,6 +51,7 @@ ERRORS: dict[str, tuple[str, int]] = {
     "ValueError": ("BENCH-E017", USAGE),
     "UnknownExperiment": ("BENCH-E022", USAGE),
     "NoGpu": ("BENCH-E023", ENVIRONMENT),
+    "PaperError": ("BENCH-E024", USAGE),
 }
 
 

@@ -31,20 +31,23 @@ def explain_command(
     mirror: str | None,
     cache: str | None,
     fallback: str | None = None,
+    paper: Path | None = None,
 ) -> int:
     """`bench explain TABLE DATASET MODEL`."""
     from ...reports.explain import LEADERBOARD, RANKS, SCORES, direction_of, trace
     from ...reports.output.escape import visible
+    from ..papers.catalog import published_tables
     from ..results.evidence_builder import evidence_of
     from ..results.seed_ensembles import with_ensembles
 
+    published = published_tables(paper)
     for folder in folders:
         check_run(folder)
     folders = folders or [only_run(runs, dataset)]
     evidence = evidence_of(folders)
     if table not in (SCORES, RANKS, LEADERBOARD):  # which hold nothing of ensembles
         evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
-    found = trace(evidence, table, dataset, model, fallback=fallback)
+    found = trace(evidence, table, dataset, model, fallback=fallback, published=published)
     origin = next(r for r in map(Origin.of, folders) if (dataset, found.model) in r.cells)
     command = origin.command(table, dataset, None if found.ranked else found.model)
     warnings = origin.differences()
@@ -160,14 +163,14 @@ class Origin:
 
     def _by_reproduce(self, table: str, known: suites.Suite | None) -> bool:
         """Whether `bench reproduce` runs this plan: it has no --sampler, --space or --seed."""
-        from .reproduce import SUITES
+        from ..papers.catalog import suite_names
 
+        behind = suite_names().get(table)
         options = self.plan["options"]
         special = [options[name] for name in ("sampler", "space", "seed")]
         return (
-            table in SUITES
-            and known is not None
-            and known.name == SUITES[table]
+            known is not None
+            and known.name == behind
             and not any([*special, options.get("asynchronous"), *self._limits(known)])
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import ENVIRONMENT, OK, Console, count
@@ -87,12 +88,13 @@ def _plainly(param: dict[str, Any]) -> str:
     return f"{kind} [{param['low']:g}, {param['high']:g}]"
 
 
-def suites_command(console: Console, name: str | None) -> int:
-    """`bench suites [NAME]`."""
+def suites_command(console: Console, name: str | None, paper: Path | None = None) -> int:
+    """`bench suites [NAME]`. paper: the folder of a paper, instead of the built-in suites."""
     from ..planning import suite as suites
 
+    files = suites.files() if paper is None else suites.files_in(paper)
     if name is not None:
-        found = suites.load(name)
+        found = suites.load(str(files.get(name, name)))
         console.data(found.model_dump(mode="json"))
         console.say(f"{found.name}: {found.title}\n{found.note.strip()}\n")
         console.say(f"datasets ({len(found.datasets)}): {', '.join(found.datasets)}")
@@ -104,7 +106,7 @@ def suites_command(console: Console, name: str | None) -> int:
             ],
         )
         return OK
-    all_suites = [suites.load(name) for name in suites.names()]
+    all_suites = [suites.load(str(path)) for path in files.values()]
     console.data(
         [
             {

@@ -23,14 +23,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from tabsweep.benchmark.papers.hopular.cost import FOLDER as PAPER
 from tabsweep.benchmark.papers.hopular.cost import training_of
+from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
 from tabsweep.models.deep.cell_masking import generator
 from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.trainer import Training, computing
 from tabsweep.models.hopular.masking import noisy
 from tabsweep.models.hopular.network import Hopfield, HopularNetwork
-from tabsweep.reports.published import load
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -275,15 +276,15 @@ def papers_ratios() -> None:
     """What the paper's tables say of the two: all rows asked, smallest models."""
 
     def ratio(table: str, level: str, above: str, below: str) -> str:
-        cells = load("hopular", table)
+        cells = load(PAPER, table)
         cells = cells[cells["level"] == level].pivot(
             index="dataset", columns="method", values="value"
         )
         found = cells[above] / cells[below]
         return f"{found.min():.1f} to {found.max():.1f}"
 
-    held = ratio("A.7", "full-batch/smallest-model", "npt", "hopular")
-    took = ratio("A.8", "full-batch", "hopular", "npt")
+    held = ratio("tableA.7", "full-batch/smallest-model", "npt", "hopular")
+    took = ratio("tableA.8", "full-batch", "hopular", "npt")
     print("the paper, six medium tables, all rows asked, authors' code on an A100:")
     print(f"  memory of NPT in that of Hopular (A.7): {held}")
     print(f"  step time of Hopular in that of NPT (A.8): {took}")

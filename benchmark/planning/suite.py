@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from ...common.tasks import Task
 from ...common.text import one_line, suggest
 
 FOLDER = Path(__file__).parents[1] / "suites"
+PAPERS = Path(__file__).parents[1] / "papers"
 
 SAMPLERS = ("grid", "random", "tpe", "hyperopt")
 MAX_BYTES = 1_000_000
@@ -149,9 +150,20 @@ class Suite(Strict):
 DEFAULT_METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
+def files() -> dict[str, Path]:
+    """{name: file} of every suite: those of no paper, and those in the papers' folders."""
+    found = [*FOLDER.glob("*.toml"), *PAPERS.glob("*/suites/*.toml")]
+    return {path.stem: path for path in sorted(found, key=lambda path: path.stem)}
+
+
+def files_in(paper: Path) -> dict[str, Path]:
+    """{name: file} of every suite in a paper's folder."""
+    return {path.stem: path for path in sorted((paper / "suites").glob("*.toml"))}
+
+
 def names() -> list[str]:
-    """The names of the suites that come with the package."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    """The names of all suites, sorted."""
+    return list(files())
 
 
 def load(name_or_path: str) -> Suite:
@@ -160,7 +172,7 @@ def load(name_or_path: str) -> Suite:
     if "/" not in name_or_path and path.suffix not in (".toml", ".yaml", ".yml"):
         if name_or_path not in names():
             raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, names())}")
-        path = FOLDER / f"{name_or_path}.toml"
+        path = files()[name_or_path]
     try:
         if path.stat().st_size > MAX_BYTES:
             raise SuiteError(f"{path} is larger than {MAX_BYTES // 1000} kB: it is no suite")
@@ -180,12 +192,12 @@ def load(name_or_path: str) -> Suite:
 
 def _read_toml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
     try:
-        return tomllib.loads(text), _toml_lines(text)
+        return tomllib.loads(text), toml_lines(text)
     except tomllib.TOMLDecodeError as error:
         raise SuiteError(f"{path}: not TOML: {error}") from None
 
 
-def _toml_lines(text: str) -> dict[KeyPath, int]:
+def toml_lines(text: str) -> dict[KeyPath, int]:
     """{path of a key: its line}, for table headers and for `key = value` at a line's beginning."""
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
@@ -250,12 +262,12 @@ def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> 
     except ValidationError as error:
         # a misspelt key is also a missing one: the spelling says more
         found_faults = sorted(error.errors(), key=lambda fault: fault["type"] not in MISSPELT)
-        faults = [_explain(dict(fault)) for fault in found_faults]
+        faults = [explain(dict(fault), _keys_at) for fault in found_faults]
     if not faults:
         return found
     path, message = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    line = _line_of(lines or {}, path)
+    line = line_of(lines or {}, path)
     raise SuiteError(f"{where}{line}: {'.'.join(path)}: {message}{more}")
 
 
@@ -293,14 +305,17 @@ def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
                 yield path, f"{name!r} is there {n} times"
 
 
-def _explain(fault: dict[str, Any]) -> tuple[KeyPath, str]:
-    """(path of the key, what is wrong in plain words) of one fault that pydantic found."""
+def explain(
+    fault: dict[str, Any], keys_at: Callable[[KeyPath], Iterable[str]]
+) -> tuple[KeyPath, str]:
+    """(path of the key, what is wrong in plain words) of one fault that pydantic found. keys_at:
+    the known keys of the table at a path."""
     path = tuple(str(part) for part in fault["loc"] if part != "[key]")
     kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
     shown = repr(given) if isinstance(given, str | int | float) else _kind(given)
     shown = shown if len(shown) < 60 else f"{shown[:57]}..."
     if kind == "extra_forbidden":
-        return path, f"unknown key; {suggest(path[-1], _keys_at(path[:-1]))}"
+        return path, f"unknown key; {suggest(path[-1], keys_at(path[:-1]))}"
     if kind == "missing":
         return path, "is missing"
     if kind == "literal_error":
@@ -343,7 +358,7 @@ def _keys_at(path: KeyPath) -> Iterable[str]:
     return Suite.model_fields
 
 
-def _line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> str:
+def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> str:
     """ ":12" for the key itself or the nearest one above it that has a line of its own."""
     for end in range(len(path), 0, -1):
         if path[:end] in lines:

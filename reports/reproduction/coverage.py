@@ -1,33 +1,31 @@
-"""How much of a published table has a value of ours, and what did ours cost to find?"""
+"""Sentences at the head of a comparison: coverage of the published table, and budgets."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from .. import published
 from ..evidence import Evidence
 from ..output.tables import fixed
 from ..sections.seeds import ENSEMBLE
-from .means import HOSTS
+from .published_table import PublishedTable
 
 
-def said(evidence: Evidence, shape: str, frame: pd.DataFrame) -> list[str]:
-    """Sentences that head a comparison of that shape: coverage where `compare` does not say it, and
-    the budgets of both sides. `frame`: the comparison's, with a row a published cell, or of medians
-    a row a model of ours."""
+def sentences(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) -> list[str]:
+    """How much of the table is covered, where `compare` does not say it, and the budgets of both
+    sides. frame: the comparison's, with a row a published cell, or of medians a row a model."""
     budget = evidence.meta.get("budget")
     lines = []
-    if shape == "medians":
-        theirs = set(published.load("hopular", "1")["method"])
+    if published.shape == "medians":
+        theirs = set(published.rows["method"])
         n = len(theirs & set(frame["method"]))
         lines.append(
             f"{n} of {len(theirs)} published methods have a median rank of ours. A median rank has "
             "no published standard error, so no difference in joint standard errors."
         )
-    if shape == "means":
+    if published.extension:
         n = frame["host"].nunique() if "host" in frame else 0
-        lines.append(f"{n} of {len(HOSTS)} published hosts have means of ours.")
-    if shape == "ensembles" and evidence.ensembles is not None:
+        lines.append(f"{n} of {len(published.extension.hosts)} published hosts have means of ours.")
+    if published.shape == "ensembles" and evidence.ensembles is not None:
         n = evidence.ensembles.groupby(["dataset", "fold", "model"]).size()
         lines.append(f"Ours: {_span(n)} {ENSEMBLE}s of seeds a cell; their spread is over these.")
     used = f"Budget used: {budget}." if budget else "Budget used: not recorded."

@@ -1,4 +1,4 @@
-"""How fast does A^k V come to rest? (Kim et al. 2024, sec. 3.3 and Fig. 2)
+"""Convergence of the powers A^k V of attention matrices (Kim et al. 2024, sec. 3.3 and Fig. 2).
 
 On the attention matrices and values of a fitted TabTransformer: the step from A^(k-1) V to A^k V by
 k, beside the size of the second eigenvalue, which is the rate; and beside them the steps of
@@ -16,8 +16,8 @@ import torch
 from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
 from ....models.deep.layers.polynomial_attention import Polynomial
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .diagnostics import TINY, steps_of_powers
 from .smoothing import PLANS, Layer, Plan, fit, looked_at
 
@@ -40,7 +40,7 @@ def steps_of_chebyshev(layer: Layer, order: int) -> np.ndarray:  # (B, H, order)
     return torch.stack(found, dim=-1).numpy()
 
 
-def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     """`bench experiment cheatt-convergence`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
@@ -61,7 +61,7 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
                 float(chebyshev[number - 1][..., 6].mean()),
             ]
         )  # fmt: skip
-    table = Table(
+    table = ExperimentTable(
         "cheatt-convergence",
         "Steps from A^(k-1) V to A^k V of a TabTransformer, over the norm of V",
         [
@@ -73,7 +73,9 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
         "said. second eigenvalue: its size, mean and largest. worst: of all rows and heads. "
         "Chebyshev: the step from T_6(A) V to T_7(A) V.",
     )  # fmt: skip
-    return Outcome([table], [_figure(powers, chebyshev, setting.out / "cheatt-convergence.png")])
+    return ExperimentResult(
+        [table], [_figure(powers, chebyshev, setting.out / "cheatt-convergence.png")]
+    )
 
 
 def _figure(powers: Sequence[np.ndarray], chebyshev: Sequence[np.ndarray], path: Path) -> Path:

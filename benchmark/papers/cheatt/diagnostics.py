@@ -1,4 +1,4 @@
-"""How alike have the tokens of a row become, and which of their differences does attention keep?
+"""Measures of oversmoothing: similarity of tokens, and the frequencies that attention keeps.
 
 Measures of oversmoothing, in float64 (Kim et al. 2024, CheAtt, sec. 5.3 and Fig. 4, which shows
 plots and defines nothing: the definitions are ours). X (.., T, D) are the tokens of a row, A and H

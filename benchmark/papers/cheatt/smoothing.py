@@ -1,4 +1,4 @@
-"""Do the tokens of a TabTransformer become alike, and does polynomial attention keep them apart?
+"""Oversmoothing in TabTransformer with ordinary and with polynomial attention.
 
 Kim et al. 2024, sec. 5.3 and Fig. 4, on what they call Phishing: the frequencies that attention
 leaves, the cosine between tokens by layer, the singular values of the last layer, of ordinary
@@ -25,8 +25,8 @@ from ....models.deep.layers.polynomial_attention import Polynomial
 from ....models.deep.layers.token_attention import PolynomialAttention
 from ....models.tabtransformer import TabTransformer
 from ....reports.metrics import roc_auc
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .diagnostics import (
     deviation,
     dft_response,
@@ -77,9 +77,10 @@ PLANS = {
 
 @dataclass(frozen=True)
 class Layer:
-    """A block as some rows see it, float64. tokens: (B, T, D) behind it. weights: (B, H, T, T) A.
-    operator: what stands in its place, A itself in ordinary attention. values: (B, H, T, d).
-    polynomial: of the operator, None in ordinary attention."""
+    """A block's attention and output for some rows, in float64. tokens: (B, T, D), its output.
+    weights: (B, H, T, T), the attention matrix A. operator: what is applied in its place, A itself
+    in ordinary attention. values: (B, H, T, d). polynomial: of the operator, None in ordinary
+    attention."""
 
     tokens: np.ndarray
     weights: np.ndarray
@@ -90,8 +91,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Seen:
-    """A fitted network on some rows. tokens: (B, T, D) before the first block. auroc: of all test
-    rows, of 1."""
+    """A fitted network's output for some rows. tokens: (B, T, D) before the first block. auroc:
+    on all test rows, between 0 and 1."""
 
     tokens: np.ndarray
     layers: list[Layer]
@@ -145,7 +146,7 @@ def looked_at(model: Any, data: Data, fold: Fold, rows: int) -> Seen:
     return Seen(tokens, layers, float("nan") if score is None else score)
 
 
-def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     """`bench experiment cheatt-smoothing`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
@@ -161,10 +162,10 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
         _figure(first, setting.out / "cheatt-smoothing.png"),
         _curves(first["k = 5"], setting.out / "cheatt-filters.png"),
     ]
-    return Outcome([_table(seen, plan)], figures)
+    return ExperimentResult([_table(seen, plan)], figures)
 
 
-def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> Table:
+def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> ExperimentTable:
     rows: list[list[Any]] = []
     for name, runs in seen.items():
         auroc = 100.0 * float(np.mean([run.auroc for run in runs]))
@@ -184,7 +185,7 @@ def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> Table:
                     float(np.mean(largest)), float(np.mean(typical)),
                 ]  # fmt: skip
             rows.append([name, layer, *of_tokens, *gains, auroc])
-    return Table(
+    return ExperimentTable(
         "cheatt-smoothing",
         "Tokens and attention of a TabTransformer by layer",
         [

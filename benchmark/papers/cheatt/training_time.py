@@ -1,4 +1,4 @@
-"""What does polynomial attention cost in time? (Kim et al. 2024, CheAtt, Tables 5, 10 and 11)
+"""Time with polynomial attention over time without (Kim et al. 2024, Tables 5, 10 and 11).
 
 Steps of training and 1,000 representations of each host with ordinary attention and with Chebyshev
 polynomials of order 5, in the same architecture: the paper's best one of each dataset. The two ways
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,19 @@ from ....datasets.protocols import make_folds
 from ....models.deep.layers.polynomial_attention import Polynomial
 from ....models.deep.trainer import torch_device
 from ....models.registry import make_model
-from ....reports.reproduction.comparison import DATASETS
 from ...planning import suite
-from ..outcome import Outcome, Setting, Table
-from ..write import published
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..paper_file import read_paper
+from ..published_values import printed_values
+
+FOLDER = Path(__file__).parent
 
 HOSTS = ("tabtransformer", "saint", "met")
 WAYS = ("base", "auto", "recurrence", "explicit")  # base: no polynomial
 ORDER = 5
 ASKED = 1000  # rows of the representations
 SHOWN = {"training": "training-time-per-epoch", "inference": "inference-time-per-1000-samples"}
-TABLES = {"training": "cheatt_table10", "inference": "cheatt_table11"}
+TABLES = {"training": "table10", "inference": "table11"}
 PARTS = ("training", "pre-training", "inference")
 NEVER = 10**6  # epochs: no training here comes to its end
 
@@ -59,10 +62,15 @@ PLANS = {
 }
 
 
+def our_name(dataset: str) -> str:
+    """Our name of one of the paper's datasets."""
+    return read_paper(FOLDER).file.datasets.get(dataset, dataset)
+
+
 def config(host: str, dataset: str, plan: Plan) -> dict[str, Any]:
     """The paper's best setting of a host on a dataset, as the suite `cheatt` has it."""
     _, budget = suite.load("cheatt").budget("paper")
-    given = dict(budget.search(f"{host}-cheatt", DATASETS["cheatt"].get(dataset, dataset)).fixed)
+    given = dict(budget.search(f"{host}-cheatt", our_name(dataset)).fixed)
     given |= {"epochs": NEVER, "patience": 0, "order": ORDER}
     if plan.batch:
         given["batch_size"] = plan.batch
@@ -87,7 +95,7 @@ def _clock(device: str) -> Callable[[], float]:
 def measure(host: str, dataset: str, plan: Plan, setting: Setting) -> dict[str, dict[str, float]]:
     """{part: {way: seconds}}: of a step of training or pre-training, and of 1,000 representations.
     The ways take turns; the median of the repeats, after one that does not count."""
-    name = DATASETS["cheatt"].get(dataset, dataset)
+    name = our_name(dataset)
     data = load_dataset(name, mirror=setting.mirror, cache=setting.cache)
     fold = make_folds(data, card(name).protocol, seed=setting.seed)[0]
     given, now = config(host, dataset, plan), _clock(setting.device)
@@ -138,9 +146,9 @@ def printed() -> dict[tuple[str, str, str], float]:
     """{(part, host, dataset): published ratio of +CheAtt and base}, of what can be read."""
     found = {}
     for part, table in TABLES.items():
-        values = published(table)
-        for (dataset, method, *_), seconds in values.items():
-            base = values.get((dataset, method.removesuffix("-cheatt")))
+        stated = printed_values(FOLDER, table)
+        for (dataset, method, *_), seconds in stated.items():
+            base = stated.get((dataset, method.removesuffix("-cheatt")))
             if method.endswith("-cheatt") and base is not None:
                 found[part, method.removesuffix("-cheatt"), dataset] = seconds / base
     return found
@@ -150,7 +158,7 @@ def run(
     setting: Setting,
     plan: Plan | None = None,
     one: Callable[..., dict[str, dict[str, float]]] = measure,
-) -> Outcome:
+) -> ExperimentResult:
     """`bench experiment cheatt-time`."""
     plan = PLANS[setting.size] if plan is None else plan
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
@@ -175,21 +183,21 @@ def run(
         f"Chebyshev polynomial of order {ORDER}, in the way that the sizes choose and in either: "
         f"medians of {plan.repeats} turns. Published: Tables 10 and 11 where both are legible."
     )
-    each = Table(
+    each = ExperimentTable(
         "cheatt-time",
         "Time with polynomial attention over time without",
         ["host", "dataset", "part", "base ms", *WAYS[1:], "published"],
         rows,
         note,
     )
-    return Outcome([_summary(found, plan, beside), each])
+    return ExperimentResult([_summary(found, plan, beside), each])
 
 
 def _summary(
     found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]],
     plan: Plan,
     beside: Mapping[tuple[str, str, str], float],
-) -> Table:
+) -> ExperimentTable:
     rows: list[list[Any]] = []
     for host in plan.hosts:
         for part in PARTS:
@@ -201,7 +209,7 @@ def _summary(
             if not pairs:
                 continue
             metric = SHOWN.get(part)
-            stated = published("cheatt_table5", metric=metric) if metric else {}
+            stated = printed_values(FOLDER, "table5", metric=metric) if metric else {}
             mean = {method: value for (_, method, *_), value in stated.items()}
             theirs = [ratio for (p, h, _), ratio in beside.items() if (p, h) == (part, host)]
             rows.append(
@@ -212,7 +220,7 @@ def _summary(
                     mean[f"{host}-cheatt"] / mean[host] if mean else None,
                 ]
             )  # fmt: skip
-    return Table(
+    return ExperimentTable(
         "cheatt-time-means",
         "Time with polynomial attention over time without, means over datasets",
         [

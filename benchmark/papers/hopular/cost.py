@@ -1,4 +1,4 @@
-"""What does Hopular cost beside NPT, in memory and time? (Schaefl et al. 2022, A.4 and A.5)
+"""Memory and step time of Hopular beside NPT (Schaefl et al. 2022, A.4 and A.5).
 
 Tables A.7 and A.8: a training step on each medium-sized table, asked with one row or with all
 training rows, for the smallest and the largest network of each grid. Figures A.5 and A.6: memory
@@ -28,8 +28,11 @@ from ....datasets.protocols import make_folds
 from ....models.deep.trainer import Training, computing, seeded
 from ....models.hopular.estimator import Hopular
 from ....models.npt.estimator import NPT
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, published, save_figure
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import printed_values
+
+FOLDER = Path(__file__).parent
 
 GIB = 2**30
 MODES = ("single-sample", "full-batch")
@@ -131,7 +134,8 @@ def training_of(
 
 
 def ask_one_row(training: Training) -> None:
-    """From now on a step asks one row: Hopular with all rows in its memory, NPT with no other."""
+    """Make all further steps predict one row: Hopular with all rows in its memory, NPT with no
+    other row."""
     task: Any = training.task
     if hasattr(task, "rows") and isinstance(task.rows, torch.Tensor):
         task.rows = task.rows[:1]
@@ -181,14 +185,14 @@ def _status_gib(key: str) -> float:
 
 
 def attempt(job: Job) -> Measured | None:
-    """`measure`, None where the memory does not suffice."""
+    """`measure`, or None where the memory does not suffice."""
     try:
         return measure(job)
     except (MemoryError, torch.cuda.OutOfMemoryError):
         return None
 
 
-def apart(job: Job) -> Measured | None:
+def attempt_in_own_process(job: Job) -> Measured | None:
     """`attempt` in a process of its own, which begins with the libraries loaded; None also where
     the system ended it."""
     fresh = multiprocessing.get_context("forkserver")
@@ -208,8 +212,8 @@ Key = tuple[str, str, str, str]  # dataset, method, mode, size
 def run(
     setting: Setting,
     plan: Plan | None = None,
-    one: Callable[[Job], Measured | None] = apart,
-) -> Outcome:
+    one: Callable[[Job], Measured | None] = attempt_in_own_process,
+) -> ExperimentResult:
     """`bench experiment hopular-cost`."""
     plan = PLANS[setting.size] if plan is None else plan
     found: dict[Key, Measured] = {}
@@ -226,7 +230,7 @@ def run(
         scaling[n, d] = got[0] if got else None
     where = "of the GPU" if setting.device == "cuda" else "of the process, above what it held"
     note = f"{_sizes(plan)} Memory {where} before the first step."
-    return Outcome(
+    return ExperimentResult(
         tables=[_memory(plan, found, note), _times(plan, found, note), _ratios(plan, found),
                 _scaling(plan, scaling)],
         figures=[_figure(setting, scaling)],
@@ -271,8 +275,8 @@ def _sizes(plan: Plan) -> str:
     )
 
 
-def _memory(plan: Plan, found: Mapping[Key, Measured], note: str) -> Table:
-    theirs = published("hopular_tableA.7")
+def _memory(plan: Plan, found: Mapping[Key, Measured], note: str) -> ExperimentTable:
+    theirs = printed_values(FOLDER, "tableA.7")
     rows: list[list[Any]] = []
     for dataset in plan.datasets:
         for method in plan.models:
@@ -281,7 +285,7 @@ def _memory(plan: Plan, found: Mapping[Key, Measured], note: str) -> Table:
                 printed = [theirs[dataset, method, f"{mode}/{size}"] for size in SIZES]
                 rows.append([dataset, method, mode, *ours, *map(_or_more, printed)])
     columns = ["dataset", "method", "asked", "ours, smallest", "ours, largest"]
-    return Table(
+    return ExperimentTable(
         "hopular-table-a7",
         "Hopular, Table A.7: peak memory of a training step, GiB",
         [*columns, "published, smallest", "published, largest"],
@@ -295,8 +299,8 @@ def _or_more(value: float) -> float | str:
     return "> 80" if np.isnan(value) else value
 
 
-def _times(plan: Plan, found: Mapping[Key, Measured], note: str) -> Table:
-    theirs = published("hopular_tableA.8")
+def _times(plan: Plan, found: Mapping[Key, Measured], note: str) -> ExperimentTable:
+    theirs = printed_values(FOLDER, "tableA.8")
     rows: list[list[Any]] = []
     for dataset in plan.datasets:
         for method in plan.models:
@@ -304,7 +308,7 @@ def _times(plan: Plan, found: Mapping[Key, Measured], note: str) -> Table:
                 ours = [found.get((dataset, method, mode, size)) for size in SIZES]
                 took = [None if value is None else 1000 * value[1] for value in ours]
                 rows.append([dataset, method, mode, *took, theirs[dataset, method, mode]])
-    return Table(
+    return ExperimentTable(
         "hopular-table-a8",
         "Hopular, Table A.8: time of a training step, ms",
         ["dataset", "method", "asked", "ours, smallest", "ours, largest", "published"],
@@ -313,9 +317,9 @@ def _times(plan: Plan, found: Mapping[Key, Measured], note: str) -> Table:
     )
 
 
-def _ratios(plan: Plan, found: Mapping[Key, Measured]) -> Table:
+def _ratios(plan: Plan, found: Mapping[Key, Measured]) -> ExperimentTable:
     """All rows asked: what the paper's claim is about."""
-    memory, times = published("hopular_tableA.7"), published("hopular_tableA.8")
+    memory, times = printed_values(FOLDER, "tableA.7"), printed_values(FOLDER, "tableA.8")
     rows: list[list[Any]] = []
     for dataset in plan.datasets:
         pair = [found.get((dataset, m, MODES[1], SIZES[0])) for m in ("hopular", "npt")]
@@ -327,7 +331,7 @@ def _ratios(plan: Plan, found: Mapping[Key, Measured]) -> Table:
             times[dataset, "hopular", MODES[1]] / times[dataset, "npt", MODES[1]],
         ]
         rows.append([dataset, ours[0], theirs[0], ours[1], theirs[1]])
-    return Table(
+    return ExperimentTable(
         "hopular-cost-ratios",
         "All rows asked, smallest networks: memory of NPT in that of Hopular, and step time of "
         "Hopular in that of NPT",
@@ -338,8 +342,8 @@ def _ratios(plan: Plan, found: Mapping[Key, Measured]) -> Table:
     )
 
 
-def _scaling(plan: Plan, scaling: Mapping[tuple[int, int], float | None]) -> Table:
-    return Table(
+def _scaling(plan: Plan, scaling: Mapping[tuple[int, int], float | None]) -> ExperimentTable:
+    return ExperimentTable(
         "hopular-cost-scaling",
         "Hopular, Figures A.5 and A.6: peak memory, GiB, one block and one net, e = 8, one row "
         "asked",

@@ -1,13 +1,14 @@
-"""How much worse does NPT predict when every other row is corrupted? (NPT, sec. 4.3, Algorithm 1)
+"""NPT's loss of accuracy when all other rows are corrupted (Kossen et al. 2021, Algorithm 1).
 
-For each test row, every column of the masked table is permuted over all other rows, each column by
-itself, the visible targets too. A network that uses nothing of other rows but the distribution of
-their columns predicts as before.
+For each test row, every column of the masked table is permuted over all other rows, each column
+separately, the visible targets too. A network that uses only the distribution of the other rows'
+columns predicts as before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from ....models.deep.cell_masking import without
 from ....models.deep.cells import Cells, join
 from ....models.npt.estimator import NPT
 from ....models.npt.network import NPTNetwork
-from ..outcome import Outcome, Setting, Table
-from ..write import published
-from .shown import fitted, last_row
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import printed_values
+from .fitted_inputs import fitted, last_row
+
+FOLDER = Path(__file__).parent
 
 AT_ONCE = 2**23  # numbers in the corrupted tables that are computed together
 
@@ -69,14 +72,14 @@ CASES = (
 FOLDS_REDUCED, FOLDS_FULL = 1, 10
 
 
-def run(setting: Setting) -> Outcome:
+def run(setting: Setting) -> ExperimentResult:
     """Scores before and after corruption for every dataset that can be had."""
     return corrupt_all(setting, CASES, FOLDS_FULL if setting.full else FOLDS_REDUCED)
 
 
-def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> Outcome:
-    """The outcome for some datasets, scores averaged over the first folds."""
-    printed = published("npt_table2")
+def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> ExperimentResult:
+    """The result for some datasets, scores averaged over the first folds."""
+    printed = printed_values(FOLDER, "table2")
     rows: list[list[Any]] = []
     left_out: list[str] = []
     where: dict[str, Any] = {"mirror": setting.mirror, "cache": setting.cache}
@@ -96,9 +99,9 @@ def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> Outc
         metric = "accuracy, %" if accuracy else "RMSE"
         rows.append([case.name, metric, constant, before, after, change, theirs])
     size = "the paper's settings" if setting.full else "a narrow network, few steps"
-    outcome = Outcome(
+    outcome = ExperimentResult(
         tables=[
-            Table(
+            ExperimentTable(
                 "npt-corruption",
                 "Test scores before and after all other rows are corrupted",
                 ("dataset", "metric", "constant", "before", "after", "change", "change, paper"),

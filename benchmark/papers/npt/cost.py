@@ -1,4 +1,4 @@
-"""What does NPT cost beside the baselines, in time and memory? (Kossen et al. 2021, B.6)
+"""Time and memory of NPT beside the baselines' (Kossen et al. 2021, B.6).
 
 Tables 6 and 7 set the whole tuning of each baseline against one training of NPT. Here some
 configurations of each paper's grid are fitted, each method in a process of its own, whose peak of
@@ -11,6 +11,7 @@ import multiprocessing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from ....datasets.table import Table as Data
 from ....models.deep.cells import Columns
 from ....models.npt.network import NPTNetwork
 from ....models.registry import names, spaces, spec
-from ....reports.published import load
 from ....sweeps.search.space import Space
 from ...cell import run_cell
-from ..outcome import Outcome, Setting, Table
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import load
 
-PUBLISHED = {"protein": 6, "higgs": 7}  # dataset: table
+FOLDER = Path(__file__).parent
+
+PUBLISHED = {"protein": "table6", "higgs": "table7"}  # dataset: table
 OURS = {"mlp": "mlp-sklearn"}  # where our name is another one
 SPACES = {  # of the paper, where it is not `npt`
     ("mlp", "protein"): "npt-medium",
@@ -34,6 +37,7 @@ SPACES = {  # of the paper, where it is not `npt`
     ("knn", "protein"): "npt-medium",
     ("knn", "higgs"): "npt-medium",
 }
+TASKS = {"protein": "regression", "higgs": "binary"}
 PAPER_STEPS = {"protein": 400_000, "higgs": 500_000}
 _PAPER = {"n_layers": 8, "n_heads": 8, "lr": 1e-3, "schedule_share": 0.7, "transductive": True}
 
@@ -148,13 +152,26 @@ def configs_of(job: Job, task: str) -> tuple[list[dict[str, Any]], int]:
     if job.method == "npt":
         return [dict(job.plan.npt[job.dataset])], 1
     name = OURS.get(job.method, job.method)
-    declared = spaces(name, task)[SPACES.get((job.method, job.dataset), "npt")]
+    declared = spaces(name, task)[_space(job.method, job.dataset)]
     space = Space.parse(declared)
     size = space.size
     assert size is not None, f"the grid of {name} is finite"
     wanted = min(size, int(declared["search"].get("n_configs", size)))
     order = np.random.default_rng(job.seed).permutation(size)[: job.plan.configs or wanted]
     return [space.grid_point(int(i)) for i in order], wanted
+
+
+def has_grid(method: str, dataset: str) -> bool:
+    """Whether the method is a model here and the paper's grid of it one of its spaces."""
+    name, task = OURS.get(method, method), TASKS[dataset]
+    if method == "npt":
+        return True
+    return name in names() and _space(method, dataset) in spaces(name, task)
+
+
+def _space(method: str, dataset: str) -> str:
+    """The space with the paper's grid of a method."""
+    return SPACES.get((method, dataset), "npt")
 
 
 def cost_of(job: Job) -> Cost:
@@ -200,14 +217,16 @@ def cost_of(job: Job) -> Cost:
     return replace(cost, step_s=step_s, whole_s=whole, parameters=parameters(data, configs[0]))
 
 
-def apart(job: Job) -> Cost:
+def cost_in_own_process(job: Job) -> Cost:
     """`cost_of` in a fresh process, so that its peak of memory is its own."""
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=fresh) as pool:
         return pool.submit(cost_of, job).result()
 
 
-def run(setting: Setting, plan: Plan | None = None, one: Callable[[Job], Cost] = apart) -> Outcome:
+def run(
+    setting: Setting, plan: Plan | None = None, one: Callable[[Job], Cost] = cost_in_own_process
+) -> ExperimentResult:
     """`bench experiment npt-cost`."""
     plan = PLANS[setting.size] if plan is None else plan
     tables = []
@@ -215,7 +234,7 @@ def run(setting: Setting, plan: Plan | None = None, one: Callable[[Job], Cost] =
         rows = []
         for method in plan.methods:
             cost = None
-            if OURS.get(method, method) in names():
+            if has_grid(method, dataset):
                 setting.say(f"{dataset}: {method}")
                 job = Job(
                     method, dataset, plan, setting.seed, setting.device, setting.threads,
@@ -224,7 +243,7 @@ def run(setting: Setting, plan: Plan | None = None, one: Callable[[Job], Cost] =
                 cost = one(job)
             rows.append(_row(method, cost, setting.threads) + _published(dataset, method))
         tables.append(_table(dataset, rows, plan))
-    return Outcome(tables)
+    return ExperimentResult(tables)
 
 
 def _row(method: str, cost: Cost | None, threads: int) -> list[Any]:
@@ -239,13 +258,13 @@ def _row(method: str, cost: Cost | None, threads: int) -> list[Any]:
 
 def _published(dataset: str, method: str) -> list[Any]:
     """[CPUs, seconds, GB of main memory, GB of the GPU] as printed, None where nothing is."""
-    table = load("npt", PUBLISHED[dataset])
+    table = load(FOLDER, PUBLISHED[dataset])
     rows = table[table["method"] == method].set_index("metric")["value"]
     metrics = ("n-cpus", "execution-time", "peak-main-memory", "peak-gpu-memory")
     return [float(rows[m]) if m in rows else None for m in metrics]
 
 
-def _table(dataset: str, rows: list[list[Any]], plan: Plan) -> Table:
+def _table(dataset: str, rows: list[list[Any]], plan: Plan) -> ExperimentTable:
     size = f"{plan.rows} rows" if plan.rows else "all rows"
     note = (
         "whole: of the paper's grid, projected from the fitted configurations; for NPT of the "
@@ -255,7 +274,7 @@ def _table(dataset: str, rows: list[list[Any]], plan: Plan) -> Table:
     )
     if dataset == "higgs" and plan.rows:
         note += " The rows are generated in Higgs' shape."
-    return Table(
+    return ExperimentTable(
         f"npt-cost-{dataset}",
         f"Time and memory on {dataset}, {size}",
         ["method", "rows", "threads", "fitted", "fit s", "step ms", "predict s", "cpu s", "whole s",

@@ -1,4 +1,4 @@
-"""Which other rows does NPT need for a prediction? Those it does not need are deleted one by one.
+"""Rows that NPT's predictions depend on: the others are deleted one by one.
 
 Algorithm 2 of Kossen et al. 2021 (sec. 4.4, B.3.2): as long as the prediction at one row hardly
 moves, rows are taken out of the input. If NPT relies on similar rows, the kept ones lie nearer to
@@ -23,9 +23,9 @@ from ....models.npt.batches import deal
 from ....reports.metrics import rmse
 from ....reports.statistics.ranking import standard_error
 from ....reports.statistics.wilcoxon import wilcoxon
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
-from .shown import Shown, fitted, predictions, shown
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from .fitted_inputs import TableInputs, fitted, predictions, table_inputs
 
 AHEAD = 16  # proposals of one forward pass, at most
 EXACT = 100  # pairs up to which Wilcoxon's test counts all sign patterns
@@ -210,7 +210,7 @@ def compare(
     return Comparison(kept, gone, random, shares, proposals)
 
 
-def jobs_of(whole: Shown, rows: int, limit: int, seed: int) -> list[Any]:
+def jobs_of(whole: TableInputs, rows: int, limit: int, seed: int) -> list[Any]:
     """A job for each asked test row: the table is cut into tables of about `rows` rows that keep
     the shares of its parts; test rows are taken from one after the other, `limit` in all."""
     size = rows if 0 < rows < len(whole.parts) else len(whole.parts)
@@ -225,7 +225,7 @@ def jobs_of(whole: Shown, rows: int, limit: int, seed: int) -> list[Any]:
     return jobs[: limit or None]
 
 
-def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     """`bench experiment npt-deletion`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
@@ -235,7 +235,7 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
     with computing(setting.threads):
         setting.say(f"fitting NPT on {data.name}")
         model = fitted(data, fold, setting, plan.config)
-        whole = shown(model, data, fold)
+        whole = table_inputs(model, data, fold)
         found = {}
         for name, rule, limit in (
             ("main", MAIN, plan.asked),
@@ -244,7 +244,7 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
             jobs = jobs_of(whole, plan.rows, limit, setting.seed)
             found[name] = compare(jobs, rule, setting.seed, setting.say)
     error = rmse(data.target[fold.test], model.predict(data.rows(fold.test)))
-    outcome = Outcome([_table(found, data.name)], [_figure(found, setting)])
+    outcome = ExperimentResult([_table(found, data.name)], [_figure(found, setting)])
     outcome.remarks.append(
         f"NPT on {data.name}: test RMSE {error:.3g}, standard deviation of the targets "
         f"{data.target.std():.3g}; {sum(c.proposals for c in found.values())} proposals."
@@ -252,7 +252,7 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
     return outcome
 
 
-def _table(found: Mapping[str, Comparison], dataset: str) -> Table:
+def _table(found: Mapping[str, Comparison], dataset: str) -> ExperimentTable:
     rows: list[list[Any]] = []
     for name, c in found.items():
         row: list[Any] = [
@@ -270,7 +270,7 @@ def _table(found: Mapping[str, Comparison], dataset: str) -> Table:
         rows.append([*row, c.p_less("deleted"), c.p_less("random")])
     for name, n, tenth, p_deleted, p_random in PUBLISHED:
         rows.append([name, n, None, tenth, *[None] * 6, p_deleted, p_random])
-    return Table(
+    return ExperimentTable(
         "npt-deletion",
         "Feature distance of the rows that NPT keeps, beside those it can do without",
         ["run", "asked rows", "share kept", "kept at most a tenth",

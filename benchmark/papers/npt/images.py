@@ -1,7 +1,7 @@
-"""How well does NPT classify pictures, and does it look at other pictures for it?
+"""Accuracy of NPT's image variants, with and without corrupted other pictures.
 
-Both variants of Kossen et al. 2021, sec. B.8. `reduced` runs on scikit-learn's digits, which are no
-set of the paper; `full` on MNIST and CIFAR-10 with the paper's settings.
+Both variants of Kossen et al. 2021, sec. B.8. `reduced` runs on scikit-learn's digits, which the
+paper does not use; `full` on MNIST and CIFAR-10 with the paper's settings.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ....datasets.images import Images, load_images
 from ....models.npt.image_estimators import NPTPatches, NPTResNet
-from ....reports.published import load
-from ..outcome import Outcome, Setting, Table
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import load
+
+FOLDER = Path(__file__).parent
 
 INDUCTIVE, ALL, ITSELF = "training pictures", "all pictures", "itself"
 COLUMNS = (
@@ -108,14 +111,14 @@ OTHER_DATA = (
 )
 
 
-def run(setting: Setting) -> Outcome:
-    """The table of accuracies. DatasetUnavailable, before any training, where a set's files are
-    not to be had."""
+def run(setting: Setting) -> ExperimentResult:
+    """The table of accuracies. Raises DatasetUnavailable, before any training, where the files of
+    a dataset cannot be had."""
     return measured(FULL if setting.full else REDUCED, setting)
 
 
-def measured(cases: tuple[Case, ...], setting: Setting) -> Outcome:
-    """A row a case."""
+def measured(cases: tuple[Case, ...], setting: Setting) -> ExperimentResult:
+    """The result with a row for each case."""
     where = {"mirror": setting.mirror, "cache": setting.cache}
     sets = {name: load_images(name, **where) for name in dict.fromkeys(c.data for c in cases)}
     rows, facts = [], {}
@@ -130,7 +133,9 @@ def measured(cases: tuple[Case, ...], setting: Setting) -> Outcome:
         rows.append([case.data, case.label, case.sees, accuracy, change, *published(case)])
     note = NOTE if setting.full else f"{NOTE} {OTHER_DATA}"
     title = "Accuracy of NPT's image variants on test pictures"
-    return Outcome([Table("npt-images", title, COLUMNS, rows, note)], facts=facts)
+    return ExperimentResult(
+        [ExperimentTable("npt-images", title, COLUMNS, rows, note)], facts=facts
+    )
 
 
 def published(case: Case) -> list[Any]:
@@ -138,7 +143,7 @@ def published(case: Case) -> list[Any]:
     if case.like is None:
         return [None, None, None]
     dataset, method = case.like
-    table = load("npt", "images")
+    table = load(FOLDER, "images")
     table = table[(table["dataset"] == dataset) & (table["method"] == method)]
     values = table.set_index("metric")["value"].to_dict()
     return [dataset, values["accuracy"], values.get("delta-accuracy-under-corruption")]
@@ -173,7 +178,7 @@ def result(case: Case, images: Images, setting: Setting) -> tuple[float, float |
 
 
 def corrupted(model: Any, seed: int) -> Any:
-    """A copy of an inductive model that sees its pictures with each column permuted by itself."""
+    """A copy of an inductive model whose stored pictures have every column permuted separately."""
     rng = np.random.default_rng([seed, 5])
     made = copy.copy(model)
     kept = {

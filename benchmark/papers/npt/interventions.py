@@ -1,8 +1,8 @@
-"""Do NPT's predictions follow when a duplicate's target is changed? (Kossen et al. 2021, sec. 4.2)
+"""Interventions on the target of a duplicate row (Kossen et al. 2021, sec. 4.2, Fig. 3).
 
 The network of the original lookup task, not trained any further. In each test table one duplicate's
-target is set to values far beyond those of training; the prediction for its original must follow,
-and those of all other rows must not.
+target is set to values far beyond those of training; the prediction for its original must change
+with it, and those of all other rows must not.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .lookup import source_of
 from .lookup_task import (
     TEST,
@@ -35,13 +35,13 @@ RANGES = (2.0, 4.0, 8.0)
 INTERVENTIONS = 64
 
 
-def run(setting: Setting) -> Outcome:
+def run(setting: Setting) -> ExperimentResult:
     """Slopes and correlations by range of the intervention, and the curve."""
     source, settings = source_of(setting)
     return intervene(setting, source, settings)
 
 
-def intervene(setting: Setting, source: Source, settings: Settings) -> Outcome:
+def intervene(setting: Setting, source: Source, settings: Settings) -> ExperimentResult:
     """The outcome for one network."""
     began = time.process_time()
     task, _ = learn(
@@ -56,9 +56,9 @@ def intervene(setting: Setting, source: Source, settings: Settings) -> Outcome:
         slope, r, error = line(followed[:, at], VALUES[at])
         rows.append([f"±{limit:g}", slope, r, error, float(others[:, at].mean())])
     predicted, shown, own = copied(task, tables)
-    return Outcome(
+    return ExperimentResult(
         tables=[
-            Table(
+            ExperimentTable(
                 "npt-interventions",
                 "Predictions when one duplicate's target is set to any value in a range",
                 ("range", "slope", "r", "RMSE", "change of other rows"),
@@ -69,7 +69,7 @@ def intervene(setting: Setting, source: Source, settings: Settings) -> Outcome:
                 "last, the mean absolute change of the predictions for the table's other "
                 "originals. The paper shows a curve (Fig. 3e) and calls it near-perfect.",
             ),
-            Table(
+            ExperimentTable(
                 "npt-label-copy",
                 "Predictions when a duplicate shows the target of another row",
                 ("compared with", "r", "RMSE"),

@@ -1,4 +1,4 @@
-"""Does NPT learn to look up the target of a duplicate row? (Kossen et al. 2021, secs. 4.2, B.1)
+"""NPT and its baselines on the lookup of a duplicate row's target (Kossen et al. 2021, B.1).
 
 Reduced: every step draws fresh random tables, so nothing can be remembered, and every test table is
 new. Full: the tables are batches of Protein, with the settings of NPT-Base.
@@ -15,8 +15,9 @@ import torch
 
 from ....datasets.catalog import load_dataset, splits
 from ....models.deep.trainer import torch_device
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, published, save_figure
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import printed_values
 from .lookup_baselines import (
     EXTRA,
     KernelSettings,
@@ -38,6 +39,8 @@ from .lookup_task import (
     learn,
     rmse,
 )
+
+FOLDER = Path(__file__).parent
 
 PAPER_SD = (
     6.11  # standard deviation of Protein's target (NPT, B.1.2): the paper's RMSE has its unit
@@ -102,7 +105,7 @@ def protein(setting: Setting) -> Stored:
     return Stored(FULL.rows, tuple(parts))
 
 
-def run(setting: Setting) -> Outcome:
+def run(setting: Setting) -> ExperimentResult:
     """Every variant by every method, learning curves, and predictions against the truth."""
     source, settings = source_of(setting)
     kernel = KERNEL_FULL if setting.full else KERNEL_REDUCED
@@ -115,9 +118,9 @@ def compare(
     settings: Settings,
     kernel: KernelSettings,
     variants: tuple[Variant, ...],
-) -> Outcome:
-    """The outcome for some variants."""
-    printed = published("npt_table3")
+) -> ExperimentResult:
+    """The result for some variants of the task."""
+    printed = printed_values(FOLDER, "table3")
     rows: list[list[Any]] = []
     curves: dict[str, list[tuple[int, float, float]]] = {}
     clouds: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -147,9 +150,9 @@ def compare(
             )
             rows.append([variant.title, shown, *ours, theirs / PAPER_SD, theirs])
     n = clouds[variants[0].title][0].size
-    outcome = Outcome(
+    outcome = ExperimentResult(
         tables=[
-            Table(
+            ExperimentTable(
                 "npt-lookup",
                 "Lookup of a duplicate's target: test correlation and RMSE",
                 ("task", "method", "r", "RMSE", "RMSE, paper", "as printed"),
@@ -208,11 +211,11 @@ def predictions(
     return found, k
 
 
-def _curve_table(curves: dict[str, list[tuple[int, float, float]]]) -> Table:
+def _curve_table(curves: dict[str, list[tuple[int, float, float]]]) -> ExperimentTable:
     some = next(iter(curves.values()))
     keep = sorted({round(i * (len(some) - 1) / 9) for i in range(10)})
     rows = [[some[i][0], *(curve[i][1] for curve in curves.values())] for i in keep]
-    return Table(
+    return ExperimentTable(
         "learning-curves",
         "Correlation on validation tables by training step",
         ("step", *curves),

@@ -1,6 +1,6 @@
-"""How do k-nearest neighbours and deep kernel learning fare on NPT's lookup task? (NPT, sec. B.1.2)
+"""k-nearest neighbours and deep kernel learning on NPT's lookup task (Kossen et al. 2021, B.1.2).
 
-Both are told what NPT has to find out: that duplicates are the training set and originals the rows
+Both are given what NPT has to learn: that duplicates are the training set and originals the rows
 to predict, and which column is the target.
 """
 

@@ -1,8 +1,9 @@
-"""What is NPT's lookup task, and how is it learned? (Kossen et al. 2021, secs. 4.2 and B.1)
+"""NPT's lookup task and its training (Kossen et al. 2021, secs. 4.2 and B.1).
 
 A table holds every row twice: originals, whose targets are masked, and duplicates, which show them.
-Whoever finds the duplicate of a row and copies its target predicts perfectly. Variants make this
-harder: some features are noise in both copies, or a constant is added to what duplicates show.
+A model that finds the duplicate of a row and copies its target predicts perfectly. Variants make
+this harder: some features are noise in both copies, or a constant is added to the duplicates'
+targets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ....models.deep.optimisers import Lamb
 from ....models.deep.schedules import rate, tradeoff
 from ....models.deep.trainer import Recipe, Training, seed_of, seeded, torch_device
 from ....models.npt.masking import loss_on, select
-from .tables import Tables, numeric_cells, numeric_columns
+from .batched_tables import Tables, numeric_cells, numeric_columns
 
 TRAIN, VAL, TEST = 1, 2, 3  # what a draw is for; part of its seed
 
@@ -51,7 +52,8 @@ class Source(Protocol):
     """Where tables come from."""
 
     @property
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        """Features of a table."""
 
     def draw(self, n_tables: int, part: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
         """Features (B, N, F) and targets (B, N), standardised."""
@@ -59,12 +61,13 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Fresh:
-    """Tables that nobody has seen: features and targets are all independent N(0, 1)."""
+    """Freshly drawn tables: features and targets are all independent N(0, 1)."""
 
     n_rows: int
     n_features: int
 
     def draw(self, n_tables: int, part: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Features (B, N, F) and targets (B, N); the same for all parts."""
         shape = (n_tables, self.n_rows, self.n_features + 1)
         drawn = torch.randn(shape, generator=g, device=g.device)
         return drawn[..., :-1], drawn[..., -1]
@@ -80,9 +83,11 @@ class Stored:
 
     @property
     def n_features(self) -> int:
+        """Features of a table."""
         return self.parts[0][0].shape[1]
 
     def draw(self, n_tables: int, part: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Features (B, N, F) and targets (B, N) of rows drawn from one part."""
         x, y = self.parts[part - TRAIN]
         n = min(self.n_rows, len(x))
         rows = [torch.randperm(len(x), generator=g, device=g.device)[:n] for _ in range(n_tables)]
@@ -101,7 +106,7 @@ class Doubled:
 
     @property
     def cells(self) -> Cells:
-        """What NPT sees, (2 B N, F + 1)."""
+        """The input cells of NPT, (2 B N, F + 1)."""
         targets = torch.cat([self.shown, torch.zeros_like(self.truth)], dim=1)
         hidden = torch.zeros_like(targets, dtype=torch.bool)
         hidden[:, self.shown.shape[1] :] = True
@@ -176,9 +181,11 @@ class LookupTask:
     # -- what a Training asks for -----------------------------------------------------------------
 
     def optimiser(self) -> Lamb:
+        """LAMB over the network's weights."""
         return Lamb(self.module.parameters(), segments=self.module.segments())
 
     def loss(self, step: int) -> Tensor:
+        """The training loss of a step on fresh tables."""
         settings, g = self.settings, generator(self.device, seed_of(self.seed, step, 4))
         tables = self.drawn(TRAIN, step, settings.tables)
         cells = tables.cells
@@ -202,6 +209,7 @@ class LookupTask:
         return (1 - weight) * total / count + weight * on_features / n_features.clamp(min=1)
 
     def val_loss(self) -> float:
+        """Mean squared error on the validation tables."""
         predicted = self.predict(self.validation)
         self.correlations.append(correlation(predicted, self.validation.truth))
         return float((predicted - self.validation.truth).square().mean())

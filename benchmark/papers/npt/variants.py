@@ -1,4 +1,4 @@
-"""Which of NPT's eight small-data variants ranks first? (Kossen et al. 2021, C.1.2, Table 13)
+"""Ranks of NPT's eight variants on small data (Kossen et al. 2021, C.1.2, Table 13).
 
 Every variant is fitted on every fold; on each fold the variants are ranked by the test rows'
 negative log-likelihood, from 0, so that a dataset's mean ranks sum to 28. Beside the ranks stands
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from ....datasets.table import Table as Data
 from ....models.deep.trainer import computing
 from ....models.registry import spaces
 from ....reports.metrics import accuracy, log_loss, rmse
-from ....reports.published import load
 from ....reports.statistics.ranking import ranks, standard_error
-from ..outcome import Outcome, Setting, Table
-from .shown import fitted
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import load
+from .fitted_inputs import fitted
+
+FOLDER = Path(__file__).parent
 
 VARIANTS = (  # the published names, in the order of the space `npt`
     "base", "layers-16", "heads-16", "layers-16-heads-16", "p-target-0.1", "p-target-0.5",
@@ -93,7 +96,7 @@ class Score:
 
 
 def trial(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) -> Score:
-    """One fit."""
+    """The score of one fit."""
     model = fitted(data, fold, setting, config)
     x, y = data.rows(fold.test), data.target[fold.test]
     best = float(model.curve_[:, 1].min())
@@ -112,10 +115,10 @@ def from_zero(losses: np.ndarray) -> np.ndarray:  # (folds, variants) -> the sam
 Run = Callable[[Data, Fold, Setting, Mapping[str, Any]], Score]
 
 
-def run(setting: Setting, plan: Plan | None = None, one: Run = trial) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None, one: Run = trial) -> ExperimentResult:
     """`bench experiment npt-variants`."""
     plan = PLANS[setting.size] if plan is None else plan
-    published = load("npt", 13).set_index(["dataset", "level"])
+    published = load(FOLDER, "table13").set_index(["dataset", "level"])
     rows: list[list[Any]] = []
     chosen: list[list[Any]] = []
     for dataset in plan.datasets:
@@ -146,7 +149,7 @@ def run(setting: Setting, plan: Plan | None = None, one: Run = trial) -> Outcome
                 min(VARIANTS, key=lambda v: published.loc[(dataset, v), "value"]),
             ]
         )  # fmt: skip
-    return Outcome([_ranks_table(rows, plan), _chosen_table(chosen)])
+    return ExperimentResult([_ranks_table(rows, plan), _chosen_table(chosen)])
 
 
 def _error(rank: np.ndarray) -> list[float | None]:
@@ -157,13 +160,13 @@ def _error(rank: np.ndarray) -> list[float | None]:
 def _metric(dataset: str, metric: np.ndarray, variant: int) -> list[Any]:
     """[name, the variant's mean over the folds, NPT's published one], accuracy in percent."""
     classes = card(dataset).task != "regression"
-    table = load("npt", 8 if classes else 11).set_index(["dataset", "method"])
+    table = load(FOLDER, "table8" if classes else "table11").set_index(["dataset", "method"])
     value = float(metric[:, variant].mean()) * (100.0 if classes else 1.0)
     paper = float(table.loc[(dataset, "npt"), "value"])
     return ["accuracy (%)" if classes else "RMSE", value, paper]
 
 
-def _ranks_table(rows: list[list[Any]], plan: Plan) -> Table:
+def _ranks_table(rows: list[list[Any]], plan: Plan) -> ExperimentTable:
     layers, heads = plan.fewer
     note = "Ranks by the test rows' negative log-likelihood, mean over the folds; 0 is best."
     if (layers, heads) != (1, 1):
@@ -173,7 +176,7 @@ def _ranks_table(rows: list[list[Any]], plan: Plan) -> Table:
             f" 16 heads {8 // heads} and {16 // heads}; {steps} steps (Concrete and Yacht have the"
             f" more), at most {plan.more_steps:g} times as many where fewer targets are masked."
         )
-    return Table(
+    return ExperimentTable(
         "npt-variants",
         "Mean rank of NPT's variants",
         ["dataset", "variant", "rank", "s.e.", "published", "published s.e.",
@@ -183,8 +186,8 @@ def _ranks_table(rows: list[list[Any]], plan: Plan) -> Table:
     )  # fmt: skip
 
 
-def _chosen_table(rows: list[list[Any]]) -> Table:
-    return Table(
+def _chosen_table(rows: list[list[Any]]) -> ExperimentTable:
+    return ExperimentTable(
         "npt-variants-chosen",
         "The variant that validation chooses",
         ["dataset", "chosen", "its rank", "metric", "its score", "published NPT",

@@ -1,4 +1,4 @@
-"""What are the feature biases of FT-Transformer worth? (Gorishniy et al. 2021, sec. 5.3, Table 17)
+"""FT-Transformer with and without feature biases (Gorishniy et al. 2021, sec. 5.3, Table 17).
 
 AutoInt, FT-Transformer without the bias of each feature's token, and FT-Transformer as it is.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from ....datasets.table import Table as Data
 from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
 from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
-from ....reports.published import load
 from ....reports.sections.seeds import truncated
-from ..outcome import Outcome, Setting, Table
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import load
+
+FOLDER = Path(__file__).parent
 
 WITHOUT = "ft-transformer-no-feature-bias"
 METHODS = ("autoint", WITHOUT, "ft-transformer")
@@ -86,10 +89,12 @@ def score(
     return accuracy(y[fold.test], model.predict_proba(x))
 
 
-def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = score) -> Outcome:
+def run(
+    setting: Setting, plan: Plan | None = None, one: Callable[..., float] = score
+) -> ExperimentResult:
     """`bench experiment rtdl-biases`."""
     plan = PLANS[setting.size] if plan is None else plan
-    published = load("rtdl", 17).set_index(["dataset", "method"])
+    published = load(FOLDER, "table17").set_index(["dataset", "method"])
     rows = []
     for dataset in plan.datasets:
         data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
@@ -115,4 +120,4 @@ def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = 
         note += " AutoInt is not tuned either."
     columns = ["dataset", "method", "metric", "test", "std", "published", "published std"]
     title = "AutoInt, and FT-Transformer with and without feature biases"
-    return Outcome([Table("rtdl-biases", title, columns, rows, note)])
+    return ExperimentResult([ExperimentTable("rtdl-biases", title, columns, rows, note)])

@@ -1,4 +1,4 @@
-"""What does an hour of tuning buy? (Gorishniy et al. 2021, D.2, Table 5)
+"""Test scores after a limited time of tuning (Gorishniy et al. 2021, D.2, Table 5).
 
 TPE limited by time alone: at each budget the best trial by validation so far, its test score, and
 how many trials had ended, as means over tuning seeds. One log of trials serves all budgets.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from ....datasets.protocols import Fold, make_folds
 from ....datasets.table import Table as Data
 from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
-from ....reports.published import load
 from ....sweeps.search.samplers import make_sampler
 from ....sweeps.trial import derive_seed
 from ...planning.space_overrides import narrow, resolve_space
-from ..outcome import Outcome, Setting, Table
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import load
+
+FOLDER = Path(__file__).parent
 
 MODELS = ("xgboost", "mlp", "resnet", "ft-transformer")
 
@@ -120,12 +123,12 @@ def run(
     plan: Plan | None = None,
     one: Callable[..., tuple[float, float]] = trial,
     clock: Callable[[], float] = time.monotonic,
-) -> Outcome:
+) -> ExperimentResult:
     """`bench experiment rtdl-budget`."""
     plan = PLANS[setting.size] if plan is None else plan
     paper = {
         (r.dataset, r.method, float(r.level), r.metric): r.value
-        for r in load("rtdl", 5).itertuples(index=False)
+        for r in load(FOLDER, "table5").itertuples(index=False)
     }
     rows = []
     for dataset in plan.datasets:
@@ -161,4 +164,6 @@ def run(
     columns = [
         "dataset", "model", "metric", "seconds", "test", "trials", "published", "published trials",
     ]  # fmt: skip
-    return Outcome([Table("rtdl-budget", "Tuning limited by time", columns, rows, note)])
+    return ExperimentResult(
+        [ExperimentTable("rtdl-budget", "Tuning limited by time", columns, rows, note)]
+    )

@@ -1,4 +1,4 @@
-"""When is a transformer better than a ResNet? Targets between smooth and stepped. (RTDL, sec. 5.1)
+"""FT-Transformer, ResNet and CatBoost on synthetic targets between smooth and piecewise constant.
 
 Gorishniy et al. 2021, sec. 5.1 and G.1: y = a f_GBDT + (1 - a) f_DL, the first a mean of random
 trees, the second a random multi-layer perceptron; test RMSE of CatBoost, ResNet and FT-Transformer
@@ -17,8 +17,8 @@ import pandas as pd
 
 from ....models.registry import make_model
 from ....reports.metrics import rmse
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MODELS = ("catboost", "resnet", "ft-transformer")
@@ -196,7 +196,9 @@ def score(name: str, data: Data, weight: float, seed: int, plan: Plan, setting: 
     return rmse(y[test], model.predict(rows[2]))
 
 
-def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = score) -> Outcome:
+def run(
+    setting: Setting, plan: Plan | None = None, one: Callable[..., float] = score
+) -> ExperimentResult:
     """`bench experiment rtdl-synthetic`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = generate(plan, setting.seed)
@@ -213,7 +215,7 @@ def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = 
             std = float(np.std(values)) if len(values) > 1 else None
             rows.append([name, weight, float(np.mean(values)), std, beside])
     n_train, n_val, n_test = plan.rows
-    table = Table(
+    table = ExperimentTable(
         "rtdl-synthetic",
         "Test RMSE on targets between smooth (0) and stepped (1)",
         ["model", "weight of the trees", "RMSE", "std", "published"],
@@ -225,7 +227,7 @@ def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = 
         "the published networks stop at gains below 0.001 and decay all weights.",
     )
     figure = _figure(plan, found, setting.out / "rtdl-synthetic.png")
-    return Outcome([table], [figure])
+    return ExperimentResult([table], [figure])
 
 
 def _figure(plan: Plan, found: Mapping[str, list[list[float]]], path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""How much slower than ResNet does FT-Transformer train? (Gorishniy et al. 2021, D.1, Table 4)
+"""Training time of FT-Transformer over ResNet (Gorishniy et al. 2021, D.1, Table 4).
 
 Steps of both on generated tables with the shapes of the paper's datasets. The paper compares whole
 trainings of the tuned networks: other sizes, other numbers of epochs.
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ....models.registry import make_model
-from ....reports.published import load
-from ..outcome import Outcome, Setting, Table
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import load
+
+FOLDER = Path(__file__).parent
 
 MODELS = ("resnet", "ft-transformer")
 CLASSES = {"helena": 100, "jannis": 4, "aloi": 1000, "covtype": 7}
@@ -34,7 +37,7 @@ class Plan:
 
 
 LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}
-EVERY = tuple(load("rtdl", 1)["dataset"])
+EVERY = tuple(load(FOLDER, "table1")["dataset"])
 PLANS = {
     "reduced": Plan(
         tuple(name for name in EVERY if name != "epsilon"), 4, 64,
@@ -57,7 +60,7 @@ PLANS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What a table of the paper looks like; batch: rows of a step there."""
+    """The size of a table of the paper. batch: rows of a training step there."""
 
     task: str
     n_numeric: int
@@ -68,7 +71,7 @@ class Shape:
 
 def shapes() -> dict[str, Shape]:
     """{dataset: its shape} of Table 1."""
-    rows = load("rtdl", 1).set_index("dataset")
+    rows = load(FOLDER, "table1").set_index("dataset")
     return {
         str(name): Shape(
             str(r["task"]),
@@ -105,11 +108,13 @@ def step_s(model: str, shape: Shape, plan: Plan, setting: Setting) -> float:
     return float(fitted.step_s_)
 
 
-def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = step_s) -> Outcome:
+def run(
+    setting: Setting, plan: Plan | None = None, one: Callable[..., float] = step_s
+) -> ExperimentResult:
     """`bench experiment rtdl-time`."""
     plan = PLANS[setting.size] if plan is None else plan
     known, rows = shapes(), []
-    published = load("rtdl", 4)
+    published = load(FOLDER, "table4")
     printed = {(r.dataset, r.method, r.metric): r.value for r in published.itertuples(index=False)}
     for dataset in plan.datasets:
         setting.say(dataset)
@@ -133,4 +138,4 @@ def run(setting: Setting, plan: Plan | None = None, one: Callable[..., float] = 
         "published FT-T s", "published overhead",
     ]  # fmt: skip
     title = "Training time of FT-Transformer over ResNet"
-    return Outcome([Table("rtdl-time", title, columns, rows, note)])
+    return ExperimentResult([ExperimentTable("rtdl-time", title, columns, rows, note)])

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import images
-from tabsweep.benchmark.papers.outcome import Setting
 from tabsweep.datasets import images as source
 from tabsweep.datasets.errors import DataError, DatasetUnavailable, UnknownDataset
 from tabsweep.datasets.images import load_images, read_cifar, read_idx

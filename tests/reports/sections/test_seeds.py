@@ -7,11 +7,15 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.reports import published, report
+from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
+from tabsweep.benchmark.papers.published_values import load
+from tabsweep.reports import report
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.reproduction import comparison
+from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.reports.sections import seeds
 from tabsweep.reports.statistics.wilcoxon import rank_sum, smallest_rank_sum_p
+
+PAPER, TABLES = FOLDER / "rtdl", published_tables()
 
 
 def test_a_deterministic_model_is_compared_and_equal_ones_are_no_worse():
@@ -43,10 +47,10 @@ def test_the_direction_decides_who_is_best():
 
 
 def test_deviations_are_of_the_population_and_cut_off_as_the_published_ones():
-    repo = published.load("rtdl", "repo_means")
+    repo = load(PAPER, "repo_means")
     repo = repo[(repo["ensemble_size"] == "1") & (repo["configuration"] == "tuned")]
     exact = {(r.dataset, r.method): r.spread for r in repo.itertuples()}
-    printed = published.load("rtdl", "2")
+    printed = load(PAPER, "table2")
     same = [
         float(seeds.truncated(exact[r.dataset, r.method])) == r.spread
         for r in printed.itertuples()
@@ -139,7 +143,7 @@ def test_a_study_without_all_of_its_seeds_is_left_out():
 
 
 def test_table_2_stands_beside_the_seeds_with_standard_deviations_as_printed():
-    section = comparison.compare(evidence(15), "rtdl-table-2")
+    section = compare(evidence(15), TABLES["rtdl-table-2"])
     rows = section.frame.set_index(["dataset", "method"])
     ours = rows.loc[("california-housing", "catboost")]
     runs = seeds.frame(evidence(15)).set_index(["dataset", "model"])
@@ -153,35 +157,35 @@ def test_table_2_stands_beside_the_seeds_with_standard_deviations_as_printed():
 
 
 def test_lightgbm_stands_below_table_2_with_its_note():
-    section = comparison.compare(evidence(15), "rtdl-table-2")
+    section = compare(evidence(15), TABLES["rtdl-table-2"])
     rows = section.frame.set_index(["dataset", "method"])
     lightgbm = rows.loc[("california-housing", "lightgbm")]
     assert lightgbm["published"] == pytest.approx(0.43217441)
     assert "not in the published table" in lightgbm["note"]
     assert any(n.startswith("lightgbm: not in the published") for n in section.tables[0].notes)
-    assert len(section.frame) == len(published.load("rtdl", "2")) + 3
+    assert len(section.frame) == len(load(PAPER, "table2")) + 3
 
 
 def test_table_3_has_the_ensembles_and_nothing_without_them():
-    section = comparison.compare(evidence(15, ensembles=True), "rtdl-table-3")
+    section = compare(evidence(15, ensembles=True), TABLES["rtdl-table-3"])
     rows = section.frame.set_index(["dataset", "method"])
     catboost = rows.loc[("california-housing", "catboost")]
     assert (catboost["published"], catboost["n_runs"]) == (0.423, 3)
     assert catboost["ours"] == pytest.approx(0.43, abs=2e-3)
-    none = comparison.compare(evidence(15), "rtdl-table-3").frame
+    none = compare(evidence(15), TABLES["rtdl-table-3"]).frame
     assert none["ours"].isna().all() and set(none["note"]) >= {"not in this run"}
 
 
 def test_table_6_is_the_default_rows_and_table_19_the_uninformative_sets():
-    default = comparison.compare(evidence(15), "rtdl-table-6").frame
+    default = compare(evidence(15), TABLES["rtdl-table-6"]).frame
     assert set(default["method"]) == {
         "ft-transformer-default", "catboost-default", "xgboost-default",
     }  # fmt: skip
-    assert comparison.datasets_of("rtdl-table-19") == {"bank", "kick", "miniboone", "click"}
+    assert set(TABLES["rtdl-table-19"].dataset_names()) == {"bank", "kick", "miniboone", "click"}
 
 
 def test_the_order_of_the_methods_is_set_beside_the_papers():
-    section = comparison.compare(evidence(15), "rtdl-table-2")
+    section = compare(evidence(15), TABLES["rtdl-table-2"])
     order = next(t for t in section.tables if t.name.endswith("-order"))
     first = {row[0].text: [c.text for c in row[1:3]] for row in order.panels[-1].rows}
     assert set(first) == {"catboost", "lightgbm", "mlp"}

@@ -1,4 +1,4 @@
-"""Do CheAtt's diagnostics measure what they say? Laws of each measure, experiments at toy sizes."""
+"""Laws of the measures of oversmoothing, and CheAtt's experiments at toy sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tabsweep.benchmark.papers.cheatt import (
 from tabsweep.benchmark.papers.cheatt import (
     smoothing as cheatt_smoothing,
 )
-from tabsweep.benchmark.papers.outcome import Setting
+from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.models.deep.layers.polynomial_attention import Polynomial
 
 

@@ -1,4 +1,4 @@
-"""Do CheAtt's datasets, suite and published tables stand here as its paper has them?"""
+"""CheAtt's datasets, suite and published tables are those of its paper."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.commands.reproduce import SUITES
+from tabsweep.benchmark.papers.catalog import FOLDER, published_tables, suite_names
+from tabsweep.benchmark.papers.paper_file import read_paper
+from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import CHEATT, make_folds
 from tabsweep.datasets.table import Table
 from tabsweep.models import registry
-from tabsweep.reports import published
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.reproduction import comparison, means
+from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.sweeps.search.samplers import make_sampler
 
 SUITE = suites.load("cheatt")
-TABLE_6 = published.load("cheatt", "6").set_index("dataset")
-OURS = {name: comparison.DATASETS["cheatt"].get(name, name) for name in TABLE_6.index}
+PAPER = read_paper(FOLDER / "cheatt")
+PUBLISHED = published_tables()
+HOSTS = PAPER.file.table["cheatt-table-1"].means.hosts
+TABLE_6 = load(PAPER.folder, "table6").set_index("dataset")
+OURS = {name: PAPER.file.datasets.get(name, name) for name in TABLE_6.index}
 STAND_INS = {"alphabank": 30_488, "superconductivity": 4_252}
 TABLES = ["cheatt-table-1", "cheatt-table-2", "cheatt-table-3", "cheatt-table-4"]
 
@@ -128,7 +132,7 @@ def test_the_paper_budget_has_the_settings_of_tables_7_to_9_with_and_without_che
 
 
 @pytest.mark.parametrize("budget", ["reduced", "paper"])
-@pytest.mark.parametrize("host", means.HOSTS)
+@pytest.mark.parametrize("host", HOSTS)
 def test_a_host_and_its_cheatt_differ_in_attention_alone(budget, host):
     for dataset in SUITE.datasets[:3]:
         base, more = (dict(planned(budget, m, dataset)) for m in (host, f"{host}-cheatt"))
@@ -144,7 +148,7 @@ def _config(planned: dict) -> dict:
 
 @pytest.mark.parametrize("budget", ["reduced", "paper"])
 def test_the_rows_of_tables_2_and_3_change_order_or_basis_and_nothing_else(budget):
-    for host in means.HOSTS:
+    for host in HOSTS:
         base = planned(budget, f"{host}-cheatt", "contraceptive")
         for k in (1, 2, 3, 5, 10):
             assert planned(budget, f"{host}-cheatt-k{k}", "contraceptive") == {**base, "order": k}
@@ -185,33 +189,43 @@ RUN = {
 
 
 def test_every_published_table_has_the_suite_with_its_datasets_and_models():
-    assert [n for n in comparison.REPRODUCTIONS if n.startswith("cheatt")] == TABLES
+    assert [name for name in PUBLISHED if name.startswith("cheatt")] == TABLES
     for name in TABLES:
-        assert SUITES[name] == "cheatt"
-        assert comparison.datasets_of(name) <= set(SUITE.datasets)
+        assert suite_names()[name] == "cheatt"
+        assert set(PUBLISHED[name].dataset_names()) <= set(SUITE.datasets)
     for budget in SUITE.budgets.values():
         known = {*budget.models, *budget.model}
         for name in TABLES[1:]:
-            assert set(comparison.models_of(name)) <= known
-    assert comparison.datasets_of("cheatt-table-2") == {
+            assert set(PUBLISHED[name].model_names()) <= known
+    assert set(PUBLISHED["cheatt-table-2"].dataset_names()) == {
         "bank-additional", "contraceptive", "medical-cost",
     }  # fmt: skip
 
 
+def test_table_1_is_the_mean_of_table_4():
+    means = load(PAPER.folder, "table4").groupby("method")["value"].mean()
+    printed = load(PAPER.folder, "table1")
+    printed = printed[printed["metric"] == "mean-score"].set_index("method")["value"]
+    shared = sorted(set(printed.index) & set(means.index))
+    assert len(shared) >= 4
+    for method in shared:
+        assert abs(means[method] - printed[method]) <= 0.0501, method
+
+
 def test_table_4_is_in_percent_with_standard_deviations_over_the_seeds():
-    section = comparison.compare(evidence(RUN), "cheatt-table-4")
+    section = compare(evidence(RUN), PUBLISHED["cheatt-table-4"])
     rows = section.frame.set_index(["dataset", "method"])
     row = rows.loc[("contraceptive", "tabtransformer-cheatt")]
     assert row["ours"] == pytest.approx(71.0) and row["ours_std"] == pytest.approx(1.0)
     assert rows.loc[("medical-cost", "tabtransformer"), "metric"] == "r2"
-    printed = published.load("cheatt", "4").set_index(["dataset", "method"])
+    printed = load(PAPER.folder, "table4").set_index(["dataset", "method"])
     assert row["published"] == printed.loc[("contraceptive", "tabtransformer-cheatt"), "value"]
     assert any("telco-churn" in note for note in section.tables[0].notes)
     assert not any("cut off" in note for note in section.tables[0].notes)
 
 
 def test_table_2_has_the_orders_and_a_control_that_counts_as_no_published_cell():
-    section = comparison.compare(evidence(RUN), "cheatt-table-2")
+    section = compare(evidence(RUN), PUBLISHED["cheatt-table-2"])
     rows = section.frame.set_index(["dataset", "method"])
     control = rows.loc[("contraceptive", "tabtransformer-cheatt-k1")]
     assert np.isnan(control["published"]) and control["ours"] == pytest.approx(71.0)
@@ -221,13 +235,13 @@ def test_table_2_has_the_orders_and_a_control_that_counts_as_no_published_cell()
 
 
 def test_table_1_compares_means_over_the_same_datasets():
-    section = comparison.compare(evidence(RUN), "cheatt-table-1")
+    section = compare(evidence(RUN), PUBLISHED["cheatt-table-1"])
     rows = section.frame.set_index(["host", "source"])
     assert set(rows.index.get_level_values("host")) == {"tabtransformer"}
     ours = rows.loc[("tabtransformer", "ours")]
     assert (ours["n_datasets"], ours["base"], ours["cheatt"]) == pytest.approx((2, 70.5, 78.5))
     assert ours["median_difference"] == pytest.approx(8.0)
-    cells = published.load("cheatt", "4").set_index(["dataset", "method"])["value"]
+    cells = load(PAPER.folder, "table4").set_index(["dataset", "method"])["value"]
     there = [cells[d, "tabtransformer"] for d in ("contraceptive", "medicalcost")]
     assert rows.loc[("tabtransformer", "published"), "base"] == pytest.approx(np.mean(there))
     whole = rows.loc[("tabtransformer", "printed")]

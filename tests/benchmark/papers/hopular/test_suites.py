@@ -1,4 +1,4 @@
-"""Do Hopular's tables, suites and published numbers stand here as its paper and code have them?"""
+"""Hopular's tables, suites and published numbers are those of its paper and code."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
-from tabsweep.benchmark.commands import experiment as experiments
 from tabsweep.benchmark.commands import reproduce
 from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import NoRun
-from tabsweep.benchmark.papers import write
-from tabsweep.benchmark.papers.experiments import EXPERIMENTS
+from tabsweep.benchmark.papers import experiment_files, run_experiment
+from tabsweep.benchmark.papers.catalog import FOLDER, find_experiment, published_tables
+from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.hopular import cost
-from tabsweep.benchmark.papers.outcome import Setting
+from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
 from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.models import registry
-from tabsweep.reports import published
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.reproduction import comparison, medians
+from tabsweep.reports.reproduction.comparison import compare
+from tabsweep.reports.reproduction.median_ranks import ranks_of_values
 from tabsweep.reports.statistics.ranking import standard_error
 
 # rows, numeric and categorical features, share of the other rows that validates, missing cells
@@ -39,6 +39,7 @@ MEDIUM = {
     "shrutime": (10_000, 5, 5, 0.2, 0),
     "sulfur": (10_081, 5, 0, 0.2, 0),
 }
+PUBLISHED = published_tables()
 FIVE = ["hopular", "npt", "xgboost", "catboost", "lightgbm"]
 
 # ---------------------------------------------------------------------- the medium tables
@@ -219,7 +220,7 @@ def test_table_2_has_the_error_over_replicates_and_a_place_for_what_cannot_be_re
     found = evidence(
         {("sulfur", "hopular"): mse, ("sulfur", "npt"): [0.002] * 3}, "mse", "regression"
     )
-    section = comparison.compare(found, "hopular-table-2")
+    section = compare(found, PUBLISHED["hopular-table-2"])
     rows = section.frame.set_index(["dataset", "method"])
     hopular, npt = rows.loc["sulfur", "hopular"], rows.loc["sulfur", "npt"]
     assert (hopular["published"], hopular["published_se"]) == (1.04, 0.02)
@@ -230,11 +231,11 @@ def test_table_2_has_the_error_over_replicates_and_a_place_for_what_cannot_be_re
     assert "not legible" in npt["note"]
     text = "\n".join(section.tables[0].notes)
     assert "evaluation seeds" in text and "above 1.23" in text
-    assert len(section.frame) == len(published.load("hopular", "2")) + 1
+    assert len(section.frame) == len(load(FOLDER / "hopular", "table2")) + 1
 
 
 def test_the_medians_that_the_paper_prints_follow_from_its_table_2():
-    found = medians.of_table(published.load("hopular", "2"))
+    found = ranks_of_values(PUBLISHED["hopular-table-2"])
     assert found == {
         "hopular": 1.5, "lightgbm": 2.0, "catboost": 2.5, "npt": 4.5, "xgboost": 4.5,
     }  # fmt: skip
@@ -246,7 +247,7 @@ def test_table_1_ranks_our_methods_among_themselves_and_says_so():
         for i, row in enumerate([(0.9, 0.8, 0.7), (0.9, 0.8, 0.7), (0.6, 0.7, 0.8)])
         for model, value in zip(("hopular", "linear", "knn"), row, strict=True)
     }
-    section = comparison.compare(evidence(scores, "accuracy", "binary"), "hopular-table-1")
+    section = compare(evidence(scores, "accuracy", "binary"), PUBLISHED["hopular-table-1"])
     rows = section.frame.set_index("model")
     assert rows["median_rank"].to_dict() == {"hopular": 1.0, "linear": 2.0, "knn": 3.0}
     assert rows["published"].to_dict() == {"hopular": 7.5, "linear": 10.0, "knn": 24.0}
@@ -294,8 +295,8 @@ def test_the_cost_tables_have_a_row_for_every_published_one_beside_it(tmp_path):
         return size, size / 1000
 
     plan = replace(TINY, datasets=cost.DATASETS)
-    outcome = cost.run(setting(tmp_path), plan, one)
-    tables = {table.name: table for table in outcome.tables}
+    result = cost.run(setting(tmp_path), plan, one)
+    tables = {table.name: table for table in result.tables}
     for name, n_published in (("hopular-table-a7", 48), ("hopular-table-a8", 24)):
         rows = [dict(zip(tables[name].columns, row, strict=True)) for row in tables[name].rows]
         assert len(rows) == 24
@@ -314,8 +315,8 @@ def test_the_cost_tables_have_a_row_for_every_published_one_beside_it(tmp_path):
     assert ratios["time, ours"] == pytest.approx(1 / 3)
     assert ratios["memory, published"] == pytest.approx(35.95 / 7.54)
     assert ratios["time, published"] == pytest.approx(629.55 / 159.86)
-    assert all(path.stat().st_size > 1000 for path in outcome.figures)
-    files = write.write(EXPERIMENTS["hopular-cost"], outcome, tmp_path)
+    assert all(path.stat().st_size > 1000 for path in result.figures)
+    files = experiment_files.write(find_experiment("hopular-cost"), result, tmp_path)
     assert tmp_path / "hopular-table-a8.csv" in files
 
 
@@ -325,24 +326,24 @@ def test_a_dataset_that_cannot_be_had_leaves_dashes_and_is_named(tmp_path):
             raise DatasetUnavailable("sulfur", "no network")
         return 1.0, 1.0
 
-    outcome = cost.run(setting(tmp_path), replace(TINY, datasets=("sulfur", "shrutime")), one)
-    table = outcome.tables[0]
+    result = cost.run(setting(tmp_path), replace(TINY, datasets=("sulfur", "shrutime")), one)
+    table = result.tables[0]
     assert [row[3] for row in table.rows] == [None] * 4 + [1.0] * 4
-    assert any("sulfur" in remark for remark in outcome.remarks)
+    assert any("sulfur" in remark for remark in result.remarks)
 
 
 def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_path, monkeypatch):
     ran = []
 
-    def run_experiment(experiment: Any, *, size: str, out: Path, **how: Any) -> None:
+    def measure(experiment: Any, *, size: str, out: Path, **how: Any) -> None:
         folder = out / experiment.name
         folder.mkdir(parents=True)
         (folder / "facts.json").write_text(json.dumps({"size": size}))
         (folder / "hopular-table-a7.md").write_text("published beside ours")
         ran.append(size)
 
-    monkeypatch.setattr(experiments, "run_experiment", run_experiment)
-    given: dict[str, Any] = dict.fromkeys(("name", "mirror", "cache", "models", "trials"))
+    monkeypatch.setattr(run_experiment, "run_experiment", measure)
+    given: dict[str, Any] = dict.fromkeys(("name", "paper", "mirror", "cache", "models", "trials"))
     given |= {"runs": tmp_path, "device": "cpu"}
     face = Console(quiet=True)
     with pytest.raises(NoRun, match="holds no reduced hopular-cost"):
@@ -360,7 +361,7 @@ def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_p
 @pytest.mark.nightly
 def test_the_reduced_experiment_measures_more_memory_where_all_rows_are_asked(tmp_path, mirror):
     plan = replace(TINY, rows=1500, models=cost._pair(16, 1, 1), grid=[(100, 10)])
-    outcome = cost.run(setting(tmp_path, mirror), plan)
-    table = next(t for t in outcome.tables if t.name == "hopular-table-a7")
+    result = cost.run(setting(tmp_path, mirror), plan)
+    table = next(t for t in result.tables if t.name == "hopular-table-a7")
     one, every = (row[3] for row in table.rows[:2])
     assert every > one

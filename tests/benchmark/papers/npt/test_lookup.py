@@ -1,4 +1,4 @@
-"""Is NPT's lookup task the paper's, do its baselines do what they must, and is it learnt?"""
+"""NPT's lookup task, its baselines, and its training at a toy size."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import corruption, interventions
 from tabsweep.benchmark.papers.npt import lookup as npt_lookup
 from tabsweep.benchmark.papers.npt import lookup_baselines as baselines
 from tabsweep.benchmark.papers.npt import lookup_task as lookup
-from tabsweep.benchmark.papers.npt.tables import Tables, numeric_columns
-from tabsweep.benchmark.papers.outcome import Setting
+from tabsweep.benchmark.papers.npt.batched_tables import Tables, numeric_columns
 from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.models.deep.trainer import computing, seeded
 from tabsweep.models.npt.network import NPTNetwork

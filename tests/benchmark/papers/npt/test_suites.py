@@ -1,4 +1,4 @@
-"""Do NPT's spaces and suites say what its paper says, and does its sweep keep every promise?"""
+"""NPT's spaces and suites follow its paper, and what its sweeps promise."""
 
 from __future__ import annotations
 

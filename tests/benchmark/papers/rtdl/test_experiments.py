@@ -1,4 +1,4 @@
-"""Do RTDL's experiments measure what they say? Laws of each, at toy sizes."""
+"""RTDL's experiments at toy sizes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tabsweep.benchmark.papers.outcome import Setting
+from tabsweep.benchmark.papers.catalog import FOLDER
+from tabsweep.benchmark.papers.experiment_result import Setting
+from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.papers.rtdl import biases, budget, synthetic, training_time
 from tabsweep.benchmark.papers.rtdl.budget import Ended, cut
-from tabsweep.reports.published import load
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_the_table_of_biases_stands_beside_the_published_one(mirror, setting):
 
 def test_the_shapes_are_those_of_table_1_and_generated_tables_have_them():
     shapes = training_time.shapes()
-    assert list(shapes) == load("rtdl", 1)["dataset"].tolist()
+    assert list(shapes) == load(FOLDER / "rtdl", "table1")["dataset"].tolist()
     assert shapes["helena"].n_classes == 100 and shapes["adult"].n_categorical == 8
     frame, y = training_time.table(shapes["adult"], 30, 0)
     assert frame.shape == (30, 14) and set(y) == {0, 1}

@@ -1,4 +1,4 @@
-"""Do RTDL's datasets, suite and ensembles stand here as its paper has them?"""
+"""RTDL's datasets, suite and ensembles are those of its paper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.benchmark.commands.report import write_report
-from tabsweep.benchmark.commands.reproduce import SUITES
+from tabsweep.benchmark.papers.catalog import FOLDER, published_tables, suite_names
+from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.benchmark.results import seed_ensembles
@@ -21,13 +22,11 @@ from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table
 from tabsweep.models import registry
-from tabsweep.reports import published
 from tabsweep.reports.metrics import rmse
-from tabsweep.reports.reproduction import comparison
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.store.ledger import Ledger
 
-TABLE_1 = published.load("rtdl", "1").set_index("dataset").astype({"n_train": int})
+TABLE_1 = load(FOLDER / "rtdl", "table1").set_index("dataset").astype({"n_train": int})
 DRAWN = ["california-housing", "helena", "jannis", "higgs-small", "aloi", "covtype"]
 NETWORKS = [
     "mlp",
@@ -106,7 +105,7 @@ def test_adult_tests_ucis_test_part_and_its_labels_are_of_two_kinds_alone(mirror
 
 
 def test_bank_and_kick_have_the_sizes_of_table_18(mirror):
-    stated = published.load("rtdl", "18").set_index("dataset")
+    stated = load(FOLDER / "rtdl", "table18").set_index("dataset")
     bank = catalog.load_dataset("bank", mirror=mirror)
     assert bank.n_rows == int(stated.loc["bank", "n_instances"])
     assert (len(bank.numeric), len(bank.categorical)) == (7, 9)
@@ -193,13 +192,14 @@ def test_the_reduced_networks_end_and_none_is_saved_on_its_way():
 
 
 def test_every_published_table_of_rtdl_has_the_suite_with_its_datasets():
-    names = [name for name in comparison.REPRODUCTIONS if name.startswith("rtdl")]
+    tables = published_tables()
+    names = [name for name in tables if name.startswith("rtdl")]
     assert names == ["rtdl-table-2", "rtdl-table-3", "rtdl-table-6", "rtdl-table-19"]
     there = set(suites.load("rtdl").datasets)
     for name in names:
-        assert SUITES[name] == "rtdl"
-        assert there & comparison.datasets_of(name)
-    asked = set().union(*map(comparison.datasets_of, names))
+        assert suite_names()[name] == "rtdl"
+        assert there & set(tables[name].dataset_names())
+    asked = set().union(*(tables[name].dataset_names() for name in names))
     assert there <= asked
 
 

@@ -1,4 +1,4 @@
-"""What does an experiment leave? Tables beside the published ones, figures, remarks."""
+"""The setting and the result of an experiment: tables, figures, remarks and measured facts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Table:
+class ExperimentTable:
     """Rows under a title. name: of its files, lower-kebab-case. columns: their names; rows: text,
     numbers or None (printed as a dash)."""
 
@@ -44,11 +44,11 @@ class Table:
 
 
 @dataclass
-class Outcome:
+class ExperimentResult:
     """Tables, figures (files in the experiment's folder) and remarks that stand below them. facts:
     what differs from run to run, seconds above all; it goes to facts.json alone."""
 
-    tables: list[Table] = field(default_factory=list)
+    tables: list[ExperimentTable] = field(default_factory=list)
     figures: list[Path] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)

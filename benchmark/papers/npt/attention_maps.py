@@ -1,4 +1,4 @@
-"""Whom does each head of a fitted NPT attend to? Attention maps as figures, and their entropies.
+"""Attention maps of every head of a fitted NPT, as figures, and their entropies.
 
 As in Kossen et al. 2021 (Fig. 4, B.3.1): the rows are sorted by their feature distance to one test
 row, so that neighbours in a map of the attention between datapoints (ABD) are alike; the logarithm
@@ -20,9 +20,9 @@ from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
 from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
-from ..outcome import Outcome, Setting, Table
-from ..write import new_figure, save_figure
-from .shown import Shown, fitted, shown
+from ..experiment_files import new_figure, save_figure
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from .fitted_inputs import TableInputs, fitted, table_inputs
 
 FLOOR = 1e-6  # weights below it are drawn alike
 
@@ -71,7 +71,7 @@ def reach(weights: Tensor, distances: Tensor) -> Tensor:  # (H, N, N), (N, N) ->
     return (weights.double() * distances).sum(dim=-1).mean(dim=-1) / distances.mean()
 
 
-def sorted_by_distance(seen: Shown, anchor: int) -> Shown:
+def sorted_by_distance(seen: TableInputs, anchor: int) -> TableInputs:
     """The rows from the nearest to the farthest of one row, which comes first itself."""
     distance = seen.distances(anchor)
     distance[anchor] = -1.0
@@ -89,7 +89,7 @@ class Layer:
     entropy: Tensor
 
 
-def layers_of(seen: Shown) -> list[Layer]:
+def layers_of(seen: TableInputs) -> list[Layer]:
     """The attention of every layer of a fitted network on a table."""
     with torch.no_grad():
         maps = seen.module.maps(seen.cells)
@@ -123,14 +123,14 @@ def draw(layers: Sequence[Layer], heads: int, path: Path, names: Sequence[str] =
     return save_figure(figure, path)
 
 
-def run(setting: Setting, plan: Plan | None = None) -> Outcome:
+def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
     """`bench experiment npt-maps`."""
     plan = PLANS[setting.size] if plan is None else plan
     data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
     fold = make_folds(data, card(plan.dataset).protocol, seed=setting.seed)[0]
     with computing(setting.threads):
         setting.say(f"fitting NPT on {data.name}")
-        whole = shown(fitted(data, fold, setting, plan.config), data, fold)
+        whole = table_inputs(fitted(data, fold, setting, plan.config), data, fold)
         rng = np.random.default_rng(setting.seed)
         size = plan.rows if 0 < plan.rows < len(whole.parts) else len(whole.parts)
         seen = whole[deal(whole.parts, size, rng)[0]]
@@ -145,10 +145,10 @@ def run(setting: Setting, plan: Plan | None = None) -> Outcome:
         if found:
             path = setting.out / f"npt-maps-{kind}.png"
             figures.append(draw(found, plan.heads, path, tokens))
-    return Outcome([_table(layers, seen)], figures)
+    return ExperimentResult([_table(layers, seen)], figures)
 
 
-def _table(layers: Sequence[Layer], seen: Shown) -> Table:
+def _table(layers: Sequence[Layer], seen: TableInputs) -> ExperimentTable:
     x = torch.from_numpy(seen.features)
     distances = torch.cdist(x, x).square().to(layers[0].weights.device)
     rows: list[list[Any]] = []
@@ -163,7 +163,7 @@ def _table(layers: Sequence[Layer], seen: Shown) -> Table:
                 None if near is None else float(near.min()),
             ]
         )  # fmt: skip
-    return Table(
+    return ExperimentTable(
         "npt-maps",
         "How sharply does each layer attend, and to rows how near?",
         ["layer", "kind", "keys", "ln keys", "entropy", "sharpest head", "reach", "nearest head"],

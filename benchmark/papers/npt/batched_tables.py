@@ -1,4 +1,4 @@
-"""How does NPT read many small tables at once? Attention between datapoints stays in each table."""
+"""An NPT network for many small tables at once: rows attend to rows of their own table alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the methods stand in the published order? Ranks of the values that both have, side by side."""
+"""The order of the methods on each dataset, published beside ours."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import pandas as pd
 
 from ..metrics import METRICS
 from ..output import escape
-from ..output.tables import Panel, fixed
-from ..output.tables import ReportTable as Table
-from ..output.tables import TableCell as Cell
+from ..output.tables import Panel, ReportTable, TableCell, fixed
 from ..statistics.ranking import ranks
 
 HEADER = ("method", "rank, published", "rank, ours", "gap to best, published", "ours")
 FEWEST = 3  # methods on a dataset, for an order to mean something
 
 
-def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
+def orders(frame: pd.DataFrame) -> pd.DataFrame:
     """A row a (dataset, method) with a value on both sides, in our order: rank and distance to the
-    best among those methods, published and ours. `frame`: what `compare` makes of one table, with
-    its columns dataset, method, metric, published and ours."""
+    best among those methods, published and ours. frame: a `comparison_frame`."""
     both = frame[frame["published"].notna() & frame["ours"].notna()]
     rows = []
     for _, part in both.groupby("dataset", sort=True):
@@ -37,9 +34,9 @@ def of_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
-def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
+def table(name: str, title: str, frame: pd.DataFrame) -> ReportTable | None:
     """Both orders, a panel a dataset; None where no dataset has three methods in common."""
-    found = of_frame(frame)
+    found = orders(frame)
     if not len(found):
         return None
     panels = []
@@ -47,20 +44,20 @@ def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
         gaps = [*part["gap_published"], *part["gap_ours"]]
         decimals = 4 if max(gaps) < 0.1 else 3
         rho = part["rho"].iloc[0]
-        said = "n/a" if np.isnan(rho) else f"{rho:.2f}".replace("-", "−")
+        shown = "n/a" if np.isnan(rho) else f"{rho:.2f}".replace("-", "−")
         panels.append(
             Panel(
                 tuple(
                     (
-                        Cell(escape.label(r.method)),
-                        Cell(f"{r.rank_published:g}"),
-                        Cell(f"{r.rank_ours:g}"),
-                        Cell(fixed(r.gap_published, decimals)),
-                        Cell(fixed(r.gap_ours, decimals)),
+                        TableCell(escape.label(r.method)),
+                        TableCell(f"{r.rank_published:g}"),
+                        TableCell(f"{r.rank_ours:g}"),
+                        TableCell(fixed(r.gap_published, decimals)),
+                        TableCell(fixed(r.gap_ours, decimals)),
                     )
                     for r in part.itertuples(index=False)
                 ),
-                f"{escape.label(str(dataset))}: Spearman's correlation of the orders {said}",
+                f"{escape.label(str(dataset))}: Spearman's correlation of the orders {shown}",
             )
         )
     notes = (
@@ -68,6 +65,6 @@ def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
         "rank. Gaps in the metric's own unit. Ranks of means that differ by less than their "
         "standard deviations are an accident of the seeds.",
     )
-    return Table(
+    return ReportTable(
         f"{name}-order", f"{title}: the order of the methods", HEADER, tuple(panels), notes
     )

@@ -1,7 +1,7 @@
-"""Where does each method rank in the middle? A paper's median ranks beside ours.
+"""Median ranks over datasets, published beside ours.
 
-A rank says only who was before whom in one list of methods: ours are among the models of the run,
-the paper's among its own, so the numbers cannot be compared, the orders can.
+A rank depends on the list of methods: ours are among the models of the run, the paper's among its
+own. The orders of the methods can be compared, the numbers cannot.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from ..aggregation.ranking_matrix import scopes
 from ..aggregation.ranking_rules import ranked
 from ..evidence import Evidence
 from ..output import escape, footnotes
-from ..output.tables import Panel, Section
-from ..output.tables import ReportTable as Table
-from ..output.tables import TableCell as Cell
+from ..output.tables import Panel, ReportTable, Section, TableCell
 from ..statistics.ranking import ranks, standard_error
+from .published_table import PublishedTable
 
 NOTHING = "n/a: no published cell of this table has a value of ours"
 HEADER = ("method", "published median", "ours: median", "mean", "datasets")
-AMONG = (
-    "The paper prints neither its accuracies on each dataset nor which methods stand for the 17 "
-    "groups, so no rank among its 29 methods can be computed: ours are ranks among the models of "
-    "this run alone. Compare the order of the methods, not the numbers."
-)
 
 
-def of_table(table: pd.DataFrame) -> dict[str, float]:
-    """{method: median of its ranks on the datasets} of a published table; no value ranks last."""
-    sign = np.where(table["direction"] == "max", -1.0, 1.0)
-    losses = table.assign(loss=sign * table["value"])
+def ranks_of_values(published: PublishedTable) -> dict[str, float]:
+    """{method: median over datasets of its rank} from published values, by the table's rule."""
+    rows = published.rows
+    sign = np.where(rows["direction"] == "max", -1.0, 1.0)
+    losses = rows.assign(loss=sign * rows["value"])
     matrix = losses.pivot(index="dataset", columns="method", values="loss")
-    middle = np.median(ranked(matrix.to_numpy(dtype=float), "min", "hopular"), axis=0)
-    return dict(zip(matrix.columns, middle.tolist(), strict=True))
+    rank = ranked(matrix.to_numpy(dtype=float), "min", published.ranking)
+    return dict(zip(matrix.columns, np.median(rank, axis=0).tolist(), strict=True))
 
 
-def section(
-    evidence: Evidence, name: str, title: str, theirs: pd.DataFrame, models: Mapping[str, str]
-) -> Section:
-    """A table of published median ranks (one row a method) beside ours. `models`: our names."""
-    printed = dict(zip(theirs["method"], theirs["value"].tolist(), strict=True))
-    made, frame = table(evidence, name, title, printed, models, AMONG)
-    return Section(f"reproduce-{name}", f"{title} beside ours", (made,), frame)
+def section(evidence: Evidence, published: PublishedTable) -> Section:
+    """A table of published median ranks (one row a method) beside ours."""
+    rows = published.rows
+    printed = dict(zip(rows["method"], rows["value"].tolist(), strict=True))
+    made, frame = _table(evidence, published, printed, published.name, published.notes)
+    return Section(made.name, f"{published.title} beside ours", (made,), frame)
 
 
-def table(
+def table_of_values(evidence: Evidence, published: PublishedTable) -> ReportTable:
+    """Median ranks computed from a table of published values, beside ours."""
+    theirs, name = ranks_of_values(published), f"{published.name}-ranks"
+    return _table(evidence, published, theirs, name, (published.ranking_note,))[0]
+
+
+def _table(
     evidence: Evidence,
-    name: str,
-    title: str,
+    published: PublishedTable,
     theirs: Mapping[str, float],
-    models: Mapping[str, str],
-    said: str,
-) -> tuple[Table, pd.DataFrame]:
+    name: str,
+    own_notes: tuple[str, ...],
+) -> tuple[ReportTable, pd.DataFrame]:
     """(table, frame): every ranked model of ours, by its median rank over all datasets and over the
-    independent ones. theirs: published method -> median rank. said: the note on the numbers."""
-    known = {models.get(method, method): (method, rank) for method, rank in theirs.items()}
+    independent ones. theirs: published method -> median rank. own_notes: on the published ranks."""
+    known = {published.model_of(method): (method, rank) for method, rank in theirs.items()}
+    title = published.title
     panels, rows, notes = [], [], []
     for mine in _pools(evidence):
         reason = mine.why_not
@@ -73,18 +73,18 @@ def table(
             thin = ", ".join(f"{escape.label(m)} ({n})" for m, n in sorted(mine.thin.items()))
             notes.append(f"Complete on too few of {mine.n_scope} datasets for a rank: {thin}.")
     if not panels:
-        panels = [Panel(((Cell(NOTHING, span=len(HEADER)),),))]
+        panels = [Panel(((TableCell(NOTHING, span=len(HEADER)),),))]
     absent = [model for model in known if model not in evidence.models]
     notes = [
         *footnotes.setting(evidence),
-        said,
+        *own_notes,
         f"{footnotes.TIES} After the mean: s/√N over the datasets.",
         *dict.fromkeys(notes),
         f"Of {len(known)} published methods {len(known) - len(absent)} are in this run.",
     ]
     columns = "datasets model method published median_rank mean_rank se n_datasets".split()
     heading = f"{title}: published median ranks beside those among our models, 1 is best."
-    made = Table(f"reproduce-{name}", heading, HEADER, tuple(panels), tuple(notes))
+    made = ReportTable(f"reproduce-{name}", heading, HEADER, tuple(panels), tuple(notes))
     return made, pd.DataFrame(rows, columns=columns)
 
 
@@ -118,12 +118,12 @@ def _rows(mine: Pool, known: Mapping[str, tuple[str, float]]) -> list[dict[str, 
     return found
 
 
-def _cells(row: Mapping[str, object]) -> tuple[Cell, ...]:
+def _cells(row: Mapping[str, object]) -> tuple[TableCell, ...]:
     error = row["se"]
     return (
-        Cell(escape.label(str(row["model"]))),
-        Cell("n/a" if row["published"] is None else f"{row['published']:.1f}"),
-        Cell(f"{row['median_rank']:.1f}"),
-        Cell(f"{row['mean_rank']:.2f}", "" if error is None else f"{error:.2f}"),
-        Cell(str(row["n_datasets"])),
+        TableCell(escape.label(str(row["model"]))),
+        TableCell("n/a" if row["published"] is None else f"{row['published']:.1f}"),
+        TableCell(f"{row['median_rank']:.1f}"),
+        TableCell(f"{row['mean_rank']:.2f}", "" if error is None else f"{error:.2f}"),
+        TableCell(str(row["n_datasets"])),
     )

@@ -1,24 +1,21 @@
-"""How does an experiment's outcome become files?
+"""The files of an experiment: its tables as .md, .csv and .tex, one page with all, and figures.
 
-Each table as .md, .csv and .tex, and all on one page. The bytes depend on the outcome alone; what
-differs from run to run stands in facts.json.
+The bytes depend on the result alone; what differs from run to run stands in facts.json.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from ...reports.output import escape, tables
-from ...reports.published import load
 from ..console import plain
-from .experiments import Experiment
-from .outcome import Outcome, Table
+from .catalog import Experiment
+from .experiment_result import ExperimentResult, ExperimentTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +46,7 @@ def text_of(value: Any) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def cells(table: Table) -> list[list[str]]:
+def cells(table: ExperimentTable) -> list[list[str]]:
     """The entries as text; ValueError where a row does not fit the columns."""
     found = [[text_of(value) for value in row] for row in table.rows]
     for row in found:
@@ -61,7 +58,7 @@ def cells(table: Table) -> list[list[str]]:
     return found
 
 
-def _labels(table: Table) -> int:
+def _labels(table: ExperimentTable) -> int:
     """How many leading columns hold text alone; at least one."""
     n = 0
     while n < len(table.columns) and all(isinstance(row[n], str) for row in table.rows):
@@ -69,7 +66,7 @@ def _labels(table: Table) -> int:
     return max(1, n)
 
 
-def typeset(table: Table) -> tables.Table:
+def typeset(table: ExperimentTable) -> tables.Table:
     """The table as `reports` writes it to LaTeX and Markdown."""
     rows = tuple(tuple(tables.Cell(text) for text in row) for row in cells(table))
     return tables.Table(
@@ -82,39 +79,37 @@ def typeset(table: Table) -> tables.Table:
     )
 
 
-def frame_of(table: Table) -> pd.DataFrame:
+def frame_of(table: ExperimentTable) -> pd.DataFrame:
     """The entries as they are, for the .csv."""
     return pd.DataFrame(
         [list(row) for row in table.rows], columns=list(table.columns), dtype=object
     )
 
 
-def write(experiment: Experiment, outcome: Outcome, folder: Path) -> list[Path]:
-    """The files of an outcome in its folder: README.md, the page with everything, and three a
+def write(experiment: Experiment, result: ExperimentResult, folder: Path) -> list[Path]:
+    """The files of a result in its folder: README.md, the page with everything, and three a
     table. Figures are there already."""
     files: dict[str, str] = {}
-    for table in outcome.tables:
+    for table in result.tables:
         shown, frame = typeset(table), frame_of(table)
         section = tables.Section(table.name, experiment.title, (shown,), frame)
         files[f"{table.name}.md"] = tables.to_markdown(section)
         files[f"{table.name}.csv"] = tables.to_csv(frame)
         files[f"{table.name}.tex"] = tables.to_latex([shown])
-    files = {"README.md": _page(experiment, outcome, folder), **files}
+    files = {"README.md": _page(experiment, result, folder), **files}
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return [*(folder / name for name in files), *outcome.figures]
+    return [*(folder / name for name in files), *result.figures]
 
 
-def _page(experiment: Experiment, outcome: Outcome, folder: Path) -> str:
-    shown = tuple(typeset(table) for table in outcome.tables)
+def _page(experiment: Experiment, result: ExperimentResult, folder: Path) -> str:
+    shown = tuple(typeset(table) for table in result.tables)
     section = tables.Section(
         experiment.name, experiment.title, shown, pd.DataFrame(), (experiment.source,)
     )
     parts = [tables.to_markdown(section)]
-    parts += [
-        f"![{path.stem}]({path.relative_to(folder).as_posix()})\n" for path in outcome.figures
-    ]
-    parts += [f"{escape.markdown(escape.one_line(remark))}\n" for remark in outcome.remarks]
+    parts += [f"![{path.stem}]({path.relative_to(folder).as_posix()})\n" for path in result.figures]
+    parts += [f"{escape.markdown(escape.one_line(remark))}\n" for remark in result.remarks]
     return "\n".join(parts)
 
 
@@ -145,18 +140,3 @@ def new_figure(
 
     size = (width * n_columns, height * n_rows)
     return pyplot.subplots(n_rows, n_columns, figsize=size, squeeze=False)
-
-
-def published(name: str, **where: str) -> dict[tuple[str, ...], float]:
-    """{key: value} of a published table such as `npt_table3`: rows in which the named columns have
-    these values, by the columns dataset, method and, where the table has it, level.
-
-    >>> published("npt_table3", method="npt")[("protein-semi-synthetic", "npt", "add-one")]
-    0.46
-    """
-    paper, _, table = name.partition("_table")
-    rows = load(paper, table)
-    for column, value in where.items():
-        rows = rows[rows[column] == value]
-    keys: Sequence[str] = [c for c in ("dataset", "method", "level") if c in rows]
-    return {tuple(row[c] for c in keys): float(row["value"]) for _, row in rows.iterrows()}

@@ -1,4 +1,4 @@
-"""What does a fitted NPT see when it predicts? Its table as cells, and how far rows lie apart."""
+"""A table as the input of a fitted NPT: its cells, and the distances between rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ....models.deep.cells import Cells, join
 from ....models.deep.layers.attention import attend
 from ....models.npt.estimator import NPT
 from ....models.npt.network import NPTNetwork
-from ..outcome import Setting
+from ..experiment_result import Setting
 
 
 def fitted(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) -> NPT:
-    """An NPT fitted as in the paper: all rows of the table, those to predict without labels."""
+    """An NPT fitted as in the paper: on all rows of the table, test rows without labels."""
     model = NPT(
         task=data.task, seed=setting.seed, threads=setting.threads, device=setting.device,
         transductive=True, **config,
@@ -34,7 +34,7 @@ def fitted(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) 
 
 
 @dataclass
-class Shown:
+class TableInputs:
     """A table as a fitted network sees it when it predicts (NPT, C.4.2), training rows first, test
     rows last. features: (N, K) standardised values and one-hot categories, 0 where missing.
     parts: (N,) 0 training, 1 validation, 2 test."""
@@ -45,16 +45,18 @@ class Shown:
     features: np.ndarray
     parts: np.ndarray
 
-    def __getitem__(self, rows: np.ndarray) -> Shown:
+    def __getitem__(self, rows: np.ndarray) -> TableInputs:
         at = torch.from_numpy(rows).to(self.cells.hidden.device)
-        return Shown(self.model, self.module, self.cells[at], self.features[rows], self.parts[rows])
+        return TableInputs(
+            self.model, self.module, self.cells[at], self.features[rows], self.parts[rows]
+        )
 
     def distances(self, row: int) -> np.ndarray:  # (N,)
         """Squared distance of every row's features to those of one row (NPT, sec. 4.4)."""
         return np.square(self.features - self.features[row]).sum(axis=1)
 
 
-def shown(model: NPT, data: Data, fold: Fold) -> Shown:
+def table_inputs(model: NPT, data: Data, fold: Fold) -> TableInputs:
     """The whole table before a fitted regression model: labels of training and validation rows are
     seen where the model was trained to see labels (p_target < 1), those of test rows never."""
     y = data.target
@@ -74,7 +76,9 @@ def shown(model: NPT, data: Data, fold: Fold) -> Shown:
         features.append(column == codes if columns.categorical[j] else np.nan_to_num(column))
     parts = np.repeat([0, 1, 2], [len(fold.train), len(fold.val), len(fold.test)])
     with model._ready() as module:
-        return Shown(model, module, cells, np.concatenate(features, axis=1).astype(float), parts)
+        return TableInputs(
+            model, module, cells, np.concatenate(features, axis=1).astype(float), parts
+        )
 
 
 def last_row(module: NPTNetwork, x: Tensor) -> Tensor:  # (P, M, d, E) -> (P, d, E)
@@ -96,7 +100,7 @@ def last_row(module: NPTNetwork, x: Tensor) -> Tensor:  # (P, M, d, E) -> (P, d,
 
 
 @torch.no_grad()
-def predictions(seen: Shown, embedded: Tensor, tables: np.ndarray) -> np.ndarray:
+def predictions(seen: TableInputs, embedded: Tensor, tables: np.ndarray) -> np.ndarray:
     """(P,) predictions at the last rows of tables (P, M) of a regression's rows; in single
     precision, whose noise is far below the changes that count."""
     target = seen.module.columns.targets[0]

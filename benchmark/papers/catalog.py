@@ -1,0 +1,146 @@
+"""The papers at hand: the built-in folders or one given by path, their tables and experiments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
+from pathlib import Path
+from typing import Any
+
+from ...common.text import one_line, suggest
+from ...reports.reproduction.published_table import PublishedTable
+from ..errors import UnknownExperiment
+from ..planning import suite as suites
+from . import paper_file, published_values
+from .paper_file import Paper, read_paper
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of a paper. paper: its folder; published: the published tables that it shows;
+    the other fields are those of `paper_file.Experiment`."""
+
+    name: str
+    title: str
+    source: str
+    run: str
+    reduced: str
+    full: str
+    paper: Path
+    published: tuple[str, ...] = ()
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the experiment comes with this package."""
+        return self.paper.parent == FOLDER
+
+    def function(self) -> Callable[..., Any]:
+        """The function that runs it, from the paper's folder. Raises ImportError."""
+        module, _, function = self.run.partition(":")
+        return getattr(import_module(f"{_package_of(self.paper)}.{module}"), function)
+
+
+def papers(folder: Path | None = None) -> list[Paper]:
+    """The built-in papers by name, or the one in `folder`. Raises PaperError."""
+    if folder is not None:
+        return [read_paper(folder)]
+    return [read_paper(path.parent) for path in sorted(FOLDER.glob(f"*/{paper_file.FILE}"))]
+
+
+class PublishedTables(Mapping[str, PublishedTable]):
+    """The published tables that a suite stands behind, by name; each is read when asked for."""
+
+    def __init__(self, papers: Sequence[Paper]) -> None:
+        self._papers = {
+            name: paper for paper in papers for name, t in paper.file.table.items() if t.suite
+        }
+
+    def __getitem__(self, name: str) -> PublishedTable:
+        return published_values.published_table(self._papers[name], name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._papers)
+
+    def __len__(self) -> int:
+        return len(self._papers)
+
+
+def published_tables(folder: Path | None = None) -> PublishedTables:
+    """The published tables of the built-in papers, or of the one in `folder`, that runs stand
+    beside."""
+    return PublishedTables(papers(folder))
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of a paper: its name, and its entry in paper.toml."""
+
+    name: str
+    paper: Paper
+    entry: paper_file.Table
+
+
+def find_table(name: str, folder: Path | None = None) -> PaperTable:
+    """The table of that name; ValueError with a suggestion."""
+    tables = {table: paper for paper in papers(folder) for table in paper.file.table}
+    if name not in tables:
+        raise ValueError(f"no published table {one_line(name)!r}; {suggest(name, tables)}")
+    return PaperTable(name, tables[name], tables[name].file.table[name])
+
+
+def suite_of(table: PaperTable) -> suites.Suite:
+    """The suite behind a table: the paper's own, or one that comes with the package."""
+    own = table.paper.suite_file(table.entry.suite)
+    return suites.load(str(own) if own.is_file() else table.entry.suite)
+
+
+def suite_names() -> dict[str, str]:
+    """{published table: its suite} of the built-in papers."""
+    return {name: t.suite for p in papers() for name, t in p.file.table.items() if t.suite}
+
+
+def experiments(folder: Path | None = None) -> dict[str, Experiment]:
+    """The experiments of the built-in papers, or of the one in `folder`, by name."""
+    found = {}
+    for paper in papers(folder):
+        for name, e in paper.file.experiment.items():
+            own = [n for n, table in paper.file.table.items() if table.experiment == name]
+            found[name] = Experiment(
+                name=name,
+                title=e.title,
+                source=e.source,
+                run=e.run,
+                reduced=e.reduced,
+                full=e.full,
+                paper=paper.folder,
+                published=(*own, *e.beside),
+            )
+    return found
+
+
+def find_experiment(name: str, folder: Path | None = None) -> Experiment:
+    """The experiment of that name. Raises UnknownExperiment, with a suggestion."""
+    known = experiments(folder)
+    if name not in known:
+        raise UnknownExperiment(f"unknown experiment {one_line(name)!r}; {suggest(name, known)}")
+    return known[name]
+
+
+def _package_of(folder: Path) -> str:
+    """The package that a paper's modules are imported from. A folder outside of this package gets
+    one beside the built-in papers', so that relative imports mean the same in both."""
+    if folder.parent == FOLDER:
+        return f"{__package__}.{folder.name}"
+    name = f"{__package__}.external_{sha256(str(folder).encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(folder)]
+        sys.modules[name] = module_from_spec(spec)
+    return name

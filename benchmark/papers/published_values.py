@@ -1,0 +1,162 @@
+"""A paper's printed numbers: the CSV files in `published/`, and what stands beside a run.
+
+A file has a row a value, in the paper's order, with the columns paper, table, dataset, method,
+metric, direction, value, spread, spread_kind (std, sem, none, unstated), n_repeats, note, and for
+some tables factor and level. Units stand in `note`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...common.text import suggest
+from ...reports.reproduction.published_table import Extension, Measure, PublishedTable
+from .paper_file import Paper, PaperError, Table
+
+_KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
+
+
+def load(folder: Path, name: str) -> pd.DataFrame:
+    """The rows of published/<name>.csv in a paper's folder, `value`, `spread` and `n_repeats` as
+    floats. Raises PaperError, with a suggestion, for a file that is not there."""
+    path = folder / "published" / f"{name}.csv"
+    if not path.is_file():
+        known = [file.stem for file in path.parent.glob("*.csv")]
+        raise PaperError(f"no file {path}; {suggest(name, known)}")
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
+    for column in ("value", "spread", "n_repeats"):
+        if column in frame:
+            frame[column] = pd.to_numeric(frame[column].where(frame[column] != "")).astype(float)
+    return frame
+
+
+def key_columns(frame: pd.DataFrame) -> list[str]:
+    """The columns that name a row of a table uniquely."""
+    return [c for c in _KEY if c in frame]
+
+
+def printed_values(folder: Path, name: str, **where: str) -> dict[tuple[str, ...], float]:
+    """{key: value} of published/<name>.csv: rows in which the named columns have these values, by
+    the columns dataset, method and, where the table has it, level.
+
+    >>> printed_values(Path(__file__).parent / "npt", "table3", method="npt")[
+    ...     "protein-semi-synthetic", "npt", "add-one"
+    ... ]
+    0.46
+    """
+    rows = load(folder, name)
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    keys: Sequence[str] = [c for c in ("dataset", "method", "level") if c in rows]
+    return {tuple(row[c] for c in keys): float(row["value"]) for _, row in rows.iterrows()}
+
+
+def n_values(paper: Paper, name: str) -> int:
+    """How many numbers a table of the paper has (rows, where it has no column `value`)."""
+    rows = _load(paper, name)
+    rows = rows[_wanted(rows, paper.file.table[name])]
+    return int(rows["value"].notna().sum()) if "value" in rows else len(rows)
+
+
+def published_table(paper: Paper, name: str) -> PublishedTable:
+    """A table of the paper that a suite stands behind, as `reports` sets it beside a run. Raises
+    PaperError for a published metric that `metrics` lacks."""
+    table = paper.file.table[name]
+    printed = _load(paper, name)
+    rows = _rows(paper, name)
+    for metric in rows["metric"]:
+        if metric not in table.metrics:
+            where = f"{paper.folder}: table.{name}.metrics"
+            raise PaperError(f"{where} lacks {metric!r}; {suggest(metric, table.metrics)}")
+    extension = None
+    if table.means:
+        extension = Extension(
+            printed,
+            tuple(table.means.hosts),
+            table.means.suffix,
+            table.means.extension,
+            table.means.measures,
+        )
+    return PublishedTable(
+        name=name,
+        title=table.title,
+        paper=str(printed["paper"].iloc[0]),
+        table=str(printed["table"].iloc[0]),
+        rows=rows,
+        measures={theirs: Measure(m.ours, m.unit) for theirs, m in table.metrics.items()},
+        models=paper.file.models,
+        shape=table.shape,
+        replicates=table.errors == "replicates",
+        configurations=_configurations(paper, table),
+        ranking=table.ranking,
+        ranking_note=table.ranking_note,
+        deviations=table.deviations,
+        control=table.controls.why if table.controls else "",
+        control_label=table.controls.label if table.controls else "",
+        addition=table.additions.why if table.additions else "",
+        extension=extension,
+        notes=(*table.notes, *paper.file.notes),
+    )
+
+
+def _load(paper: Paper, name: str) -> pd.DataFrame:
+    """A table of the paper, its datasets by our names."""
+    found = load(paper.folder, paper.published_file(name).stem)
+    return found.assign(dataset=found["dataset"].replace(dict(paper.file.datasets)))
+
+
+def _wanted(rows: pd.DataFrame, table: Table) -> Sequence[bool]:
+    """The rows of a table whose method has the ending that it asks for."""
+    if "method" not in rows:
+        return [True] * len(rows)
+    return [str(method).endswith(table.method_suffix) for method in rows["method"]]
+
+
+def _rows(paper: Paper, name: str) -> pd.DataFrame:
+    """The rows that are to stand beside ours, in the paper's order, and why some have no value of
+    this table (`remark`)."""
+    table = paper.file.table[name]
+    rows = _load(paper, table.means.cells if table.means else name)
+    if table.level_suffix:
+        rows = rows.assign(method=rows["method"] + rows["level"].map(table.level_suffix.format))
+    rows = rows.assign(remark="")
+    for missing in table.missing:
+        rows = _with_row(rows, missing.dataset, missing.method, missing.metric, missing.why)
+    if table.controls:
+        for dataset in table.controls.datasets:
+            metric = str(rows.loc[rows["dataset"] == dataset, "metric"].iloc[-1])
+            for method in table.controls.methods:
+                rows = _with_row(rows, dataset, method, metric, table.controls.why)
+    if table.additions:
+        more = _load(paper, table.additions.table)
+        for column, value in table.additions.where.items():
+            more = more[more[column] == value]
+        more = more[~more["method"].isin(set(rows["method"]))].assign(remark=table.additions.why)
+        rows = pd.concat([rows, more[[c for c in rows if c in more]]], ignore_index=True)
+    return rows[_wanted(rows, table)]
+
+
+def _with_row(rows: pd.DataFrame, dataset: str, method: str, metric: str, why: str) -> pd.DataFrame:
+    """The rows with one more without a value, after the last of that dataset and metric."""
+    like = rows[(rows["dataset"] == dataset) & (rows["metric"] == metric)]
+    if like.empty:
+        raise PaperError(f"no published value of {metric} on {dataset}, beside which {method} goes")
+    at = int(str(like.iloc[-1].name)) + 1
+    empty = {"value": np.nan, "spread": np.nan, "note": "", "remark": why}
+    row = {**like.iloc[-1], "method": method, **empty}
+    return pd.concat([rows[:at], pd.DataFrame([row]), rows[at:]], ignore_index=True)
+
+
+def _configurations(paper: Paper, table: Table) -> dict[tuple[str, str], int]:
+    """{(dataset, method): how many configurations the paper searched}."""
+    if not table.configurations:
+        return {}
+    counts = _load(paper, table.configurations)
+    keys = zip(counts["dataset"], counts["method"], strict=True)
+    pairs = zip(keys, counts["value"], strict=True)
+    return {key: int(value) for key, value in pairs if not math.isnan(value)}

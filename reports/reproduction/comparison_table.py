@@ -1,0 +1,137 @@
+"""The printed table of published values beside ours, with its notes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from ..evidence import Evidence
+from ..output import escape, footnotes
+from ..output.tables import Panel, ReportTable, TableCell, fixed
+from ..sections import seeds
+from .comparison_frame import WITHIN, printed_cells
+from .published_table import PublishedTable
+
+SPLITS = (
+    "After each mean: its standard error over splits (published standard deviations are divided by "
+    "√n; ours s/√n, ddof 1)."
+)
+REPLICATES = (
+    "After each mean: its standard error over replicates, ours over evaluation seeds on one split "
+    "(s/√n, ddof 1); it says nothing of another split."
+)
+EXPECTED = (
+    f"The folds are not the paper's own, so differences up to {WITHIN:g} joint SE are expected."
+)
+JOINT = " Joint SE: the root of the sum of their squares."
+DEVIATIONS = {
+    kind: f"After each mean: its standard deviation over runs of one split, {how}; it says nothing "
+    "of another split. Joint SE: from s/√n, ddof 1 for ours, the published std/√n for theirs."
+    for kind, how in (
+        ("cut", "population and cut off after two digits as the paper prints it"),
+        ("decimals", "ours population, the paper does not say of which kind"),
+    )
+}
+OTHER_SPLIT = (
+    " The split is not the paper's own, which is in none of these errors: more than "
+    f"{WITHIN:g} joint SE is no failure."
+)
+
+
+def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> ReportTable:
+    """The table that is printed: a panel a dataset, and the notes. frame: a `comparison_frame`."""
+    rows = frame[frame["ours"].notna()]
+    header = ["dataset", "method", "published", "ours", "ours less theirs", "in joint SE"]
+    header += ["within two", "configs theirs", "trials ours", "folds"]
+    panels = [
+        Panel(tuple(_row(r, part, what) for r in part.itertuples(index=False)))
+        for _, part in rows.groupby("dataset", sort=True)
+    ]
+    if not panels:
+        reason = "n/a: no published cell of this table has a value of ours"
+        panels = [Panel(((TableCell(reason, span=len(header)),),))]
+    title = f"{what.title}: published test {what.label} beside ours."
+    absent = sorted(set(frame["dataset"]) - set(rows["dataset"]))
+    methods = sorted(set(frame["method"]) - set(rows["method"]))
+    added = sorted({r.method for r in rows.itertuples() if _is_added(what, r.note)})
+    n_ours, n_printed = len(printed_cells(what, rows)), len(printed_cells(what, frame))
+    notes = [
+        *footnotes.setting(evidence),
+        *footnotes.protocols(evidence, sorted(set(rows["dataset"]))),
+        (
+            DEVIATIONS[what.deviations]
+            if what.deviations
+            else (REPLICATES if what.replicates else SPLITS) + JOINT
+        )
+        + (OTHER_SPLIT if what.deviations else f" {EXPECTED}"),
+        *what.notes,
+        f"Covered: {n_ours} of {n_printed} published cells.",
+        *([f"Datasets not in this run: {footnotes.join(absent)}."] if absent else []),
+        *([f"Methods not in this run: {footnotes.join(methods)}."] if methods else []),
+        "Configs theirs: configurations searched in the paper; trials ours: per fold"
+        + (", evaluation seeds included." if what.deviations else "."),
+        *_missing_notes(what),
+        *([f"{what.control_label}: {what.control}."] if what.control else []),
+        *([f"{footnotes.join(added)}: {what.addition}."] if added else []),
+    ]
+    return ReportTable(
+        f"reproduce-{what.name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2
+    )
+
+
+def _is_added(what: PublishedTable, note: str) -> bool:
+    """Whether a row of this note comes from another source than the published table."""
+    return bool(what.addition) and what.addition in note
+
+
+def _missing_notes(what: PublishedTable) -> list[str]:
+    """Why published values are missing, one note a value."""
+    known = ("", what.control, what.addition)
+    return [
+        f"{escape.label(r.dataset)}, {escape.label(r.method)}: {r.remark}."
+        for r in what.rows.itertuples(index=False)
+        if r.remark not in known
+    ]
+
+
+def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[TableCell, ...]:
+    d = r._asdict()
+    both = zip(part["published"], part["note"], strict=True)
+    printed = [value for value, note in both if not _is_added(what, note)]
+    decimals = _printed_decimals(printed)
+    size = d["difference_in_joint_se"]
+    known = size is not None and not math.isnan(size)
+    within = ("yes" if d["within_two"] else "no") if known else "n/a"
+    configs = d["published_configs"]
+    theirs, ours = (_maybe(d[f"{side}_se"], decimals) for side in ("published", "ours"))
+    if what.deviations:
+        stds = (d[f"{side}_std"] for side in ("published", "ours"))
+        cut = what.deviations == "cut"
+        theirs, ours = (_truncated(std) if cut else _maybe(std, 2) for std in stds)
+    return (
+        TableCell(escape.label(d["dataset"])),
+        TableCell(escape.label(d["method"])),
+        TableCell(_maybe(d["published"], decimals) or "n/a", theirs),
+        TableCell(fixed(d["ours"], decimals), ours),
+        TableCell(_maybe(d["difference"], decimals) or "n/a"),
+        TableCell(fixed(size, 1) if known else "n/a"),
+        TableCell(within, bold=within == "no"),
+        TableCell("n/a" if configs is None or math.isnan(configs) else f"{configs:.0f}"),
+        TableCell(str(d["trials"])),
+        TableCell(f"{d['n_folds']:.0f}/{d['n_planned']:.0f}"),
+    )
+
+
+def _printed_decimals(values: list[float]) -> int:
+    """Decimals that the paper printed: the most that any of the values needs, at least one."""
+    return max([1, *(len(repr(v).partition(".")[2]) for v in values if abs(v) < 1e6)])
+
+
+def _maybe(value: float | None, decimals: int) -> str:
+    return "" if value is None or math.isnan(value) else fixed(value, decimals)
+
+
+def _truncated(std: float | None) -> str:
+    return "" if std is None or math.isnan(std) else seeds.truncated(std)

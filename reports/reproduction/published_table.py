@@ -1,0 +1,106 @@
+"""A published table as plain values: the printed numbers, and how they compare with a run's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pandas as pd
+
+from ..metrics import METRICS
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Our metric for a published one. unit: what our value is multiplied by to be in the published
+    unit (100 for a fraction that the paper prints in percent)."""
+
+    metric: str
+    unit: float = 1.0
+
+
+@dataclass(frozen=True)
+class Extension:
+    """An extension of several host models, for a table of means over datasets.
+
+    printed: the published table of means, with the columns method, metric and value; the rows of
+    the metric `mean-score` count. hosts: the models without the extension; with it their names end
+    in `suffix`. label: its name. measures: what the means are of, in words.
+    """
+
+    printed: pd.DataFrame
+    hosts: tuple[str, ...]
+    suffix: str
+    label: str
+    measures: str
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One published table that a run can stand beside.
+
+    name, title: of the comparison. paper, table: stand in every row of its frame.
+    rows: the published values in the paper's order, with the columns dataset, method, metric,
+    direction, value, spread, spread_kind (std, sem, none, unstated), n_repeats, and `remark`, which
+    says why a row has no value or comes from another source. Datasets have our names.
+    measures: published metric -> ours. models: published method -> our model, where the names
+    differ.
+    shape: `cells` for a value a dataset and method, `ensembles` for the value of ensembles of
+    evaluation seeds, `medians` for a median rank a method, `means` for means over datasets of the
+    cells in `rows` (`extension` says of what).
+    replicates: the published error is over runs of one split; ours is over the evaluation seeds.
+    configurations: (dataset, method) -> how many configurations the paper searched.
+    ranking: the rule of `aggregation.ranking_rules` by which the table's median ranks follow from
+    its values; '' for a table without median ranks. ranking_note: the note below those ranks.
+    deviations: 'cut' or 'decimals' where standard deviations are shown as the paper prints them,
+    cut off after two digits or with two decimals, and the orders of the methods stand below; under
+    'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
+    control: the remark of rows that are controls of ours and count as no published cell;
+    control_label: their name in the notes. addition: the remark of rows from another source.
+    notes: notes of the paper's own.
+    """
+
+    name: str
+    title: str
+    paper: str
+    table: str
+    rows: pd.DataFrame
+    measures: Mapping[str, Measure]
+    models: Mapping[str, str] = field(default_factory=dict)
+    shape: Literal["cells", "ensembles", "medians", "means"] = "cells"
+    replicates: bool = False
+    configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    ranking: str = ""
+    ranking_note: str = ""
+    deviations: Literal["", "cut", "decimals"] = ""
+    control: str = ""
+    control_label: str = ""
+    addition: str = ""
+    extension: Extension | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Our metrics with their units, such as "accuracy, % and MSE × 1000"."""
+        units = {1.0: "", 100.0: ", %"}
+        measures = dict.fromkeys(self.measures.values())
+        return " and ".join(
+            METRICS[m.metric].label + units.get(m.unit, f" × {m.unit:g}") for m in measures
+        )
+
+    def unit_of(self, metric: str) -> float:
+        """What a value of our metric is multiplied by to be in the published unit."""
+        return next(m.unit for m in self.measures.values() if m.metric == metric)
+
+    def model_of(self, method: str) -> str:
+        """Our model's name of a published method."""
+        return self.models.get(method, method)
+
+    def model_names(self) -> list[str]:
+        """Our names of all methods of the table, controls included, in its order."""
+        return list(dict.fromkeys(map(self.model_of, self.rows["method"])))
+
+    def dataset_names(self) -> list[str]:
+        """The datasets of the table by our names, in its order."""
+        return list(dict.fromkeys(self.rows["dataset"]))

@@ -1,0 +1,121 @@
+"""A paper's folder outside of the package works like the built-in ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from calls import bench, working_in
+from tabsweep.benchmark.papers.paper_file import PaperError, read_paper
+from toy_paper import PAPER, write_paper
+
+FAST = ("--workers", 0, "--tracking-uri", "none")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A working directory with the folder `papers/toy` and a run of its table 1."""
+    with working_in(tmp_path_factory.mktemp("work")) as folder:
+        write_paper(Path("papers/toy"))
+        found = reproduce("toy-table-1", *FAST, "--json")
+        assert found.code == 0, found.err
+        yield folder
+
+
+def reproduce(*args):
+    return bench("reproduce", *args, "--paper", "papers/toy")
+
+
+def test_its_tables_and_suites_are_listed_and_no_others(work):
+    found = {source["table"]: source for source in json.loads(reproduce("--list", "--json").out)}
+    assert list(found) == ["toy-table-1", "toy-table-3", "toy-table-2", "toy-table-4"]
+    assert found["toy-table-1"]["command"] == "bench reproduce toy-table-1 --paper papers/toy"
+    assert found["toy-table-2"]["command"] == "bench experiment toy --paper papers/toy"
+    assert found["toy-table-1"]["metric"] == "accuracy, %" and found["toy-table-1"]["cells"] == 3
+    assert found["toy-table-4"]["why"] == "it says nothing of a model"
+    (suite,) = json.loads(bench("suites", "--paper", "papers/toy", "--json").out)
+    assert suite["name"] == "toy-small"
+    assert bench("suites", "toy-small", "--paper", "papers/toy").code == 0
+    assert bench("suites", "toy-small").code == 2
+
+
+def test_a_table_runs_with_its_own_budget_and_stands_beside_the_run(work):
+    found = reproduce("toy-table-1", *FAST, "--no-run", "--json")
+    files = json.loads(found.out)["files"]
+    assert {Path(file).suffix for file in files} == {".csv", ".md", ".tex"}
+    assert all(Path(file).parent == Path("runs/toy-small-tiny/report") for file in files)
+    text = Path("runs/toy-small-tiny/report/reproduce-toy-table-1.md").read_text(encoding="utf-8")
+    assert "3 of 3 published cells have a value of ours" in text
+    assert "Toy, Table 1 beside ours" in text and "neighbours" in text
+
+
+def test_a_cell_is_explained_beside_the_published_value(work):
+    args = ("explain", "toy-table-1", "iris", "neighbours", "--run", "runs/toy-small-tiny")
+    found = json.loads(bench(*args, "--paper", "papers/toy", "--json").out)
+    assert found["model"] == "knn"
+    assert any(step.startswith("published: 96 ± 1") for step in found["steps"])
+    assert bench(*args).code == 2
+
+
+def test_a_table_that_an_experiment_measures_runs_it(work):
+    found = reproduce("toy-table-3", "--budget", "reduced")
+    assert found.code == 0 and "Printed" in found.out, found.err
+    assert Path("runs/toy-reduced/toy/facts.json").exists()
+    assert reproduce("toy-table-3", "--budget", "reduced", "--no-run").code == 0
+
+
+def test_what_it_does_not_make_is_refused_with_the_way(work):
+    for table, word in (("toy-table-2", "bench experiment toy"), ("toy-table-4", "says nothing")):
+        found = reproduce(table)
+        assert found.code == 2 and "BENCH-E005" in found.err and word in found.err
+    found = reproduce("npt-table-8")
+    assert found.code == 2 and "BENCH-E017" in found.err
+    found = bench("experiment", "npt-cost", "--paper", "papers/toy")
+    assert found.code == 2 and "BENCH-E022" in found.err
+
+
+# ---------------------------------------------------------------------- a file with a fault
+
+FAULTS = (  # text in paper.toml, what stands there instead, key that the message names, suggestion
+    ("reference =", "refrence =", "refrence", "'reference'"),
+    ("metrics.accuracy", "metric.accuracy", "table.toy-table-1.metric", "'metrics'"),
+    ('ours = "accuracy"', 'our = "accuracy"', "metrics.accuracy.our", "'ours'"),
+    ('ours = "accuracy"', 'ours = "acuracy"', "metrics.accuracy.ours", "'accuracy'"),
+    ('published = "table1.csv"', 'published = "tabel1.csv"', "published", "'table1.csv'"),
+    ('suite = "toy-small"', 'suite = "toy-smal"', "suite", "'toy-small'"),
+    ("unit = 100.0", 'unit = "percent"', "metrics.accuracy.unit", "a number"),
+    ('budget = "tiny"', 'shape = "cels"', "shape", "'cells'"),
+    ('budget = "tiny"', 'ranking = "nptt"', "ranking", "'npt'"),
+    ('budget = "tiny"', 'configurations = "toy-table-9"', "configurations", "toy-table-4"),
+    ('budget = "tiny"', 'why = "nothing"', "table.toy-table-1", "one of suite"),
+    ('experiment = "toy"\nmeasures', 'experiment = "to"\nmeasures', "experiment", "'toy'"),
+    ('run = "study:run"', 'run = "study"', "experiment.toy.run", "study"),
+    ("full =", "ful =", "experiment.toy.ful", "'full'"),
+)
+
+
+def test_a_fault_names_the_file_the_line_the_key_and_what_would_be_right(tmp_path):
+    folder = write_paper(tmp_path / "toy")
+    read_paper(folder)
+    for old, new, key, hint in FAULTS:
+        assert PAPER.count(old) == 1, old
+        (folder / "paper.toml").write_text(PAPER.replace(old, new), encoding="utf-8")
+        with pytest.raises(PaperError) as error:
+            read_paper(folder)
+        text = str(error.value)
+        assert re.match(rf"{re.escape(str(folder))}/paper\.toml:\d+: ", text), text
+        assert key in text and hint in text, text
+
+
+def test_a_folder_without_a_file_or_with_a_table_that_nobody_names_is_refused(tmp_path):
+    found = bench("reproduce", "--list", "--paper", tmp_path)
+    assert found.code == 2 and "BENCH-E024" in found.err and "paper.toml" in found.err
+    folder = write_paper(tmp_path / "toy")
+    (folder / "published" / "table9.csv").write_text("paper,table\n", encoding="utf-8")
+    found = bench("reproduce", "--list", "--paper", folder)
+    assert found.code == 2 and "BENCH-E024" in found.err and "table9" in found.err
+    (folder / "paper.toml").write_text("title = ", encoding="utf-8")
+    found = bench("experiment", "--paper", folder)
+    assert found.code == 2 and "BENCH-E024" in found.err

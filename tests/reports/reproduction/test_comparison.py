@@ -1,0 +1,189 @@
+"""Published values beside ours: differences, standard errors, notes and remarks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.reports.aggregation.ranking_rules import ranked
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.reproduction.comparison import compare, write_comparison
+from tabsweep.reports.reproduction.published_table import Extension, Measure, PublishedTable
+
+COLUMNS = "dataset method metric direction value spread spread_kind n_repeats remark".split()
+
+
+def table(*rows, **more):
+    """A published table of rows (dataset, method, metric, value, spread, kind of spread, n)."""
+    frame = pd.DataFrame(
+        [
+            (d, m, metric, "min" if metric == "rmse" else "max", value, spread, kind, n, "")
+            for d, m, metric, value, spread, kind, n in rows
+        ],
+        columns=COLUMNS,
+    )
+    given = {"measures": {"rmse": Measure("rmse")}, **more}
+    return PublishedTable("toy-table-1", "Toy, Table 1", "toy", "1", frame, **given)
+
+
+YACHT = table(
+    ("yacht", "random-forest", "rmse", 0.91, 0.13, "sem", 10.0),
+    ("yacht", "mlp", "rmse", 1.5, 0.6, "std", 9.0),
+    ("protein", "npt", "rmse", 3.0, float("nan"), "none", 1.0),
+    models={"mlp": "mlp-sklearn"},
+    configurations={("yacht", "random-forest"): 24},
+)
+
+
+def ours(scores, *, task="regression", metric="rmse", dataset="yacht", **meta):
+    """Evidence of one dataset. scores: {model: a score a fold}; two trials a study."""
+    rows = [
+        {
+            **{"dataset": dataset, "task": task, "fold": fold, "model": model, "index": index},
+            **{"stage": "tune", "seed": 0, "status": "done", "selected": index == 0},
+            **{f"test_{metric}": score, "cpu_s": 1800.0},
+        }
+        for model, values in scores.items()
+        for fold, score in enumerate(values)
+        for index in range(2)
+    ]
+    return Evidence.of(pd.DataFrame(rows), meta={"metric": {task: metric}, **meta})
+
+
+def cell(section, dataset, method):
+    frame = section.frame
+    return frame[(frame["dataset"] == dataset) & (frame["method"] == method)].iloc[0]
+
+
+def test_the_difference_is_in_joint_standard_errors():
+    scores = np.linspace(0.8, 1.2, 10)
+    row = cell(compare(ours({"random-forest": scores}), YACHT), "yacht", "random-forest")
+    error = scores.std(ddof=1) / np.sqrt(10)
+    assert (row["published"], row["published_se"], row["published_n"]) == (0.91, 0.13, 10)
+    assert row["published_configs"] == 24
+    assert row["ours"] == pytest.approx(1.0) and row["ours_se"] == pytest.approx(error)
+    assert row["difference_in_joint_se"] == pytest.approx(0.09 / np.hypot(0.13, error))
+    assert row["within_two"] and row["note"] == "" and row["trials"] == "2"
+
+
+def test_a_value_is_compared_in_the_published_unit():
+    published = table(
+        ("wdbc", "mlp", "accuracy", 94.0, 1.0, "sem", 10.0),
+        measures={"accuracy": Measure("accuracy", 100.0)},
+        models={"mlp": "mlp-sklearn"},
+    )
+    evidence = ours({"mlp-sklearn": [0.9, 1.0]}, task="binary", metric="accuracy", dataset="wdbc")
+    row = cell(compare(evidence, published), "wdbc", "mlp")
+    assert row["ours"] == pytest.approx(95.0) and row["ours_se"] == pytest.approx(5.0)
+    assert published.label == "accuracy, %" and published.unit_of("accuracy") == 100.0
+
+
+def test_a_standard_deviation_becomes_a_standard_error_and_one_fold_has_none():
+    row = cell(compare(ours({"mlp-sklearn": [9.0]}), YACHT), "yacht", "mlp")
+    assert row["published_se"] == pytest.approx(0.6 / 3)
+    assert row["note"] == "n/a: ours rests on 1 fold" and pd.isna(row["within_two"])
+
+
+def test_cells_that_the_run_lacks_say_so_and_stay_in_the_frame():
+    section = compare(ours({"random-forest": [1.0, 1.1]}), YACHT)
+    assert len(section.frame) == 3
+    assert cell(section, "protein", "npt")["note"] == "not in this run"
+    assert "Covered: 1 of 3 published cells." in section.tables[0].notes
+
+
+def test_a_control_is_shown_and_counts_as_no_published_cell():
+    rows = YACHT.rows.copy()
+    rows.loc[1, ["value", "remark"]] = [np.nan, "a control"]
+    published = replace(YACHT, rows=rows, control="a control", control_label="mlp")
+    section = compare(ours({"random-forest": [1.0, 1.1], "mlp-sklearn": [1.0, 1.2]}), published)
+    assert cell(section, "yacht", "mlp")["ours"] == pytest.approx(1.1)
+    assert "Covered: 1 of 2 published cells." in section.tables[0].notes
+    assert "mlp: a control." in section.tables[0].notes
+
+
+def test_rows_of_another_source_and_values_that_cannot_be_read_have_a_note_each():
+    rows = YACHT.rows.copy()
+    rows.loc[1, "remark"] = "from elsewhere"
+    rows.loc[2, ["value", "remark"]] = [np.nan, "not legible"]
+    published = replace(YACHT, rows=rows, addition="from elsewhere")
+    section = compare(ours({"random-forest": [1.0, 1.1], "mlp-sklearn": [1.0, 1.2]}), published)
+    notes = section.tables[0].notes
+    assert "mlp: from elsewhere." in notes and "protein, npt: not legible." in notes
+    assert cell(section, "protein", "npt")["note"] == "not legible; not in this run"
+
+
+EXTENSION = Extension(
+    printed=pd.DataFrame(
+        {"method": ["knn", "knn-plus"], "metric": "mean-score", "value": [1.0, 2.0]}
+    ),
+    hosts=("knn",),
+    suffix="-plus",
+    label="Plus",
+    measures="RMSE",
+)
+SHAPES = {
+    "cells": YACHT,
+    "ranked": replace(YACHT, ranking="hopular", ranking_note="by that rule"),
+    "cut": replace(YACHT, replicates=True, deviations="cut"),
+    "decimals": replace(YACHT, replicates=True, deviations="decimals"),
+    "ensembles": replace(YACHT, replicates=True, shape="ensembles"),
+    "medians": replace(YACHT, shape="medians"),
+    "means": replace(YACHT, shape="means", extension=EXTENSION),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_written_with_coverage_and_budget_even_without_a_shared_cell(
+    shape, tmp_path
+):
+    evidence = ours({"other": [1.0, 1.1]}, dataset="elsewhere")
+    paths = write_comparison(evidence, SHAPES[shape], tmp_path)
+    assert [p.name for p in paths] == [f"reproduce-toy-table-1.{e}" for e in ("csv", "md", "tex")]
+    text = (tmp_path / "reproduce-toy-table-1.md").read_text()
+    assert "n/a: no published cell" in text
+    head = text.partition("\n## ")[0]
+    assert " of " in head and "Budget used: not recorded." in head
+    for path in paths:
+        assert "nan" not in path.read_text().lower()
+
+
+def head(published, found, folder):
+    write_comparison(found, published, folder)
+    return (folder / "reproduce-toy-table-1.md").read_text().partition("\n## ")[0]
+
+
+def test_the_head_says_coverage_budget_and_configurations(tmp_path):
+    scores = {"random-forest": [0.8, 1.0], "mlp-sklearn": [3.0, 3.2]}
+    text = head(YACHT, ours(scores, budget="quick: 2 folds, 2 configurations"), tmp_path)
+    assert "2 of 3 published cells have a value of ours; of 2 with standard errors" in text
+    assert "Budget used: quick: 2 folds, 2 configurations." in text
+    assert "Ours: 2 configurations a study ended, 4.00 CPU-hours." in text
+    assert "Published: 24 configurations a cell." in text
+
+
+def test_medians_say_how_many_methods_and_why_no_joint_standard_error(tmp_path):
+    scores = {"random-forest": [0.5], "npt": [0.6]}
+    folds = pd.concat([ours(scores, dataset=f"d{i}").trials for i in range(3)])
+    evidence = Evidence.of(folds, meta={"metric": {"regression": "rmse"}})
+    text = head(SHAPES["medians"], evidence, tmp_path)
+    assert "2 of 3 published methods have a median rank of ours." in text
+    assert "no difference in joint standard errors" in text and "Budget used" in text
+
+
+def test_ensembles_say_how_many_there_are(tmp_path):
+    found = ours({"random-forest": [0.5]})
+    keys = {"dataset": "yacht", "task": "regression", "fold": 0, "model": "random-forest"}
+    rows = [{**keys, "index": i, "seeds": "", "test_rmse": 0.48 + 0.01 * i} for i in range(3)]
+    found = Evidence(found.trials, found.planned, found.meta, pd.DataFrame(rows))
+    text = head(SHAPES["ensembles"], found, tmp_path)
+    assert "Ours: 3 ensembles of seeds a cell" in text
+    assert "1 of 3 published cells have a value of ours" in text
+
+
+def test_an_unknown_ranking_rule_names_those_that_there_are():
+    with pytest.raises(ValueError, match="unknown ranking 'nobody'; known: average, npt, hopular"):
+        ranked(np.ones((2, 2)), "max", "nobody")
+    with pytest.raises(ValueError, match="missing cell"):
+        ranked(np.array([[1.0, np.nan]]), "max", "average")
