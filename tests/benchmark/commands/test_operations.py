@@ -717,7 +717,7 @@ jumps, own = (itertools.cycle([0.0, -3600.0, 86400.0, -7200.0, 60.0]) for _ in r
 real = time.time
 time.time = lambda: real() + next(jumps)
 time.time_ns = lambda: int(1e9 * time.time())
-from tabsweep.sweeps import records
+from tabsweep.sweeps.store import records
 def utc_now():
     now = datetime.fromtimestamp(real() + next(own), UTC)
     return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
