@@ -7,7 +7,7 @@ import pytest
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
-from tabsweep.reports.statistics.tests import standard_error
+from tabsweep.reports.statistics.ranking import standard_error
 
 PAPER = FOLDER / "npt"
 
