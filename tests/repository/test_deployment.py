@@ -232,7 +232,7 @@ def ray_ports() -> dict[str, int]:
 
 
 @pytest.mark.nightly
-def test_mlflow_keeps_out_whoever_gives_no_password(
+def test_mlflow_rejects_requests_without_a_password(
     database: postgres.Postgres, folder: Path
 ) -> None:
     port = postgres.free_port()
@@ -415,7 +415,7 @@ def slurm(folder: Path) -> dict[str, str]:
     [
         ({"SLURM_JOB_ID": ""}, [], "run it with sbatch"),
         ({"PATH": "/usr/bin:/bin"}, [], "no bench on the PATH"),
-        ({}, ["--address", "auto"], "--address is the job's own affair"),
+        ({}, ["--address", "auto"], "--address"),
         ({"RAY_AUTH_TOKEN_PATH": "{token}"}, [], "others may read"),
     ],
     ids=["outside SLURM", "no environment", "another address", "a token for all to read"],
@@ -435,7 +435,7 @@ def test_the_slurm_script_refuses_what_cannot_work(
 
 
 @pytest.mark.nightly
-def test_a_slurm_job_out_of_time_stops_softly_requeues_itself_and_goes_on(
+def test_a_slurm_job_out_of_time_stops_gracefully_requeues_itself_and_resumes(
     slurm: dict[str, str], folder: Path
 ) -> None:
     (folder / "heldmodel.py").write_text(HELD.format(folder=str(folder)))
