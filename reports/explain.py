@@ -32,11 +32,11 @@ class Trace:
     """One cell of one table and its derivation.
 
     value: the number in the table's CSV, None if the cell has none. state: of the score (see
-    `cells`). steps: sentences on how the value follows from the trials. flags: reasons why it is not
-    compared like other cells (partial, left out of the ranking, ...). folds: one row per
-    fold (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model), by
-    TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
-    depends on the other models as well.
+    `cells`). steps: sentences on how the value follows from the trials. flags: reasons why it is
+    not compared like other cells (partial, left out of the ranking, ...). folds: one row per fold
+    (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model) with
+    TRIAL_COLUMNS; `counts` marks the trials that enter the score of their fold. ranked: whether
+    the number depends on the other models as well.
     """
 
     table: str
@@ -229,8 +229,8 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
 def _rank_steps(
     view: leaderboard.View, row: int, model: str, name: str, table: str, values: list[float]
 ) -> list[str]:
-    """The model's rank on the dataset of that row, and its mean and median rank; the rank is appended
-    to `values`."""
+    """The model's rank on the dataset of that row, and its mean and median rank; the rank is
+    appended to `values`."""
     column = view.models.index(model)
     rank = ranks(view.losses, "min")
     values.append(float(rank[row, column]))

@@ -218,8 +218,8 @@ def costs(evidence: Evidence) -> Section:
         *footnotes.setting(evidence),
         "Trials that share one result count once, failed ones included. Copied: results taken from "
         "another run; their costs are those of that run.",
-        "Wall seconds are summed over trials, not the sweep's own; they compare on like hardware "
-        "only, and CPU seconds nearly so.",
+        "Wall seconds are sums over trials, not the duration of the sweep. They are comparable on "
+        "the same hardware only; CPU seconds depend on it less.",
     ]
     table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
     return Section("costs", "Costs", (table,), frame)
