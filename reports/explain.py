@@ -94,7 +94,8 @@ def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str
 
 
 def _score(evidence: Evidence, dataset: str, model: str, metric: str = "") -> Trace:
-    """The mean over folds of one metric, by default the headline metric, which chose."""
+    """The mean over folds of one metric, by default the headline metric, by which the
+    configuration was chosen."""
     evidence = _only(evidence, dataset)
     head = evidence.headline(evidence.tasks[0])
     metric = metric or head
@@ -140,7 +141,8 @@ def _only(evidence: Evidence, dataset: str) -> Evidence:
 
 
 def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFrame:
-    """The trials of a model in TRIAL_COLUMNS, and `counts`; validation by `head`, which chose."""
+    """The trials of a model in TRIAL_COLUMNS, and `counts`; `validation` is by `head`, the
+    headline metric."""
     trials = evidence.trials[evidence.trials["model"] == model].copy()
     for column, name in ((f"val_{head}", "validation"), (f"test_{metric}", "test")):
         trials[name] = trials[column] if column in trials else np.nan
