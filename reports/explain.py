@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,7 @@ from .aggregation.ranking_matrix import RankingMatrix, Scope, loss_table, scopes
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import footnotes
-from .reproduction.comparison import compare
-from .reproduction.published_table import PublishedTable
+from .reproduction import comparison
 from .sections import leaderboard, seeds
 from .statistics.ranking import improvability, normalised, ranks
 
@@ -34,10 +33,10 @@ class Trace:
 
     value: the number in the table's CSV, None if the cell has none. state: of the score (see
     `cells`). steps: sentences on how the value follows from the trials. flags: reasons why it is
-    not compared like other cells (partial, left out of the ranking, ...). folds: one row per
-    fold (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model), by
-    TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
-    depends on the other models as well.
+    not compared like other cells (partial, left out of the ranking, ...). folds: one row per fold
+    (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model) with
+    TRIAL_COLUMNS; `counts` marks the trials that enter the score of their fold. ranked: whether
+    the number depends on the other models as well.
     """
 
     table: str
@@ -54,27 +53,21 @@ class Trace:
 
 
 def trace(
-    evidence: Evidence,
-    table: str,
-    dataset: str,
-    model: str,
-    *,
-    fallback: str | None = None,
-    published: Mapping[str, PublishedTable] | None = None,
+    evidence: Evidence, table: str, dataset: str, model: str, *, fallback: str | None = None
 ) -> Trace:
     """Explain a cell of scores, ranks, seeds or leaderboard, or of a published table's comparison.
 
-    `model` may be the paper's name of a method where `table` is one of the `published`; `fallback`
-    is the leaderboard's. Raises ValueError, with a suggestion, for a table, dataset or model that
-    is not there.
+    `model` may be the paper's name of a method where `table` is a published one; `fallback` is the
+    leaderboard's. Raises ValueError, with a suggestion, for a table, dataset or model that is not
+    there.
     """
-    published = published or {}
-    if table not in TABLES and table not in published:
-        raise ValueError(_unknown("table", table, (*TABLES, *published)))
+    if table not in TABLES and table not in comparison.REPRODUCTIONS:
+        raise ValueError(_unknown("table", table, (*TABLES, *comparison.REPRODUCTIONS)))
     if dataset not in evidence.datasets():
         raise ValueError(_unknown("dataset", dataset, evidence.datasets(), " in these runs"))
-    if table in published and model not in evidence.models:
-        model = published[table].model_of(model)
+    if table in comparison.REPRODUCTIONS and model not in evidence.models:
+        paper = comparison.reproduction(table).paper
+        model = comparison.MODELS.get(paper, {}).get(model, model)
     of_dataset = evidence.planned["dataset"] == dataset
     here = sorted(set(evidence.planned.loc[of_dataset, "model"]))
     if model not in here:
@@ -86,9 +79,9 @@ def trace(
         return _seeds(evidence, found)
     if table in (RANKS, LEADERBOARD):
         return _ranks(evidence, found, table, fallback)
-    if published[table].shape == "medians":
+    if comparison.reproduction(table).shape == "medians":
         return _ranks(evidence, found, table)
-    return _reproduction(evidence, found, published[table])
+    return _reproduction(evidence, found, table)
 
 
 def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
@@ -101,7 +94,8 @@ def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str
 
 
 def _score(evidence: Evidence, dataset: str, model: str, metric: str = "") -> Trace:
-    """The mean over folds of one metric, by default the headline metric, which chose."""
+    """The mean over folds of one metric, by default the headline metric, by which the
+    configuration was chosen."""
     evidence = _only(evidence, dataset)
     head = evidence.headline(evidence.tasks[0])
     metric = metric or head
@@ -147,7 +141,8 @@ def _only(evidence: Evidence, dataset: str) -> Evidence:
 
 
 def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFrame:
-    """The trials of a model in TRIAL_COLUMNS, and `counts`; validation by `head`, which chose."""
+    """The trials of a model in TRIAL_COLUMNS, and `counts`; `validation` is by `head`, the
+    headline metric."""
     trials = evidence.trials[evidence.trials["model"] == model].copy()
     for column, name in ((f"val_{head}", "validation"), (f"test_{metric}", "test")):
         trials[name] = trials[column] if column in trials else np.nan
@@ -236,8 +231,8 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
 def _rank_steps(
     view: leaderboard.View, row: int, model: str, name: str, table: str, values: list[float]
 ) -> list[str]:
-    """The model's rank on the dataset of that row, and its mean and median rank; appends the
-    rank to `values`."""
+    """The model's rank on the dataset of that row, and its mean and median rank; the rank is
+    appended to `values`."""
     column = view.models.index(model)
     rank = ranks(view.losses, "min")
     values.append(float(rank[row, column]))
@@ -344,9 +339,10 @@ def _runs(evidence: Evidence, found: Trace, fold: int, kind: str) -> list[float]
     return [float(v) for v in rows[f"test_{found.metric}"]]
 
 
-def _reproduction(evidence: Evidence, found: Trace, what: PublishedTable) -> Trace:
+def _reproduction(evidence: Evidence, found: Trace, table: str) -> Trace:
     """Ours beside the published value, in the published unit."""
-    frame = compare(_only_both(evidence, found.dataset), what).frame
+    what = comparison.reproduction(table)
+    frame = comparison.compare(_only_both(evidence, found.dataset), table).frame
     if not {"dataset", "model", "ours", "joint_se"} <= set(frame):
         raise ValueError(
             f"{what.title} holds no values of single datasets, so none of {found.dataset}"
@@ -366,7 +362,8 @@ def _reproduction(evidence: Evidence, found: Trace, what: PublishedTable) -> Tra
     if what.replicates:
         inner = replace(inner, steps=(*inner.steps, *_seeds(evidence, found).steps))
     value = None if pd.isna(row["ours"]) else float(row["ours"])
-    unit = what.unit_of(metric)
+    measures = [(what.metric, what.unit), *what.others.values()]
+    unit = next(unit for name, unit in measures if name == metric)
     steps = list(inner.steps)
     if value is not None and unit != 1.0:
         steps.append(f"in the published unit: {unit:g} times that = {_g(value)}")
@@ -378,7 +375,7 @@ def _reproduction(evidence: Evidence, found: Trace, what: PublishedTable) -> Tra
             f"{_g(row['joint_se'])}: {row['difference_in_joint_se']:+.2f} of them"
         )
     flags = [*inner.flags, *([str(row["note"])] if row["note"] else [])]
-    return replace(inner, table=what.name, value=value, steps=tuple(steps), flags=tuple(flags))
+    return replace(inner, table=table, value=value, steps=tuple(steps), flags=tuple(flags))
 
 
 # --- words ----------------------------------------------------------------------------------------
