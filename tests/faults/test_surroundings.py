@@ -137,7 +137,7 @@ def test_a_home_that_cannot_be_written_is_done_without(tmp_path):
 
 LIMIT = """
 import os, resource
-from tabsweep.benchmark import runs
+from tabsweep.benchmark.commands import sweep
 from tabsweep.datasets import infer
 import pyarrow, sklearn.linear_model
 infer.BYTES_PER_BYTE = {factor}
