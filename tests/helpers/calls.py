@@ -1,4 +1,4 @@
-"""How do tests call the command line? In this process and a folder, what it printed kept apart."""
+"""`bench` called in this process, with its output and exit code."""
 
 from __future__ import annotations
 

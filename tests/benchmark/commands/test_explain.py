@@ -1,4 +1,4 @@
-"""Can every number of a table be traced to its trials, and made again by the one command?"""
+"""`bench explain`: the trials behind each number, and the command that makes it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do another tool's results make the report that our own would make, or one clear error?"""
+"""Results of another tool: the report that ours would be, or one clear error."""
 
 from __future__ import annotations
 
