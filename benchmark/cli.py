@@ -208,7 +208,9 @@ def report(
     bench report --from results.csv
     """
     if bool(runs) == bool(results):
-        raise click.UsageError("name runs, or --from a CSV: bench report runs/uci-small-quick")
+        raise click.UsageError(
+            "name either runs or --from a CSV: bench report runs/uci-small-quick"
+        )
     for run in runs:
         check_run(run)
     from .commands.report import write_report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from .aggregation.ranking_matrix import RankingMatrix, Scope, loss_table, scopes
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import footnotes
-from .reproduction import comparison
+from .reproduction.comparison import compare
+from .reproduction.published_table import PublishedTable
 from .sections import leaderboard, seeds
 from .statistics.ranking import improvability, normalised, ranks
 
@@ -53,21 +54,27 @@ class Trace:
 
 
 def trace(
-    evidence: Evidence, table: str, dataset: str, model: str, *, fallback: str | None = None
+    evidence: Evidence,
+    table: str,
+    dataset: str,
+    model: str,
+    *,
+    fallback: str | None = None,
+    published: Mapping[str, PublishedTable] | None = None,
 ) -> Trace:
     """Explain a cell of scores, ranks, seeds or leaderboard, or of a published table's comparison.
 
-    `model` may be the paper's name of a method where `table` is a published one; `fallback` is the
-    leaderboard's. Raises ValueError, with a suggestion, for a table, dataset or model that is not
-    there.
+    `model` may be the paper's name of a method where `table` is one of the `published`; `fallback`
+    is the leaderboard's. Raises ValueError, with a suggestion, for a table, dataset or model that
+    is not there.
     """
-    if table not in TABLES and table not in comparison.REPRODUCTIONS:
-        raise ValueError(_unknown("table", table, (*TABLES, *comparison.REPRODUCTIONS)))
+    published = published or {}
+    if table not in TABLES and table not in published:
+        raise ValueError(_unknown("table", table, (*TABLES, *published)))
     if dataset not in evidence.datasets():
         raise ValueError(_unknown("dataset", dataset, evidence.datasets(), " in these runs"))
-    if table in comparison.REPRODUCTIONS and model not in evidence.models:
-        paper = comparison.reproduction(table).paper
-        model = comparison.MODELS.get(paper, {}).get(model, model)
+    if table in published and model not in evidence.models:
+        model = published[table].model_of(model)
     of_dataset = evidence.planned["dataset"] == dataset
     here = sorted(set(evidence.planned.loc[of_dataset, "model"]))
     if model not in here:
@@ -79,9 +86,9 @@ def trace(
         return _seeds(evidence, found)
     if table in (RANKS, LEADERBOARD):
         return _ranks(evidence, found, table, fallback)
-    if comparison.reproduction(table).shape == "medians":
+    if published[table].shape == "medians":
         return _ranks(evidence, found, table)
-    return _reproduction(evidence, found, table)
+    return _reproduction(evidence, found, published[table])
 
 
 def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
@@ -339,10 +346,9 @@ def _runs(evidence: Evidence, found: Trace, fold: int, kind: str) -> list[float]
     return [float(v) for v in rows[f"test_{found.metric}"]]
 
 
-def _reproduction(evidence: Evidence, found: Trace, table: str) -> Trace:
+def _reproduction(evidence: Evidence, found: Trace, what: PublishedTable) -> Trace:
     """Ours beside the published value, in the published unit."""
-    what = comparison.reproduction(table)
-    frame = comparison.compare(_only_both(evidence, found.dataset), table).frame
+    frame = compare(_only_both(evidence, found.dataset), what).frame
     if not {"dataset", "model", "ours", "joint_se"} <= set(frame):
         raise ValueError(
             f"{what.title} holds no values of single datasets, so none of {found.dataset}"
@@ -362,8 +368,7 @@ def _reproduction(evidence: Evidence, found: Trace, table: str) -> Trace:
     if what.replicates:
         inner = replace(inner, steps=(*inner.steps, *_seeds(evidence, found).steps))
     value = None if pd.isna(row["ours"]) else float(row["ours"])
-    measures = [(what.metric, what.unit), *what.others.values()]
-    unit = next(unit for name, unit in measures if name == metric)
+    unit = what.unit_of(metric)
     steps = list(inner.steps)
     if value is not None and unit != 1.0:
         steps.append(f"in the published unit: {unit:g} times that = {_g(value)}")
@@ -375,7 +380,7 @@ def _reproduction(evidence: Evidence, found: Trace, table: str) -> Trace:
             f"{_g(row['joint_se'])}: {row['difference_in_joint_se']:+.2f} of them"
         )
     flags = [*inner.flags, *([str(row["note"])] if row["note"] else [])]
-    return replace(inner, table=table, value=value, steps=tuple(steps), flags=tuple(flags))
+    return replace(inner, table=what.name, value=value, steps=tuple(steps), flags=tuple(flags))
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -338,12 +338,12 @@ def test_all_services_together_run_the_job_and_keep_strangers_out(
         done = job.within(confined).run(*words, timeout_s=300)
         assert done.returncode == 0, done.stdout + done.stderr
         # 1 trial of constant and 3 of knn, on 2 folds
-        assert "8 of 8 trials done, 0 failed; 8 run now" in done.stdout
+        assert "8 of 8 trials done, 0 failed; 8 new, 0 reused" in done.stdout
         results = list(Ledger(folder / "runs" / "smoke-quick").records("result"))
         assert set(Counter(r["id"] for r in results).values()) == {1} and len(results) == 8
         assert database.query("SELECT count(*) FROM runs WHERE lifecycle_stage = 'active'") != "0"
         again = job.run(*words, timeout_s=300)
-        assert again.returncode == 0 and "0 run now" in again.stdout
+        assert again.returncode == 0 and "; 0 new, " in again.stdout
     assert not head.healthy() and not worker.healthy()
 
 
@@ -483,7 +483,7 @@ def test_a_slurm_job_out_of_time_stops_gracefully_requeues_itself_and_resumes(
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"8 of 8 trials done, 0 failed; {8 - len(before)} run now" in done.stdout
+    assert f"8 of 8 trials done, 0 failed; {8 - len(before)} new, " in done.stdout
     after = Counter(r["id"] for r in Ledger(folder / "runs" / "held-quick").records("result"))
     assert len(after) == 8 and set(after.values()) == {1}
     assert not list(Path("/tmp").glob(f"ray-{os.getpid()}-*"))

@@ -1,4 +1,4 @@
-"""Does a trial with a fidelity use its checkpoints, and never depend on them?"""
+"""A trial with a fidelity uses its checkpoints and never depends on them."""
 
 from __future__ import annotations
 
