@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import sys
@@ -439,7 +440,7 @@ OWN = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, *FAST)
 @pytest.fixture
 def own_models(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module with models, in the working directory alone."""
-    name = f"own_{abs(hash(str(work))) % 10**9}"
+    name = f"own_{random.Random(str(work)).randrange(10**9)}"
     (work / f"{name}.py").write_text(MODELS)
     monkeypatch.setattr(sys, "path", sys.path.copy())
     return name
