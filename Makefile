@@ -4,7 +4,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# Two test processes; tests that start Ray share a group (xdist_group "ray") and never overlap.
+# Two test processes. Tests that start Ray are in two groups (xdist_group "ray" and "ray-faults"): one group never
+# overlaps itself, so at most two Ray clusters are up at a time, on however many processes.
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 ARGS ?=
 

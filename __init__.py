@@ -1,7 +1,21 @@
-"""tabsweep: distributed hyperparameter sweeps and comparison tables for tabular machine learning.
+"""Distributed hyperparameter sweeps and comparison tables for tabular machine learning.
 
-The public face is the command `bench`; the few names below are for notebooks and scripts. They are
-imported on first use, so that `import tabsweep` costs nothing.
+The main interface is the command `bench`; these functions are for notebooks and scripts:
+
+- `load_dataset(name)`: a table in memory; `bench data list` lists the names
+- `splits(name)`: its folds, row numbers for training, validation and test
+- `make_model(name, task=...)`: an unfitted scikit-learn estimator; `bench models` lists the names
+- `load_results(run)`: the results of a run, a DataFrame with one row a trial
+
+>>> import tabsweep
+>>> table = tabsweep.load_dataset("iris")
+>>> fold = tabsweep.splits("iris")[0]
+>>> model = tabsweep.make_model("knn", task=table.task, n_neighbors=7)
+>>> model = model.fit(table.rows(fold.train), table.target[fold.train])
+>>> model.predict(table.rows(fold.test)).shape
+(15,)
+
+Each function is imported when it is first used, so that `import tabsweep` is fast.
 """
 
 from __future__ import annotations
@@ -12,7 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = ["load_dataset", "load_results", "make_model", "splits"]
 
-_HOMES = {
+_HOMES = {  # name -> the module that defines it
     "load_dataset": "tabsweep.datasets.catalog",
     "splits": "tabsweep.datasets.catalog",
     "make_model": "tabsweep.models.registry",
@@ -31,3 +45,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'tabsweep' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names too, so that completion and `help(tabsweep)` show them."""
+    return sorted({*globals(), *__all__})

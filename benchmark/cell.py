@@ -1,4 +1,4 @@
-"""What happens inside one trial? Fit on the training part, predict the other two, count the cost.
+"""The body of a trial: fit on the training rows, predict the other two parts, measure the cost.
 
 This module and what it imports take part in every trial's fingerprint, so it holds the computation
 and nothing else: scoring, reading and writing live elsewhere and may change without running

@@ -1,4 +1,4 @@
-"""What do all commands share? Options, errors with stable ids, exit codes, and output."""
+"""Output, error ids and exit codes that all commands share."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import functools
 import json
 import math
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from ..reports.output.tables import Section
+
+# Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do.
 OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+# States of a check of `bench doctor`.
+OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
 
 # Exception class -> (stable id, exit code). Looked up by name, so that nothing is imported for it.
 ERRORS: dict[str, tuple[str, int]] = {
@@ -46,7 +56,8 @@ ERRORS: dict[str, tuple[str, int]] = {
 
 
 def count(n: int, word: str) -> str:
-    """
+    """A number of things, the word in its plural where there is not one.
+
     >>> count(1, "dataset"), count(3, "dataset"), count(2, "study")
     ('1 dataset', '3 datasets', '2 studies')
     """
@@ -56,12 +67,13 @@ def count(n: int, word: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
+    """Seconds in words.
+
     >>> duration(0.4), duration(75), duration(7500)
-    ('under 1 s', '1 min 15 s', '2 h 05 min')
+    ('less than 1 s', '1 min 15 s', '2 h 05 min')
     """
     if seconds < 1:
-        return "under 1 s"
+        return "less than 1 s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -71,7 +83,7 @@ def duration(seconds: float) -> str:
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
-    """One line a reason, with everything that it keeps out.
+    """{name: reason} as one line per reason, with the names that share it.
 
     >>> by_reason({"a": "no network", "b": "no network", "c": "too large"})
     ['a, b: no network', 'c: too large']
@@ -83,7 +95,7 @@ def by_reason(reasons: Mapping[str, str]) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can say it: no NaN or infinity, no types of other libraries."""
+    """`value` as JSON can hold it: NaN and infinity become null, other types numbers or text."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -95,58 +107,136 @@ def plain(value: Any) -> Any:
     return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
+_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\n\x07\x1b]*(\x07|\x1b\\)?|.?)")
+# Control characters, and those that change the direction of a line.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
+
+
+def printable(text: Any) -> str:
+    """Text without what a terminal would obey: no escape sequence, and no control character but
+    newline and tab. A line that overwrote itself keeps its last state, as on a terminal.
+
+    >>> printable("\\x1b]0;title\\x07\\x1b[31mred\\x1b[0m")
+    'red'
+    >>> printable("10 %\\r20 %\\r\\nnext")
+    '20 %\\nnext'
+    """
+    lines = _ESCAPE.sub("", str(text)).replace("\r\n", "\n").split("\n")
+    return "\n".join(_CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in lines)
+
+
 @dataclass
-class Face:
-    """How one call of a command speaks."""
+class Console:
+    """The output of one call of a command: text for people, or JSON for programs."""
 
     json: bool = False
     quiet: bool = False
     verbose: bool = False
     color: bool = True
     _document: list[Any] = field(default_factory=list)
-    _out: TextIO | None = None  # where standard output really is, under --json
+    _out: TextIO | None = None  # the real standard output, under --json
 
     def say(self, text: str = "") -> None:
-        """For people: standard output, which belongs to the one document under --json."""
+        """Print for people, on standard output; nothing under --json or --quiet."""
         if not (self.quiet or self.json):
             click.echo(text)
 
     def tell(self, text: str) -> None:
-        """For people, whatever else was asked for: what to do next, on standard error."""
+        """Print for people under every option, on standard error: errors, and what to do next."""
         click.echo(text, err=True)
 
     def warn(self, text: str) -> None:
+        """Print a warning, on standard error."""
         self.tell(f"warning: {text}")
 
     def data(self, value: Any) -> None:
-        """For programs: the document under --json, printed when the command ends. The last
-        one counts."""
+        """Set the document that --json prints when the command ends; the last one set counts."""
         self._document = [value]
 
     def print_document(self) -> None:
+        """Print the document, under --json."""
         if self.json and self._document:
             click.echo(json.dumps(plain(self._document[0]), indent=1, sort_keys=True))
 
     def line(self, value: Any) -> None:
-        """For programs that watch: one JSON object on a line of its own, at once, under --json."""
+        """Print one JSON object on a line of its own, at once, under --json: for commands that
+        watch."""
         if self.json:
             out = self._out or sys.stdout
             out.write(json.dumps(plain(value), sort_keys=True) + "\n")
             out.flush()
 
     def table(self, header: list[str], rows: list[list[Any]]) -> None:
-        """Columns of plain text."""
+        """Print columns under a header; None is an empty cell."""
         if self.quiet or self.json:
             return
-        cells = [header, *[["" if c is None else str(c) for c in row] for row in rows]]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-        for row in cells:
-            line = "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))
+        from rich.text import Text
+
+        table = _columns(header, n_labels=len(header))
+        for row in rows:
+            table.add_row(*(Text(printable("" if cell is None else cell)) for cell in row))
+        self._print(table, wrap=True)
+
+    def report_tables(self, section: Section) -> None:
+        """Print the tables of a report's section, each below the first sentence of its title; the
+        best are bold and the second best underlined, on a terminal."""
+        if self.quiet or self.json:
+            return
+        from rich.text import Text
+
+        for shown in section.tables:
+            if "md" not in shown.outputs:
+                continue
+            table = _columns(shown.header, n_labels=shown.n_labels)
+            for panel in shown.panels:
+                if panel.title:
+                    table.add_row(Text(printable(panel.title), style="italic"))
+                for row in panel.rows:
+                    cells: list[Text] = []
+                    for cell in row:
+                        styles = ["bold"] * bool(cell.bold) + ["underline"] * bool(cell.underline)
+                        after = (f" ± {cell.sub}" if cell.sub else "") + (
+                            f" {cell.mark}" if cell.mark else ""
+                        )
+                        cells += [
+                            Text(printable(cell.text), style=" ".join(styles)) + printable(after)
+                        ]
+                        cells += [Text()] * (cell.span - 1)
+                    table.add_row(*cells)
+            title = printable(shown.title).partition(". ")[0]
+            self.say(f"\n{title}\n")
+            self._print(table)
+
+    def _print(self, table: RichTable, *, wrap: bool = False) -> None:
+        """On a terminal with its styles, wrapped to its width with `wrap`; else as plain lines."""
+        from rich.console import Console as Terminal
+
+        terminal = Terminal(no_color=not self.color, highlight=False)
+        if not (terminal.is_terminal and wrap):
+            terminal.width = 10_000  # lines are never cut
+        with terminal.capture() as printed:
+            terminal.print(table)
+        for line in printed.get().splitlines():
             click.echo(line.rstrip())
 
 
+def _columns(header: Iterable[str], *, n_labels: int) -> RichTable:
+    """An empty table: the first `n_labels` columns are text, the others numbers."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, name in enumerate(header):
+        justify: Literal["left", "right"] = "left" if number < n_labels else "right"
+        table.add_column(Text(printable(name)), justify=justify, overflow="fold")
+    return table
+
+
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --json, --quiet, -v and --no-color, and turn its exceptions into one line."""
+    """A click command with --json, --quiet, -v and --no-color, which gets a Console as its first
+    argument; its exceptions become one line and an exit code (see `guarded`)."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
     @click.option("--quiet", "-q", is_flag=True, help="Print results and errors only.")
@@ -158,58 +248,57 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         color = not (no_color or os.environ.get("NO_COLOR"))
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # a terminal that lacks a sign is no reason to end
+            if hasattr(stream, "reconfigure"):  # a character that the terminal lacks becomes "?"
                 stream.reconfigure(errors="replace")
-        face = Face(json=as_json, quiet=quiet, verbose=verbose, color=color)
-        with nothing_but_the_document() if as_json else nullcontext() as face._out:
-            code = guarded(command, face, *args, **kwargs)
-        face.print_document()
+        console = Console(json=as_json, quiet=quiet, verbose=verbose, color=color)
+        with stdout_to_stderr() if as_json else nullcontext() as console._out:
+            code = guarded(command, console, *args, **kwargs)
+        console.print_document()
         sys.exit(code)
 
     return wrapped
 
 
-def guarded(command: Callable[..., Any], face: Face, *args: Any, **kwargs: Any) -> int:
-    """The exit code of a command; an exception becomes one line with a stable id."""
+def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs: Any) -> int:
+    """Run a command; returns its exit code. An exception is printed as one line with a stable id,
+    and with its traceback where it is unforeseen or under -v."""
     try:
-        return command(face, *args, **kwargs) or OK
+        return command(console, *args, **kwargs) or OK
     except (click.ClickException, click.Abort, click.exceptions.Exit):
         raise
     except KeyboardInterrupt:
-        face.tell("interrupted")
-        face.data({"interrupted": True})
+        console.tell("interrupted")
+        console.data({"interrupted": True})
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), 1
-        )  # whoever read has gone: nothing is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reading end of the pipe is closed
         return OK
     except Exception as error:
         found = lookup(error)
-        if found is None or face.verbose:
+        if found is None or console.verbose:
             import traceback
 
             traceback.print_exc()
         id, code = found or ("BENCH-E000", FAILED)
         message = " ".join(str(error).split()) or type(error).__name__
         if found is None:
-            message = f"{type(error).__name__}: {message} (not foreseen: please report it)"
-        face.tell(f"error {id}: {message}")
-        face.data({"error": {"id": id, "message": message}})
+            message = f"{type(error).__name__}: {message} (unforeseen: please report it)"
+        console.tell(f"error {id}: {message}")
+        console.data({"error": {"id": id, "message": message}})
         return code
 
 
 @contextmanager
-def nothing_but_the_document() -> Iterator[TextIO]:
-    """Standard output, of child processes too, goes to standard error: libraries print things. What
-    is yielded still leads to standard output."""
+def stdout_to_stderr() -> Iterator[TextIO]:
+    """Redirect standard output, of child processes too, to standard error, because libraries print.
+    Yields a stream that still leads to standard output."""
     out = sys.stdout
     out.flush()
     try:
         number = out.fileno()
         kept = os.dup(number)
         os.dup2(2, number)
-    except (OSError, ValueError):  # a stream that is no file, or nowhere to print to
+    except (OSError, ValueError):  # standard output is not a file, or is closed
         with redirect_stdout(sys.stderr):
             yield out
         return
@@ -223,7 +312,7 @@ def nothing_but_the_document() -> Iterator[TextIO]:
 
 
 def lookup(error: BaseException) -> tuple[str, int] | None:
-    """(id, exit code) of the nearest known class, or None for what should not happen."""
+    """(error id, exit code) of an exception by its nearest known class; None if unforeseen."""
     out = ("space left", "can't start new thread")
     if any(words in str(error) for words in out) or isinstance(error, MemoryError):
         return ERRORS["OSError"]

@@ -1,14 +1,10 @@
-"""Which options of `bench sweep` make sense together? Checked before anything heavy is imported."""
+"""Exceptions of the command line, and checks that need nothing heavy imported."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
-from typing import Any
-
-from ..datasets import catalog
-from .planning import suite as suites
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -22,15 +18,15 @@ class NoRun(Exception):
 
 
 class UnknownExperiment(Exception):
-    """A name that is no experiment's."""
+    """A name that no experiment has."""
 
 
 class NoGpu(Exception):
-    """A GPU was asked for where there is none."""
+    """--device cuda on a machine where torch sees no GPU."""
 
 
 def check_name(name: str) -> str:
-    """A run's name is a folder's name: no path, nothing hidden. Raises SweepError."""
+    """The name of a run, which becomes a folder: no path, no hidden file. Raises SweepError."""
     if not NAME.fullmatch(name):
         raise SweepError(
             f"--name {name[:120]!r} must be 1 to 100 letters, digits, '.', '_' or '-', "
@@ -40,10 +36,10 @@ def check_name(name: str) -> str:
 
 
 def check_address_form(address: str) -> None:
-    """A sweep finds Ray by "local", "auto" or HOST:PORT. Raises SweepError, without asking anybody.
+    """Refuse a Ray address that is not "local", "auto" or HOST:PORT, without connecting to it.
 
-    Ray's client (ray://) would keep the driver outside the cluster: its ledger and its workers
-    would be parted by every break of the connection.
+    Ray's client (ray://) would keep the driver outside the cluster: every break of the connection
+    would part the ledger from the workers. Raises SweepError.
     """
     named = "--address"
     if address == "auto" and "://" in os.environ.get("RAY_ADDRESS", ""):
@@ -61,54 +57,6 @@ def check_address_form(address: str) -> None:
         raise SweepError(f"{named} {address[:120]!r} must be local, auto, or HOST:PORT")
 
 
-def as_utf8(word: str) -> str:
-    """A word of the command line as whoever typed it meant it: tables are UTF-8, and a locale that
-    is not leaves the word's bytes undecoded (LC_ALL=C on a server, say).
-
-    >>> as_utf8("gr\\udcc3\\udcb6\\udcc3\\udc9fe"), as_utf8("größe")
-    ('größe', 'größe')
-    """
-    try:
-        word.encode()
-        return word
-    except UnicodeEncodeError:
-        return os.fsencode(word).decode("utf-8", "replace")
-
-
-def csv_name(path: Path) -> str:
-    """What a table of one's own is called.
-
-    >>> csv_name(Path("data/My houses (2).csv"))
-    'my-houses-2'
-    """
-    return re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40] or "table"
-
-
-def check_options(given: dict[str, Any]) -> suites.Suite | None:
-    """The suite that is asked for, None for --csv. Raises SweepError, SuiteError, UnknownDataset,
-    NoRun."""
-    if (given["suite"] is None) == (given["csv"] is None):
-        raise SweepError("say what to sweep: either --suite NAME or --csv FILE --target COLUMN")
-    if given["name"] is not None:
-        check_name(given["name"])
-    for folder in given["reuse"]:
-        check_run(folder)
-    if given["csv"] is not None:
-        if given["target"] is None:
-            raise SweepError("--csv needs --target COLUMN, the column to predict")
-        if given["datasets"]:
-            raise SweepError("--dataset goes with --suite, not with --csv")
-        return None
-    for option in ("target", "task"):
-        if given[option] is not None:
-            raise SweepError(f"--{option} goes with --csv, not with --suite")
-    chosen = suites.load(given["suite"])
-    chosen.budget(given["budget"])
-    for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
-        catalog.card(name)
-    return chosen
-
-
 def check_gpu(device: str) -> None:
     """Raises NoGpu where `device` is a GPU and torch sees none."""
     if device == "cpu":
@@ -120,7 +68,7 @@ def check_gpu(device: str) -> None:
 
 
 def check_run(folder: Path) -> None:
-    """Raises NoRun, naming the runs that are near."""
+    """Raises NoRun, with the names of runs nearby, where `folder` is not the folder of a run."""
     if (folder / "ledger" / "MANIFEST.json").exists():
         return
     near = sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))

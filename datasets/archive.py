@@ -1,4 +1,4 @@
-"""How is one file taken out of a downloaded archive without trusting the archive?"""
+"""Extraction of one file from an untrusted archive (gzip, zip, tar), in memory."""
 
 from __future__ import annotations
 
@@ -29,11 +29,15 @@ COMPRESSIONS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma
 
 
 class Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+    """A binary stream that is open for reading."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most `size` of them; none at the end."""
+        ...
 
 
 def read_bounded(stream: Readable, limit: int, what: str) -> bytes:
-    """The whole of `stream`, refused as soon as it has more than `limit` bytes."""
+    """All bytes of `stream`; DataError where there are more than `limit`."""
     data = stream.read(limit + 1)
     if len(data) > limit:
         raise DataError(f"{what} unpacks to more than the {limit} bytes its card allows; refused")
@@ -41,7 +45,7 @@ def read_bounded(stream: Readable, limit: int, what: str) -> bytes:
 
 
 def check_member_name(name: str) -> None:
-    """Refuse an archive that names a path outside of itself."""
+    """DataError for a member whose name is an absolute path, a drive, or leads upwards (`..`)."""
     parts = PurePosixPath(name.replace("\\", "/"))
     drive = len(name) > 1 and name[1] == ":"
     if parts.is_absolute() or drive or ".." in parts.parts or "\0" in name:
@@ -67,8 +71,8 @@ def _from_zip(data: bytes, member: str, limit: int) -> bytes:
 
 def _from_tar(data: bytes, member: str, limit: int) -> bytes:
     found = None
-    # A compressed tar is unpacked through a bounded stream, so that a bomb before the member
-    # wanted is met by the limit as well.
+    # A compressed tar is decompressed through a bounded stream, so that the limit also stops a
+    # decompression bomb that stands before the wanted member.
     plain = data
     for magic, opener in COMPRESSIONS:
         if data.startswith(magic):
@@ -93,8 +97,9 @@ def _from_tar(data: bytes, member: str, limit: int) -> bytes:
 def unpack(data: bytes, how: str, *, member: str, limit: int) -> bytes:
     """The file `member` of the archive `data` ("gzip", "zip", "tar"), at most `limit` bytes.
 
-    Nothing is written to disk. An archive that has a path that leads outside, a link, a device or
-    too many members anywhere is refused as a whole (DataError), as is a member that is too large.
+    Nothing is written to disk. DataError for an archive in which any member is a link, a device or
+    has a path outside of the archive, for one with more than MAX_MEMBERS members, and where the
+    wanted member is too large.
     """
     try:
         if not data:

@@ -1,4 +1,4 @@
-"""What does the project know about a dataset before reading it? One TOML file, strictly parsed."""
+"""Dataset cards: one TOML file a dataset with its source, columns and faults, strictly parsed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..common.text import suggest
 from .errors import DataError
 
 PROTOCOLS = ("kfold", "holdout", "official", "rtdl", "cheatt")
-# Each parser with the options that it knows.
+# Parser -> the options that it takes.
 PARSERS = {
     "whitespace": (),
     "coded": ("part_from_row",),
@@ -39,15 +39,15 @@ ROLES = {
     "california": {"data"},
     "counted": {"data"},
 }
-MORE_ROLES = {"table": {"more", "test"}}  # these may be there as well
+MORE_ROLES = {"table": {"more", "test"}}  # optional files
 LARGE_BYTES = 100_000_000
-UNKNOWN = "unknown"  # the checksum of a file that nobody here could read
+UNKNOWN = "unknown"  # the checksum of a file that was not at hand when its card was written
 FAULTS = {
     "label-is-attribute": "the label is an attribute of the source, not its class",
     "answered-or-not": "the features only say whether a question was answered",
     "parts-standardised-apart": "training and test part were standardised separately",
 }
-# What a trial's identity depends on; the other fields are for people.
+# The fields that a trial's id depends on; the others are for readers.
 MEANING = ("name", "task", "parser", "options", "columns", "categorical", "n_classes")
 
 
@@ -55,11 +55,11 @@ MEANING = ("name", "task", "parser", "options", "columns", "categorical", "n_cla
 class SourceFile:
     """One file of a dataset, pinned: `url` holds `bytes` bytes with checksum `sha256`.
 
-    With sha256 "unknown" the first download is believed: its checksum is noted beside it, said in
-    a warning, and demanded from then on; `bytes` is then a bound.
+    With sha256 "unknown" the first download is trusted: its checksum is stored beside it, reported
+    in a warning, and required from then on; `bytes` is then an upper bound.
 
-    With `unpack` ("gzip", "zip" or "tar") the URL holds an archive; `member` is the file wanted
-    from a zip or tar, `member_bytes` bounds its size.
+    With `unpack` ("gzip", "zip" or "tar") the URL holds an archive; `member` is the wanted file of
+    a zip or tar, `member_bytes` the bound on its unpacked size.
     """
 
     role: str
@@ -74,12 +74,12 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Card:
-    """Source, meaning and known faults of one dataset.
+    """Source, columns, protocol, licence and known faults of one dataset.
 
-    `columns` names the features in the source's order and `categorical` those of them that are
-    categories. `n_rows`, `n_features`, `n_classes` are checked against what is parsed. `protocol`
-    is the dataset's usual one. `learnable` is False where a fault leaves little but the majority
-    class to learn; `overlaps` names the datasets that share rows with this one.
+    `columns` are the names of the features in the source's order, `categorical` the categorical
+    ones among them. `n_rows`, `n_features`, `n_classes` are checked against the parsed table.
+    `protocol` is the default one. `learnable` is False where a fault leaves little but the majority
+    class to learn; `overlaps` are the names of the datasets that share rows with this one.
     """
 
     name: str
@@ -109,12 +109,13 @@ class Card:
 
     @property
     def large(self) -> bool:
-        """Whether its files are fetched and read only where the dataset is asked for by name."""
+        """Whether its files have over 100 MB: they are then fetched only for a dataset that is
+        selected by name."""
         return sum(file.bytes for file in self.files) > LARGE_BYTES
 
     @property
     def meaning_sha256(self) -> str:
-        """A hash of what the card makes of its files: titles, licences and notes are not in it."""
+        """A hash of the fields that decide how the files are parsed, without titles and notes."""
         plain = {name: getattr(self, name) for name in MEANING}
         plain["options"] = dict(self.options)
         plain["files"] = [[f.role, f.unpack, f.member] for f in self.files]
@@ -125,7 +126,8 @@ _TYPES = {"str": str, "int": int, "bool": bool, "tuple[str, ...]": list}
 
 
 def _build(kind: type, data: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """`data` as keyword arguments of the dataclass `kind`: known keys, right types, none absent."""
+    """`data` as keyword arguments of the dataclass `kind`; DataError for an unknown key, a value of
+    another type and a missing key."""
     known = {f.name: f for f in fields(kind)}
     for key in data:
         if key not in known:
@@ -133,7 +135,7 @@ def _build(kind: type, data: Mapping[str, Any], where: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, spec in known.items():
         if name not in data:
-            if spec.default is not spec.default_factory:  # it has one of the two
+            if spec.default is not spec.default_factory:  # one of them is set: there is a default
                 continue
             raise DataError(f"{where}: the key {name!r} is missing")
         value, wanted = data[name], _TYPES.get(str(spec.type))
@@ -190,7 +192,7 @@ def parse_card(text: str, where: str) -> Card:
     if card.columns and len(card.columns) != card.n_features:
         raise DataError(f"{where}: {len(card.columns)} columns, n_features = {card.n_features}")
     if len(set(card.columns)) != len(card.columns):
-        raise DataError(f"{where}: a column name stands twice in columns")
+        raise DataError(f"{where}: columns has a name twice")
     if (card.task == "regression") != (card.n_classes == 0):
         raise DataError(f"{where}: task {card.task!r} with n_classes = {card.n_classes}")
     for option in card.options:
@@ -204,7 +206,7 @@ def parse_card(text: str, where: str) -> Card:
 
 
 def read_card(path: Path) -> Card:
-    """The card in the file `path`, which is named after the dataset."""
+    """The card in the file `path`, whose stem must be the dataset's name; DataError otherwise."""
     card = parse_card(path.read_text(encoding="utf-8"), f"card {path.name}")
     if card.name != path.stem:
         raise DataError(f"card {path.name}: name = {card.name!r} should be {path.stem!r}")

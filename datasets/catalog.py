@@ -1,4 +1,4 @@
-"""Which datasets are there, and how do I get one by its name?"""
+"""Datasets by name: the list of names, cards, tables and folds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _paths() -> dict[str, Path]:
 
 
 def names() -> list[str]:
-    """The ids of all datasets, sorted; no card is read for it."""
+    """The names of all datasets, sorted; reads no card."""
     return list(_paths())
 
 
 @remember
 def card(name: str) -> Card:
-    """The card of `name`; UnknownDataset, with a suggestion, where there is none."""
+    """The card of dataset `name`; UnknownDataset, with the nearest names, where there is none."""
     paths = _paths()
     if name not in paths:
         raise UnknownDataset(f"unknown dataset {one_line(name)!r}; {suggest(name, paths)}")
@@ -39,11 +39,28 @@ def card(name: str) -> Card:
 def load_dataset(
     name: str, *, mirror: str | Path | None = None, cache: str | Path | None = None
 ) -> Table:
-    """The table of dataset `name`.
+    """The table of dataset `name`, in memory.
 
-    Its files come from the cache, a mirror (a directory or a base URL; default TABSWEEP_MIRROR)
-    or their pinned URLs, in that order, and are checked by sha256 each time. Errors:
-    UnknownDataset, DatasetUnavailable, ChecksumMismatch, DataError.
+    Parameters
+    ----------
+    name
+        One of `tabsweep.datasets.catalog.names()`; `bench data list` shows them with task, size,
+        licence and protocol, `datasets/cards/` has a file for each. "iris", "wine", "digits",
+        "diabetes" and "breast-cancer-wdbc" come with scikit-learn and need no download.
+    mirror
+        A directory or base URL that holds the files; default: the environment's TABSWEEP_MIRROR.
+    cache
+        Where downloads are kept; default: TABSWEEP_CACHE, or ~/.cache/tabsweep.
+
+    Returns
+    -------
+    Table
+        `frame` (the features: float64 or categorical columns), `target` (class codes, or numbers
+        for regression), `task`, `classes`; `rows(index)` gives the features of some rows.
+
+    Files come from the cache, the mirror or their pinned URLs, in that order, and are checked by
+    sha256 each time. Errors, all of them ValueErrors: UnknownDataset (with the nearest names),
+    DatasetUnavailable (with what was tried), ChecksumMismatch, DataError.
 
     >>> load_dataset("iris").n_rows
     150
@@ -63,7 +80,12 @@ def splits(
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
 ) -> list[Fold]:
-    """The folds of dataset `name` under `protocol`, or under its card's usual one.
+    """The folds of dataset `name` under `protocol`; default: the protocol of its card.
+
+    `protocol` is one of "kfold", "holdout", "official", "official-permuted", "rtdl" and "cheatt"
+    (`datasets/protocols.py`), `seed` that of the shuffling. Each fold has the row numbers `train`,
+    `val` and `test`. ValueError for a protocol that the dataset does not support; the other
+    parameters and errors are those of `load_dataset`.
 
     >>> fold = splits("iris")[0]
     >>> len(fold.train), len(fold.val), len(fold.test)

@@ -1,4 +1,4 @@
-"""How is one file fetched over HTTP from a network that may be absent, slow, or lying?"""
+"""HTTP downloads with bounded size and bounded waiting, from networks that may fail in any way."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from urllib.parse import urlsplit
 from ..common.text import one_line
 
 ATTEMPTS = 5
-PATIENCE_S = 13.0  # what may be lost on failures, all hosts together; half of it on one
+PATIENCE_S = 13.0  # time that failures may take, all hosts together; one host: half of it
 PROBE_S = 4.0
 STALL_S = 5.0  # a connection that sends nothing for so long has failed
 SLOWEST_BYTES_PER_S = 20_000
-VERDICT_S = 120.0  # so long after the last failure, all hosts are asked again
+VERDICT_S = 120.0  # after this time without a failure, hosts that were given up are tried again
 CHUNK = 1 << 16
 Host = tuple[str, int]
 
 
 class Unreachable(Exception):
-    """The bytes could not be had from this place; the message says why, in one line."""
+    """A download failed for good; the message gives the reason, in one line."""
 
 
 class _Transient(Exception):
-    """A failure that may pass; `wait_s` is how long the server asks us to wait."""
+    """A failure that is worth a retry; `wait_s` is the server's Retry-After in seconds."""
 
     def __init__(self, message: str, wait_s: float | None = None) -> None:
         super().__init__(message)
@@ -53,7 +53,8 @@ class _CarefulRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for: a number, or a date after `now`."""
+    """Seconds that a Retry-After header asks for (a number, or a date after `now`); None where it
+    is absent or neither."""
     if value is None:
         return None
     try:
@@ -70,13 +71,13 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
 
 
 def looks_like_a_page(kind: str, start: bytes) -> bool:
-    """Whether an answer is a web page (a login form, an error) and not the file asked for."""
+    """Whether an answer is a web page (a login form, an error page) in place of the file."""
     head = start.lstrip()[:200].lower()
     return "html" in kind.lower() or head.startswith((b"<!doctype html", b"<html"))
 
 
 def endpoint(url: str) -> tuple[str, int]:
-    """The host and port that a request for `url` connects to: its own or its proxy's."""
+    """Host and port that a request for `url` connects to: the URL's own or the proxy's."""
     parts = urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
@@ -102,19 +103,20 @@ def connects(host: str, port: int, timeout_s: float) -> str:
 
 
 class Network:
-    """Downloads with bounded patience.
+    """Downloads with a time budget for failures.
 
-    Each host is probed once before its first request; one that fails is given up, so that a hundred
-    files from it cost one probe. All time lost on failures (probes, failed attempts, the waits
-    between them) comes out of one budget of `patience_s`, of which one host may take half. What
-    was lost and given up is forgotten `verdict_s` after the last failure.
+    Each host is probed once before its first request; a host that fails is given up, so that a
+    hundred files from it cost one probe. The time that failures take (probes, failed attempts and
+    the waits between them) is limited to `patience_s` for all hosts together and to half of that
+    for one host. `verdict_s` after the last failure, the budget is full again and every host is
+    tried again. Requests are made one at a time (a lock), so an object may be shared by threads.
     """
 
     def __init__(self, *, patience_s: float = PATIENCE_S, verdict_s: float = VERDICT_S) -> None:
         self.patience_s = patience_s
         self.verdict_s = verdict_s
         self._lock = threading.RLock()
-        self._verdicts: dict[Host, str] = {}  # "" is a good one
+        self._verdicts: dict[Host, str] = {}  # why a host was given up; "" where it was not
         self._lost_s: dict[Host, float] = {}
         self._failed_at = time.monotonic()
         self._kept: dict[str, bytes] = {}
@@ -129,14 +131,14 @@ class Network:
         self._lost_s[host] = self._lost_s.get(host, 0.0) + self._failed_at - since
 
     def _probe(self, host: Host) -> None:
-        """Raise Unreachable for a host that is given up, or is so at this first meeting."""
+        """Raise Unreachable for a host that was given up, or that fails its first probe."""
         if time.monotonic() - self._failed_at > self.verdict_s:
             self._verdicts.clear()
             self._lost_s.clear()
         if self._verdicts.get(host):
             raise Unreachable(self._verdicts[host])
         if self._left_s(host) <= 0:
-            raise Unreachable(f"{host[0]}: not asked, too much time went into failures before")
+            raise Unreachable(f"{host[0]}: not tried, earlier failures took too much time")
         if host not in self._verdicts:
             start = time.monotonic()
             self._verdicts[host] = connects(*host, timeout_s=min(PROBE_S, self._left_s(host)))
@@ -147,10 +149,10 @@ class Network:
     def get(self, url: str, *, limit: int, expected: int | None = None) -> bytes:
         """The bytes at `url`, at most `limit` + 1 of them.
 
-        A time-out, a cut connection, HTTP 429 and 5xx are tried up to ATTEMPTS times with growing,
-        jittered waits, or the wait that Retry-After asks for. Other answers, and web pages, are
-        final (Unreachable). `expected` is the size where it is known: fewer bytes from a server
-        that names no size are a cut connection.
+        A timeout, a broken connection, HTTP 429 and 5xx are retried, ATTEMPTS times in all, with
+        exponential, jittered backoff or after the time that Retry-After asks for. Other errors, and
+        web pages, are final (Unreachable). `expected` is the size where it is known: fewer bytes
+        from a server that sends no Content-Length count as a broken connection.
         """
         with self._lock:
             host = endpoint(url)
@@ -180,7 +182,7 @@ class Network:
             raise Unreachable(self._verdicts[host])
 
     def get_once(self, url: str, *, limit: int) -> bytes:
-        """As `get`, remembered for this object's life; for a mirror's manifest."""
+        """As `get`, cached for this object's life; for a mirror's manifest."""
         with self._lock:
             if url not in self._kept:
                 self._kept[url] = self.get(url, limit=limit)
@@ -227,7 +229,7 @@ _shared: Network | None = None
 
 
 def network() -> Network:
-    """The process's one Network, so that what it learnt about a host serves all datasets."""
+    """The Network that all datasets of this process share, so that each host is probed once."""
     global _shared
     if _shared is None:
         _shared = Network()

@@ -1,18 +1,18 @@
-"""What can be wrong with data, as exceptions that say the law, the value and the way out."""
+"""Errors about data: what is required, what was found, and what to do."""
 
 from __future__ import annotations
 
 
 class DataError(ValueError):
-    """Something about a table, a card or a file that the caller can mend; one line."""
+    """A table, card or file is not as required; the message, one line, says how to mend it."""
 
 
 class UnknownDataset(DataError):
-    """A dataset id that no card has."""
+    """There is no dataset of this name."""
 
 
 class DatasetUnavailable(DataError):
-    """No source has the files of `name` at the moment; `reason` says what was tried."""
+    """No source has the files of dataset `name` at the moment; `reason` is what was tried."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
@@ -24,7 +24,7 @@ class DatasetUnavailable(DataError):
 
 
 class ChecksumMismatch(DataError):
-    """A source answered with other bytes than the card pins. Nothing of it was kept."""
+    """A source delivered bytes whose sha256 is not that of the card; they were not kept."""
 
     def __init__(self, name: str, file: str, expected: str, actual: str, where: str) -> None:
         super().__init__(name, file, expected, actual, where)

@@ -1,8 +1,8 @@
-"""Which pictures are there, and how are their files read without trusting them?
+"""Image datasets (MNIST, CIFAR-10, digits), and readers that do not trust their files.
 
-MNIST in the idx format, CIFAR-10 in its binary version (the pickled one is never opened), and
-scikit-learn's digits, which need no file. The files come from a folder, or as those of the tables
-do: cache, mirror, pinned URL, checked by sha256.
+MNIST is read in the idx format, CIFAR-10 in its binary version (the pickled one is never opened);
+scikit-learn's digits need no file. Files come from a folder, or as those of the tables do from
+cache, mirror or pinned URL, checked by sha256.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ N_CLASSES = 10
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Pictures and their classes.
+    """Images and their classes.
 
-    pixels: (N, channels, height, width) uint8. labels: (N,) 0..9. n_test: the last so many rows are
-    the test part, 0 where none is fixed. val_share: of the other rows, for validation.
+    pixels: (N, channels, height, width) uint8. labels: (N,) 0..9. n_test: the last `n_test` rows
+    are the test part; 0 where none is fixed. val_share: share of the other rows that validates.
     """
 
     name: str
@@ -53,9 +53,9 @@ class Images:
     val_share: float = 0.125
 
     def parts(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Row numbers (ascending) of training, validation and test; drawn parts are stratified.
+        """Row numbers (ascending) of training, validation and test part.
 
-        A test part that is not fixed is a fifth of the rows.
+        A test part that is not fixed is a fifth of the rows. What is drawn is stratified.
         """
         from sklearn.model_selection import train_test_split
 
@@ -79,7 +79,8 @@ def read_idx(data: bytes, what: str = "the file") -> np.ndarray:
     """The array of unsigned bytes in an idx file: two zero bytes, the type 8, the number of
     dimensions, their sizes (big-endian, 4 bytes each), the values in C order.
 
-    DataError where the bytes are not exactly that; nothing is allocated on a header's word.
+    DataError where the bytes are not exactly that; the sizes in the header are checked before
+    anything is allocated.
     """
     if len(data) < 4 or data[:3] != b"\0\0\x08" or not 1 <= data[3] <= 4:
         raise DataError(f"{what} is no idx file of unsigned bytes: it begins with {data[:4]!r}")
@@ -87,15 +88,18 @@ def read_idx(data: bytes, what: str = "the file") -> np.ndarray:
     shape = [int.from_bytes(data[i : i + 4], "big") for i in range(4, start, 4)]
     if len(data) < start or math.prod(shape) != len(data) - start:
         raise DataError(
-            f"{what} says that it holds {' x '.join(map(str, shape))} values; {len(data)} bytes "
-            "are there"
+            f"{what}: its header says {' x '.join(map(str, shape))} values, the file has "
+            f"{len(data)} bytes"
         )
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 
 
 def read_cifar(data: bytes, what: str = "the file") -> tuple[np.ndarray, np.ndarray]:
-    """(pixels (N, 3, 32, 32), labels (N,)) of a binary CIFAR-10 file: one byte of label and 3,072
-    of red, green and blue planes a picture. DataError where the bytes are no such records."""
+    """(pixels (N, 3, 32, 32), labels (N,)) of a binary CIFAR-10 file.
+
+    A record is one byte of label, then the red, green and blue plane, 3,072 bytes. DataError where
+    the size is no multiple of a record's or a label is not in 0..9.
+    """
     if not data or len(data) % CIFAR_RECORD:
         raise DataError(f"{what} has {len(data)} bytes, no whole number of {CIFAR_RECORD}")
     records = np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD)
@@ -111,7 +115,7 @@ def _labels(values: np.ndarray, what: str) -> np.ndarray:
 
 # -- the sets -------------------------------------------------------------------------------------
 
-Read = Callable[[str], bytes]  # a file's unpacked bytes by its name
+Read = Callable[[str], bytes]  # file name -> unpacked bytes
 
 
 def _digits() -> Images:
@@ -147,7 +151,7 @@ def _whole(
     val_share: float,
 ) -> Images:
     if len({p.shape[1:] for p in pixels}) > 1:
-        raise DataError(f"{name}: pictures of several sizes: {[p.shape[1:] for p in pixels]}")
+        raise DataError(f"{name}: images of several sizes: {[p.shape[1:] for p in pixels]}")
     return Images(name, np.concatenate(pixels), np.concatenate(labels), n_test, val_share)
 
 
@@ -224,11 +228,11 @@ def load_images(
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
 ) -> Images:
-    """The pictures of `digits`, `mnist` or `cifar-10`.
+    """The images of `digits`, `mnist` or `cifar-10`.
 
-    folder: one that holds the set's own files (idx, or idx.gz; the .bin files), by default what
-    TABSWEEP_IMAGES names; where it does not, they come from cache, mirror or pinned URL as those of
-    the tables do. Errors: UnknownDataset, DatasetUnavailable, ChecksumMismatch, DataError.
+    folder: where the dataset's own files are (idx or idx.gz; .bin), default TABSWEEP_IMAGES. Files
+    that are not in that default come from cache, mirror or pinned URL, as those of the tables do.
+    Errors: UnknownDataset, DatasetUnavailable, ChecksumMismatch, DataError.
 
     >>> load_images("digits").pixels.shape
     (1797, 1, 8, 8)
@@ -247,7 +251,7 @@ def load_images(
 
 
 def _in_folder(name: str, folder: Path) -> Read | None:
-    """Reads the set's files below a folder; None where it does not hold all of them."""
+    """A reader of the dataset's files below a folder; None where one is missing."""
     names, inside, limit = (
         (MNIST_FILES, ("", "MNIST/raw", "mnist"), MAX_IDX)
         if name == "mnist"

@@ -1,4 +1,4 @@
-"""What does a person's CSV file mean? A table with inferred kinds, or one clear error."""
+"""Tables from a user's CSV file: kinds of columns, task and classes are inferred."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BYTES_PER_BYTE = 15  # memory that reading takes for each byte of the file: 9 to
 
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line from 1, fields) of each record; blank lines are passed over."""
+    """(number of its first line, from 1; fields) of each record; blank lines are skipped."""
     with open(path, encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True)
         line = 1
@@ -48,8 +48,8 @@ def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def free_memory() -> float:
-    """Bytes that this process may still take, by the machine, its container and its own limits;
-    infinity where the system does not say."""
+    """Bytes that this process can still allocate: the least of what the machine, its container
+    (cgroup v2) and its own limits (`ulimit`) leave; infinity where the system does not say."""
     found = [math.inf]
     try:
         import resource
@@ -69,7 +69,7 @@ def free_memory() -> float:
 
 
 def check_size(path: Path) -> None:
-    """Refuse what is no file, is empty, or cannot fit into the memory that is free."""
+    """DataError for a path that is no file, an empty file, or one too large for the free memory."""
     if not path.is_file():
         raise DataError(f"{one_line(path)}: there is no such file")
     size = path.stat().st_size
@@ -84,7 +84,7 @@ def check_size(path: Path) -> None:
 
 
 def find_delimiter(path: Path) -> str:
-    """The one of comma, semicolon, tab and bar that cuts the first line into most fields."""
+    """Comma, semicolon, tab or bar: the one that splits the first line into most fields."""
 
     def n_fields(delimiter: str) -> int:
         try:
@@ -95,11 +95,11 @@ def find_delimiter(path: Path) -> str:
     with open(path, "rb") as stream:
         if stream.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise DataError(f"{path.name}: UTF-16; save the file as UTF-8")
-    return max(DELIMITERS, key=n_fields)  # the first of equals: the comma
+    return max(DELIMITERS, key=n_fields)  # a tie goes to the comma
 
 
 def check_header(names: list[str], where: str) -> None:
-    """Column names are all there, differ, and are printable."""
+    """DataError for a column name that is empty, repeated, too long or not printable."""
     for position, name in enumerate(names, start=1):
         if not name:
             raise DataError(f"{where}: column {position} has no name; name it or remove it")
@@ -116,7 +116,7 @@ def check_header(names: list[str], where: str) -> None:
 
 
 def read_cells(path: Path) -> tuple[pd.DataFrame, list[int], str]:
-    """All cells as stripped texts, the line on which each row begins, and the delimiter."""
+    """(cells as stripped strings, line on which each row begins, delimiter) of a CSV file."""
     delimiter = find_delimiter(path)
     rows = records(path, delimiter)
     header = [name.strip() for name in next(rows, (1, []))[1]]
@@ -143,12 +143,14 @@ def read_cells(path: Path) -> tuple[pd.DataFrame, list[int], str]:
         index_col=False,
     )
     if len(cells) != len(lines):
-        raise DataError(f"{path.name}: {len(lines)} or {len(cells)} rows, depending on its quotes")
+        raise DataError(
+            f"{path.name}: {len(lines)} or {len(cells)} rows, depending on how its quotes are read"
+        )
     return cells.apply(lambda column: column.str.strip()), lines, delimiter
 
 
 def as_numbers(cells: pd.Series, delimiter: str) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) numbers, NaN where a cell is no number; and the mask of the missing cells."""
+    """(numbers (N,), NaN where a cell is no number; mask (N,) of the missing cells)."""
     missing = cells.isin(MISSING).to_numpy()
     present = cells[~missing]
     if delimiter == ";" and present.str.contains(",", regex=False).any():
@@ -161,10 +163,10 @@ def as_numbers(cells: pd.Series, delimiter: str) -> tuple[np.ndarray, np.ndarray
 def feature(
     name: str, cells: pd.Series, delimiter: str, warnings: list[str]
 ) -> pd.Series | np.ndarray:
-    """A column as numbers where all its present cells are numbers, else as categories.
+    """A column: float64 where every present cell is a number, else categorical.
 
-    Numbers with a leading zero (postal codes) are categories. A column without any value stays,
-    as numbers that are all missing; infinite numbers count as missing: both with a warning.
+    Numbers with a leading zero (postal codes) are categories. A column without any value is kept as
+    missing numbers, and infinite numbers count as missing; both add to `warnings`.
     """
     numbers, missing = as_numbers(cells, delimiter)
     present = cells[~missing]
@@ -198,7 +200,10 @@ def feature(
 
 
 def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[str]) -> str:
-    """'regression' for fractions and for many whole numbers, 'classification' otherwise."""
+    """'regression' for fractions and for many distinct whole numbers, else 'classification'.
+
+    DataError where most of the texts differ, so that they are no classes.
+    """
     n_distinct = cells.nunique()
     if np.isnan(numbers).any():
         if n_distinct > max(MAX_CLASSES_GUESSED, len(cells) / 2):
@@ -221,7 +226,8 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
 def encode_target(
     name: str, cells: pd.Series, lines: list[int], delimiter: str, task: str | None
 ) -> tuple[np.ndarray, str, tuple[str, ...], list[str]]:
-    """(target, task, classes, warnings); DataError where cells are missing or do not fit `task`."""
+    """(target (N,), task, classes, warnings); DataError where cells are missing or do not fit the
+    task."""
     warnings: list[str] = []
     numbers, missing = as_numbers(cells, delimiter)
     bad = missing | np.isinf(numbers)
@@ -261,7 +267,7 @@ def encode_target(
 
 
 def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
-    """Whether a feature is the target: the same numbers, or the same classes by other names."""
+    """Whether a feature equals the target: the same numbers, or the same classes renamed."""
     if column.isna().any():
         return False
     if task == "regression" and column.dtype == np.float64:
@@ -276,11 +282,12 @@ def table_from_csv(
 ) -> Table:
     """The table in a CSV file with a header; `target` names the column to predict.
 
-    UTF-8 with or without a byte-order mark; fields are cut by comma, semicolon (then with decimal
-    commas, if any), tab or bar; MISSING lists the cells that count as missing. Columns of numbers
-    are numeric, others categorical. `task` is 'binary', 'multiclass', 'classification' or
-    'regression', and guessed without. No row is ever dropped: what cannot be used is a DataError
-    that names the line or column, what was decided on doubtful grounds is a warning of the table.
+    The file is UTF-8 with or without a byte-order mark; fields are separated by comma, semicolon
+    (numbers may then have decimal commas), tab or bar; MISSING lists the cells that count as
+    missing. Columns of numbers are numeric, others categorical. `task` is 'binary', 'multiclass',
+    'classification' or 'regression', by default guessed from the target. No row is ever dropped:
+    what cannot be used raises a DataError that names the line or column; doubtful decisions are
+    listed in the table's `warnings`.
     """
     path = Path(path)
     known = ("binary", "multiclass", "classification", "regression")

@@ -1,4 +1,4 @@
-"""Do two tables hold the same rows, whatever their order and scaling?"""
+"""Search for rows that two tables share, whatever their order, coding and scaling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .table import Table
 
-MAX_LEVELS = 200  # above, the gaps between rounded numbers say nothing
+MAX_LEVELS = 200  # with more distinct values, gaps between rounded numbers are no evidence
 LEAST_SHARE = 0.5  # of the smaller table's rows
 
 
@@ -17,8 +17,9 @@ LEAST_SHARE = 0.5  # of the smaller table's rows
 class Overlap:
     """`n_shared` rows of the smaller table are in the other, judged by pairs of `columns`.
 
-    `other_target` is the feature of the first table that is the second's target on all rows that
-    could be matched one to one, while the first's own target is not.
+    `share`: n_shared over the smaller table's rows. `other_target`: the feature of the first table
+    that equals the second's target on all rows that match one to one, where the first table's own
+    target does not; else None.
     """
 
     n_shared: int
@@ -28,7 +29,7 @@ class Overlap:
 
 
 def column_codes(table: Table) -> dict[str, np.ndarray]:
-    """Each feature as numbers: categories by their code, missing as NaN."""
+    """Feature name -> (N,) float64: numbers, or codes of categories; NaN where missing."""
     codes = {}
     for name, kind in table.kinds.items():
         column = table.frame[name]
@@ -41,10 +42,10 @@ def column_codes(table: Table) -> dict[str, np.ndarray]:
 
 
 def levels(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Each value as a number that no scaling or re-coding of its column changes, and how often.
+    """(a code for each value, counts of the codes) that rescaling or re-coding does not change.
 
-    The place of its frequency where all values of the column differ in frequency, so that the
-    order of the codes does not matter; else the rank among the distinct values.
+    Where all distinct values differ in frequency, the code is the rank of the frequency, so that
+    the order of the values does not matter; else it is the rank of the value.
     """
     _, ranks, counts = np.unique(values, return_inverse=True, return_counts=True)
     if len(set(counts)) == len(counts):
@@ -53,10 +54,11 @@ def levels(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 def steps(values: np.ndarray) -> np.ndarray | None:
-    """Values as whole steps of their smallest gap from the least one; None where that fails.
+    """Values as multiples of their smallest gap, counted from the minimum; None where they are no
+    such multiples.
 
-    Undoes any scaling of a column that held whole numbers, as long as its least value and its
-    smallest gap are still there.
+    Undoes any scaling of a column of whole numbers, provided that its minimum and two neighbours at
+    its smallest gap still occur.
     """
     distinct = np.unique(values)
     if not 2 <= len(distinct) <= MAX_LEVELS:
@@ -67,10 +69,10 @@ def steps(values: np.ndarray) -> np.ndarray | None:
 
 
 def matched_columns(a: Table, b: Table) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
-    """Pairs of columns that hold the same values up to scaling, as comparable whole numbers.
+    """(name in a, name in b, codes in a, codes in b) of columns that are equal up to scaling.
 
-    For tables of one size: the same frequencies of values. Otherwise: the same name or place, and
-    nearly the same set of steps.
+    For tables of equal size: columns whose values have the same frequencies. Otherwise: columns of
+    the same name or position with nearly the same set of `steps`.
     """
     codes_a, codes_b = column_codes(a), column_codes(b)
     pairs = []
@@ -100,18 +102,19 @@ def matched_columns(a: Table, b: Table) -> list[tuple[str, str, np.ndarray, np.n
 
 
 def shared(keys: list[tuple[np.ndarray, np.ndarray]]) -> tuple[Counter, Counter, int]:
-    """How often each row occurs in both tables, seen on some columns; and how many they share."""
+    """(counts of rows in a, counts of rows in b, number of shared rows), by the columns `keys`."""
     counts_a = Counter(zip(*(a.tolist() for a, _ in keys), strict=True))
     counts_b = Counter(zip(*(b.tolist() for _, b in keys), strict=True))
     return counts_a, counts_b, sum((counts_a & counts_b).values())
 
 
 def find_overlap(a: Table, b: Table) -> Overlap | None:
-    """The rows that `a` and `b` share, or None: found from the values alone.
+    """The rows that `a` and `b` share, found from the values alone; None where there are few.
 
-    Rows are compared on the columns that match; those must be half of the narrower table's and
-    tell at least half of its rows apart, so that tables with few possible rows do not 'overlap'.
-    A matching column that parts most of the rows again (its codes were shifted) is left out.
+    Rows are compared on the columns that match. Those must be at least half of the narrower table's
+    columns and distinguish at least half of its rows, so that tables with few possible rows do not
+    count as overlapping. A matching column on which most shared rows differ (its codes were
+    shifted) is left out.
     """
     pairs = matched_columns(a, b)
     least_columns, smaller = max(2, min(a.n_features, b.n_features) / 2), min(a.n_rows, b.n_rows)
@@ -147,7 +150,7 @@ def find_overlap(a: Table, b: Table) -> Overlap | None:
 
 
 def same_classes(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether two columns say the same by other names: their values go together one to one.
+    """Whether the values of two columns correspond one to one (the same classes, renamed).
 
     >>> same_classes(np.array([0, 0, 1]), np.array([5, 5, 2]))
     True

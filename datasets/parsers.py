@@ -1,4 +1,4 @@
-"""How do the bytes of a source become a table? One small function per format."""
+"""Parsers of source files: one function a format, from files to a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Parsed = tuple[pd.DataFrame, np.ndarray, tuple[str, ...], Masks, tuple[str, ...]
 
 
 def read_numbers(path: Path, *, delimiter: str | None) -> np.ndarray:  # -> (N, columns)
-    """A headerless file of finite numbers; blanks and tabs separate where `delimiter` is None."""
+    """A headerless file of finite numbers; `delimiter` None means blanks and tabs."""
     try:
         numbers = np.loadtxt(path, delimiter=delimiter, ndmin=2, dtype=np.float64)
     except ValueError as error:
@@ -33,7 +33,7 @@ def read_numbers(path: Path, *, delimiter: str | None) -> np.ndarray:  # -> (N, 
 
 
 def ranks(column: np.ndarray) -> np.ndarray:
-    """Each value's place among the distinct values of its column, from 0.
+    """The rank of each value among the distinct values of the column, from 0.
 
     >>> ranks(np.array([0.5, -1.0, 0.5]))
     array([1, 0, 1])
@@ -44,8 +44,8 @@ def ranks(column: np.ndarray) -> np.ndarray:
 def stand_apart(numbers: np.ndarray, part: np.ndarray) -> bool:
     """Whether `part` (a mask of rows) shares no value with the other rows in any column.
 
-    Columns of one table share values as soon as they have few; when none does, the two parts were
-    scaled separately and the same number means different things in them.
+    Two parts of one table share values in every column that has few distinct ones. Where no column
+    does, the parts were scaled separately, and the same number has another meaning in each.
     """
     if not part.any() or part.all():
         return False
@@ -53,7 +53,7 @@ def stand_apart(numbers: np.ndarray, part: np.ndarray) -> bool:
 
 
 def frame_of(columns: Mapping[str, np.ndarray], categorical: tuple[str, ...]) -> pd.DataFrame:
-    """Numbers as a frame in which the columns named in `categorical` are categories."""
+    """A frame of numeric columns, those named in `categorical` as categories."""
     return pd.DataFrame(
         {
             name: categorical_column(values) if name in categorical else values.astype(np.float64)
@@ -80,7 +80,7 @@ def parse_coded(card: Card, files: Mapping[str, Path]) -> Parsed:
     Every feature is a standardised number, categories included; a categorical column is coded by
     ranking its distinct values. The option `part_from_row` names the first row of a second part
     that was standardised on its own: there, categories are ranked within each part, and numeric
-    columns stay as they are because their common scale cannot be had back.
+    columns stay as they are because their common scale cannot be recovered.
     """
     numbers = read_numbers(files["features"], delimiter=",")
     labels = read_numbers(files["labels"], delimiter=",")
@@ -129,7 +129,7 @@ def parse_coded(card: Card, files: Mapping[str, Path]) -> Parsed:
 
 
 def parse_bundled(card: Card, files: Mapping[str, Path]) -> Parsed:
-    """A dataset that scikit-learn carries with it; needs no file."""
+    """A dataset that is part of scikit-learn; needs no file."""
     from sklearn import datasets
 
     loader = getattr(datasets, f"load_{card.options['loader']}")
@@ -148,18 +148,23 @@ def parse_bundled(card: Card, files: Mapping[str, Path]) -> Parsed:
 
 
 def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
-    """Files with one row a line and commas between, or parquet; columns of any kind in any order.
+    """Comma-separated or parquet files with one row a record, columns of any kind in any order.
 
-    Roles: "data"; "more", rows that belong to it; "test", rows of a fixed test part. Options, whose
-    columns are positions in the file: `target`; `classes`, the labels in order of their codes;
-    `header`, whether a first line names the columns; `drop`; `missing`, texts that stand for no
-    value; `quote`, the sign around texts that hold commas, itself written with a backslash;
-    `separator`, where it is no comma; `label_end`, a sign that some of the labels end in;
-    `unique`, whether rows that repeat an earlier one, in the columns kept and the target, are left
-    out; `complete`, whether rows with a gap are; `dates`, numeric columns that hold dates and
-    become days since 1970; `test_rows`, how many rows at the end are the fixed test part. A fixed
-    test part makes one stored split, whose validation rows are an eighth of the others (NPT, app.
-    E). `folds` and `val_share` make the splits that Hopular's authors draw (`drawn_splits`).
+    Files by role: "data"; "more", further rows; "test", the rows of a fixed test part. Options
+    (columns are given by position in the file):
+
+    - `target`: column of the target; `drop`: columns that are left out
+    - `classes`: the labels in the order of their codes; `label_end`: a suffix of some labels
+    - `header`: whether the first line has column names; `separator`, if it is no comma
+    - `quote`: the quote character; inside of quotes it is escaped with a backslash
+    - `missing`: strings that count as missing; `complete`: leave out rows with a missing value
+    - `unique`: leave out rows that repeat an earlier one in the kept columns and the target
+    - `dates`: numeric columns of dates, read as days since 1970
+    - `test_rows`: number of rows at the end that are the fixed test part
+    - `folds`, `val_share`: the splits that Hopular's authors draw (`drawn_splits`)
+
+    A fixed test part makes one stored split, whose validation rows are an eighth of the others
+    (NPT, app. E).
     """
     options = card.options
     away = {*options.get("drop", ()), int(options["target"])}
@@ -195,8 +200,8 @@ def parse_table(card: Card, files: Mapping[str, Path]) -> Parsed:
 
 
 def drawn_splits(target: np.ndarray, n_folds: int, val_share: float, stratified: bool) -> Masks:
-    """Shuffled folds, each tested once; of the other rows a share validates. The seed is that of
-    Hopular's authors, and with it the rows are."""
+    """Stored splits from shuffled folds: each fold is tested once, `val_share` of the others
+    validates. The seed is that of Hopular's authors, so the rows are theirs too."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
     kind = StratifiedKFold if stratified else KFold
@@ -257,7 +262,7 @@ def _read_rows(
 
 
 def _text(value: object) -> str:
-    """A label without the quotes and blanks that files put around it; numbers at their shortest.
+    """A label without surrounding quotes and blanks; numbers in their shortest form.
 
     >>> _text(" 'Not in universe'"), _text("1.000e+00"), _text(2)
     ('Not in universe', '1', '2')
@@ -271,7 +276,7 @@ def _text(value: object) -> str:
 
 
 def coded_column(values: pd.Series, missing: tuple[str, ...] = ()) -> pd.Series:
-    """A categorical column of many rows: texts are made of its distinct values alone.
+    """A categorical column of many rows; only its distinct values are converted to strings.
 
     >>> coded_column(pd.Series(["b ", "?", "a", "b"]), ("?",)).tolist()
     ['b', nan, 'a', 'b']
@@ -285,7 +290,7 @@ def coded_column(values: pd.Series, missing: tuple[str, ...] = ()) -> pd.Series:
     except ValueError:
         order = sorted(known)
     place = {text: code for code, text in enumerate(order)}
-    new = np.array([*(-1 if t is None else place[t] for t in texts), -1])  # codes of -1 find it
+    new = np.array([*(-1 if t is None else place[t] for t in texts), -1])  # the code -1 selects it
     dtype = pd.CategoricalDtype(pd.Index(order, dtype=object))
     return pd.Series(pd.Categorical.from_codes(new[codes], dtype=dtype), index=values.index)
 
@@ -321,8 +326,8 @@ def parse_indicators(card: Card, files: Mapping[str, Path]) -> Parsed:
 
 
 def parse_california(card: Card, files: Mapping[str, Path]) -> Parsed:
-    """StatLib's houses, with header, in the eight features usual since scikit-learn: rooms,
-    bedrooms and people per household; the target in units of 100,000."""
+    """StatLib's California houses, with header, as the eight features of scikit-learn's version:
+    rooms, bedrooms and people per household; the target in units of 100,000."""
     raw = pd.read_csv(files["data"], dtype=np.float64)
     homes = raw["households"].to_numpy()
     columns = {
@@ -339,7 +344,7 @@ def parse_california(card: Card, files: Mapping[str, Path]) -> Parsed:
 
 
 def parse_counted(card: Card, files: Mapping[str, Path]) -> Parsed:
-    """Numbers under a first line that counts the rows of each class, which stand in that order."""
+    """Numbers under a first line with the number of rows of each class; rows are in that order."""
     try:
         with open(files["data"], encoding="ascii") as file:
             counts = [int(text) for text in file.readline().split()]
@@ -376,7 +381,7 @@ def parse(card: Card, files: Mapping[str, Path]) -> Table:
             f"{card.name}: {found} rows, features and classes were read, the card says {stated}"
         )
     digest = hashlib.sha256(card.meaning_sha256.encode())
-    for file in sorted(card.files, key=lambda f: f.role):  # an unknown checksum stands as such
+    for file in sorted(card.files, key=lambda f: f.role):  # "unknown" is hashed as it is
         digest.update(f"{file.role}={file.sha256};".encode())
     digest.update(content_sha256(frame, target, classes).encode())
     for test, val in masks:

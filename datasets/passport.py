@@ -1,4 +1,4 @@
-"""Can this dataset be trusted? Hashes, counts, and flags for what is wrong with it."""
+"""Dataset passports: hashes, counts, and flags for faults found in the data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .overlap import find_overlap, same_classes
 from .protocols import Fold
 from .table import Table
 
-LEAK = 0.99  # skill of one feature alone from which it is a leak
-LITTLE = 0.2  # skill of all features below which a label is suspected
-HARDLY = 0.15  # skill of all features below which the dataset separates no models
-MUCH = 0.5  # skill with which an attribute looks more like a label than the label
+LEAK = 0.99  # a single feature with this skill or more is a leak
+LITTLE = 0.2  # below this skill of all features, the label is suspected to be wrong
+HARDLY = 0.15  # below this skill of all features, the dataset does not separate models
+MUCH = 0.5  # an attribute predicted with this skill is likelier the label
 DRIFT_P = 1e-3  # divided by the number of columns and folds
 MAX_ROWS_PROBED = 5_000
 SHOWN = 8  # names in a sentence
@@ -26,7 +26,8 @@ Flag = dict[str, str]
 
 
 def flag(name: str, severity: str, detail: str) -> Flag:
-    """`severity`: 'error' (do not use it so), 'warning' (say it in a report), 'info'."""
+    """A flag. `severity`: 'error' (do not use the data like this), 'warning' (belongs into a
+    report) or 'info'; `detail`: one sentence."""
     return {"id": name, "severity": severity, "detail": detail}
 
 
@@ -38,7 +39,8 @@ def listed(names: Iterable[str]) -> str:
 
 
 def column_facts(table: Table, x: np.ndarray) -> dict[str, dict[str, Any]]:
-    """For each column: kind, distinct values, missing cells, constant?, like an identifier?"""
+    """Column -> kind, number of distinct values and missing cells, whether it is constant, and
+    whether it looks like an identifier (every row differs)."""
     facts = {}
     for name, codes in probes.column_codes(table).items():
         present = codes[~np.isnan(codes)]
@@ -57,6 +59,7 @@ def column_facts(table: Table, x: np.ndarray) -> dict[str, dict[str, Any]]:
 
 
 def column_flags(facts: dict[str, dict[str, Any]], n_rows: int) -> list[Flag]:
+    """Flags of `column_facts`: empty, constant and identifier-like columns, missing values."""
     flags = []
     empty = [n for n, f in facts.items() if f["n_missing"] == n_rows]
     constant = [n for n, f in facts.items() if f["constant"] and n not in empty]
@@ -77,7 +80,8 @@ def column_flags(facts: dict[str, dict[str, Any]], n_rows: int) -> list[Flag]:
 def duplicate_facts(
     table: Table, x: np.ndarray, folds: list[Fold]
 ) -> tuple[dict[str, Any], list[Flag]]:
-    """Rows with equal features: within the table, with another target, in train and in test."""
+    """(counts, flags) of rows with equal features: in the table, with different targets, and in
+    both the training and the test part of a fold."""
     ids = probes.row_ids(x)
     with_target = probes.row_ids(np.column_stack([ids, table.target]))
     n_distinct, n_distinct_with = len(np.unique(ids)), len(np.unique(with_target))
@@ -105,6 +109,8 @@ def duplicate_facts(
 
 
 def class_flags(table: Table, folds: list[Fold]) -> list[Flag]:
+    """Flags for classes with fewer than 10 rows, and for folds whose training or test part lacks a
+    class."""
     flags = []
     counts = np.bincount(table.target, minlength=table.n_classes)
     small = [f"{c} ({n})" for c, n in zip(table.classes, counts, strict=True) if n < 10]
@@ -125,7 +131,7 @@ def class_flags(table: Table, folds: list[Fold]) -> list[Flag]:
 
 
 def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]]:
-    """Single features that give the target away, and signs that the label is not the label."""
+    """(skills, flags): features that predict the target alone, and signs of a wrong label."""
     kept = np.arange(table.n_rows)
     if table.n_rows > MAX_ROWS_PROBED:
         kept = np.sort(np.random.default_rng(0).permutation(kept)[:MAX_ROWS_PROBED])
@@ -173,7 +179,7 @@ def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]
 
 
 def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], list[Flag]]:
-    """For each fold: sizes, hash, categories unseen in training, columns that drift."""
+    """(facts, flags) of the folds: sizes, hash, categories absent from training, drift."""
     codes = probes.column_codes(table)
     facts, flags, unseen_in, drift_in, apart_in = [], [], set(), set(), set()
     level = DRIFT_P / max(1, table.n_features * len(folds))
@@ -219,7 +225,8 @@ def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], 
 
 
 def other_flags(table: Table, others: Iterable[Table]) -> tuple[dict[str, Any], list[Flag]]:
-    """Rows shared with other tables of a suite, and a label that another table knows better."""
+    """(facts, flags): rows shared with other tables of a suite, and a feature that is the target of
+    another table with the same rows."""
     facts, flags = {}, []
     for other in others:
         if other.name == table.name:
@@ -240,7 +247,7 @@ def other_flags(table: Table, others: Iterable[Table]) -> tuple[dict[str, Any], 
 
 
 def warning_flags(table: Table) -> list[Flag]:
-    """What was noticed while reading: a fault by its id, other warnings as they are."""
+    """Flags of the table's own warnings: a known fault under its id, others as `reading`."""
     flags = []
     for warning in table.warnings:
         name, _, detail = warning.partition(": ")
@@ -258,10 +265,10 @@ def warning_flags(table: Table) -> list[Flag]:
 def passport(
     table: Table, folds: Iterable[Fold], *, others: Iterable[Table] = ()
 ) -> dict[str, Any]:
-    """All that was found out about `table` and its `folds`, as plain data for JSON.
+    """Facts and flags about `table` and its `folds`, as plain data for JSON.
 
-    `others` are tables that will stand beside it in a suite, searched for shared rows. `flags` has
-    id, severity and detail; what they say comes from the values and not from the card.
+    `others` are the other tables of a suite; they are searched for shared rows. Each of `flags` has
+    id, severity and detail. All of it comes from the values, not from the card.
     """
     folds = list(folds)
     x = probes.matrix(table)

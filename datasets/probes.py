@@ -1,4 +1,4 @@
-"""What do the values of a table tell about it? Small questions with a number for an answer."""
+"""Statistics of a table's values, on which the flags of its passport rest."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from .overlap import column_codes
 from .table import Table
 
-CUTS = 3  # parts of the cross-validation within a probe
-APART_LEVELS = 0.5  # a column with fewer distinct values than this share of its rows repeats itself
+CUTS = 3  # folds of the cross-validation within a probe
+APART_LEVELS = 0.5  # distinct values per row, at most, of a column that repeats its values
 
 
 def matrix(table: Table) -> np.ndarray:  # -> (N, F)
-    """All features as numbers; a missing one is a number below all others of its column."""
+    """All features as numbers; missing ones as one less than the column's minimum."""
     columns = []
     for values in column_codes(table).values():
         missing = np.isnan(values)
@@ -25,7 +25,7 @@ def matrix(table: Table) -> np.ndarray:  # -> (N, F)
 
 
 def small_model(task: str, n_classes: int, single: bool) -> Any:
-    """What `skill` predicts with: a forest of 30 trees, or one tree for a single feature."""
+    """The estimator of `skill`: extra-trees with 30 trees, or one tree for a single feature."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -41,11 +41,11 @@ def small_model(task: str, n_classes: int, single: bool) -> Any:
 def skill(
     x: np.ndarray, target: np.ndarray, task: str, *, single: bool = False, n_cuts: int = CUTS
 ) -> float:
-    """How well `target` is predicted from `x` (N, F): 0 as by a constant, 1 without error.
+    """How well `target` (N,) can be predicted from `x` (N, F): 0 like a constant, 1 without error.
 
-    R2 for regression, else balanced accuracy, rescaled so that chance is 0; on the first `n_cuts`
-    test parts of a cross-validation with CUTS. Predicted by a small forest, or one small tree
-    where `single`. Classes with fewer than CUTS rows stay out.
+    R2 for regression, else balanced accuracy, rescaled so that chance is 0; measured on the first
+    `n_cuts` test parts of a CUTS-fold cross-validation with `small_model`. Classes with fewer than
+    CUTS rows are left out.
     """
     from sklearn import config_context
     from sklearn.model_selection import KFold, StratifiedKFold
@@ -83,7 +83,8 @@ def skill(
 
 
 def class_like(table: Table, x: np.ndarray) -> list[int]:
-    """Columns with as many values as there are classes, none of them rare: a label could be so."""
+    """Numbers of the columns that could be the label: as many distinct values as classes, each in
+    at least a tenth of the rows."""
     found = []
     for j, column in enumerate(x.T):
         counts = np.unique(column, return_counts=True)[1]
@@ -93,10 +94,11 @@ def class_like(table: Table, x: np.ndarray) -> list[int]:
 
 
 def answered_or_not(x: np.ndarray) -> bool:
-    """Whether all columns look like marks of 'not answered' and nothing else.
+    """Whether all columns look like indicators of a missing answer and nothing else.
 
-    Each has two values, the rarer one in at most a quarter of the rows, and the rare ones heap up
-    in some rows: the variance of their number per row is twice that of independent columns.
+    Each has two values, the rarer one in at most a quarter of the rows, and the rare values
+    accumulate in some rows: the variance of their number per row is more than twice that of
+    independent columns.
     """
     if x.shape[1] < 5:
         return False
@@ -111,10 +113,8 @@ def answered_or_not(x: np.ndarray) -> bool:
 
 
 def columns_apart(table: Table, test: np.ndarray) -> list[str]:
-    """Numeric columns that repeat their values, all of them, if test rows share none with the rest.
-
-    Empty as soon as one such column shares a value, or where there are fewer than two.
-    """
+    """The numeric columns with repeated values, if test rows share no value with the others in any
+    of them; else, or where there are fewer than two such columns, an empty list."""
     part = np.zeros(table.n_rows, dtype=bool)
     part[test] = True
     found = []
@@ -130,14 +130,17 @@ def columns_apart(table: Table, test: np.ndarray) -> list[str]:
 
 
 def row_ids(x: np.ndarray) -> np.ndarray:  # (N, F) -> (N,)
-    """A number for each row; equal rows have equal numbers."""
+    """An integer for each row; equal rows have equal integers."""
     if x.shape[1] == 0:
         return np.zeros(len(x), dtype=np.int64)
     return np.unique(x, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def drift_p(train: np.ndarray, test: np.ndarray, kind: str) -> float:
-    """p-value that a column has one distribution in both parts: Kolmogorov-Smirnov, chi-squared."""
+    """p-value of the hypothesis that a column has the same distribution in both parts.
+
+    Kolmogorov-Smirnov test for numeric columns, chi-squared test for categorical ones.
+    """
     from scipy import stats
 
     train, test = train[~np.isnan(train)], test[~np.isnan(test)]

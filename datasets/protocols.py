@@ -1,4 +1,4 @@
-"""How do rows become (train, validation, test)? Seeded index triples, the same for every model."""
+"""Protocols: seeded splits of rows into training, validation and test, the same for all models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROTOCOLS = {
 }
 N_FOLDS = 10
 RTDL_SEED = CHEATT_SEED = 0
-CHEATT = {  # rows that train, validate and are tested (Kim et al. 2024, Table 6)
+CHEATT = {  # rows for training, validation and test (Kim et al. 2024, Table 6)
     "activity": (4384, 846, 1034),
     "adult-complete": (22632, 7530, 15060),
     "bank-additional": (21333, 4572, 4572),
@@ -41,7 +41,8 @@ CHEATT = {  # rows that train, validate and are tested (Kim et al. 2024, Table 6
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One triple of row numbers (int64, ascending, disjoint, together all rows)."""
+    """Row numbers of a training, validation and test part: int64, ascending, disjoint, together
+    all rows. `index` is the fold's number in its protocol, from 0."""
 
     index: int
     train: np.ndarray
@@ -50,6 +51,7 @@ class Fold:
 
     @property
     def sha256(self) -> str:
+        """A hash of the three parts, as 64 hex digits."""
         digest = hashlib.sha256()
         for part in (self.train, self.val, self.test):
             digest.update(len(part).to_bytes(8, "little"))
@@ -58,11 +60,11 @@ class Fold:
 
 
 def strata(target: np.ndarray, rows: np.ndarray, n_smaller: int) -> np.ndarray | None:
-    """Labels of `rows` that a stratified cut can respect; None where it has to be a plain one.
+    """Labels to stratify a split of `rows` by; None where it cannot be stratified.
 
-    A class with a single row in `rows` cannot stand on both sides: such rows count as members of
-    the largest class. Where the smaller side has fewer rows than there are classes left, or only
-    one class is left, the cut is not stratified.
+    A class with a single row cannot be in both parts: its row counts as one of the largest class.
+    No stratification where one class is left, or the smaller part (`n_smaller` rows) has fewer rows
+    than there are classes left.
     """
     labels = target[rows].copy()
     values, counts = np.unique(labels, return_counts=True)
@@ -74,7 +76,7 @@ def strata(target: np.ndarray, rows: np.ndarray, n_smaller: int) -> np.ndarray |
 def cut(
     target: np.ndarray, rows: np.ndarray, share: float, *, stratified: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`rows` in two parts, the second of ceil(share * n) rows; both ascending."""
+    """`rows` split at random into two parts, the second of ceil(share * n) rows; both ascending."""
     from sklearn.model_selection import train_test_split
 
     n_second = int(np.ceil(share * len(rows) - 1e-9))  # 0.2 / 0.9 of 135 rows are 30, not 31
@@ -86,8 +88,8 @@ def cut(
 def _kfold(table: Table, seed: int) -> list[Fold]:
     """NPT's protocol (Kossen et al. 2021, app. E): each row is tested exactly once.
 
-    Each class is spread over the folds as evenly as its size allows; one with fewer than ten rows
-    is in some test parts and not in others. Where every class is that small, folds are plain.
+    Each class is spread over the folds as evenly as its size allows; a class with fewer than ten
+    rows is absent from some test parts. Where every class is that small, folds are not stratified.
     """
     # DIFF(Kossen et al. 2021, released code): the same folds are meant there, but the table is
     # re-ordered in place after each of them, so that later test parts overlap; ours partition.
@@ -106,7 +108,7 @@ def _kfold(table: Table, seed: int) -> list[Fold]:
 
 
 def _holdout(table: Table, seed: int) -> list[Fold]:
-    """One split: 0.2 of the rows are tested, 0.1 validate."""
+    """One split: 0.2 of the rows are the test part, 0.1 the validation part."""
     stratified = table.task != "regression"
     rows = np.arange(table.n_rows)
     rest, test = cut(table.target, rows, 0.2, stratified=stratified, seed=seed)
@@ -115,7 +117,7 @@ def _holdout(table: Table, seed: int) -> list[Fold]:
 
 
 def _official(table: Table) -> list[Fold]:
-    """The stored splits, in stored order: test and validation rows by mask, training the rest."""
+    """The stored splits in stored order: masks for test and validation, the rest for training."""
     # DIFF(Schaefl et al. 2022, released code): it re-orders the rows but keeps the old numbers, and
     # so trains on part of the test rows that the files name; the masks are used as they are here.
     if not table.masks:
@@ -132,8 +134,8 @@ def _official(table: Table) -> list[Fold]:
 def _permuted(table: Table) -> list[Fold]:
     """The partition that Hopular's released loader makes of the stored splits, for comparison.
 
-    It puts the rows in the order train, validation, test and goes on using the row numbers of
-    before: parts of the same sizes, disjoint too, but of other rows and no longer stratified.
+    It reorders the rows to training, validation, test but keeps using the old row numbers: the
+    parts have the same sizes and are disjoint, but hold other rows and are no longer stratified.
     """
     found = []
     for fold in _official(table):
@@ -145,8 +147,8 @@ def _permuted(table: Table) -> list[Fold]:
 
 def _rtdl(table: Table) -> list[Fold]:
     """One split of the sizes in Gorishniy et al. 2021, Table 1; no seed of a sweep changes it."""
-    # DIFF(Gorishniy et al. 2021, sec. 4.2): the row numbers of the authors' splits are in no source
-    # that can be read; the sizes are theirs, the rows are drawn with a seed of ours, stratified for
+    # DIFF(Gorishniy et al. 2021, sec. 4.2): the row numbers of the authors' splits are not publicly
+    # available; the sizes are theirs, the rows are drawn with a seed of ours, stratified for
     # classification. The test parts of Adult and Year are their sources' own, as in the paper.
     if len(table.masks) > 1:
         raise ValueError(
@@ -189,8 +191,8 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
     """The folds of `table` under `protocol` (a key of PROTOCOLS).
 
     The stored splits of 'official' are overlapping draws, not a partition; they and the splits of
-    'rtdl' and 'cheatt' take no seed. ValueError for another protocol, stored splits that are not
-    there (or, for 'rtdl', are several), a table that 'cheatt' is not for, or too few rows.
+    'rtdl' and 'cheatt' do not depend on the seed. ValueError for an unknown protocol, 'official'
+    without stored splits, 'rtdl' with several, 'cheatt' on another dataset, and too few rows.
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}; {suggest(protocol, PROTOCOLS)}")

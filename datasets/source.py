@@ -1,4 +1,4 @@
-"""Where do a dataset's files come from? Cache, mirror or pinned URL, and checked each time."""
+"""A dataset's files from cache, mirror or pinned URL, checked by sha256 each time."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ __all__ = ["ChecksumMismatch", "DatasetUnavailable", "cache_dir", "fetch"]
 
 
 def sha256_of(data: bytes) -> str:
+    """The SHA-256 of `data` as 64 hex digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -38,7 +39,7 @@ def cache_dir(cache: str | Path | None = None) -> Path:
 
 
 def mirror_of(mirror: str | Path | None = None) -> str:
-    """`mirror`, or TABSWEEP_MIRROR, or nothing ("")."""
+    """`mirror`, or TABSWEEP_MIRROR, or "" for none."""
     return str(mirror or os.environ.get("TABSWEEP_MIRROR") or "")
 
 
@@ -132,12 +133,12 @@ def _checked(card: Card, file: SourceFile, data: bytes, where: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder that goes with the process, for a cache that cannot be written."""
+    """A folder that is removed when the process ends, for use where the cache is not writable."""
     return tempfile.TemporaryDirectory(prefix="tabsweep-")
 
 
 def _kept(place: Path, data: bytes, cache: Path) -> Path:
-    """Where `data` was written: `place` in the cache, or a scratch folder, with a warning."""
+    """Write `data` to `place` in the cache, or with a warning to a scratch folder; the path."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, data)
@@ -156,8 +157,11 @@ def _kept(place: Path, data: bytes, cache: Path) -> Path:
 
 
 def first_seen(card: Card, file: SourceFile, *, cache: Path, net: Network) -> SourceFile:
-    """A file of unknown checksum with the one that its first download had, which is noted in the
-    cache beside it."""
+    """`file` with the checksum of its first download in place of "unknown".
+
+    The checksum is stored in the cache beside the file. DatasetUnavailable where it cannot be
+    downloaded, DataError where it is larger than the card's bound.
+    """
     place = cache / card.name / f"{file.name}.sha256"
     noted = (read_if_there(place, 64) or b"").decode("ascii", "replace").strip()
     if len(noted) == 64:
@@ -173,7 +177,7 @@ def first_seen(card: Card, file: SourceFile, *, cache: Path, net: Network) -> So
     _kept(place, found.encode(), cache)
     warnings.warn(
         f"{card.name}: the checksum of {file.name} was not known; the {len(data)} bytes that came "
-        f"from {file.url} have sha256 {found}, which is demanded from now on",
+        f"from {file.url} have sha256 {found}, which is required from now on",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -188,7 +192,7 @@ def fetch_file(card: Card, file: SourceFile, *, mirror: str, cache: Path, net: N
     spoiled = ""
     try:
         held = read_if_there(place, file.bytes)
-    except OSError:  # a cache that cannot be read is an empty one
+    except OSError:  # an unreadable cache counts as empty
         held = None
     if held is not None:
         if sha256_of(held) == file.sha256:
@@ -215,7 +219,7 @@ def fetch_file(card: Card, file: SourceFile, *, mirror: str, cache: Path, net: N
 
 
 def _opened(card: Card, file: SourceFile, place: Path, data: bytes) -> Path:
-    """`place`, or the file unpacked from the archive it holds, which lies beside it."""
+    """`place`, or where it holds an archive the file unpacked from it, written beside it."""
     if not file.unpack:
         return place
     inner = place.with_name(f"{place.name}.unpacked")
@@ -235,13 +239,13 @@ def fetch(
     cache: str | Path | None = None,
     network: Network | None = None,
 ) -> dict[str, Path]:
-    """The files of `card` on this disk: role -> path, every one checked against its sha256.
+    """The files of `card` on this disk: role -> path, each checked against its sha256.
 
     Sources in order: the cache; the mirror (a directory or base URL whose MANIFEST.csv lists
-    the sha256); the pinned URL. What arrives is bounded in size, checked before use and moved into
-    the cache in one step. A cached file that no longer has its checksum is fetched again. Errors:
-    DatasetUnavailable (nobody has the bytes; no more than 20 s are spent on finding out),
-    ChecksumMismatch (somebody has other bytes).
+    the sha256); the pinned URL. Downloads are bounded in size, checked before use and moved into
+    the cache atomically. A cached file whose checksum is wrong is fetched again. Errors:
+    DatasetUnavailable (no source has the file; this is found out within 20 s), ChecksumMismatch
+    (a source has other bytes under its name).
     """
     where, chosen = cache_dir(cache), mirror_of(mirror)
     net = network or shared_network()

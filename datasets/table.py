@@ -1,4 +1,4 @@
-"""What is a dataset once it is in memory? Features with kinds, a target, and where it came from."""
+"""A dataset in memory: features with kinds, a target, stored splits and a hash of its content."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from .errors import DataError
 
 
 def is_categorical(column: pd.Series) -> bool:
+    """Whether a column has pandas' categorical dtype."""
     return isinstance(column.dtype, pd.CategoricalDtype)
 
 
 def categorical_column(
     values: Iterable[object], *, order: Iterable[str] | None = None
 ) -> pd.Series:
-    """A categorical column whose categories are texts.
+    """A categorical column whose categories are strings.
 
-    Numbers are written as short as possible ("2", "0.15") and their categories stand in numeric
-    order, texts in alphabetical order, so that an ordinal code means something where it can.
-    None and NaN are missing.
+    Numbers are written in their shortest form ("2", "0.15") and ordered by value, so that their
+    codes are ordinal; strings are ordered alphabetically, or as `order` says. None and NaN are
+    missing.
     """
     series = pd.Series(list(values), dtype=object)
     missing = series.isna()
@@ -44,13 +45,13 @@ def categorical_column(
 
 
 def number_text(value: object) -> str:
-    """The shortest text that reads back as the same number: 2.0 is "2", 0.150 is "0.15"."""
+    """The shortest string that reads back as the same number: 2.0 is "2", 0.150 is "0.15"."""
     number = float(value)  # type: ignore[arg-type]
     return "0" if number == 0 else np.format_float_positional(number, trim="-")
 
 
 def content_sha256(frame: pd.DataFrame, target: np.ndarray, classes: tuple[str, ...]) -> str:
-    """A hash of names, kinds, values and categories; the same on every machine and version."""
+    """A hash of names, kinds, values and categories that no machine or library version changes."""
     digest = hashlib.sha256()
 
     def add(part: bytes) -> None:
@@ -79,12 +80,13 @@ def content_sha256(frame: pd.DataFrame, target: np.ndarray, classes: tuple[str, 
 class Table:
     """One dataset in memory.
 
-    `frame` holds the features alone: float64 columns, where NaN means missing, and columns of
-    dtype category, whose categories are texts. `target` holds codes 0..C-1 into `classes` (int64),
-    or numbers (float64) for regression. `masks` are stored splits as pairs of boolean arrays
-    (test, validation), each of n_rows. `sha256` stands for the source's bytes, what the card makes
-    of them, and the content. `warnings` are sentences a report should show; one that begins with
-    a fault's id and a colon is read by the passport.
+    `frame` (N rows) holds the features alone: float64 columns, where NaN means missing, and
+    categorical columns, whose categories are strings. `target` (N,) holds codes 0..C-1 into
+    `classes` (int64), or numbers (float64) for regression. `masks` are stored splits as pairs of
+    boolean arrays (test, validation), each (N,). `sha256` identifies the source's bytes, the fields
+    of the card that decide how they are parsed, and the content. `warnings` are sentences that a
+    report should show; one that begins with a fault's id and a colon becomes a flag of the
+    passport. DataError where these do not fit together.
     """
 
     name: str
@@ -116,19 +118,23 @@ class Table:
         for name in self.frame.columns:
             column = self.frame[name]
             if not is_categorical(column) and column.dtype != np.float64:
-                raise DataError(f"{self.name}: column {name!r} is {column.dtype}, neither kind")
+                raise DataError(
+                    f"{self.name}: column {name!r} is {column.dtype}, not float64 or categorical"
+                )
         for test, val in self.masks:
             if test.shape != self.target.shape or val.shape != self.target.shape:
                 raise DataError(f"{self.name}: a stored split of {test.shape} rows")
             if (test & val).any():
-                raise DataError(f"{self.name}: a stored split tests on its validation rows")
+                raise DataError(f"{self.name}: a stored split has a row in two parts")
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return len(self.frame)
 
     @property
     def n_features(self) -> int:
+        """Number of features; the target is none of them."""
         return self.frame.shape[1]
 
     @property
@@ -138,10 +144,12 @@ class Table:
 
     @property
     def numeric(self) -> list[str]:
+        """Names of the numeric columns, in the frame's order."""
         return [name for name, kind in self.kinds.items() if kind == "numeric"]
 
     @property
     def categorical(self) -> list[str]:
+        """Names of the categorical columns, in the frame's order."""
         return [name for name, kind in self.kinds.items() if kind == "categorical"]
 
     @property
@@ -154,5 +162,5 @@ class Table:
         }
 
     def rows(self, index: np.ndarray) -> pd.DataFrame:
-        """The features of the rows `index`, numbered anew from 0; categories stay."""
+        """The features of the rows `index`, with a new index from 0; categories are kept."""
         return self.frame.iloc[index].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""What is AutoInt, as the RTDL paper runs it? (Song et al. 2019; Gorishniy et al. 2021, F.10)"""
+"""AutoInt as the RTDL paper runs it (Song et al. 2019; Gorishniy et al. 2021, F.10)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
-from .deep.layers.token_attention import Mix, Mixtures, token_attention
+from .deep.layers.token_attention import (
+    LINFORMER,
+    Mix,
+    Mixtures,
+    check_heads,
+    check_keys,
+    token_attention,
+)
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
-from .ft_transformer import LINFORMER, check_heads, check_keys
 
 
 class Block(nn.Module):
@@ -42,12 +49,13 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None
     ) -> Tensor:  # (B, T, D) -> (B, T, D)
+        """Tokens after the block, of the same shape."""
         found = self.attention(x, seed and (*seed, 0), mix)
         found = dropout(found, self.p_residual, seed and (*seed, 1))
         return self.norm(self.residual(x) + found).relu()
 
 
-class Network(nn.Module):
+class AutoIntNetwork(nn.Module):
     """Tokens without biases and without [CLS], blocks, a linear layer of all tokens side by side.
 
     Two-class and numeric outputs come as (B,).
@@ -65,6 +73,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
             mix = None if self.mixtures is None else self.mixtures.of(i)
@@ -86,41 +95,61 @@ class Network(nn.Module):
 class AutoInt(RowNetwork):
     """AutoInt: attention between the features of a row, all of which are read at the end.
 
-    n_layers: blocks. width: of a token, a multiple of n_heads. attention_dropout (on the
-    weights), residual_dropout (on what attention adds). linformer, linformer_ratio,
-    attention, order: see `FTTransformer`. The others: see `RowNetwork`. Spaces in Gorishniy et al.
-    2021, Table 16; the paper has no default configuration, ours lies inside its space.
+    The search spaces are those of Gorishniy et al. 2021, Table 16; the paper has no default
+    configuration, ours lies inside its space.
+
+    Parameters
+    ----------
+    n_layers
+        Blocks.
+    width
+        Width of a token, D; a multiple of n_heads.
+    n_heads
+        Heads of attention, H.
+    attention_dropout
+        Dropout on the attention weights.
+    residual_dropout
+        Dropout on what attention adds.
+    linformer
+        How the mixtures of keys and values share their weights, `none` for attention to all keys.
+    linformer_ratio
+        Mixtures per token.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt); it needs all keys.
+    order
+        Degree of the polynomial.
+
+    References
+    ----------
+    Song et al. 2019, arXiv:1810.11921; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("autoint", task="binary", epochs=5, width=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "attention_dropout": DROPOUT,
-        "residual_dropout": DROPOUT,
-        "linformer": OneOf(LINFORMER),
-        "linformer_ratio": Number(0.0, 1.0, low_open=True),
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-    }
-
-    n_layers: int = 3
-    width: int = 32
-    n_heads: int = 2
-    attention_dropout: float = 0.1
-    residual_dropout: float = 0.0
-    linformer: str = "none"
-    linformer_ratio: float = 0.064
-    attention: str = "softmax"
-    order: int = 5
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(32, WIDTH)
+    n_heads: int = hyper(2, WIDTH)
+    attention_dropout: float = hyper(0.1, DROPOUT)
+    residual_dropout: float = hyper(0.0, DROPOUT)
+    linformer: str = hyper("none", OneOf(LINFORMER))
+    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""
         super().check()
         check_heads("AutoInt", self.width, self.n_heads)
         check_keys("AutoInt", self.attention, self.linformer)
 
-    def _network(self) -> Network:
+    def _network(self) -> AutoIntNetwork:
         tokens = Tokens(self.n_numeric, self.sizes, self.width, bias=False, cls=False)
         mixtures = None
         if self.linformer != "none":
@@ -136,4 +165,4 @@ class AutoInt(RowNetwork):
             )
             for _ in range(self.n_layers)
         ]
-        return Network(tokens, blocks, mixtures, self.n_out)
+        return AutoIntNetwork(tokens, blocks, mixtures, self.n_out)

@@ -1,7 +1,7 @@
-"""What is a model here? A scikit-learn estimator with one preprocessing policy and one contract.
+"""Base classes of the models: scikit-learn estimators with one preprocessing policy and contract.
 
 `fit(X, y, X_val, y_val)` takes a DataFrame (or an array) with missing values and categories as they
-are; `predict` answers in the labels it was given, `predict_proba` in the order of `classes_`.
+are; `predict` returns the labels that it was given, `predict_proba` has the order of `classes_`.
 A subclass writes three small methods that see numbers only: `_fit`, `_predict` (regression) and
 `_predict_proba` (classification).
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ class Number:
     words: tuple[str | None, ...] = ()
 
     def accepts(self, value: object) -> bool:
+        """Whether `value` is such a number or word; booleans are no numbers."""
         if value is None or isinstance(value, str):
             return value in self.words
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -67,6 +69,7 @@ class OneOf:
     values: tuple[Any, ...]
 
     def accepts(self, value: object) -> bool:
+        """Whether `value` equals one of the values, in type too."""
         return any(type(value) is type(v) and value == v for v in self.values)
 
     def __str__(self) -> str:
@@ -80,6 +83,7 @@ class ListOf:
     item: Number
 
     def accepts(self, value: object) -> bool:
+        """Whether `value` is such a list."""
         return (
             isinstance(value, list | tuple)
             and len(value) > 0
@@ -123,21 +127,49 @@ def two_columns(p: np.ndarray) -> np.ndarray:  # (N,) -> (N, 2)
 class Estimator(BaseEstimator):
     """Base of every model: checks, preprocessing, labels, constant targets, threads.
 
-    task: `binary`, `multiclass` or `regression`. seed: of everything random in the fit.
-    threads: given to the library that computes; the same config, seed and data give the same bytes
-    with one thread.
+    Parameters
+    ----------
+    task : {"binary", "multiclass", "regression"}
+        What is predicted. A binary task has at most two classes.
+    seed : int, default 0, in [0, 2**31 - 1]
+        Seed of everything random in the fit.
+    threads : int, default 1, in [1, 4096]
+        Threads of the library that computes. With one thread the same configuration, seed and data
+        give the same bytes.
 
-    After `fit`: `classes_` (classification: labels in sorted order, those in `y` alone),
-    `n_features_in_`, `preprocessor_`, and for boosting `best_iteration_` (rounds in use) and
-    `n_iter_` (rounds that ran). If `y` has one value, or no feature varies, the model answers with
-    the frequencies or the mean of `y` (`constant_` is then set).
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+        The labels in `y`, sorted (classification).
+    n_features_in_ : int
+        Columns of `X`.
+    preprocessor_ : Preprocessor
+        The fitted preprocessing.
+    constant_ : ndarray or None
+        Class frequencies (C,) or the mean (1,) of `y` where nothing can be learned, because `y` has
+        one value or no feature varies: the model then always predicts them.
+    best_iteration_, n_iter_ : int
+        Steps that predictions use and steps that ran, for models that are trained in steps.
+    warnings_ : dict of str to int
+        Warnings of the libraries during the fit, counted by category, e.g.
+        {"ConvergenceWarning": 3}. They are not printed, and not saved with the model.
+
+    Notes
+    -----
+    Class attributes say what a subclass is: `rules` (accepted values of its hyperparameters),
+    `policy` (preprocessing of the default configuration), `resource` (the hyperparameter that
+    counts steps, where `fit_to` exists), `computes_in` (number format of its matrix products: by
+    its rounding a row's prediction may depend on the rows beside it), `uses_pools` (BLAS or OpenMP
+    pools that take no argument of their own), `transient` (fitted attributes that are not saved, in
+    addition to those of the base classes).
     """
 
     rules: ClassVar[Mapping[str, Rule]] = {}
-    transient: ClassVar[tuple[str, ...]] = ()  # fitted attributes that are not saved
+    transient: ClassVar[tuple[str, ...]] = ("warnings_",)
     policy: ClassVar[Policy] = Policy()
-    uses_pools: ClassVar[bool] = False  # BLAS or OpenMP pools that take no argument of their own
-    resource: ClassVar[str] = ""  # the hyperparameter that counts steps, where `fit_to` exists
+    uses_pools: ClassVar[bool] = False
+    resource: ClassVar[str] = ""
+    computes_in: ClassVar[str] = "float64"
 
     def __init__(self, *, task: str, seed: int = 0, threads: int = 1) -> None:
         self.task = task
@@ -162,7 +194,7 @@ class Estimator(BaseEstimator):
         """Classification: (N, C)."""
         raise NotImplementedError
 
-    # -- the public face --------------------------------------------------------------------------
+    # -- public methods ---------------------------------------------------------------------------
 
     def check(self) -> None:
         """Raises `InvalidConfig` where a parameter is outside what the model accepts."""
@@ -198,8 +230,7 @@ class Estimator(BaseEstimator):
         x, target = self._prepare(X, y)
         if self.constant_ is not None:
             return self
-        with self._limits(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with self._limits(), self._counting_warnings():
             self._fit(x, target, self._validation(X_val, y_val))
         return self
 
@@ -252,7 +283,8 @@ class Estimator(BaseEstimator):
     # -- inside -----------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The training rows as numbers; sets all that `fit` learns but the model itself."""
+        """The training rows as numbers; sets everything that `fit` learns but the model itself."""
+        self.warnings_: dict[str, int] = {}
         frame = as_frame(X)
         target = self._encode_target(y, len(frame))
         self.preprocessor_ = Preprocessor(self._policy(), seed=self.seed).fit(self._seen(frame))
@@ -288,7 +320,7 @@ class Estimator(BaseEstimator):
         return codes.astype(np.int64)
 
     def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-        """What to answer where nothing can be learned, or None."""
+        """The constant prediction where nothing can be learned, or None."""
         first = x[:1]
         varies = x.shape[1] and not np.array_equal(x, np.broadcast_to(first, x.shape), True)
         if varies and len(target) > 1 and target.min() != target.max():
@@ -324,6 +356,22 @@ class Estimator(BaseEstimator):
         self._check_fitted()
         frame = as_frame(X)
         return self.preprocessor_.transform(frame), len(frame)
+
+    @contextmanager
+    def _counting_warnings(self) -> Iterator[None]:
+        """Warnings in this block are counted in `warnings_` instead of printed."""
+        counts: Counter[str] = Counter()
+
+        def count(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            counts[category.__name__] += 1
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = count  # type: ignore[assignment]
+            try:
+                yield
+            finally:
+                self.warnings_ = dict(sorted(counts.items()))
 
     def _limits(self) -> Any:
         if not self.uses_pools:

@@ -1,4 +1,4 @@
-"""What does CatBoost say? Gradient boosting of symmetric trees, at home with categories."""
+"""CatBoost: gradient boosting of symmetric trees, with native categories."""
 
 from __future__ import annotations
 
@@ -23,20 +23,54 @@ from .resumable import Stepwise, seed_at
 class CatBoost(Stepwise):
     """CatBoost; categories and missing values native by default.
 
-    n_estimators: rounds. learning_rate, max_depth, l2_leaf_reg, random_strength,
-    leaf_estimation_iterations, one_hot_max_size, bagging_temperature: as in the library; None
-    keeps its own choice (that of the last three depends on the task). A bagging_temperature brings
-    the Bayesian bootstrap with it, the only one that has it. categorical: `native`, `one-hot` or
-    `ordinal`. early_stopping_rounds: with a validation part, stop after so many rounds without a
-    better loss and keep the best; 0 for off.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_estimators : int, default 300, in [1, 100000]
+        Rounds, at most.
+    learning_rate : float, default 0.1, in (0, 10]
+        Factor of each tree.
+    max_depth : int, default 6, in [1, 16]
+        Depth of the trees.
+    l2_leaf_reg : float, default 3.0, at least 0
+        L2 penalty of the leaves.
+    random_strength : float, default 1.0, at least 0
+        Noise that is added to the scores of splits.
+    leaf_estimation_iterations : int or None, default None, in [1, 1000]
+        Newton steps for the values of the leaves; None for the library's choice, which depends on
+        the task.
+    one_hot_max_size : int or None, default None, in [0, 255]
+        Native categories with at most so many levels are one-hot; None for the library's choice.
+    bagging_temperature : float or None, default None, at least 0
+        Strength of the Bayesian bootstrap; None for the library's own bootstrap.
+    categorical : {"native", "ordinal", "one-hot"}, default "native"
+        Encoding of categories: by the library itself, as ordered codes, or as 0/1 columns.
+    early_stopping_rounds : int, default 30, in [0, 100000]
+        With validation rows, stop after so many rounds without a lower loss and keep the best
+        rounds; 0 for off.
 
+    Notes
+    -----
     DIFF(CatBoost): the library picks a learning rate from rows and rounds; here it is 0.1 unless
-    the configuration says otherwise, so that the configuration says it all.
+    the configuration says otherwise, so that the configuration is complete.
 
-    `fit_to` goes on where no category is native. A state with statistics of categories would apply
-    those of a whole column, each row's own label among them, to the rows it trains on: another
-    algorithm (log loss 0.583 against 0.601 of one piece on 600 levels), so it trains from zero.
-    Pieces have seeds of their own, and the noise of `random_strength` fades anew in each.
+    `fit_to` can continue where no category is native. A state with statistics of categories would
+    apply those of a whole column, each row's own label among them, to the rows it trains on:
+    another algorithm (log loss 0.583 against 0.601 of one piece on 600 levels), so it trains from
+    zero. Pieces have their own seeds, and the noise of `random_strength` fades anew in each.
+
+    Examples
+    --------
+    >>> from tabsweep.models.catboost import CatBoost
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = CatBoost(task="binary", n_estimators=20).fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Prokhorenkova et al. 2018, arXiv:1706.09516.
     """
 
     rules = {

@@ -1,4 +1,4 @@
-"""How well does it go without looking at the features? Class frequencies, or the target's mean."""
+"""The constant baseline: class frequencies, or the mean or median of the target."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from .base import Estimator, OneOf
 
 
 class Constant(Estimator):
-    """Answers with the frequencies of the classes, or the mean or median of the target.
+    """Predicts the frequencies of the classes, or the mean or median of the target.
 
-    statistic: `mean` or `median` (regression; classes always answer with their frequencies).
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    statistic : {"mean", "median"}, default "mean"
+        What is predicted in regression; classification always predicts the frequencies.
+
+    Examples
+    --------
+    >>> from tabsweep.models.constant import Constant
+    >>> model = Constant(task="regression", statistic="median")
+    >>> model.fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 9.0]).predict([[5.0]])
+    array([2.])
     """
 
     rules = {"statistic": OneOf(("mean", "median"))}

@@ -1,4 +1,4 @@
-"""What is the deep and cross network, version 2? (Wang et al. 2021; Gorishniy et al. 2021, F.9)"""
+"""Deep and cross network, version 2 (Wang et al. 2021; Gorishniy et al. 2021, F.9)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
@@ -16,7 +17,7 @@ from .deep.row_network import DROPOUT, WIDTH, RowNetwork
 STRUCTURES = ("parallel", "stacked")
 
 
-class Network(nn.Module):
+class DCNV2Network(nn.Module):
     """A row's projection x0, crossed with itself, and an MLP beside (parallel) or after (stacked).
 
     A cross layer is x -> drop(x0 * Linear(x)) + x with a full matrix, a deep layer drop(ReLU(
@@ -65,6 +66,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x0 = self.first_linear(self.input(numbers, codes))
         crossed = self.cross(x0, seed)
         if self.stacked:
@@ -76,35 +78,51 @@ class Network(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DCNV2(RowNetwork):
-    """Deep and cross network V2 (Wang et al. 2021; as in Gorishniy et al. 2021, Table 15).
+    """Deep and cross network V2, in the form of Gorishniy et al. 2021 (Table 15).
 
-    n_cross_layers, n_hidden_layers: of the two branches. width: of both. structure: `parallel` (the
-    one that the paper reports) or `stacked`. hidden_dropout, cross_dropout: after their layers.
-    embedding: width of a category's vector. The others: see `RowNetwork`. The paper has no default
-    configuration; ours is near what its searches chose.
+    The paper has no default configuration; ours is near what its searches chose.
+
+    Parameters
+    ----------
+    n_cross_layers
+        Layers of the cross branch.
+    n_hidden_layers
+        Layers of the deep branch.
+    width
+        Width of both branches, D.
+    structure
+        The deep branch beside the cross branch (`parallel`, which the paper reports) or behind it.
+    hidden_dropout
+        Dropout after each layer of the deep branch.
+    cross_dropout
+        Dropout after each layer of the cross branch.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("dcn-v2", task="binary", epochs=5, width=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_cross_layers": Number(1, 1000, whole=True),
-        "n_hidden_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "structure": OneOf(STRUCTURES),
-        "hidden_dropout": DROPOUT,
-        "cross_dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
+    n_cross_layers: int = hyper(2, Number(1, 1000, whole=True))
+    n_hidden_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(256, WIDTH)
+    structure: str = hyper("parallel", OneOf(STRUCTURES))
+    hidden_dropout: float = hyper(0.1, DROPOUT)
+    cross_dropout: float = hyper(0.0, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    n_cross_layers: int = 2
-    n_hidden_layers: int = 3
-    width: int = 256
-    structure: str = "parallel"
-    hidden_dropout: float = 0.1
-    cross_dropout: float = 0.0
-    embedding: int = 64
-
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> DCNV2Network:
+        return DCNV2Network(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             embedding=self.embedding,

@@ -1,4 +1,4 @@
-"""Which questions, one after another, tell the rows apart? A single decision tree."""
+"""A single decision tree (CART) of scikit-learn."""
 
 from __future__ import annotations
 
@@ -9,11 +9,31 @@ from .preprocessing import Policy
 
 
 class DecisionTree(SklearnEstimator):
-    """CART on unscaled features; categories one-hot, missing values kept (a split sends them).
+    """CART on unscaled features; categories one-hot, missing values native.
 
-    max_depth: deepest leaf, 0 for no limit. min_samples_leaf: fewest rows in a leaf.
-    ccp_alpha: cost-complexity pruning, in units of impurity (regression: variance of the
-    standardised target).
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    max_depth : int, default 0, in [0, 1000]
+        Depth of the deepest leaf; 0 for no limit.
+    min_samples_leaf : int, default 1, in [1, 100000]
+        Fewest training rows in a leaf.
+    ccp_alpha : float, default 0.0, at least 0
+        Cost-complexity pruning, in units of impurity (regression: variance of the standardised
+        target).
+
+    Examples
+    --------
+    >>> from tabsweep.models.decision_tree import DecisionTree
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = DecisionTree(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Breiman et al. 1984, Classification and Regression Trees.
     """
 
     rules = {

@@ -1,4 +1,4 @@
-"""What is FT-Transformer? (Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3)"""
+"""FT-Transformer (Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .base import InvalidConfig, Number, OneOf
+from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
-from .deep.layers.token_attention import SHARING, Mix, Mixtures, token_attention
+from .deep.layers.token_attention import (
+    LINFORMER,
+    Mix,
+    Mixtures,
+    check_heads,
+    check_keys,
+    token_attention,
+)
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
 
 ACTIVATIONS = ("reglu", "relu")
-LINFORMER = ("none", *SHARING)
 
 
 class Block(nn.Module):
@@ -53,6 +60,7 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None, *, cls: bool = False
     ) -> Tensor:  # (B, T, D) -> (B, T, D), or (B, 1, D) of [CLS] alone
+        """Tokens after the block; with `cls` the first token alone."""
         normed = x if self.norm_in is None else self.norm_in(x)
         ask = self.attention.first if cls else self.attention
         change = dropout(
@@ -69,7 +77,7 @@ class Block(nn.Module):
         return x + dropout(out, self.p_residual, seed and (*seed, 3))
 
 
-class Network(nn.Module):
+class FTTransformerNetwork(nn.Module):
     """Tokens, blocks, and a linear layer of relu(norm [CLS]).
 
     The last block computes [CLS] alone, which is all that is read. mixtures: of keys and values
@@ -90,6 +98,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
             mix = None if self.mixtures is None else self.mixtures.of(i)
@@ -110,56 +119,75 @@ class Network(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FTTransformer(RowNetwork):
-    """FT-Transformer: attention between the features of a row (Gorishniy et al. 2021, sec. 3.3;
-    defaults in Table 6, spaces in Table 7).
+    """FT-Transformer: attention between the features of a row, read from one token.
 
-    n_layers: blocks. width: of a token, a multiple of n_heads. ffn_factor: int(width ffn_factor)
-    values stand between the two linear layers of a block. activation: `reglu`, or `relu` without a
-    gate. attention_dropout (on the weights), ffn_dropout (between the linear layers),
-    residual_dropout (on what a block adds). linformer: how the mixtures of keys and values share
-    their weights, `none` for all keys; linformer_ratio: mixtures a token; linformer_from: rows of
-    fewer tokens keep all keys. attention, order: `softmax`, or a polynomial of the attention matrix
-    and its order (CheAtt, see `Polynomial`), which needs all keys. The others: see `RowNetwork`.
+    Defaults are those of Gorishniy et al. 2021, Table 6; the search spaces those of Table 7.
+
+    Parameters
+    ----------
+    n_layers
+        Blocks.
+    width
+        Width of a token, D; a multiple of n_heads.
+    n_heads
+        Heads of attention, H.
+    ffn_factor
+        The feed-forward layer of a block is int(width * ffn_factor) wide inside.
+    activation
+        `reglu`, or `relu` without a gate.
+    attention_dropout
+        Dropout on the attention weights.
+    ffn_dropout
+        Dropout between the two linear layers of a feed-forward layer.
+    residual_dropout
+        Dropout on what a block adds.
+    linformer
+        How the mixtures of keys and values share their weights, `none` for attention to all keys.
+    linformer_ratio
+        Mixtures per token.
+    linformer_from
+        Rows of fewer tokens attend to all keys.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt); it needs all keys.
+    order
+        Degree of the polynomial.
+
+    References
+    ----------
+    Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("ft-transformer", task="binary", epochs=5, width=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "ffn_factor": Number(0.0, 1000.0, low_open=True),
-        "activation": OneOf(ACTIVATIONS),
-        "attention_dropout": DROPOUT,
-        "ffn_dropout": DROPOUT,
-        "residual_dropout": DROPOUT,
-        "linformer": OneOf(LINFORMER),
-        "linformer_ratio": Number(0.0, 1.0, low_open=True),
-        "linformer_from": Number(0, 1_000_000, whole=True),
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-    }
-
     lr: float = 1e-4
-    n_layers: int = 3
-    width: int = 192
-    n_heads: int = 8
-    ffn_factor: float = 4 / 3
-    activation: str = "reglu"
-    attention_dropout: float = 0.2
-    ffn_dropout: float = 0.1
-    residual_dropout: float = 0.0
-    linformer: str = "none"
-    linformer_ratio: float = 0.064
-    linformer_from: int = 0
-    attention: str = "softmax"
-    order: int = 5
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(192, WIDTH)
+    n_heads: int = hyper(8, WIDTH)
+    ffn_factor: float = hyper(4 / 3, Number(0.0, 1000.0, low_open=True))
+    activation: str = hyper("reglu", OneOf(ACTIVATIONS))
+    attention_dropout: float = hyper(0.2, DROPOUT)
+    ffn_dropout: float = hyper(0.1, DROPOUT)
+    residual_dropout: float = hyper(0.0, DROPOUT)
+    linformer: str = hyper("none", OneOf(LINFORMER))
+    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
+    linformer_from: int = hyper(0, Number(0, 1_000_000, whole=True))
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""
         super().check()
         check_heads("FTTransformer", self.width, self.n_heads)
         check_keys("FTTransformer", self.attention, self.linformer)
 
-    def _network(self) -> Network:
+    def _network(self) -> FTTransformerNetwork:
         tokens = Tokens(self.n_numeric, self.sizes, self.width)
         mixtures = None
         if self.linformer != "none" and tokens.n >= self.linformer_from:
@@ -179,21 +207,4 @@ class FTTransformer(RowNetwork):
             )
             for i in range(self.n_layers)
         ]
-        return Network(tokens, blocks, mixtures, self.n_out)
-
-
-def check_heads(model: str, width: int, n_heads: int) -> None:
-    """InvalidConfig where the heads do not divide the width of a token."""
-    if width % n_heads:
-        raise InvalidConfig(
-            f"{model}: width must be a multiple of n_heads = {n_heads}, got {width}"
-        )
-
-
-def check_keys(model: str, attention: str, linformer: str) -> None:
-    """InvalidConfig where a polynomial of the attention matrix would not find it square."""
-    if attention != "softmax" and linformer != "none":
-        raise InvalidConfig(
-            f"{model}: attention={attention!r} needs linformer='none', got {linformer!r}: mixtures "
-            "of keys leave no square attention matrix to take powers of"
-        )
+        return FTTransformerNetwork(tokens, blocks, mixtures, self.n_out)

@@ -1,4 +1,4 @@
-"""What do smooth functions through the rows say? A Gaussian process."""
+"""Exact Gaussian process regression and classification, for small data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,35 @@ from .preprocessing import Policy
 
 
 class GaussianProcess(SklearnEstimator):
-    """Exact Gaussian process (classes: Laplace approximation, one against the rest).
+    """Exact Gaussian process (classification: Laplace approximation, one against the rest).
 
-    kernel: `rbf`, `matern-1.5` or `matern-2.5`, one length scale for all features. length_scale:
-    where the optimiser of the marginal likelihood starts, in units of sqrt(n_features) standard
-    deviations. noise: where the noise variance starts (regression). Time grows with the cube of
-    the rows: the registry has its limit.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    kernel : {"rbf", "matern-1.5", "matern-2.5"}, default "rbf"
+        Covariance, with one length scale for all features.
+    length_scale : float, default 1.0, in [0.001, 1000]
+        Start of the length scale for the optimiser of the marginal likelihood, in units of
+        sqrt(n_features) standard deviations.
+    noise : float, default 0.1, in [1e-8, 1000]
+        Start of the noise variance (regression).
+
+    Notes
+    -----
+    Time grows with the cube of the rows: the registry limits them to 2,000.
+
+    Examples
+    --------
+    >>> from tabsweep.models.gaussian_process import GaussianProcess
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = GaussianProcess(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Rasmussen and Williams 2006, Gaussian Processes for Machine Learning.
     """
 
     rules = {

@@ -1,4 +1,4 @@
-"""What do trees say that each mend the last ones' errors? Friedman's gradient boosting."""
+"""Gradient boosting of scikit-learn on exact splits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .resumable import Stepwise, seed_at
 
 
 class Patience:
-    """Watches a validation loss after each round; called by scikit-learn's `fit(monitor=...)`."""
+    """Early stopping by validation loss, called each round by scikit-learn's `fit(monitor=...)`."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, rounds: int, regression: bool) -> None:
         self.x, self.y = np.ascontiguousarray(x, dtype=np.float32), y
@@ -45,12 +45,40 @@ class Patience:
 class GradientBoosting(Stepwise):
     """scikit-learn's exact gradient boosting; categories one-hot, missing values imputed.
 
-    n_estimators: rounds. learning_rate, max_depth, subsample (rows a round), min_samples_leaf: as
-    in the library. early_stopping_rounds: with a validation part, stop after so many rounds without
-    a better loss and keep the best rounds; 0 for off.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_estimators : int, default 100, in [1, 100000]
+        Rounds, at most.
+    learning_rate : float, default 0.1, in (0, 10]
+        Factor of each tree.
+    max_depth : int, default 3, in [1, 1000]
+        Depth of the trees.
+    subsample : float, default 1.0, in (0, 1]
+        Share of the rows that each round draws.
+    min_samples_leaf : int, default 1, in [1, 100000]
+        Fewest training rows in a leaf.
+    early_stopping_rounds : int, default 20, in [0, 100000]
+        With validation rows, stop after so many rounds without a lower loss and keep the best
+        rounds; 0 for off.
 
-    `fit_to` begins each piece with a seed of its own, for the rows that it draws and for ties
-    between features.
+    Notes
+    -----
+    `fit_to` begins each piece with its own seed, for the rows that it draws and for ties between
+    features.
+
+    Examples
+    --------
+    >>> from tabsweep.models.gradient_boosting import GradientBoosting
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = GradientBoosting(task="binary", n_estimators=20).fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Friedman 2001, doi:10.1214/aos/1013203451.
     """
 
     rules = {

@@ -1,4 +1,4 @@
-"""How are small networks boosted? (GrowNet: Badirli et al. 2020; Gorishniy et al. 2021, F.8)
+"""GrowNet, boosting of small networks (Badirli et al. 2020; Gorishniy et al. 2021, F.8).
 
 Stage s adds a network that sees the row and what the one before made of it. It is fitted to the
 Newton step of the sum so far, all others held; then all of them are trained together for a while.
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import InvalidConfig, Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.row_network import WIDTH, RowNetwork, RowTask
@@ -45,7 +46,7 @@ class Learner(nn.Module):
         return features, self.out_layer(features.relu()).squeeze(-1)
 
 
-class Network(nn.Module):
+class GrowNetNetwork(nn.Module):
     """start + rate * the sum of the outputs of the first `grown` learners; all share one table.
 
     n_learners: there can be. start: log odds or mean of the training targets. sizes: levels of the
@@ -77,6 +78,7 @@ class Network(nn.Module):
         return below, total
 
     def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:  # (B,)
+        """Outputs of a batch of rows, the sum over the networks added so far."""
         return self.partial(self.input(numbers, codes), int(self.grown))[1]
 
 
@@ -112,6 +114,7 @@ class GrowTask(RowTask):
         return self.adam
 
     def loss(self, step: int) -> Tensor:
+        """The loss of the new network alone, or of all networks in a corrective pass."""
         stage, epoch, corrects = self.settings.phase(step)
         if step % self.unit == 0 and epoch in (0, self.settings.epochs_per_stage):
             self.adam.state.clear()
@@ -140,47 +143,65 @@ class GrowTask(RowTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GrowNet(RowNetwork):
-    """Boosting of small networks, for two classes or a number (Badirli et al. 2020; space in
-    Gorishniy et al. 2021, Table 14).
+    """GrowNet: boosting of small networks, for two classes or a number.
 
-    epochs: stages at most, each of `epochs_per_stage` passes over the training rows for the new
-    learner and `correct_epochs` for all of them at a third of the rate. patience: stages without a
-    better validation score that end the fit. lr, weight_decay: halved every 15 stages. hidden:
-    width of the two hidden layers of a learner. embedding: width of a category's vector. The
-    others: see `RowNetwork`. The paper searches one or two passes; five are for tables of a few
-    hundred rows, where a pass is a step or two.
+    Each stage adds a network, fitted alone for `epochs_per_stage` passes over the training rows;
+    then all networks are trained together for `correct_epochs` passes at a third of the rate.
+    lr and weight_decay are halved every 15 stages. The paper searches one or two passes; five are
+    for tables of a few hundred rows, where a pass is a step or two.
 
     DIFF(Gorishniy 2021, the authors' code): the boost rate is learned in the corrective passes of
     every table, there only of those with categorical columns.
+
+    Parameters
+    ----------
+    epochs
+        Stages at most.
+    patience
+        Stages without a lower validation loss that end the fit, 0 for no early stopping.
+    epochs_per_stage
+        Passes over the training rows that fit a new network.
+    correct_epochs
+        Passes over the training rows that train all networks together, after each stage.
+    hidden
+        Width of the two hidden layers of a network.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Badirli et al. 2020, arXiv:2002.07971; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("grownet", task="binary", epochs=3, hidden=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     batch_norm = True
-    rules = {
-        **RowNetwork.row_rules,
-        "epochs": Number(1, 10_000, whole=True),
-        "epochs_per_stage": Number(1, 10_000, whole=True),
-        "correct_epochs": Number(1, 10_000, whole=True),
-        "hidden": WIDTH,
-        "embedding": WIDTH,
-    }
 
     make_task = GrowTask
 
-    epochs: int = 40
+    epochs: int = hyper(40, Number(1, 10_000, whole=True))
     lr: float = 3e-3
     weight_decay: float = 0.0
-    epochs_per_stage: int = 5
-    correct_epochs: int = 5
-    hidden: int = 64
-    embedding: int = 32
+    epochs_per_stage: int = hyper(5, Number(1, 10_000, whole=True))
+    correct_epochs: int = hyper(5, Number(1, 10_000, whole=True))
+    hidden: int = hyper(64, WIDTH)
+    embedding: int = hyper(32, WIDTH)
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where the task has more than two classes."""
         super().check()
         if self.task == "multiclass":
             raise InvalidConfig("GrowNet: no multiclass form; tasks: binary, regression")
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> GrowNetNetwork:
+        return GrowNetNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             embedding=self.embedding,

@@ -1,4 +1,4 @@
-"""What does boosting on binned features say? scikit-learn's histogram gradient boosting."""
+"""Histogram gradient boosting of scikit-learn, on binned features."""
 
 from __future__ import annotations
 
@@ -14,13 +14,46 @@ from .resumable import Stepwise, seed_at
 class HistGradientBoosting(Stepwise):
     """scikit-learn's histogram gradient boosting; categories and missing values native.
 
-    n_estimators: rounds (`max_iter` of the library). max_leaf_nodes, max_depth (0: no limit),
-    min_samples_leaf, l2_regularization, max_features: as in the library. categorical: `native`,
-    `ordinal` or `one-hot`. early_stopping_rounds: with a validation part, stop after so many
-    rounds without a better loss (the library keeps all rounds up to the stop); 0 for off.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_estimators : int, default 100, in [1, 100000]
+        Rounds, at most (`max_iter` of the library).
+    learning_rate : float, default 0.1, in (0, 10]
+        Factor of each tree.
+    max_leaf_nodes : int, default 31, in [2, 100000]
+        Leaves of a tree, at most.
+    max_depth : int, default 0, in [0, 1000]
+        Depth of the trees; 0 for no limit.
+    min_samples_leaf : int, default 20, in [1, 100000]
+        Fewest training rows in a leaf.
+    l2_regularization : float, default 0.0, at least 0
+        L2 penalty of the leaves.
+    max_features : float, default 1.0, in (0, 1]
+        Share of the features that each split draws.
+    categorical : {"native", "ordinal", "one-hot"}, default "native"
+        Encoding of categories: by the library itself, as ordered codes, or as 0/1 columns.
+    early_stopping_rounds : int, default 20, in [0, 100000]
+        With validation rows, stop after so many rounds without a lower loss (the library keeps all
+        rounds up to the stop); 0 for off.
 
-    `fit_to` begins each piece with a seed of its own for the features it draws; where none are
-    drawn it gives the trees of `fit`.
+    Notes
+    -----
+    `fit_to` begins each piece with its own seed for the features it draws; where none are drawn it
+    gives the trees of `fit`.
+
+    Examples
+    --------
+    >>> from tabsweep.models.hist_gradient_boosting import HistGradientBoosting
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = HistGradientBoosting(task="binary", min_samples_leaf=1).fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Ke et al. 2017, LightGBM (NeurIPS), whose algorithm the library follows.
     """
 
     rules = {

@@ -1,4 +1,4 @@
-"""What do the nearest training rows say? k-nearest neighbours."""
+"""k-nearest neighbours of scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,9 +11,33 @@ from .preprocessing import Policy
 class KNN(SklearnEstimator):
     """k-nearest neighbours on standardised numeric and one-hot categorical features.
 
-    n_neighbors: k; more than there are training rows means all of them. weights: `uniform` or
-    `distance`. p: 1 for the Manhattan, 2 for the Euclidean distance. How neighbours are searched
-    (tree or brute force) does not change the answer and is no hyperparameter.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_neighbors : int, default 5, in [1, 100000]
+        k; more than there are training rows means all of them.
+    weights : {"uniform", "distance"}, default "uniform"
+        Equal weights, or the inverse of the distance.
+    p : {1, 2}, default 2
+        1 for the Manhattan, 2 for the Euclidean distance.
+
+    Notes
+    -----
+    How neighbours are searched (tree or brute force) does not change the predictions and is no
+    hyperparameter.
+
+    Examples
+    --------
+    >>> from tabsweep.models.knn import KNN
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = KNN(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Cover and Hart 1967, doi:10.1109/TIT.1967.1053964.
     """
 
     rules = {

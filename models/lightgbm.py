@@ -1,4 +1,4 @@
-"""What does LightGBM say? Leaf-wise gradient boosting on binned features."""
+"""LightGBM: leaf-wise gradient boosting on binned features."""
 
 from __future__ import annotations
 
@@ -25,17 +25,60 @@ from .resumable import Stepwise, seed_at
 class LightGBM(Stepwise):
     """LightGBM; categories and missing values native by default.
 
-    n_estimators: rounds. learning_rate, num_leaves, max_depth (-1: no limit), min_child_samples,
-    min_child_weight, subsample, subsample_freq, colsample_bytree, min_split_gain, reg_alpha,
-    reg_lambda, boosting_type (`gbdt`, `dart`, `goss`): as in the library, whose defaults they keep
-    (subsample acts only with subsample_freq >= 1). categorical: `native`, `one-hot` or `ordinal`.
-    early_stopping_rounds: with a validation part, stop after so many rounds without a better loss
-    and predict with the best (never with dart); 0 for off.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_estimators : int, default 300, in [1, 100000]
+        Rounds, at most.
+    learning_rate : float, default 0.1, in (0, 10]
+        Factor of each tree.
+    num_leaves : int, default 31, in [2, 131072]
+        Leaves of a tree, at most.
+    max_depth : int, default -1, in [-1, 1000]
+        Depth of the trees; -1 for no limit.
+    min_child_samples : int, default 20, in [0, 1000000]
+        Fewest training rows in a leaf.
+    min_child_weight : float, default 0.001, at least 0
+        Least sum of the Hessian in a leaf.
+    subsample : float, default 1.0, in (0, 1]
+        Share of the rows that is drawn; acts only with `subsample_freq` >= 1.
+    subsample_freq : int, default 0, in [0, 1000]
+        Rounds between two draws of rows; 0 for none.
+    colsample_bytree : float, default 1.0, in (0, 1]
+        Share of the features that each tree draws.
+    min_split_gain : float, default 0.0, at least 0
+        Least gain of a split.
+    reg_alpha, reg_lambda : float, default 0.0, at least 0
+        L1 and L2 penalty of the leaves.
+    boosting_type : {"gbdt", "dart", "goss"}, default "gbdt"
+        Plain boosting, with dropout of trees, or with gradient-based sampling of rows.
+    categorical : {"native", "ordinal", "one-hot"}, default "native"
+        Encoding of categories: by the library itself, as ordered codes, or as 0/1 columns.
+    early_stopping_rounds : int, default 30, in [0, 100000]
+        With validation rows, stop after so many rounds without a lower loss and predict with the
+        best rounds; 0 for off.
 
-    `fit_to` begins each piece with seeds of its own for what it draws (the library would repeat
-    the draws of its first rounds); where nothing is drawn it gives the trees of `fit`. Dart
-    reweighs the trees that a state holds, and goss would begin each piece with rounds on all rows:
-    both train from zero.
+    Notes
+    -----
+    Early stopping is never used with "dart", which has no best round.
+
+    `fit_to` begins each piece with its own seeds for what it draws (the library would repeat the
+    draws of its first rounds); where nothing is drawn it gives the trees of `fit`. Dart reweighs
+    the trees that a state holds, and goss would begin each piece with rounds on all rows: both
+    train from zero.
+
+    Examples
+    --------
+    >>> from tabsweep.models.lightgbm import LightGBM
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = LightGBM(task="binary", min_child_samples=1).fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Ke et al. 2017, LightGBM (NeurIPS).
     """
 
     rules = {
@@ -101,7 +144,7 @@ class LightGBM(Stepwise):
         return Policy("none", self.categorical, "native", "standard")
 
     def _params(self) -> dict[str, Any]:
-        """The configuration in the library's own words."""
+        """The configuration under the library's names."""
         params: dict[str, Any] = {
             "learning_rate": self.learning_rate,
             "num_leaves": self.num_leaves,

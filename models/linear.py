@@ -1,4 +1,4 @@
-"""A straight line through the features: logistic regression, or ridge regression."""
+"""Linear models: logistic regression and ridge regression."""
 
 from __future__ import annotations
 
@@ -11,8 +11,26 @@ from .preprocessing import Policy
 class Linear(SklearnEstimator):
     """Logistic regression (multinomial, L2) or ridge regression on standardised, one-hot features.
 
-    C: inverse strength of the penalty; ridge takes alpha = 1 / C on the standardised target.
-    max_iter: steps of the L-BFGS solver (logistic regression).
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    C : float, default 1.0, above 0
+        Inverse strength of the L2 penalty; ridge takes alpha = 1 / C on the standardised target.
+    max_iter : int, default 500, in [1, 100000]
+        Steps of the L-BFGS solver, at most (logistic regression).
+
+    Examples
+    --------
+    >>> from tabsweep.models.linear import Linear
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = Linear(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Hoerl and Kennard 1970, doi:10.2307/1267351 (ridge regression).
     """
 
     rules = {"C": Number(0.0, low_open=True), "max_iter": COUNT}

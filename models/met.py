@@ -1,4 +1,4 @@
-"""What is MET? A masked autoencoder of a row's columns, then a classifier of what it encodes.
+"""MET: a masked autoencoder of a row's columns, then a classifier on its encoder.
 
 Majmundar et al. 2022, arXiv:2206.08564; as Kim et al. 2024 (CheAtt) run it, the encoder is trained
 on.
@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from .base import Number, OneOf
 from .deep.estimator import Rows
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
 from .deep.layers.token_attention import token_attention
@@ -65,6 +66,7 @@ class Block(nn.Module):
         self.norm_ff = nn.LayerNorm(width, eps=EPS)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (B, T, D) -> (B, T, D)
+        """Tokens after the block, of the same shape."""
         found = self.attention(x, seed and (*seed, 0))
         x = self.norm_in(x + dropout(found, self.p, seed and (*seed, 1)))
         found = self.narrow(self.widen(x).relu())
@@ -72,7 +74,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """What pre-training needs beside the encoder: all values of a row from its encoded columns."""
+    """The decoder of pre-training: all values of a row from its encoded columns."""
 
     def __init__(self, blocks: list[Block], width: int) -> None:
         super().__init__()
@@ -88,13 +90,14 @@ class Decoder(nn.Module):
     def forward(
         self, encoded: Tensor, vectors: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B, V, D), (B, M, E) -> (B, V + M)
+        """Values of all columns, visible ones first."""
         x = self.join(encoded, vectors)
         for i, block in enumerate(self.blocks):
             x = block(x, seed and (*seed, i))
         return self.value(x).squeeze(-1)
 
 
-class Network(nn.Module):
+class METNetwork(nn.Module):
     """A vector for each column, the encoder, and a layer of ReLUs on all of its tokens.
 
     Categories enter as numbers: their codes, standardised as `standardise` saw them (CheAtt is
@@ -146,6 +149,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.encode(self.values(numbers, codes), self.columns, seed)
         return self.head(self.widen(x.flatten(1)).relu()).squeeze(-1)
 
@@ -160,6 +164,7 @@ class METTask(PretrainedTask):
     settings: MET
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        """Squared error of the reconstructed row, with an adversarial copy in every second step."""
         values = self.module.values(*batch)
         places = self._places(values, step)
         wanted = values.gather(1, places)
@@ -216,35 +221,53 @@ class METTask(PretrainedTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MET(PretrainedNetwork):
-    """Masked Encoding for Tabular data (Majmundar et al. 2022), the encoder trained on (Kim et al.
-    2024, sec. 4).
+    """Masked encoding for tabular data: an autoencoder of a row's columns, then a classifier.
 
-    embedding: width of a column's vector; a token, and each head, is one wider. n_layers,
-    n_decoder_layers: blocks. ffn_width: of their feed-forward layers, 0 for `embedding`. dropout:
-    on what a block adds. mask_percent: share of a row's columns that the encoder does not see in
-    pre-training. adversarial: whether, from epoch `adversarial_from` of pre-training on, every
-    second step learns from changed values too; adversarial_norm: whether their change is bounded
-    for each `sample` or for the `batch`. hidden: width of the layer before the answer. attention,
-    order: see `token_attention`. The others: see `PretrainedNetwork`; numbers are standardised, and
-    so are the codes of categories.
+    The encoder is trained on with the classifier, as Kim et al. 2024 (sec. 4) do. Numbers are
+    standardised, and so are the codes of categories.
+
+    Parameters
+    ----------
+    embedding
+        Width of a column's vector; a token, and each head, is wider by one.
+    n_heads
+        Heads of attention, H.
+    n_layers
+        Blocks of the encoder.
+    n_decoder_layers
+        Blocks of the decoder, which only pre-training needs.
+    ffn_width
+        Width of the feed-forward layers, 0 for `embedding`.
+    dropout
+        Dropout on what a block adds.
+    mask_percent
+        Share of a row's columns, in percent, that the encoder does not see in pre-training.
+    adversarial
+        Whether every second step of pre-training also learns from adversarially changed values.
+    adversarial_from
+        Epoch of pre-training from which it does.
+    adversarial_norm
+        Whether the change is bounded for each row (`sample`) or for the whole `batch`.
+    hidden
+        Width of the layer before the output.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt).
+    order
+        Degree of the polynomial.
+
+    References
+    ----------
+    Majmundar et al. 2022, arXiv:2206.08564; Kim et al. 2024 (CheAtt).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("met", task="binary", epochs=5, pretrain_epochs=2, embedding=7)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
-
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "embedding": WIDTH,
-        "n_heads": WIDTH,
-        "n_layers": Number(1, 1000, whole=True),
-        "n_decoder_layers": Number(1, 1000, whole=True),
-        "ffn_width": Number(0, 65_536, whole=True),
-        "dropout": DROPOUT,
-        "mask_percent": Number(0, 100, high_open=True),
-        "adversarial": OneOf((True, False)),
-        "adversarial_from": Number(0, 1_000_000, whole=True),
-        "adversarial_norm": OneOf(NORMS),
-        "hidden": WIDTH,
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-    }
 
     make_task: ClassVar[Callable[..., Task]] = METTask
 
@@ -254,19 +277,19 @@ class MET(PretrainedNetwork):
     lr: float = 1e-3
     weight_decay: float = 0.0
     numeric: str = "standard"
-    embedding: int = 32
-    n_heads: int = 2
-    n_layers: int = 3
-    n_decoder_layers: int = 2
-    ffn_width: int = 0
-    dropout: float = 0.1
-    mask_percent: float = 70
-    adversarial: bool = True
-    adversarial_from: int = 10
-    adversarial_norm: str = "sample"
-    hidden: int = 64
-    attention: str = "softmax"
-    order: int = 5
+    embedding: int = hyper(32, WIDTH)
+    n_heads: int = hyper(2, WIDTH)
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    n_decoder_layers: int = hyper(2, Number(1, 1000, whole=True))
+    ffn_width: int = hyper(0, Number(0, 65_536, whole=True))
+    dropout: float = hyper(0.1, DROPOUT)
+    mask_percent: float = hyper(70, Number(0, 100, high_open=True))
+    adversarial: bool = hyper(True, OneOf((True, False)))
+    adversarial_from: int = hyper(10, Number(0, 1_000_000, whole=True))
+    adversarial_norm: str = hyper("sample", OneOf(NORMS))
+    hidden: int = hyper(64, WIDTH)
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
 
     def _blocks(self, n: int) -> list[Block]:
         return [
@@ -281,8 +304,8 @@ class MET(PretrainedNetwork):
             for _ in range(n)
         ]
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> METNetwork:
+        return METNetwork(
             self._blocks(self.n_layers),
             n_numeric=self.n_numeric,
             n_categories=len(self.sizes),
@@ -302,7 +325,21 @@ class MET(PretrainedNetwork):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class METCheAtt(MET):
-    """MET with a polynomial of its attention (Kim et al. 2024)."""
+    """MET with a Chebyshev polynomial of its attention matrix.
+
+    References
+    ----------
+    Kim et al. 2024 (CheAtt).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("met-cheatt", task="binary", epochs=5, pretrain_epochs=2, embedding=7)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
+    """
 
     attention: str = "chebyshev"
     order: int = 2

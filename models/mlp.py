@@ -1,4 +1,4 @@
-"""What is the multi-layer perceptron of tabular networks? (Gorishniy et al. 2021, sec. 3.1)"""
+"""Multi-layer perceptron for tabular data (Gorishniy et al. 2021, sec. 3.1)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
+from .deep.row_network import DROPOUT, WIDTH, RowNetwork, mlp_widths
 
 
-class Network(nn.Module):
+class MLPNetwork(nn.Module):
     """[Linear -> ReLU -> dropout] for each of `widths`, then Linear.
 
     sizes: levels of the categorical columns. width: of a category's vector. Two-class and numeric
@@ -40,6 +41,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.input(numbers, codes)
         for i, layer in enumerate(self.layers):
             x = dropout(layer(x).relu(), self.p, seed and (*seed, i))
@@ -48,46 +50,53 @@ class Network(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MLP(RowNetwork):
-    """Multi-layer perceptron (Gorishniy et al. 2021, sec. 3.1; spaces in Table 9).
+    """Multi-layer perceptron.
 
-    n_layers: hidden layers. width_first, width_middle, width_last: their widths; all but the first
-    and the last share one, and a single layer has the first. dropout: after each. embedding: width
-    of a category's vector. The others: see `RowNetwork`. The paper has no default configuration;
-    ours is near what its searches chose.
+    The search spaces are those of Gorishniy et al. 2021, Table 9; the paper has no default
+    configuration, ours is near what its searches chose.
+
+    Parameters
+    ----------
+    n_layers
+        Hidden layers.
+    width_first
+        Width of the first hidden layer.
+    width_middle
+        Width of the hidden layers between the first and the last.
+    width_last
+        Width of the last hidden layer, where there are two or more.
+    dropout
+        Dropout after each hidden layer.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("mlp", task="binary", epochs=5, n_layers=2)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width_first": WIDTH,
-        "width_middle": WIDTH,
-        "width_last": WIDTH,
-        "dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width_first: int = hyper(256, WIDTH)
+    width_middle: int = hyper(256, WIDTH)
+    width_last: int = hyper(256, WIDTH)
+    dropout: float = hyper(0.1, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    n_layers: int = 3
-    width_first: int = 256
-    width_middle: int = 256
-    width_last: int = 256
-    dropout: float = 0.1
-    embedding: int = 64
-
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> MLPNetwork:
+        return MLPNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,
-            widths=widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
+            widths=mlp_widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
             n_out=self.n_out,
             p=self.dropout,
         )
-
-
-def widths(n_layers: int, first: int, middle: int, last: int) -> list[int]:
-    """Widths of hidden layers from three numbers (Gorishniy et al. 2021, Table 9).
-
-    >>> widths(1, 8, 4, 2), widths(2, 8, 4, 2), widths(4, 8, 4, 2)
-    ([8], [8, 2], [8, 4, 4, 2])
-    """
-    return [first, *[middle] * (n_layers - 2), *[last] * (n_layers > 1)]

@@ -1,4 +1,4 @@
-"""What does a plain neural network say? scikit-learn's multi-layer perceptron."""
+"""Multi-layer perceptron of scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,10 +13,35 @@ from .preprocessing import Policy
 class MLPSklearn(SklearnEstimator):
     """Multi-layer perceptron (ReLU, Adam) on standardised, one-hot features.
 
-    hidden_layer_sizes: a list of widths. alpha: L2 penalty. batch_size: rows a step, at most the
-    rows there are. learning_rate_init: of Adam. max_iter: epochs at most. early_stopping: the
-    library's own, on a tenth of the training rows (off where that tenth would be too small); the
-    validation part is not touched.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    hidden_layer_sizes : list of int, default (100,), each in [1, 100000]
+        Widths of the hidden layers.
+    alpha : float, default 0.0001, at least 0
+        L2 penalty of the weights.
+    batch_size : int, default 200, in [1, 100000]
+        Rows in a step, at most the rows there are.
+    learning_rate_init : float, default 0.001, in (0, 10]
+        Learning rate of Adam.
+    max_iter : int, default 200, in [1, 100000]
+        Epochs, at most.
+    early_stopping : bool, default False
+        The library's own early stopping, on a tenth of the training rows (off where that tenth
+        would be too small); the validation rows are not used.
+
+    Examples
+    --------
+    >>> from tabsweep.models.mlp_sklearn import MLPSklearn
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = MLPSklearn(task="binary", learning_rate_init=0.1).fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Rumelhart et al. 1986, doi:10.1038/323533a0.
     """
 
     rules = {

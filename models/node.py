@@ -1,4 +1,4 @@
-"""What are neural oblivious decision ensembles? (Popov et al. 2020; Gorishniy et al. 2021, F.6)
+"""Neural oblivious decision ensembles (Popov et al. 2020; Gorishniy et al. 2021, F.6).
 
 Differentiable trees whose nodes of one depth share a feature and a threshold. Tensors stand with
 the rows last: (I, B) inputs, (T, D, B) decisions of T trees of depth D, (T, m, B) answers.
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import COUNT, Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import CHOICES
@@ -120,6 +121,7 @@ class Layer(nn.Module):
         return self.share(above * (-self.log_temperatures).exp()[..., None])
 
     def forward(self, x: Tensor) -> Tensor:  # (I, B) -> (T, m, B)
+        """The m outputs of each tree."""
         return _Leaves.apply(self.decisions(x), self.response, ROOM[x.device.type])
 
     @torch.no_grad()
@@ -139,7 +141,7 @@ class Layer(nn.Module):
             self.log_temperatures[trees] = (farthest + 1e-6).log()
 
 
-class Network(nn.Module):
+class NODENetwork(nn.Module):
     """Layers of trees, each of which sees the row and all answers of the layers before; the mean
     over all trees of their first `n_out` answers (Popov et al. 2020, sec. 3.2).
 
@@ -170,6 +172,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.input(numbers, codes).t().contiguous()
         answers = []
         for i, layer in enumerate(self.layers):
@@ -195,7 +198,7 @@ class Network(nn.Module):
 class _Task(RowTask):
     """Before the first step the thresholds are set, on random training rows."""
 
-    def __init__(self, module: Network, *given: Any) -> None:
+    def __init__(self, module: NODENetwork, *given: Any) -> None:
         super().__init__(module, *given)
         rng = np.random.default_rng(seed_of(self.settings.seed, 12))
         first = torch.from_numpy(rng.permutation(len(self.rows))[:FIRST])
@@ -204,38 +207,52 @@ class _Task(RowTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NODE(RowNetwork):
-    """Neural oblivious decision ensembles (Popov et al. 2020), trained as Gorishniy et al. 2021
-    (F.6) trained them: a constant rate of 1e-3 and no weight decay.
+    """Neural oblivious decision ensembles: differentiable trees in layers.
 
-    n_layers: each sees the answers of those before. n_trees: of all layers together, shared out
-    evenly. depth: of a tree, with 2^depth leaves. tree_dim: numbers that a tree answers with; in a
-    multiclass task at least one for each class. choice: `entmax` or `sparsemax`, for the features
-    of a node and for the way below it. embedding: width of a category's vector. The others: see
-    `RowNetwork`.
+    Trained as in Gorishniy et al. 2021 (F.6), with a constant rate and no weight decay.
+
+    Parameters
+    ----------
+    n_layers
+        Layers of trees; each sees the outputs of those before.
+    n_trees
+        Trees of all layers together, shared out evenly.
+    depth
+        Depth of a tree, which has 2^depth leaves.
+    tree_dim
+        Outputs of a tree; in a multiclass task at least one for each class are used.
+    choice
+        The function that chooses the feature of a node and the way below it.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Popov et al. 2020, arXiv:1909.06312; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("node", task="binary", epochs=5, n_trees=16, depth=3)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     make_task = _Task
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": COUNT,
-        "n_trees": COUNT,
-        "depth": Number(1, 16, whole=True),
-        "tree_dim": WIDTH,
-        "choice": OneOf(tuple(CHOICES)),
-        "embedding": WIDTH,
-    }
 
     lr: float = 1e-3
     weight_decay: float = 0.0
-    n_layers: int = 1
-    n_trees: int = 2048
-    depth: int = 6
-    tree_dim: int = 2
-    choice: str = "entmax"
-    embedding: int = 8
+    n_layers: int = hyper(1, COUNT)
+    n_trees: int = hyper(2048, COUNT)
+    depth: int = hyper(6, Number(1, 16, whole=True))
+    tree_dim: int = hyper(2, WIDTH)
+    choice: str = hyper("entmax", OneOf(tuple(CHOICES)))
+    embedding: int = hyper(8, WIDTH)
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> NODENetwork:
+        return NODENetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,

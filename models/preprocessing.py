@@ -1,6 +1,6 @@
-"""How do the columns of a table become the numbers that a model computes with?
+"""Preprocessing: columns of a table to the numbers that a model computes with.
 
-A `Policy` says it in four words; a `Preprocessor` carries it out with statistics of the training
+A `Policy` names the four choices; a `Preprocessor` applies them with statistics of the training
 rows alone. The output is one dense float64 array: numeric columns first, then missing-value
 indicators, then categorical columns.
 """
@@ -29,7 +29,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Policy:
-    """A preprocessing policy, in words that a report can print.
+    """A preprocessing policy, in words that a report prints.
 
     numeric: `none` leaves values as they are; `standard` subtracts the mean and divides by the
     standard deviation (ddof 0); `quantile` maps to a standard normal, fitted on slightly noisy
@@ -42,7 +42,7 @@ class Policy:
     numeric column that has gaps in training.
     target: `none`, or `standard` (regression only; predictions are scaled back).
 
-    A numeric column without a value in training says nothing: it is 0 in every row.
+    A numeric column without a value in training is 0 in every row.
     """
 
     numeric: str = "none"
@@ -188,7 +188,7 @@ def mean_and_scale(values: np.ndarray) -> tuple[float, float, bool]:
 
 
 class Preprocessor:
-    """Carries a `Policy` out: `fit` on the training rows, `transform` on any rows.
+    """Applies a `Policy`: `fit` on the training rows, `transform` on any rows.
 
     After `fit`: `n_out_` columns come out; `categorical_` marks those that hold category codes
     (policy `native` or `ordinal`), `cardinalities_` counts their levels, the last of which is the

@@ -1,4 +1,4 @@
-"""What is the residual network of tabular data? (Gorishniy et al. 2021, sec. 3.2)"""
+"""Residual network for tabular data (Gorishniy et al. 2021, sec. 3.2)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
@@ -24,11 +25,12 @@ class Block(nn.Module):
         self.linear1 = nn.Linear(h, d)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (B, D) -> (B, D)
+        """x plus what the block adds."""
         z = dropout(self.linear0(self.norm(x)).relu(), self.p_hidden, seed and (*seed, 0))
         return x + dropout(self.linear1(z), self.p_residual, seed and (*seed, 1))
 
 
-class Network(nn.Module):
+class ResNetNetwork(nn.Module):
     """Linear, `n_layers` residual blocks, then BatchNorm, ReLU and Linear.
 
     The path from the first layer to the last norm is never normalised. sizes: levels of the
@@ -61,6 +63,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.first_layer(self.input(numbers, codes))
         for i, block in enumerate(self.layers):
             x = block(x, seed and (*seed, i))
@@ -69,34 +72,51 @@ class Network(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResNet(RowNetwork):
-    """Residual network of single rows (Gorishniy et al. 2021, sec. 3.2; spaces in Table 8).
+    """Residual network of single rows.
 
-    n_layers: blocks. width: of the path from block to block. hidden_factor: hidden width of a block
-    over `width`. hidden_dropout, residual_dropout: after a block's first and second linear map.
-    embedding: width of a category's vector. The others: see `RowNetwork`. The paper has no default
-    configuration; ours is that of its synthetic study (G.1) with less dropout and a faster rate.
+    The search spaces are those of Gorishniy et al. 2021, Table 8; the paper has no default
+    configuration, ours is that of its synthetic study (G.1) with less dropout and a faster rate.
+
+    Parameters
+    ----------
+    n_layers
+        Residual blocks.
+    width
+        Width of the path from block to block, D.
+    hidden_factor
+        Hidden width of a block over `width`.
+    hidden_dropout
+        Dropout after the first linear layer of a block.
+    residual_dropout
+        Dropout after the second linear layer of a block.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("resnet", task="binary", epochs=5, width=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     batch_norm = True
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "hidden_factor": Number(0.0, 1000.0, low_open=True),
-        "hidden_dropout": DROPOUT,
-        "residual_dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
 
-    n_layers: int = 4
-    width: int = 256
-    hidden_factor: float = 1.5
-    hidden_dropout: float = 0.3
-    residual_dropout: float = 0.0
-    embedding: int = 64
+    n_layers: int = hyper(4, Number(1, 1000, whole=True))
+    width: int = hyper(256, WIDTH)
+    hidden_factor: float = hyper(1.5, Number(0.0, 1000.0, low_open=True))
+    hidden_dropout: float = hyper(0.3, DROPOUT)
+    residual_dropout: float = hyper(0.0, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> ResNetNetwork:
+        return ResNetNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             embedding=self.embedding,

@@ -1,8 +1,7 @@
-"""How does a fit stop, and go on elsewhere? In pieces, each from what the last one saved."""
+"""Resumable fits: a fit in pieces, each of which continues from the state of the one before."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -16,21 +15,21 @@ Save = Callable[[int, bytes], None]
 
 
 class BadState(ValueError):
-    """Bytes that are no state of this model on such data; a fit from zero is the way out."""
+    """Bytes that are no state of this model on such data; fit from zero instead."""
 
 
 def _states() -> Any:
     """The module that turns models into bytes and back.
 
-    Named as a text, so that a fit in one piece does not depend on it: how models are kept may
-    change without another result. The fingerprint of a fit in pieces adds
+    It is imported by name, so that it is no part of the fingerprint of a fit in one piece: the
+    format of states may change without a new trial id. The fingerprint of a fit in pieces adds
     `tabsweep.models.persistence.fit_state`.
     """
     return import_module(".persistence.fit_state", __package__)
 
 
 def boundaries(step: int, stop: int, every: int) -> list[int]:
-    """Where a fit that stands at `step` saves and reloads: multiples of `every`, and `stop`.
+    """The steps at which a fit at `step` saves and reloads: multiples of `every`, and `stop`.
 
     >>> boundaries(0, 10, 4), boundaries(8, 10, 4), boundaries(10, 10, 4)
     ([4, 8, 10], [10], [])
@@ -39,15 +38,15 @@ def boundaries(step: int, stop: int, every: int) -> list[int]:
 
 
 def seed_at(seed: int, step: int) -> int:
-    """The seed of a piece that begins at `step`: the model's own at 0, another at each boundary."""
+    """The seed of a piece that begins at `step`: `seed` itself at 0, another at each boundary."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1) if step else seed
 
 
 class Stepwise(Estimator):
-    """Base of models whose fit is a number of steps (`resource`) and can go on from a state.
+    """Base of models whose fit is a number of steps (`resource`) and can continue from a state.
 
     A subclass writes `_grow`, `_material` where the library trains on more than arrays, and
-    `_continues` where some configurations cannot go on.
+    `_continues` where some configurations cannot continue.
     """
 
     # -- what a subclass writes -------------------------------------------------------------------
@@ -60,14 +59,14 @@ class Stepwise(Estimator):
         raise NotImplementedError
 
     def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
-        """What the library makes of the training rows, once for all pieces."""
+        """The training rows in the form of the library, made once for all pieces."""
         return None
 
     def _continues(self) -> bool:
-        """Whether this configuration can go on; else `fit_to` trains from zero in one piece."""
+        """Whether this configuration can continue; else `fit_to` trains from zero in one piece."""
         return True
 
-    # -- the public face --------------------------------------------------------------------------
+    # -- public methods ---------------------------------------------------------------------------
 
     def fit_to(
         self,
@@ -84,14 +83,14 @@ class Stepwise(Estimator):
         """Fits `stop` steps of the configuration's schedule; no early stopping, X_val is unused.
 
         At every multiple of `every` and at `stop` the model is turned into a state, read back and
-        handed to `save(step, state)`; so a fit that goes on from a saved state, in this process or
+        given to `save(step, state)`; so a fit that continues from a saved state, in this process or
         another, equals the uninterrupted one to the bit. `start`: such a (step, state) of the same
-        configuration and data. It is ignored where it is of no use (beyond `stop`, or saved at a
+        configuration and data. It is ignored where it cannot be used (beyond `stop`, or saved at a
         `stop` that is no multiple of `every`). BadState (a ValueError) for bytes that are damaged
         or belong to another model or to data of another shape: train again without `start`.
 
-        A configuration that cannot go on (`_continues`) trains from zero in one piece and saves at
-        `stop` alone. `resumed_from_` is the step that this fit began at.
+        A configuration that cannot continue (`_continues`) trains from zero in one piece and saves
+        at `stop` alone. `resumed_from_` is the step that this fit began at.
         """
         self.check()
         self._check_steps(stop, every)
@@ -104,8 +103,7 @@ class Stepwise(Estimator):
             return self
         every = every if self._continues() else stop
         step = 0
-        with self._limits(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with self._limits(), self._counting_warnings():
             if start is not None and 0 < start[0] <= stop:
                 if start[0] == stop or start[0] % every == 0:
                     self.resumed_from_ = step = start[0]
@@ -132,7 +130,7 @@ class Stepwise(Estimator):
             raise ValueError(f"every must be at least 1, got {every}")
 
     def _facts(self, step: int, width: int) -> dict[str, Any]:
-        """What a state must say to be one of this model on such data."""
+        """What a state must name to belong to this model on such data."""
         outputs = 1 if self.task == "regression" else len(self.classes_)
         model = type(self).__name__
         return {"model": model, "step": step, "features": width, "outputs": outputs}

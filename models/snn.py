@@ -1,4 +1,4 @@
-"""What is a self-normalising network? (Klambauer et al. 2017; Gorishniy et al. 2021, F.5)"""
+"""Self-normalising network (Klambauer et al. 2017; Gorishniy et al. 2021, F.5)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
-from .mlp import widths
+from .deep.row_network import DROPOUT, WIDTH, RowNetwork, mlp_widths
 
 LOW = -1.7580993408473766  # what SELU goes to for very negative values: -lambda alpha
 
@@ -26,7 +26,7 @@ def alpha_dropout(x: Tensor, p: float, seed: Seed | None) -> Tensor:
     return kept * (scale * (1 - p)) + scale * LOW * (1 - p)
 
 
-class Network(nn.Module):
+class SNNNetwork(nn.Module):
     """[Linear -> SELU -> alpha dropout] for each of `widths`, then Linear.
 
     Weights are drawn from N(0, 1 / inputs), biases are 0. sizes: levels of the categorical columns.
@@ -56,6 +56,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.input(numbers, codes)
         for i, layer in enumerate(self.layers):
             x = alpha_dropout(nn.functional.selu(layer(x)), self.p, seed and (*seed, i))
@@ -64,37 +65,53 @@ class Network(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SNN(RowNetwork):
-    """Self-normalising network (Klambauer et al. 2017; spaces in Gorishniy et al. 2021, Table 12).
+    """Self-normalising network: SELU, alpha dropout, and weights that keep mean and variance.
 
-    n_layers: hidden layers. width_first, width_middle, width_last: their widths; all but the first
-    and the last share one. dropout: alpha dropout after each. embedding: width of a category's
-    vector. The others: see `RowNetwork`. The paper has no default configuration; ours is near what
-    its searches chose.
+    The search spaces are those of Gorishniy et al. 2021, Table 12; the paper has no default
+    configuration, ours is near what its searches chose.
+
+    Parameters
+    ----------
+    n_layers
+        Hidden layers.
+    width_first
+        Width of the first hidden layer.
+    width_middle
+        Width of the hidden layers between the first and the last.
+    width_last
+        Width of the last hidden layer.
+    dropout
+        Alpha dropout after each hidden layer.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Klambauer et al. 2017, arXiv:1706.02515; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("snn", task="binary", epochs=5, n_layers=2)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
-    rules = {
-        **RowNetwork.row_rules,
-        "n_layers": Number(2, 1000, whole=True),
-        "width_first": WIDTH,
-        "width_middle": WIDTH,
-        "width_last": WIDTH,
-        "dropout": DROPOUT,
-        "embedding": WIDTH,
-    }
+    n_layers: int = hyper(4, Number(2, 1000, whole=True))
+    width_first: int = hyper(256, WIDTH)
+    width_middle: int = hyper(256, WIDTH)
+    width_last: int = hyper(256, WIDTH)
+    dropout: float = hyper(0.05, DROPOUT)
+    embedding: int = hyper(64, WIDTH)
 
-    n_layers: int = 4
-    width_first: int = 256
-    width_middle: int = 256
-    width_last: int = 256
-    dropout: float = 0.05
-    embedding: int = 64
-
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> SNNNetwork:
+        return SNNNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,
-            widths=widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
+            widths=mlp_widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
             n_out=self.n_out,
             p=self.dropout,
         )

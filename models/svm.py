@@ -1,4 +1,4 @@
-"""Which rows bound the classes? A support vector machine with the RBF kernel."""
+"""Support vector machines with the RBF kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ N_PARTS = 3  # parts of the training rows, for decision values that a machine di
 
 
 def parts(y: np.ndarray, n_parts: int, seed: int) -> np.ndarray:  # (N,) -> (N,)
-    """A part 0..n_parts-1 for each row; each class is dealt evenly, classes of one row included."""
+    """A part 0..n_parts-1 for each row; each class is spread evenly, classes of one row too."""
     out = np.empty(len(y), dtype=np.int64)
     rng = np.random.default_rng(seed)
     start = 0
@@ -41,13 +41,34 @@ def best_scale(decisions: np.ndarray, y: np.ndarray) -> float:  # (N, C), (N,)
 class SVM(Estimator):
     """C-SVC or epsilon-SVR with the RBF kernel on standardised, one-hot features.
 
-    C: penalty of a violation. gamma: inverse width of the kernel, or `scale` for
-    1 / (n_features * var(X)). epsilon: half-width of the tube without loss, in standard deviations
-    of the target (regression).
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    C : float, default 1.0, above 0
+        Penalty of a violation of the margin.
+    gamma : float above 0 or "scale", default "scale"
+        Inverse width of the kernel; "scale" for 1 / (n_features * var(X)).
+    epsilon : float, default 0.1, at least 0
+        Half-width of the tube without loss, in standard deviations of the target (regression).
 
+    Notes
+    -----
     Labels are the machine's own (one-vs-rest decision values, largest first). Probabilities are a
     softmax of those values times one factor, which is fitted on out-of-fold decision values; so
     they never disagree with the labels. Platt's two-parameter sigmoid could.
+
+    Examples
+    --------
+    >>> from tabsweep.models.svm import SVM
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = SVM(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Cortes and Vapnik 1995, doi:10.1007/BF00994018.
     """
 
     rules = {

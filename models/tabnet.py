@@ -1,4 +1,4 @@
-"""What is TabNet? (Arik and Pfister 2021; Gorishniy et al. 2021, F.7)
+"""TabNet (Arik and Pfister 2021; Gorishniy et al. 2021, F.7).
 
 Steps that each look at a few features of a row through a sparse mask. Tensors stand with the rows
 last, (F, B), so that the batches of a ghost batch norm lie side by side.
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import COUNT, PENALTY, SHARE, Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import FIRST
@@ -104,6 +105,7 @@ class Transformer(nn.Module):
         )
 
     def forward(self, x: Tensor, shared: Iterable[Tensor]) -> Tensor:  # (F, B) -> (D, B)
+        """Features after the gated layers; `shared` holds the weights of all steps."""
         gain = x.new_ones(2 * self.width)
         gain[: self.width] = HALF
         for i, (weight, norm) in enumerate(zip([*shared, *self.own], self.norms, strict=True)):
@@ -124,7 +126,7 @@ class Step(NamedTuple):
     features: Tensor
 
 
-class Network(nn.Module):
+class TabNetNetwork(nn.Module):
     """TabNet's encoder and a linear read-out of the sum of its decisions (Arik and Pfister 2021).
 
     n_d, n_a: width of a step's decision, and of what the next step's mask is made from. n_steps:
@@ -189,6 +191,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         return self.with_entropy(numbers, codes)[0]
 
     def importance(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F)
@@ -201,6 +204,8 @@ class Network(nn.Module):
 class _Task(RowTask):
     """The loss has the entropy of the masks beside it, so that they grow sparse."""
 
+    settings: TabNet
+
     def loss(self, step: int) -> Tensor:
         rows = self.batch(step)
         out, entropy = self.module.with_entropy(*self.rows.at(rows))
@@ -209,60 +214,82 @@ class _Task(RowTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TabNet(RowNetwork):
-    """TabNet (Arik and Pfister 2021), trained as Gorishniy et al. 2021 (F.7) trained it: Adam, a
-    rate that decays by `decay_rate` in `decay_steps` steps, gradients clipped at 2000.
+    """TabNet: decision steps that each look at a few features through a sparse mask.
 
-    n_steps: steps that decide (the authors' code counts one more, which does not). width: of a
-    step's decision, and as much for the next step's mask. relaxation: how often a feature may be
-    used again, 1 for once. sparsity: weight of the masks' entropy in the loss. n_shared, n_own:
-    gated layers of a step with weights of all steps and with its own. mask: `sparsemax` or
-    `entmax`. virtual_batch, momentum: rows that a ghost batch norm takes together, and the weight
-    of their statistics in the running ones. input_norm: a batch norm of the input, superfluous
-    where the numbers are scaled already. batch_size: about so many; 0 for the paper's (2048 below
-    50,000 rows, 8192 below 100,000, else 16384), but for six steps an epoch at least, where these
-    have 64 rows. embedding: width of a category's vector. The others: see `RowNetwork`.
+    Trained as in Gorishniy et al. 2021 (F.7): Adam, an exponentially decaying rate, gradients
+    clipped at 2000.
 
     DIFF(Gorishniy 2021, F.7): the rows of an epoch are shared out evenly among its batches; there
     the last ones are dropped. DIFF(Arik 2021, the authors' code): every virtual batch moves the
     running statistics, there their mean does once.
+
+    Parameters
+    ----------
+    batch_size
+        Rows of a step, about; 0 for the paper's (2048 below 50,000 rows, 8192 below 100,000, else
+        16384), with six steps an epoch at least, where these have 64 rows.
+    n_steps
+        Steps that decide (the authors' code counts one more, which does not).
+    width
+        Width of a step's decision, and as much for the mask of the next step.
+    relaxation
+        How often a feature may be used again, 1 for once.
+    sparsity
+        Weight of the masks' entropy in the loss.
+    decay_rate
+        Factor of the learning rate in `decay_steps` steps.
+    decay_steps
+        Steps in which the learning rate decays by `decay_rate`.
+    n_shared
+        Gated layers of a step whose weights all steps share.
+    n_own
+        Gated layers of a step with weights of its own.
+    mask
+        The function that makes a mask from logits.
+    virtual_batch
+        Rows that a ghost batch norm normalises together.
+    momentum
+        Weight of a virtual batch's statistics in the running ones.
+    input_norm
+        Whether a batch norm of the input comes first; superfluous where the numbers are scaled.
+    embedding
+        Width of a category's vector.
+
+    References
+    ----------
+    Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("tabnet", task="binary", epochs=5, width=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
     make_task = _Task
     batch_norm = True
-    rules = {
-        **RowNetwork.row_rules,
-        "n_steps": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "relaxation": Number(1.0, 100.0),
-        "sparsity": PENALTY,
-        "decay_rate": SHARE,
-        "decay_steps": COUNT,
-        "n_shared": Number(1, 1000, whole=True),
-        "n_own": Number(0, 1000, whole=True),
-        "mask": OneOf(tuple(FIRST)),
-        "virtual_batch": Number(2, 1_000_000, whole=True),
-        "momentum": SHARE,
-        "input_norm": OneOf((True, False)),
-        "embedding": WIDTH,
-    }
 
     lr: float = 0.01
     weight_decay: float = 0.0
-    n_steps: int = 3
-    width: int = 16
-    relaxation: float = 1.5
-    sparsity: float = 1e-4
-    decay_rate: float = 0.9
-    decay_steps: int = 500
-    n_shared: int = 2
-    n_own: int = 2
-    mask: str = "sparsemax"
-    virtual_batch: int = 256
-    momentum: float = 0.05
-    input_norm: bool = False
-    embedding: int = 8
+    n_steps: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(16, WIDTH)
+    relaxation: float = hyper(1.5, Number(1.0, 100.0))
+    sparsity: float = hyper(1e-4, PENALTY)
+    decay_rate: float = hyper(0.9, SHARE)
+    decay_steps: int = hyper(500, COUNT)
+    n_shared: int = hyper(2, Number(1, 1000, whole=True))
+    n_own: int = hyper(2, Number(0, 1000, whole=True))
+    mask: str = hyper("sparsemax", OneOf(tuple(FIRST)))
+    virtual_batch: int = hyper(256, Number(2, 1_000_000, whole=True))
+    momentum: float = hyper(0.05, SHARE)
+    input_norm: bool = hyper(False, OneOf((True, False)))
+    embedding: int = hyper(8, WIDTH)
 
     def rows_a_batch(self, n: int) -> int:
+        """Rows of a step for n training rows, a multiple of the virtual batches."""
         paper = 2048 if n < 50_000 else 8192 if n < 100_000 else 16384
         wanted = self.batch_size or max(64, min(paper, n // 6))
         rows = math.ceil(n / max(1, round(n / wanted)))
@@ -275,8 +302,8 @@ class TabNet(RowNetwork):
 
         return replace(super()._recipe(), rate=rate, clip_value=2000.0)
 
-    def _network(self) -> Network:
-        return Network(
+    def _network(self) -> TabNetNetwork:
+        return TabNetNetwork(
             n_numeric=self.n_numeric,
             sizes=self.sizes,
             width=self.embedding,

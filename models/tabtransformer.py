@@ -1,4 +1,4 @@
-"""What is TabTransformer, pre-trained by hiding cells? (Huang et al. 2020; Kim et al. 2024)
+"""TabTransformer, pre-trained on masked cells (Huang et al. 2020; Kim et al. 2024).
 
 The form is that of Kim et al. (CheAtt): every number is a token beside the categories. Their
 attention through a polynomial is `TabTransformerCheAtt`.
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import InvalidConfig, Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.geglu import GEGLU
@@ -62,6 +63,7 @@ class Block(nn.Module):
         self.feed_forward = GEGLU(width, p_ffn)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (B, T, D) -> (B, T, D)
+        """Tokens after the block, of the same shape."""
         x = x + self.attention(self.norm_in(x), seed and (*seed, 0))
         return x + self.feed_forward(self.norm_ff(x), seed and (*seed, 1))
 
@@ -86,13 +88,14 @@ class Embedding(nn.Module):
         self.columns = nn.Parameter(drawn) if identity else None
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F1), (B, F2) -> (B, T, D)
+        """The tokens of each row: numbers, categories."""
         x = self.cells(numbers[:, : self.n_numeric], codes)
         if self.columns is None:
             return x
         return torch.cat([x, self.columns.expand(len(x), -1, -1)], dim=2)
 
 
-class Network(nn.Module):
+class TabTransformerNetwork(nn.Module):
     """Tokens, blocks, and a perceptron with hidden layers of `widths` on all tokens side by side.
 
     Numbers that are no tokens are normed over their columns and go to the perceptron (of a single
@@ -130,6 +133,7 @@ class Network(nn.Module):
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.features(numbers, self.encode(self.tokens(numbers, codes), seed))
         for layer in self.hidden:
             x = layer(x).relu()
@@ -145,10 +149,10 @@ class Network(nn.Module):
 
 
 class Hidden(nn.Module):
-    """A vector of each column that stands for a hidden cell, and what tells the cell from it.
+    """The part that only pre-training needs: a vector for hidden cells of each column, and outputs.
 
     A number is a linear function of its token after the blocks, a category has linear logits of its
-    levels (one to spare, as in `Categories`); all columns in one product.
+    levels (with the extra one for unknown levels, as in `Categories`); all columns in one product.
     """
 
     beyond: Tensor
@@ -173,11 +177,11 @@ class Hidden(nn.Module):
         return torch.where(at[..., None], self.cells, x)
 
     def values(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, F1)
-        """What the tokens after the blocks tell of the numbers."""
+        """Numbers predicted from the tokens after the blocks."""
         return (x[:, : self.n_numeric] * self.value_weight).sum(dim=-1) + self.value_bias
 
     def logits(self, x: Tensor) -> Tensor:  # (B, T, D) -> (F2, B, most levels)
-        """And of the categories; minus infinity for a level that a column has not."""
+        """Logits of the categories; minus infinity for levels that a column does not have."""
         tokens = x[:, self.n_numeric :].transpose(0, 1)
         found = torch.baddbmm(self.level_bias, tokens, self.level_weight)
         return found.float().masked_fill(self.beyond, -torch.inf)
@@ -205,6 +209,7 @@ class MaskedTask(PretrainedTask):
     settings: TabTransformer
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        """Log loss and squared error of the hidden cells, weighted by `ce_weight`."""
         settings, module = self.settings, self.module
         rng = np.random.default_rng(seed_of(settings.seed, step, 12))
         drawn = rng.random((len(batch), module.tokens.n)) < settings.mask_rate
@@ -220,37 +225,52 @@ class MaskedTask(PretrainedTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TabTransformer(PretrainedNetwork):
-    """TabTransformer with masked pre-training (Huang et al. 2020, in the form of Kim et al. 2024;
-    their settings in Table 7).
+    """TabTransformer with masked pre-training, in the form of Kim et al. 2024 (Table 7).
 
-    n_layers: blocks. width: of a token. n_heads, d_head: heads of attention, and the width of each.
-    attention: `softmax`, or the basis of a polynomial of that matrix, of degree `order`. hidden:
-    width of the perceptron's hidden layer. attention_dropout (on the weights, or on what a
-    polynomial answers), ffn_dropout (after the gate). mask_rate: share of the cells that
-    pre-training hides. ce_weight: weight of the log loss of hidden categories; the squared error of
-    hidden numbers has the rest of one.
+    Parameters
+    ----------
+    n_layers
+        Blocks.
+    width
+        Width of a token, D.
+    n_heads
+        Heads of attention, H.
+    d_head
+        Width of a head.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt).
+    order
+        Degree of the polynomial.
+    hidden
+        Width of the perceptron's hidden layer.
+    attention_dropout
+        Dropout on the attention weights, or on the output of a polynomial.
+    ffn_dropout
+        Dropout after the gate of the feed-forward layers.
+    mask_rate
+        Share of the cells that pre-training hides.
+    ce_weight
+        Weight of the log loss of hidden categories; the squared error of hidden numbers has the
+        rest of one.
+    numeric_tokens
+        Whether numbers take part in attention. False keeps them out, as Huang et al. do, in tables
+        that have categories; they are then not hidden either.
+    identity_width
+        How many values of a token tell its column (Huang et al.: an eighth); less than `width`.
 
-    numeric_tokens: False keeps numbers out of attention, as Huang et al. do, in tables that have
-    categories; they are then not hidden either. identity_width: values of a token that tell its
-    column (Huang et al.: an eighth). The others: see `PretrainedNetwork` and `RowNetwork`.
+    References
+    ----------
+    Huang et al. 2020, arXiv:2012.06678; Kim et al. 2024 (CheAtt).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("tabtransformer", task="binary", epochs=5, pretrain_epochs=2, width=8)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
-
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "d_head": WIDTH,
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-        "hidden": WIDTH,
-        "attention_dropout": DROPOUT,
-        "ffn_dropout": DROPOUT,
-        "mask_rate": Number(0.0, 1.0, low_open=True),
-        "ce_weight": Number(0.0, 1.0),
-        "numeric_tokens": OneOf((True, False)),
-        "identity_width": Number(0, 65_535, whole=True),
-    }
 
     make_task: ClassVar[Callable[..., Task]] = MaskedTask
 
@@ -258,21 +278,22 @@ class TabTransformer(PretrainedNetwork):
     pretrain_epochs: int = 20
     lr: float = 1e-3
     numeric: str = "standard"
-    n_layers: int = 3
-    width: int = 32
-    n_heads: int = 4
-    d_head: int = 16
-    attention: str = "softmax"
-    order: int = 5
-    hidden: int = 64
-    attention_dropout: float = 0.1
-    ffn_dropout: float = 0.1
-    mask_rate: float = 0.3
-    ce_weight: float = 0.3
-    numeric_tokens: bool = True
-    identity_width: int = 0
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(32, WIDTH)
+    n_heads: int = hyper(4, WIDTH)
+    d_head: int = hyper(16, WIDTH)
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
+    hidden: int = hyper(64, WIDTH)
+    attention_dropout: float = hyper(0.1, DROPOUT)
+    ffn_dropout: float = hyper(0.1, DROPOUT)
+    mask_rate: float = hyper(0.3, Number(0.0, 1.0, low_open=True))
+    ce_weight: float = hyper(0.3, Number(0.0, 1.0))
+    numeric_tokens: bool = hyper(True, OneOf((True, False)))
+    identity_width: int = hyper(0, Number(0, 65_535, whole=True))
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where identity_width leaves nothing of a token."""
         super().check()
         if self.identity_width >= self.width:
             name = type(self).__name__
@@ -281,7 +302,7 @@ class TabTransformer(PretrainedNetwork):
                 f"got {self.identity_width}"
             )
 
-    def _network(self) -> Network:
+    def _network(self) -> TabTransformerNetwork:
         tokens = Embedding(
             self.n_numeric,
             self.sizes,
@@ -302,7 +323,9 @@ class TabTransformer(PretrainedNetwork):
             for _ in range(self.n_layers)
         ]
         n = self.n_numeric
-        return Network(tokens, blocks, n_numeric=n, widths=[self.hidden], n_out=self.n_out)
+        return TabTransformerNetwork(
+            tokens, blocks, n_numeric=n, widths=[self.hidden], n_out=self.n_out
+        )
 
     def _pretext(self, module: Any) -> Hidden:
         tokens = module.tokens
@@ -311,6 +334,20 @@ class TabTransformer(PretrainedNetwork):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TabTransformerCheAtt(TabTransformer):
-    """TabTransformer whose attention is a Chebyshev polynomial of itself (Kim et al. 2024)."""
+    """TabTransformer with a Chebyshev polynomial of its attention matrix.
+
+    References
+    ----------
+    Kim et al. 2024 (CheAtt).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("tabtransformer-cheatt", task="binary", epochs=5, pretrain_epochs=2)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
+    """
 
     attention: str = "chebyshev"

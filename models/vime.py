@@ -1,4 +1,4 @@
-"""What is VIME? An encoder that learned which values of a row were exchanged, and a predictor.
+"""VIME: an encoder pre-trained to find exchanged values of a row, then a predictor.
 
 Yoon et al. 2020 (NeurIPS); details as in the authors' code.
 """
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import Number, OneOf
+from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import WIDTH, Batch
@@ -31,7 +32,7 @@ def corrupted(x: Tensor, mask: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:
     return seen, seen != x
 
 
-class Network(nn.Module):
+class VIMENetwork(nn.Module):
     """One layer of ReLUs that encodes a row, two that predict from it, and a linear one.
 
     frozen: the encoder learns nothing from the predictor. Two-class and numeric outputs come as
@@ -47,18 +48,20 @@ class Network(nn.Module):
         self.head = nn.Linear(hidden, n_out)
 
     def encode(self, numbers: Tensor) -> Tensor:  # (B, F) -> (B, D)
+        """The encoded rows."""
         return self.encoder(numbers).relu()
 
     def forward(
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
+        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
         x = self.encode(numbers)
         x = self.first(x.detach() if self.frozen else x).relu()
         return self.head(self.second(x).relu()).squeeze(-1)
 
 
 class Guesses(nn.Module):
-    """What pre-training needs: from an encoded row, which values were exchanged and what they were.
+    """The decoder of pre-training: which values were exchanged, and what they were.
 
     Logits of both: the features lie in [0, 1].
     """
@@ -69,11 +72,12 @@ class Guesses(nn.Module):
         self.feature = nn.Linear(width, n)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # (B, D) -> twice (B, F)
+        """Logits of which values were exchanged, and of the values before."""
         return self.mask(x), self.feature(x)
 
 
 class VIMETask(PretrainedTask):
-    """Exchanged values and their masks, then the usual loss, with unlike answers to exchanged
+    """Exchanged values and their masks, then the usual loss, with the variance over exchanged
     copies of a row where the model is semi-supervised."""
 
     settings: VIME
@@ -88,6 +92,7 @@ class VIMETask(PretrainedTask):
         return corrupted(x, torch.from_numpy(mask).to(x.device), donors.to(x.device))
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        """Log loss of the mask plus the weighted squared error of the values."""
         x = batch.numbers
         seen, label = self._corrupted(x, step, 0)
         mask, feature = self.module.pretext(self.module.encode(seen))
@@ -95,11 +100,13 @@ class VIMETask(PretrainedTask):
         return lost + self.settings.feature_weight * F.mse_loss(feature.float().sigmoid(), x)
 
     def pretraining(self) -> torch.optim.Optimizer:
+        """RMSprop, as in the authors' code."""
         return torch.optim.RMSprop(
             self.module.parameters(), lr=self.settings.pretrain_lr, alpha=0.9, eps=1e-7
         )
 
     def loss(self, step: int) -> Tensor:
+        """The usual loss, with the variance over exchanged copies if semi-supervised."""
         loss = super().loss(step)
         if step < self.pretrain_steps or not self.settings.semi:
             return loss
@@ -114,27 +121,44 @@ class VIMETask(PretrainedTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VIME(PretrainedNetwork):
-    """VIME: pre-training that guesses exchanged values (Yoon et al. 2020).
+    """VIME: pre-training that finds exchanged values and tells what they were.
 
-    width: of the encoded row, 0 for as many as columns (authors' code). hidden: of the two layers
-    that predict. p_mask: share of the values that are exchanged with other rows' in pre-training.
-    feature_weight: of the values' squared error beside the mask's log loss. semi: adds
-    `consistency` times the variance of the answers to `n_copies` exchanged copies of each row.
-    frozen: whether the encoder rests after pre-training. The others: see `PretrainedNetwork`.
     Numbers are scaled to [0, 1] by their least and largest value, categories are 0/1 columns.
-    """
 
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "width": Number(0, 65_536, whole=True),
-        "hidden": WIDTH,
-        "p_mask": Number(0.0, 1.0),
-        "feature_weight": Number(0.0),
-        "semi": OneOf((True, False)),
-        "consistency": Number(0.0),
-        "n_copies": Number(1, 1000, whole=True),
-        "frozen": OneOf((True, False)),
-    }
+    Parameters
+    ----------
+    width
+        Width of the encoded row, 0 for as many as columns (authors' code).
+    hidden
+        Width of the two layers that predict.
+    p_mask
+        Share of the values that pre-training exchanges with those of other rows.
+    feature_weight
+        Weight of the squared error of the values beside the log loss of the mask.
+    semi
+        Whether `consistency` times the variance of the outputs for `n_copies` exchanged copies of
+        each row is added to the loss.
+    consistency
+        Weight of that variance.
+    n_copies
+        Exchanged copies of each row.
+    frozen
+        Whether the encoder is no longer trained after pre-training.
+
+    References
+    ----------
+    Yoon et al. 2020, VIME: Extending the success of self- and semi-supervised learning to tabular
+    domain, NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("vime", task="binary", epochs=5, pretrain_epochs=2, hidden=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
+    """
 
     make_task: ClassVar[Callable[..., Task]] = VIMETask
 
@@ -144,14 +168,14 @@ class VIME(PretrainedNetwork):
     lr: float = 1e-3
     weight_decay: float = 0.0
     numeric: str = "min-max"
-    width: int = 0
-    hidden: int = 100
-    p_mask: float = 0.3
-    feature_weight: float = 2.0
-    semi: bool = False
-    consistency: float = 1.0
-    n_copies: int = 3
-    frozen: bool = True
+    width: int = hyper(0, Number(0, 65_536, whole=True))
+    hidden: int = hyper(100, WIDTH)
+    p_mask: float = hyper(0.3, Number(0.0, 1.0))
+    feature_weight: float = hyper(2.0, Number(0.0))
+    semi: bool = hyper(False, OneOf((True, False)))
+    consistency: float = hyper(1.0, Number(0.0))
+    n_copies: int = hyper(3, Number(1, 1000, whole=True))
+    frozen: bool = hyper(True, OneOf((True, False)))
 
     def _policy(self) -> Policy:
         return Policy(self.numeric, "one-hot", "impute", "standard")
@@ -159,9 +183,9 @@ class VIME(PretrainedNetwork):
     def _width(self) -> int:
         return self.width or self.n_numeric
 
-    def _network(self) -> Network:
+    def _network(self) -> VIMENetwork:
         n, width = self.n_numeric, self._width()
-        return Network(n, width, self.hidden, self.n_out, frozen=self.frozen)
+        return VIMENetwork(n, width, self.hidden, self.n_out, frozen=self.frozen)
 
     def _pretext(self, module: Any) -> Guesses:
         return Guesses(self._width(), self.n_numeric)

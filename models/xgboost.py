@@ -1,4 +1,4 @@
-"""What does XGBoost say? Regularised gradient boosting on binned features."""
+"""XGBoost: regularised gradient boosting on binned features."""
 
 from __future__ import annotations
 
@@ -25,14 +25,50 @@ from .resumable import Stepwise
 class XGBoost(Stepwise):
     """XGBoost (tree booster); categories one-hot by default, missing values native.
 
-    n_estimators: rounds. learning_rate, max_depth, min_child_weight, subsample, colsample_bytree,
-    colsample_bylevel, gamma, reg_alpha, reg_lambda: as in the library. tree_method: `hist` (binned
-    features) or `exact` (every threshold; not with native categories). categorical: `one-hot`,
-    `native` or `ordinal`. early_stopping_rounds: with a validation part, stop after so many rounds
-    without a better loss and predict with the best; 0 for off.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_estimators : int, default 300, in [1, 100000]
+        Rounds, at most.
+    learning_rate : float, default 0.3, in (0, 10]
+        Factor of each tree.
+    max_depth : int, default 6, in [1, 100]
+        Depth of the trees.
+    min_child_weight : float, default 1.0, at least 0
+        Least sum of the Hessian in a leaf.
+    subsample : float, default 1.0, in (0, 1]
+        Share of the rows that each round draws.
+    colsample_bytree, colsample_bylevel : float, default 1.0, in (0, 1]
+        Share of the features that each tree, and each level of a tree, draws.
+    gamma : float, default 0.0, at least 0
+        Least reduction of the loss by a split.
+    reg_alpha, reg_lambda : float, defaults 0.0 and 1.0, at least 0
+        L1 and L2 penalty of the leaves.
+    tree_method : {"hist", "exact"}, default "hist"
+        Splits between bins, or at every threshold (not with native categories).
+    categorical : {"one-hot", "native", "ordinal"}, default "one-hot"
+        Encoding of categories: as 0/1 columns, by the library itself, or as ordered codes.
+    early_stopping_rounds : int, default 30, in [0, 100000]
+        With validation rows, stop after so many rounds without a lower loss and predict with the
+        best rounds; 0 for off.
 
+    Notes
+    -----
     `fit_to` seeds every round by its number (the library's `seed_per_iteration`), which `fit` does
     not: where rows or columns are drawn the two differ, elsewhere they give the same trees.
+
+    Examples
+    --------
+    >>> from tabsweep.models.xgboost import XGBoost
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = XGBoost(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Chen and Guestrin 2016, arXiv:1603.02754.
     """
 
     rules = {
@@ -89,6 +125,7 @@ class XGBoost(Stepwise):
         self.early_stopping_rounds = early_stopping_rounds
 
     def check(self) -> None:
+        """As `Estimator.check`; exact splits have no native categories."""
         super().check()
         if self.tree_method == "exact" and self.categorical == "native":
             raise InvalidConfig(
@@ -120,7 +157,7 @@ class XGBoost(Stepwise):
         }
 
     def _params(self) -> dict[str, Any]:
-        """The configuration in the library's own words."""
+        """The configuration under the library's names."""
         params = {
             name: getattr(self, name)
             for name in self.rules

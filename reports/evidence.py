@@ -1,7 +1,7 @@
-"""What does a report read? The tidy frames of a sweep, what they mean, and who checks them.
+"""Evidence: the tidy frames that a report reads, their columns, and the laws that they must obey.
 
-`benchmark` turns a ledger into an Evidence; results of another tool can enter by the same door.
-Everything that a report says is computed from these two frames and the facts in `meta`.
+`benchmark` builds an Evidence from a ledger, or from a CSV file of another tool. Everything in a
+report is computed from its frames and from `meta`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TRIAL_COLUMNS: dict[str, str] = {
     "predict_s": "wall seconds of the predictions",
     "cpu_s": "CPU seconds of the trial",
     "peak_ram_mb": "largest resident memory in MiB",
-    "id": "content address of the trial; several rows may share one, which ran once",
+    "id": "content address of the trial; rows with the same id are one trial that ran once",
     "origin": "the run that the result was copied from; empty when this run computed it",
 }
 _REQUIRED_TRIALS = ("dataset", "task", "fold", "model", "index", "stage", "seed", "status")
@@ -61,7 +61,7 @@ PLANNED_COLUMNS: dict[str, str] = {
 
 META_KEYS: dict[str, str] = {
     "suite": "name of the suite (str)",
-    "suite_hash": "hash of what the suite says (str)",
+    "suite_hash": "hash of the suite (str)",
     "budget": "name of the budget, with its numbers if wanted (str)",
     "seed": "seed of the sweep (int)",
     "sampler": "name of the sampler (str)",
@@ -72,9 +72,9 @@ META_KEYS: dict[str, str] = {
     "test_over_train": "n_test / n_train of folds that partition a dataset: {dataset: float}",
     "rows": "number of rows of each dataset: {dataset: int}",
     "subset": "the independent, learnable datasets that the tests are repeated on: [name]",
-    "subset_note": "one sentence that says why the others are not in it (str)",
+    "subset_note": "one sentence with the reason why the others are not in it (str)",
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
-    "notes": "sentences that head the report and stand under the score table: [str]",
+    "notes": "sentences at the head of the report and in the notes of its tables: [str]",
     "last_record_utc": "time of the last record (str)",
     "versions": "library versions: {name: version}",
     "environment": "hardware and operating system: {name: text}",
@@ -85,31 +85,31 @@ META_KEYS: dict[str, str] = {
 
 STUDY = ["dataset", "fold", "model"]
 
-# What an Evidence has found out about its frames alone, and hands on to a copy with the same ones.
+# Attributes computed from the frames alone; a copy with the same frames keeps them.
 _OF_FRAMES = ("_held", "_blocks", "_masks", "_in_strict_order", "study_numbers", "tasks", "models")
 
 
 class EvidenceError(ValueError):
-    """Results that no report can be written from; the message names the law and the row."""
+    """Results that a report cannot use; the message names the law and the row."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """The results of one or several runs, as a report reads them.
 
-    `trials` has one row a trial (TRIAL_COLUMNS and, for any metric of `metrics.METRICS`, the
+    `trials` has one row per trial (TRIAL_COLUMNS and, for any metric of `metrics.METRICS`, the
     columns val_<metric> and test_<metric>; NaN or None where a metric is undefined or the trial has
-    no result). `planned` has one row a study (PLANNED_COLUMNS): a (dataset, fold, model) of the
-    plan, run or not. `meta` holds the facts of META_KEYS, each of them optional except `metric`.
+    no result). `planned` has one row per study (PLANNED_COLUMNS): a (dataset, fold, model) of the
+    plan, run or not. `meta` has the keys META_KEYS, all optional except `metric`.
 
     The score of a study is the mean over its `eval` trials if the plan has any, all of them done;
     otherwise the test score of the one tuning trial marked `selected`. `ensembles`, where there are
-    any, has one row an ensemble of evaluation seeds (dataset, task, fold, model, index, seeds,
-    test_<metric>); no score of a study comes from it. `importance`, where it was computed, has one
-    row a hyperparameter (dataset, model, parameter, importance, n_trials): the share of the
+    any, has one row per ensemble of evaluation seeds (dataset, task, fold, model, index, seeds,
+    test_<metric>); it enters no study's score. `importance`, where it was computed, has one
+    row per hyperparameter (dataset, model, parameter, importance, n_trials): the share of the
     validation score's variance that it explains.
 
-    Evidence.of(...) builds one from looser frames: it fills what may be left out, sorts the rows,
+    Evidence.of(...) builds one from frames without optional columns: it fills them, sorts the rows
     and validates.
     """
 
@@ -134,13 +134,13 @@ class Evidence:
         trials = _canonical_trials(trials).reset_index(drop=True)
         planned = _plan_of(trials) if planned is None else _canonical_plan(planned)
         evidence = cls(trials, planned, dict(meta or {}))
-        if not evidence._in_strict_order:  # a ledger's are: a million rows need no copy
+        if not evidence._in_strict_order:  # rows from a ledger are, and need no copy
             evidence = cls(_in_order(trials), planned, evidence.meta)
         evidence.validate()
         return evidence
 
     def but(self, **changes: Any) -> Evidence:
-        """A copy with other `meta`, `ensembles` or `importance`; what was found right stays so."""
+        """A copy with other `meta`, `ensembles` or `importance`; frames are not checked again."""
         made = replace(self, **changes)
         if made.trials is self.trials and made.planned is self.planned:
             known = {name: self.__dict__[name] for name in _OF_FRAMES if name in self.__dict__}
@@ -151,7 +151,7 @@ class Evidence:
     def validate(self) -> None:
         """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions.
 
-        What was found right once is not looked at again: nobody writes to its frames.
+        The result is remembered: the frames of an Evidence must not be changed.
         """
         if self.__dict__.get("_held"):
             return
@@ -173,7 +173,7 @@ class Evidence:
         tune, evals = trials[~evaluated], trials[evaluated]
         selected = tune[tune["selected"].astype(bool)]
         _refuse_duplicate(self.planned, STUDY, "planned studies")
-        if not self._in_strict_order:  # where they are, no two are the same
+        if not self._in_strict_order:  # strictly ascending rows have no duplicates
             _refuse_duplicate(tune, [*STUDY, "stage", "index"], "tuning trials")
         _refuse_duplicate(selected, STUDY, "selected trials")
         _refuse_duplicate(evals, [*STUDY, "seed"], "evaluation trials")
@@ -182,7 +182,7 @@ class Evidence:
             raise EvidenceError(f"a selected trial must be done, not {row['status']}: {_name(row)}")
         if (selected["stage"] != "tune").any():
             row = selected[selected["stage"] != "tune"].iloc[0]
-            raise EvidenceError(f"a selected trial has run to its end: {_name(row)}")
+            raise EvidenceError(f"a selected trial must be of stage tune: {_name(row)}")
 
     def _refuse_two_tasks(self) -> None:
         names = ["dataset", "task"]
@@ -217,7 +217,7 @@ class Evidence:
 
     @cached_property
     def _blocks(self) -> np.ndarray:
-        """Where trials of another study or stage begin."""
+        """Rows at which the trials of another study or stage begin."""
         return starts(self.trials, [*STUDY, "stage"])
 
     @cached_property
@@ -225,18 +225,18 @@ class Evidence:
         return {}
 
     def having(self, column: str, word: str) -> np.ndarray:  # (n_trials,)
-        """Which trials have this word in the column; looked up once."""
+        """Mask of the trials with this value in the column; computed once, read-only."""
         if (column, word) not in self._masks:
             values = self.trials[column]
             if values.dtype == object:  # numpy compares these in half of pandas's time
                 values = values.to_numpy()
             self._masks[column, word] = np.asarray(values == word, dtype=bool)
-            self._masks[column, word].flags.writeable = False  # everyone's
+            self._masks[column, word].flags.writeable = False  # it is shared
         return self._masks[column, word]
 
     @cached_property
     def _in_strict_order(self) -> bool:
-        """Whether each trial comes after the one before it by study, stage and index."""
+        """Whether the trials are strictly ascending by study, stage and index."""
         new = self._blocks
         places = self.trials.loc[new, [*STUDY, "stage"]]
         blocks = list(places.itertuples(index=False, name=None))
@@ -247,7 +247,7 @@ class Evidence:
     def study_numbers(self) -> tuple[np.ndarray, pd.DataFrame]:
         """(number of each trial's study, the studies by number, sorted by STUDY).
 
-        Names are compared where trials stand beside each other, and never hashed a trial.
+        Only neighbouring rows are compared, which is faster than hashing the names of every trial.
         """
         blocks = self.trials.loc[self._blocks, STUDY]
         ranks = blocks.groupby(STUDY, sort=True).ngroup().to_numpy()
@@ -303,7 +303,7 @@ class Evidence:
 
 
 def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
-    """Optional columns filled, types fixed, rows in one order whatever the input's."""
+    """The trials with optional columns filled and fixed types."""
     _need_columns(trials, dict.fromkeys(_REQUIRED_TRIALS, ""), "trials")
     frame = trials.copy(deep=False)
     for name in _TEXT_DEFAULTS:
@@ -337,7 +337,7 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Sorted by study, stage, index and seed; by id where these tie, which no valid frame does."""
+    """Sorted by study, stage, index and seed, and by id where these are equal (never, if valid)."""
     keys = [*STUDY, "stage", "index", "seed"]
     ranks = [_ranks(frame[name]) for name in keys]
     places = np.lexsort(ranks[::-1])
@@ -347,11 +347,11 @@ def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def starts(frame: pd.DataFrame, keys: list[str]) -> np.ndarray:
-    """Which rows differ from the row before them in a column of `keys`; the first row does."""
+    """Mask of the rows that differ from the row before in a column of `keys`, and the first row."""
     found = np.ones(len(frame), dtype=bool)
     found[1:] = False
     for name in keys:
-        column = frame[name]  # pandas compares its own texts faster, numpy everything else
+        column = frame[name]  # pandas compares its own strings faster, numpy all else
         values = column.array if isinstance(column.dtype, pd.StringDtype) else column.to_numpy()
         found[1:] |= np.asarray(values[1:] != values[:-1], dtype=bool)
     return found
@@ -385,12 +385,12 @@ def _plan_of(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _words(column: pd.Series) -> pd.Series:
-    """The values as texts."""
+    """The values as strings."""
     return column if _all_texts(column) else column.map(str)
 
 
 def _texts(column: pd.Series) -> pd.Series:
-    """Texts, a missing one as ""; texts that pandas keeps as such stay so."""
+    """The column with "" for missing values; a column of strings is returned unchanged."""
     if _all_texts(column):
         return column
     return column.map(lambda v: "" if v is None or v is pd.NA or v != v else str(v)).astype(object)

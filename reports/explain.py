@@ -1,4 +1,4 @@
-"""Where does a table's number come from? The trials behind a cell, and how it follows from them."""
+"""The derivation of one number of a report: the trials behind it and each step from them."""
 
 from __future__ import annotations
 
@@ -11,44 +11,33 @@ import numpy as np
 import pandas as pd
 
 from ..common.text import did_you_mean
-from .aggregation.cells import (
-    COMPLETE,
-    PARTIAL,
-    Pool,
-    Scope,
-    cells,
-    headline_cells,
-    losses,
-    pool,
-    scopes,
-    studies,
-)
+from .aggregation.cells import COMPLETE, PARTIAL, cells, headline_cells, studies
+from .aggregation.ranking_matrix import RankingMatrix, Scope, loss_table, scopes
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import footnotes
 from .reproduction.comparison import compare
 from .reproduction.published_table import PublishedTable
 from .sections import leaderboard, seeds
-from .sections.ranks import why_no_ranks
-from .statistics.tests import improvability, normalised, ranks
+from .statistics.ranking import improvability, normalised, ranks
 
 SCORES, RANKS, SEEDS, LEADERBOARD = "scores", "ranks", "seeds", "leaderboard"
 TABLES = (SCORES, RANKS, SEEDS, LEADERBOARD)
-MOST = 12  # numbers that a sum is written out with
+MOST = 12  # terms of a sum that are printed; longer sums are shortened
 
 TRIAL_COLUMNS = "fold stage index seed status cause validation test seconds config id origin"
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One cell of one table, and what it rests on.
+    """One cell of one table and its derivation.
 
-    value: the number, as the table's CSV has it; None where the cell has none. state: of the score
-    (see `cells`). steps: how the value follows from the trials, a sentence each. flags: what keeps
-    it from being compared like others (partial, left out of the ranking, ...). folds: one row a
-    fold (fold, state, cause, score, n_seeds). trials: one row a trial of the (dataset, model), by
+    value: the number in the table's CSV, None if the cell has none. state: of the score (see
+    `cells`). steps: sentences on how the value follows from the trials. flags: reasons why it is
+    not compared like other cells (partial, left out of the ranking, ...). folds: one row per
+    fold (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model), by
     TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
-    depends on the other models, too.
+    depends on the other models as well.
     """
 
     table: str
@@ -172,7 +161,7 @@ def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFr
 
 
 def _fold_step(fold: Any, trials: pd.DataFrame, metric: str, head: str) -> str:
-    """How the score of one fold follows from its trials."""
+    """A sentence on how the score of one fold follows from its trials."""
     mine = trials[trials["fold"] == fold.fold]
     used = mine[mine["counts"]]
     place = f"fold {fold.fold}:"
@@ -221,15 +210,15 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
     values: list[float] = []
     for scope in (s for s in scopes(evidence) if task in s.tasks):
         name = scope.title
-        mine = pool(evidence, headline, scope)
-        why = _why_not_ranked(mine, found, evidence)
+        matrix = RankingMatrix.of(evidence, headline, scope)
+        why = _why_not_ranked(matrix, found, evidence)
         if why:
             flags.append(f"not ranked in {name}: {why}")
         else:
-            row = mine.datasets.index(found.dataset)
-            board = leaderboard.complete(mine)
-            steps.append(f"{name}, on {found.dataset}: {_order(mine, row)}")
-            steps += _rank_steps(board, row, found.model, name, table, values)
+            row = matrix.datasets.index(found.dataset)
+            view = leaderboard.complete(matrix)
+            steps.append(f"{name}, on {found.dataset}: {_order(matrix, row)}")
+            steps += _rank_steps(view, row, found.model, name, table, values)
         if table == LEADERBOARD:
             more, said = _imputed(evidence, headline, scope, found, fallback, name, values)
             steps, flags = steps + more, flags + said
@@ -245,21 +234,22 @@ def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = 
 
 
 def _rank_steps(
-    board: leaderboard.Board, row: int, model: str, name: str, table: str, values: list[float]
+    view: leaderboard.View, row: int, model: str, name: str, table: str, values: list[float]
 ) -> list[str]:
-    """Rank on the dataset of that row, its mean and median; `values` gets the rank."""
-    column = board.models.index(model)
-    rank = ranks(board.losses, "min")
+    """The model's rank on the dataset of that row, and its mean and median rank; the rank is
+    appended to `values`."""
+    column = view.models.index(model)
+    rank = ranks(view.losses, "min")
     values.append(float(rank[row, column]))
     mine = rank[:, column]
     steps = [
-        f"{name}: rank {mine[row]:g} of {len(board.models)}; mean over {_n(mine, 'dataset')}: "
+        f"{name}: rank {mine[row]:g} of {len(view.models)}; mean over {_n(mine, 'dataset')}: "
         f"{_mean_of(mine)} = {_g(mine.mean())}; median {np.median(mine):g}"
     ]
     if table == LEADERBOARD:
         parts = []
         for what, of in (("normalised", normalised), ("improvability", improvability)):
-            figures = of(np.maximum(board.errors, 0.0))[:, column]
+            figures = of(np.maximum(view.errors, 0.0))[:, column]
             parts.append(f"{what} {figures[row]:.6g} (mean {figures.mean():.6g})")
         steps.append(f"{name}: {', '.join(parts)}; Elo comes from the ranks on all datasets")
     return steps
@@ -276,24 +266,24 @@ def _imputed(
 ) -> tuple[list[str], list[str]]:
     """(steps, flags) of the leaderboard's view in which missing cells are imputed."""
     rule = leaderboard.fallback_of(evidence, fallback)
-    board = leaderboard.imputed(evidence, headline, scope, rule)
-    table = losses(headline, scope, evidence.subset)
+    view = leaderboard.imputed(evidence, headline, scope, rule)
+    table = loss_table(headline, scope, evidence.subset)
     datasets = list(table.index[table.notna().any(axis=1)])
-    if not board.imputed.any() or found.dataset not in datasets or found.model not in board.models:
+    if not view.imputed.any() or found.dataset not in datasets or found.model not in view.models:
         return [], []
-    row, column = datasets.index(found.dataset), board.models.index(found.model)
+    row, column = datasets.index(found.dataset), view.models.index(found.model)
     name = f"{name}, missing cells imputed"
-    steps = _rank_steps(board, row, found.model, name, LEADERBOARD, values)
-    if not board.imputed[row, column]:
+    steps = _rank_steps(view, row, found.model, name, LEADERBOARD, values)
+    if not view.imputed[row, column]:
         return steps, []
     from_ = "behind every score" if rule == leaderboard.WORST else f"as {rule} scores, or last"
     return steps, [f"imputed in {name.partition(', missing')[0]}: this cell ranks {from_}"]
 
 
-def _why_not_ranked(mine: Pool, found: Trace, evidence: Evidence) -> str:
-    """Empty, or why the pool holds no rank of the model on the dataset."""
-    if why_no_ranks(mine):
-        return why_no_ranks(mine)
+def _why_not_ranked(mine: RankingMatrix, found: Trace, evidence: Evidence) -> str:
+    """Empty, or the reason why the model has no rank on the dataset in this matrix."""
+    if mine.why_not:
+        return mine.why_not
     if mine.scope.subset and found.dataset not in evidence.subset:
         return f"{found.dataset} is not in the independent, learnable subset"
     if found.model in mine.thin:
@@ -304,10 +294,10 @@ def _why_not_ranked(mine: Pool, found: Trace, evidence: Evidence) -> str:
     return ""
 
 
-def _order(mine: Pool, row: int) -> str:
-    """The pool's models on one dataset, best first, with their scores."""
+def _order(mine: RankingMatrix, row: int) -> str:
+    """The matrix's models on one dataset, best first, with their scores."""
     metric = mine.metric_of(row)
-    losses = mine.scores[row]
+    losses = mine.losses[row]
     order = sorted(range(len(losses)), key=lambda j: (losses[j], mine.models[j]))
     shown = [f"{mine.models[j]} {metric.loss(float(losses[j])):.6g}" for j in order]
     return ", ".join(shown)
@@ -403,7 +393,7 @@ def _n(items: Sequence[Any] | np.ndarray, word: str) -> str:
 
 
 def _mean_of(values: Sequence[float] | np.ndarray) -> str:
-    """The mean of some numbers as a formula, cut in the middle where they are many."""
+    """The mean of some numbers as a formula, shortened in the middle if they are many."""
     shown = [_g(float(v)) for v in values]
     if len(shown) > MOST:
         shown = [*shown[: MOST // 2], "...", *shown[-(MOST // 2) :]]

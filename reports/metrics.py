@@ -1,7 +1,7 @@
-"""How good is a prediction? The metrics by name, each with its direction and its tasks.
+"""The metrics by name, each with its direction and its tasks.
 
-Names and meanings are scikit-learn's, which the tests use as oracle. The code is numpy alone and
-works on integer class codes, because a sweep scores every trial on validation and on test rows.
+Names and meanings are those of scikit-learn, which the tests compare with. The code uses numpy only
+and works on integer class codes, as a sweep scores every trial on validation and on test rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..common.text import did_you_mean
 
 CLASSIFICATION = (BINARY, MULTICLASS)
 
-# Class probabilities may miss a sum of one by rounding (float32 softmax), never by more than this.
+# Class probabilities may miss a sum of one by rounding (float32 softmax), but not by more.
 SUM_TOLERANCE = 1e-3
 
 
@@ -25,7 +25,7 @@ class NonFinitePrediction(ValueError):
 
 
 def accuracy(y: np.ndarray, proba: np.ndarray) -> float:  # (n,), (n, C) -> fraction of rows
-    """Share of rows whose most probable class is right; the lower code wins equal probabilities."""
+    """Share of rows whose most probable class is right; of equal ones the lower code is taken."""
     return float(np.mean(proba.argmax(axis=1) == y))
 
 
@@ -110,7 +110,7 @@ class Metric:
         return -1.0 if self.direction == "max" else 1.0
 
     def loss(self, value: float) -> float:
-        """The value turned so that lower is better."""
+        """The value as a loss: lower is better."""
         return self.sign * value
 
     def error(self, value: float) -> float:

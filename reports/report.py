@@ -1,17 +1,20 @@
-"""What does `bench report` write? Five or six files of tables, and one page about the run."""
+"""The report of a run: its sections computed, and written as tables, diagrams and HTML pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
-from ..common.files import write_atomically
-from .aggregation.cells import Pool, cells, pool, scopes, studies
+from .aggregation.cells import cells, studies
+from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
+from .analyses.rescored import with_notes
 from .evidence import Evidence
-from .output import escape, footnotes, parquet, tables
+from .metrics import METRICS
+from .output import escape, footnotes, parquet
+from .output.files import render, write_files
 from .output.tables import Section
 from .sections import (
     coverage_and_costs,
@@ -25,19 +28,19 @@ from .sections import (
     wilcoxon_tests,
 )
 
-# The files that hold no time and no hardware: the same results give the same bytes anywhere.
+# The files without times and hardware: the same results give the same bytes on every machine.
 TIMELESS = ("scores", "leaderboard", "ranks", "tests", "folds", "seeds")
-# What not every report has: left by an earlier one in the same folder, it would tell old numbers.
+# Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = ("seeds.*", "figures/critical-difference-*", "html/index.html", "html/dataset-*")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a report is made of: its sections, and what figures are drawn from."""
+    """The computed parts of a report: its sections, and what the figures are drawn from."""
 
     sections: list[Section]
     headline: pd.DataFrame  # cells of each task's headline metric
-    pools: list[Pool]  # the complete matrix of every scope
+    matrices: list[RankingMatrix]  # one for each scope
 
 
 def parts_of(
@@ -47,11 +50,11 @@ def parts_of(
     fallback: str | None = None,
     ranking: str = "average",
 ) -> Parts:
-    """The report's parts, computed: scores, leaderboard, ranks, tests across datasets, across folds
-    and, where a configuration ran under several, across seeds; coverage, costs.
+    """Compute the sections: scores, leaderboard, ranks, tests across datasets and across folds,
+    seeds (if a configuration ran under several), coverage and costs.
 
-    `reference`, `fallback`: names of models, see `posthoc.added` and `leaderboard.section`.
-    `ranking`: the rules of the file `ranks`, a name of `conventions`.
+    `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
+    `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -62,25 +65,37 @@ def parts_of(
     }
     heads = [blocks[task, evidence.headline(task)] for task in evidence.tasks]
     headline = pd.concat(heads, ignore_index=True)
-    pools = [pool(evidence, headline, scope) for scope in scopes(evidence)]
+    matrices = ranking_matrices(evidence, headline)
     found = [
-        scores.section(evidence, blocks, pools),
-        leaderboard.section(evidence, headline, pools, fallback),
-        ranks.section(evidence, pools, ranking),
-        nemenyi.added(wilcoxon_tests.section(evidence, pools), evidence, pools, reference),
+        scores.section(evidence, blocks, matrices),
+        leaderboard.section(evidence, headline, matrices, fallback),
+        ranks.section(evidence, matrices, ranking),
+        nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
     ]
-    return Parts(found, headline, pools)
+    return Parts(found, headline, matrices)
 
 
 def sections(
     evidence: Evidence, *, reference: str | None = None, fallback: str | None = None
 ) -> list[Section]:
-    """The sections alone, as `parts_of` computes them."""
+    """The sections that `parts_of` computes."""
     return parts_of(evidence, reference=reference, fallback=fallback).sections
+
+
+def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -> Section:
+    """The file `metric-<name>`: the score tables for the evidence of `rescored.with_metric`."""
+    evidence = with_notes(evidence, name, notes)
+    table = studies(evidence)
+    blocks = {
+        (task, name): cells(evidence, table[table["task"] == task], name) for task in evidence.tasks
+    }
+    headline = pd.concat(blocks.values(), ignore_index=True)
+    found = scores.section(evidence, blocks, ranking_matrices(evidence, headline))
+    return replace(found, name=f"metric-{name.replace('_', '-')}", title=METRICS[name].label)
 
 
 def write(
@@ -92,21 +107,24 @@ def write(
     fallback: str | None = None,
     ranking: str = "average",
     html: bool = True,
+    parts: Parts | None = None,
 ) -> list[Path]:
-    """Write <section>.tex, .md and .csv for each section, scores.parquet, about.md and the folder
-    `figures` with the critical-difference diagrams and, with `html`, the folder `html` of pages;
-    return the paths.
+    """Write the report into the folder `out` and return the paths of its files: <section>.tex, .md
+    and .csv for each section, scores.parquet, about.md, the critical-difference diagrams in
+    `figures/` and, with `html`, the pages in `html/`.
 
-    `siunitx`: LaTeX columns stand on their decimal points. `reference`: the model that all others
-    are tested against (default: the best by mean rank). `fallback`: the model whose score stands
-    for a missing one in the leaderboard's second view (default: `constant`, or 'worst'). `ranking`:
-    whose rules the file `ranks` follows, ours ('average'), 'npt' or 'hopular'. `out` is made where
-    it is missing. Each file appears whole or not at all. The same evidence, in any order
-    of rows, gives the same bytes. What an earlier report left there and this one has not (pages, a
-    diagram) goes. Raises EvidenceError for evidence that breaks a law.
+    `siunitx`: LaTeX columns are aligned on their decimal points. `reference`: the model that all
+    others are tested against (default: the best by mean rank). `fallback`: the model whose score
+    replaces a missing one in the leaderboard's second view (default: `constant`, or 'worst').
+    `ranking`: the rule of the file `ranks`: 'average', 'npt' or 'hopular'. `parts`: the sections of
+    this evidence with these options, where they have been computed already.
+
+    `out` is created if it is missing; each file is written atomically. The same evidence, in any
+    order of rows, gives the same bytes. Files of an earlier report that this one does not have
+    (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
-    found = parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
-    texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.pools))
+    found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
+    texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(found.sections[0].frame)
@@ -123,30 +141,11 @@ def write(
     return written
 
 
-def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]:
-    """Write each text to its file under `out`, whole or not at all; return the sorted paths."""
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    for parent in {(folder / name).parent for name in texts}:
-        parent.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        data = text.encode("utf-8") if isinstance(text, str) else text
-        write_atomically(folder / name, data, sync=False)
-    return [folder / name for name in sorted(texts)]
-
-
-def render(section: Section, *, siunitx: bool = False) -> dict[str, str]:
-    """File name -> text of a section in its three forms."""
-    return {
-        f"{section.name}.tex": tables.to_latex(section.tables, aligned=siunitx),
-        f"{section.name}.md": tables.to_markdown(section),
-        f"{section.name}.csv": tables.to_csv(section.frame),
-    }
-
-
 def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) -> str:
-    """The page that says what the numbers are numbers of: suite, protocol, versions, machine.
-    others: names of further files of the report."""
+    """The file about.md: suite, protocol, versions, machine and the list of files.
+
+    `others`: names of the report's files that belong to no section.
+    """
     meta, esc = evidence.meta, escape.markdown
     lines = ["# About this report", ""]
     lines += [f"> {esc(escape.one_line(str(note)))}\n" for note in meta.get("notes") or []]

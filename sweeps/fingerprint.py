@@ -1,11 +1,11 @@
-"""Which source does a class depend on? A hash that edited code changes and a comment does not.
+"""Fingerprint of a class: a hash of the source it depends on, and its libraries' versions.
 
-The hash covers the docstring-free syntax trees of the static import closure: the class's own
-module, and every module that it imports (anywhere, late imports too) as long as that module lies in
-tabsweep or in the class's own distribution (a lone module's own distribution is its folder). A text
-that names a class there ("package.module:Class", as in a registry) counts as an import, an import
-for type checkers alone does not. Everything else enters by the version of the installed
-distribution. Nothing is run: modules are found as files.
+The hash covers the syntax trees, without docstrings, of the static import closure: the class's own
+module, and every module that it imports (late imports too), if that module lies in tabsweep or in
+the class's own distribution (for a module outside of any package: its folder). A text that names a
+class there ("package.module:Class", as in a registry) counts as an import; an import for type
+checkers only does not. Other libraries enter with the version of their installed distribution.
+Nothing is run: modules are found as files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def strip_docstrings(tree: ast.AST) -> ast.AST:
-    """The same tree without the texts that only people read."""
+    """The same tree, changed in place, without docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, _BODIES) and node.body:
             first = node.body[0]
@@ -114,7 +114,7 @@ def named_targets(tree: ast.AST, *, package: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """What a source file says: the sha256 of its tree, what it imports, what its texts name."""
+    """A source file: the sha256 of its syntax tree, its imports, the modules in its texts."""
 
     sha256: str
     imports: tuple[str, ...]
@@ -151,7 +151,7 @@ def _home(module: str, file: Path) -> Path:
 def _inside(file: Path, home: Path, *, lone: bool) -> bool:
     if not file.is_relative_to(home):
         return False
-    # Other people's packages are not ours because their environment lies in our folder (.venv).
+    # Installed packages do not belong to this one because their environment (.venv) is inside it.
     below = file.parts if lone else file.relative_to(home).parts
     return not {"site-packages", "dist-packages"} & set(below)
 

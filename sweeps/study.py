@@ -1,4 +1,4 @@
-"""How far is a study, what may run next, and which configuration did it choose?"""
+"""Studies: the slots of a search and its evaluation, what may run next, and the best so far."""
 
 from __future__ import annotations
 
@@ -15,19 +15,28 @@ TUNE, EVAL = "tune", "eval"
 
 
 class Sampler(Protocol):
-    """What a study needs of a search algorithm (see `samplers.py`)."""
+    """A search algorithm as a study uses it (see `search/samplers.py`)."""
 
     history_free: bool
 
-    def ask(self, index: int) -> Config: ...
+    def ask(self, index: int) -> Config:
+        """The configuration of the trial with this index."""
+        ...
 
-    def tell(self, index: int, config: Config, loss: float | None) -> None: ...
+    def tell(self, index: int, config: Config, loss: float | None) -> None:
+        """Report a validation loss, None for a failed trial."""
+        ...
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One place in a study: a configuration of its search (by its index) on one rung, or its
-    index-th evaluation seed. Several slots may point at one trial."""
+    """A trial's place in its study.
+
+    stage: "tune", "rung<k>" (the search on a lower rung) or "eval".
+    index: number of the configuration in the search, or of the evaluation seed.
+
+    Several slots may be filled by one trial.
+    """
 
     study: str
     stage: str
@@ -35,18 +44,20 @@ class Slot:
 
     @property
     def key(self) -> str:
+        """ "<study>#<stage>#<index>"."""
         return f"{self.study}#{self.stage}#{self.index}"
 
     @staticmethod
     def parse(key: str) -> tuple[str, str, int]:
+        """(study, stage, index) of a key."""
         study, stage, index = key.rsplit("#", 2)
         return study, stage, int(index)
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a trial asks of the machine that it runs on: CPUs, memory in MB, and that much memory of
-    one GPU (0: no GPU). They decide where it runs, never what comes out.
+    """What a trial needs of its machine: CPUs, memory in MB, and memory of one GPU in MB (0: no
+    GPU). They decide where it runs, never its result.
     """
 
     threads: int = 1
@@ -58,16 +69,16 @@ class Needs:
 class Study:
     """Tuning of one model on one fold of one dataset, then the chosen configuration's evaluation.
 
-    `make_trial(config, seed)` freezes a cell, `make_trial(config, seed, fidelity)` one on a rung.
-    `loss_of(result)` turns a finished trial into the value that is minimised on the validation
-    part, None where it has none. `lag` says how many results a suggestion may be behind (1:
-    sequential); samplers that use no history run wide open. `seeds` holds the evaluation seeds; a
-    single seed equal to the tuning seed adds no work.
+    `make_trial(config, seed)` makes a trial, `make_trial(config, seed, fidelity)` one on a rung.
+    `loss_of(result)` is the validation loss of a finished trial, None where it has none. The
+    suggestion for an index uses the results up to index - `lag` (1: sequential); samplers that use
+    no history do not wait. `seeds` holds the evaluation seeds; a single seed equal to the tuning
+    seed adds no work. `data_key` names the data of its trials, `weight` their relative duration.
 
     With `halving` the search runs on the lowest rung (the sampler is told the losses there), and a
     rung's best go on once all of it has ended; `length_of(config)` is the number of steps of a
     configuration's whole schedule. The last rung is the stage "tune", from which one is chosen.
-    With `save_every` every trial runs its whole schedule and leaves a checkpoint at every so many
+    With `save_every` every trial runs its whole schedule and stores a checkpoint at every so many
     steps; with both, the rungs are the boundaries.
     """
 
@@ -91,7 +102,7 @@ class Study:
     def __post_init__(self) -> None:
         self.stages = stages(self.halving, TUNE)
         self._sizes = self.halving.sizes(self.n_trials) if self.halving else [self.n_trials]
-        # Who is on each rung; those above the lowest are known when the one below has ended.
+        # The configurations on each rung; a higher rung is known when the one below has ended.
         self._members: list[list[int]] = [list(range(self.n_trials))]
         self._losses: list[dict[int, float | None]] = [{} for _ in self.stages]
         self._configs: dict[int, Config] = {}
@@ -104,6 +115,7 @@ class Study:
 
     @property
     def tuned(self) -> bool:
+        """Whether the search has ended."""
         return len(self._members) == len(self.stages) and self._ended(-1)
 
     def _ended(self, rung: int) -> bool:
@@ -111,6 +123,7 @@ class Study:
 
     @property
     def finished(self) -> bool:
+        """Whether search and evaluation have ended."""
         return self.tuned and len(self._evaluated) >= len(self._eval_seeds())
 
     @property
@@ -121,6 +134,7 @@ class Study:
 
     @property
     def n_done(self) -> int:
+        """How many slots have ended."""
         return sum(map(len, self._losses)) + len(self._evaluated)
 
     def _eval_seeds(self) -> tuple[int, ...]:
@@ -128,7 +142,7 @@ class Study:
         return self.seeds if self.seeds and self.best() is not None else ()
 
     def next_slot(self) -> Slot | None:
-        """The slot that may be asked for now, or None. Call `open` to take it."""
+        """The slot that may be opened now (see `open`), or None."""
         rung = len(self._members) - 1
         if self._opened < len(self._members[rung]):
             index = self._members[rung][self._opened]
@@ -148,8 +162,8 @@ class Study:
         return []
 
     def open(self, slot: Slot, config: Config | None = None) -> Trial:
-        """Take the next slot and freeze its trial. `config` is what the ledger says the sampler
-        suggested there; asking again would give the same, at the price of a suggestion."""
+        """Take the next slot and make its trial. `config` is the sampler's suggestion where the
+        ledger has it, which saves asking for it again."""
         if slot.stage == EVAL:
             self._next_eval += 1
             best = self.best()
@@ -167,7 +181,7 @@ class Study:
         return self.make_trial(config, seed, *([rungs[rung]] if rungs else []))
 
     def chains(self) -> set[str]:
-        """Under which names the fits of this study may have left checkpoints."""
+        """The keys under which trials of this study may have left checkpoints."""
         if not (self.halving or self.save_every):
             return set()
         fits = [(config, self.seed) for config in self._configs.values()]
@@ -179,7 +193,7 @@ class Study:
     # ------------------------------------------------------------------ what is known
 
     def close(self, slot: Slot, result: Result) -> None:
-        """A slot's trial has ended and is durable. The sampler is told in index order."""
+        """Report that a slot's trial has ended and is durable. Samplers are told in index order."""
         if slot.stage == EVAL:
             self._evaluated.add(slot.index)
             return
@@ -197,8 +211,8 @@ class Study:
             self._opened = 0
 
     def settle(self, ended: Mapping[int, tuple[str, Config, float | None]]) -> None:
-        """The search was done elsewhere (`tune.py`); what is left is the evaluation. `ended`:
-        {index: (the stage that it ended on, configuration, loss)}."""
+        """Take over a search that was done elsewhere (`ray_tune`), so that only the evaluation is
+        left. `ended`: {index: (the stage that it ended on, configuration, loss)}."""
         for rung, stage in enumerate(self.stages):
             self._losses[rung] = {i: loss for i, (at, _, loss) in ended.items() if at == stage}
         self._members = [sorted(losses) for losses in self._losses]
@@ -211,5 +225,6 @@ class Study:
         return min(known)[1] if known else None
 
     def best_loss(self) -> float | None:
+        """The validation loss of the chosen configuration, None without one."""
         best = self.best()
         return None if best is None else self._losses[-1][best]

@@ -1,4 +1,4 @@
-"""What is a trial? A frozen, pure cell with a content-addressed id, and the result it leaves."""
+"""Trials, their ids, limits and results, and the causes of failures with their retry rules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-# The closed set of reasons why a trial has no score, each with its retry rule: may the engine
-# itself run the trial again (a worker's own death, an allocation that may have been a
-# neighbour's), and may `bench retry` (a larger limit, or mended code)?
+# The closed set of reasons why a trial has no score. MAX_ATTEMPTS says after which of them the
+# engine itself runs the trial again (the death of a worker, an allocation that another process may
+# have made fail), and how often.
 CAUSES: dict[str, str] = {
     "oom": "used more memory than its limit",
     "gpu_oom": "used more GPU memory than there was",
@@ -31,7 +31,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 def canonical(value: Any) -> str:
-    """One text for one value: sorted keys, no blanks, no NaN, exact floats.
+    """The canonical JSON text of a value: sorted keys, no blanks, no NaN, exact floats.
 
     >>> canonical({"b": 0.1, "a": [1, None]})
     '{"a":[1,null],"b":0.1}'
@@ -51,11 +51,12 @@ def derive_seed(*parts: Any) -> int:
 
 @dataclass(frozen=True)
 class Trial:
-    """One cell (dataset, fold, model, config, seed, fidelity).
+    """One fit: (dataset, fold, model, config, seed, fidelity).
 
     `identity` holds what else the outcome depends on: hashes of the data, the split and the source,
     library versions, device, precision and threads. The names of dataset, fold and model are for
-    people; the id is made of contents alone.
+    people; the id is a hash of contents alone. `fidelity` of a fit with a schedule says its length
+    and where it stops, in steps; None is a fit in one piece.
     """
 
     dataset: str
@@ -68,6 +69,7 @@ class Trial:
 
     @cached_property
     def id(self) -> str:
+        """32 hexadecimal digits that depend on all that the outcome depends on."""
         return digest(
             {
                 "config": dict(self.config),
@@ -79,8 +81,8 @@ class Trial:
 
     @property
     def chain(self) -> str:
-        """What the rungs of one configuration share, whatever step each of them stops at: the name
-        of their checkpoints."""
+        """The key of the checkpoints that all rungs of one configuration share: a hash like `id`,
+        without the step at which the trial stops."""
         fidelity = {k: v for k, v in (self.fidelity or {}).items() if k != "stop"}
         return digest(
             {
@@ -94,12 +96,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Limits:
-    """Safety nets of one trial, enforced from outside; at least ten times the expectation."""
+    """Limits of one trial, enforced from outside; at least ten times what it is expected to use."""
 
     timeout_s: float = 3600.0
     memory_mb: float = 8192.0
 
     def to_data(self) -> dict[str, float]:
+        """The limits, as in a record."""
         return {"timeout_s": self.timeout_s, "memory_mb": self.memory_mb}
 
 
@@ -135,6 +138,6 @@ class Result:
 
 
 def failure(cause: str, message: str, **more: Any) -> Result:
-    """A result without a score; `unsupported` is planned absence, every other cause a failure."""
+    """A result without a score: "unsupported" (planned) or "failed" (every other cause)."""
     status = UNSUPPORTED if cause == "unsupported" else FAILED
     return Result(status=status, cause=cause, message=message, **more)

@@ -1,8 +1,9 @@
-"""What do the tests share? The dataset mirror, the parity files, and quiet surroundings."""
+"""Fixtures and options of all tests: the dataset mirror, the parity files, quiet surroundings."""
 
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,43 @@ for name in ("TABSWEEP_TRACKING_URI", "MLFLOW_TRACKING_URI"):
     os.environ.pop(name, None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--random-order-seed",
+        type=int,
+        metavar="N",
+        help="run the files in a random order, and the tests of a file too; N seeds it",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("random_order_seed")
+    return None if seed is None else f"random order: --random-order-seed {seed}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle files and, within a file, tests. A file stays in one piece, so that what its tests
+    share is made once; so does a group of pytest-xdist, which runs in one process."""
+    seed = config.getoption("random_order_seed")
+    if seed is None:
+        return
+    chance = random.Random(seed)
+    files = sorted({item.path for item in items})
+    chance.shuffle(files)
+    place = {path: i for i, path in enumerate(files)}
+    chance.shuffle(items)
+    items.sort(key=lambda item: place[item.path])
+
+
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """What looks different in every process names no test: an archive holds its time of day, a set
-    has no order, and two test processes must agree on the names."""
+    """Names of cases that are the same in every process: bytes may hold a time of day, and a set
+    has no order, so neither is part of a name."""
     return argname if isinstance(val, bytes | set | frozenset) else None
 
 
 @pytest.fixture(scope="session")
 def mirror() -> str:
-    """The folder that holds the datasets' files, or a skip that says so."""
+    """The folder that holds the datasets' files; skips the test where there is none."""
     folder = os.environ.get("TABSWEEP_MIRROR", "")
     if not folder or not (Path(folder) / "MANIFEST.csv").exists():
         pytest.skip("needs the dataset mirror: set TABSWEEP_MIRROR")
@@ -32,7 +61,7 @@ def mirror() -> str:
 
 @pytest.fixture(scope="session")
 def parity() -> Path:
-    """The folder of reference weights and outputs, or a skip that says so."""
+    """The folder of reference weights and outputs; skips the test where there is none."""
     folder = os.environ.get("TABSWEEP_PARITY", "")
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs the parity files: set TABSWEEP_PARITY")

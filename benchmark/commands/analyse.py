@@ -1,4 +1,4 @@
-"""What else do a run's trials and predictions say, without fitting anything again? `bench analyse`.
+"""`bench analyse`: further analyses of a run's trials and predictions, without any fit.
 
 Ensembles, calibration and a metric that no trial recorded come from the stored predictions; budgets
 and tuners from the trials' scores.
@@ -16,9 +16,9 @@ import numpy as np
 
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import TUNE
-from ..console import OK, Face
+from ..console import OK, Console
 from ..errors import SweepError, check_run
-from ..results.run_status import plan_in
+from ..planning.plan_record import plan_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ class Found:
 
 
 def analyse_command(
-    face: Face,
+    console: Console,
     runs: Sequence[Path],
     what: str,
     *,
@@ -47,8 +47,8 @@ def analyse_command(
     **where: Any,
 ) -> int:
     """`bench analyse RUN... --what WHAT`."""
+    from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
-    from ...reports.report import render, write_files
 
     for run in runs:
         check_run(run)
@@ -56,7 +56,7 @@ def analyse_command(
         raise SweepError(f"--metric belongs to --what metric, not to --what {what}")
     found = ANALYSES[what](runs, metric=metric, **where)
     files = write_files({**render(found.section), **found.files}, out or runs[0] / "report")
-    face.data(
+    console.data(
         {
             "what": what,
             "files": [str(path) for path in files],
@@ -68,10 +68,10 @@ def analyse_command(
         }
     )
     for note in found.notes:
-        face.warn(note)
-    face.say(to_text(found.section))
+        console.warn(note)
+    console.say(to_text(found.section))
     for path in files:
-        face.say(str(path))
+        console.say(str(path))
     return OK
 
 
@@ -287,9 +287,10 @@ def calibration(runs: Sequence[Path], **where: Any) -> Found:
 
 def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) -> Found:
     """The chosen configurations by any metric."""
-    from ...reports.analyses.rescored import section, with_metric
+    from ...reports.analyses.rescored import with_metric
     from ...reports.metrics import METRICS
     from ...reports.metrics import metric as named
+    from ...reports.report import rescored_section
     from ..results.evidence_builder import evidence_of
 
     if metric is None:
@@ -303,7 +304,8 @@ def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) ->
                 arrays = trial.arrays()
                 val, test = (wanted.fn(block.y[part], arrays[part]) for part in ("val", "test"))
                 values[trial.id] = val, test
-    return Found(section(with_metric(evidence_of(runs), metric, values), metric, notes), {}, notes)
+    evidence = with_metric(evidence_of(runs), metric, values)
+    return Found(rescored_section(evidence, metric, notes), {}, notes)
 
 
 def _blocks(runs: Sequence[Path], where: dict[str, Any]) -> tuple[list[Block], list[str]]:

@@ -1,4 +1,4 @@
-"""What may go from a run folder? Whatever the ledger can bring back, and what crashes left behind.
+"""`bench clean`: files of a run that the ledger can bring back or that crashes left behind.
 
 `ledger/` and `predictions/` are the run: nothing here ever touches them.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ...sweeps.store.run_lock import RunLock, RunLocked, owner_of
-from ..console import NOTHING, OK, Face
+from ..console import NOTHING, OK, Console
 from ..errors import NoRun, SweepError, check_run
 from ..results.run_status import status_of
 
@@ -33,18 +33,19 @@ TEMPORARY = (".*.tmp", "owner.lease.*")  # of writers that were killed
 
 @dataclass(frozen=True)
 class Item:
-    """Something that would go: a file or a whole folder."""
+    """A file or a whole folder that is removed."""
 
     path: Path
     bytes: int
     files: int
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return {"path": str(self.path), "bytes": self.bytes, "files": self.files}
 
 
 def clean_command(
-    face: Face,
+    console: Console,
     run: Path | None,
     *,
     runs: Path | None,
@@ -72,8 +73,8 @@ def clean_command(
         owner = owner_of(folder)
         if owner is not None:
             skipped[folder] = _in_use(folder, owner)
-            face.warn(skipped[folder])
-        elif items := what_goes(folder, parts, face):
+            console.warn(skipped[folder])
+        elif items := what_goes(folder, parts, console):
             found[folder] = items
     total = sum(item.bytes for items in found.values() for item in items)
     document = {
@@ -82,25 +83,25 @@ def clean_command(
         "bytes": total,
         "removed": False,
     }
-    face.data(document)
+    console.data(document)
     for items in found.values():
         for item in items:
-            face.say(f"{size(item.bytes):>9}  {item.path}")
+            console.say(f"{size(item.bytes):>9}  {item.path}")
     if not found:
-        face.say("nothing to remove")
+        console.say("nothing to remove")
         return NOTHING
     if dry_run:
-        face.say(f"{size(total):>9}  in all; nothing was removed (--dry-run)")
+        console.say(f"{size(total):>9}  in all; nothing was removed (--dry-run)")
         return OK
     if not yes:
-        if face.json or not sys.stdin.isatty():
+        if console.json or not sys.stdin.isatty():
             raise SweepError("--yes is needed to remove these, or --dry-run to look only")
         click.confirm(f"{size(total)} in all. Remove them?", abort=True, err=True)
     removed = 0
     for folder, items in found.items():
-        removed += remove(folder, items, face)
-    face.data({**document, "removed": True, "bytes": removed})
-    face.say(f"{size(removed):>9}  removed")
+        removed += remove(folder, items, console)
+    console.data({**document, "removed": True, "bytes": removed})
+    console.say(f"{size(removed):>9}  removed")
     return OK
 
 
@@ -112,10 +113,11 @@ def check_own(run: Path) -> None:
 
 
 def all_runs(folder: Path) -> list[Path]:
+    """Every run directly below a folder."""
     return sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
 
 
-def what_goes(run: Path, parts: Iterable[str], face: Face) -> list[Item]:
+def what_goes(run: Path, parts: Iterable[str], console: Console) -> list[Item]:
     """What the options mean in this run; without any, what is left over in it."""
     names = [name for part in parts for name in PARTS[part]]
     if not names and all_done(run):
@@ -126,7 +128,7 @@ def what_goes(run: Path, parts: Iterable[str], face: Face) -> list[Item]:
     items = []
     for path in dict.fromkeys(paths):
         if path.is_symlink():
-            face.warn(f"{path} is a link: left alone")
+            console.warn(f"{path} is a link: left alone")
         elif path.exists():
             items.append(measure(path))
     return items
@@ -149,11 +151,11 @@ def measure(path: Path) -> Item:
     return Item(path, total, files)
 
 
-def remove(run: Path, items: Iterable[Item], face: Face) -> int:
-    """Remove them while nobody else can begin to work on the run; returns the bytes."""
+def remove(run: Path, items: Iterable[Item], console: Console) -> int:
+    """Remove the items while the run is locked; returns their bytes."""
     removed = 0
     try:
-        with RunLock(run, note=face.warn):
+        with RunLock(run, note=console.warn):
             for item in items:
                 if item.path.is_symlink() or not item.path.exists():
                     continue  # not what it was
@@ -163,7 +165,7 @@ def remove(run: Path, items: Iterable[Item], face: Face) -> int:
                     item.path.unlink()
                 removed += item.bytes
     except RunLocked as error:
-        face.warn(f"{error}; nothing of it was removed")
+        console.warn(f"{error}; nothing of it was removed")
     return removed
 
 

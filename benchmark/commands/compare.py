@@ -1,4 +1,4 @@
-"""What changed between two runs, and is it a regression? `bench compare`."""
+"""`bench compare`: what changed between two runs, and whether it is a regression."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...sweeps.store.ledger import Ledger, Record
-from ..console import OK, REGRESSION, Face
+from ..console import OK, REGRESSION, Console
 from ..errors import check_run
-from ..results.run_status import plan_in
+from ..planning.plan_record import plan_in
 
 
 def compare_command(
-    face: Face,
+    console: Console,
     base: Path,
     new: Path,
     *,
@@ -22,10 +22,10 @@ def compare_command(
     out: Path | None,
 ) -> int:
     """`bench compare RUN_A RUN_B`: exit code 4 for a regression, where that was asked for."""
+    from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
     from ...reports.regression.run_diff import compare_runs
     from ...reports.regression.run_diff_section import section, summary
-    from ...reports.report import render, write_files
     from ..results.evidence_builder import evidence_of
 
     for run in (base, new, *history):
@@ -42,7 +42,7 @@ def compare_command(
     notes = differences(first, second)
     made = section(found)
     files = write_files(render(made), out) if out is not None else []
-    face.data(
+    console.data(
         {
             **{"a": str(base), "b": str(new), "identical": found.identical},
             **{"cells": len(found.cells), "equal": found.n_equal, "notes": notes},
@@ -59,13 +59,13 @@ def compare_command(
         }
     )
     for note in notes:
-        face.say(f"note: {note}")
+        console.say(f"note: {note}")
     if found.identical:
-        face.say(summary(found)[0])
+        console.say(summary(found)[0])
     else:
-        face.say(to_text(made).rstrip())
+        console.say(to_text(made).rstrip())
     for path in files:
-        face.say(str(path))
+        console.say(str(path))
     return REGRESSION if fail_on_regression and found.regressions else OK
 
 

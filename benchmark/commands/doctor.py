@@ -1,4 +1,4 @@
-"""Is this machine (or its cluster) fit to run sweeps? One line a check: ok, or what to do."""
+"""`bench doctor`: checks of this machine or its cluster, one line each, with advice."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from ..console import ENVIRONMENT, OK, Face
+from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console
 from ..tracking.store import is_loopback
 
-OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
 Step = Callable[[], tuple[str, str]]  # -> state, detail
 
 
@@ -32,14 +31,14 @@ class Check:
 
 
 def doctor_command(
-    face: Face, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
+    console: Console, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
 ) -> int:
     """`bench doctor`."""
     checks = []
     for check in run_checks(runs, mirror, cache, address):
         checks.append(check)
-        face.say(f"{check.state:8}{check.name}: {check.detail}")
-    face.data([asdict(check) for check in checks])
+        console.say(f"{check.state:8}{check.name}: {check.detail}")
+    console.data([asdict(check) for check in checks])
     return ENVIRONMENT if any(check.state == PROBLEM for check in checks) else OK
 
 
@@ -59,6 +58,7 @@ def run_checks(
 def steps_of(
     runs: Path, mirror: str | None, cache: str | None, address: str
 ) -> Iterator[tuple[str, Step]]:
+    """(name, check) of every check, in the order in which they run."""
     yield from [
         ("python", _python),
         ("libraries", _libraries),
@@ -156,7 +156,7 @@ def _run_lock(runs: Path) -> tuple[str, str]:
             try:
                 RunLock(folder).acquire().release()
             except RunLocked:
-                return OKAY, "a run that is worked on is refused to others"
+                return OKAY, "a run in use is refused to other processes"
         return PROBLEM, f"two processes can take the same run in {folder.parent}: use another disk"
     finally:
         shutil.rmtree(folder)
@@ -228,9 +228,9 @@ def _datasets(mirror: str | None, cache: str | None) -> tuple[str, str]:
             missing.append((name, error.reason))
     if missing:
         name, reason = missing[0]
-        text = f"{len(there)} of {len(there) + len(missing)} can be had; {name}: {reason}"
+        text = f"{len(there)} of {len(there) + len(missing)} are available; {name}: {reason}"
         return WARNING, text
-    return OKAY, f"all {len(there)} can be had and match their checksums"
+    return OKAY, f"all {len(there)} are available and match their checksums"
 
 
 def _mlflow() -> tuple[str, str]:
@@ -248,14 +248,17 @@ def _mlflow() -> tuple[str, str]:
         hint = ": set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if own == 401 else ""
         return PROBLEM, f"{where} answers {own}{hint}"
     if anonymous in (401, 403):
-        return OKAY, f"{where} lets us in, and nobody without a name"
+        return OKAY, f"{where} accepts our credentials and refuses requests without any"
     if not is_loopback(parsed.hostname or ""):
-        return PROBLEM, f"{where} lets anybody in: start it with --app-name basic-auth"
-    return OKAY, f"{where} answers; it asks for no name and is open to this machine alone"
+        return (
+            PROBLEM,
+            f"{where} accepts requests without credentials: start it with --app-name basic-auth",
+        )
+    return OKAY, f"{where} answers; it needs no credentials and is open to this machine alone"
 
 
 def _mlflow_identity(uri: str) -> str | None:
-    """The header by which MLflow's client says who it is, from where that client takes it."""
+    """The Authorization header of MLflow's client, from the variables that the client reads."""
     parsed = urlparse(uri)
     name = parsed.username or os.environ.get("MLFLOW_TRACKING_USERNAME")
     password = parsed.password or os.environ.get("MLFLOW_TRACKING_PASSWORD")
@@ -267,7 +270,7 @@ def _mlflow_identity(uri: str) -> str | None:
 
 
 def _mlflow_answers(uri: str, identity: str | None) -> int:
-    """The status of asking for one experiment. Raises OSError where nobody answers."""
+    """The HTTP status of a search for one experiment. Raises OSError without an answer."""
     parsed = urlparse(uri)
     port = f":{parsed.port}" if parsed.port else ""
     base = f"{parsed.scheme}://{parsed.hostname}{port}{parsed.path.rstrip('/')}"

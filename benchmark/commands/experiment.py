@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..console import OK, Face, duration
+from ..console import OK, Console, duration
 from ..papers.catalog import Experiment, experiments
 from ..papers.experiment_result import Size
 
 
-def list_experiments(face: Face, paper: Path | None = None) -> int:
+def list_experiments(face: Console, paper: Path | None = None) -> int:
     """`bench experiment` without a name. paper: the folder of a paper, instead of the built-in
     ones."""
     known = experiments(paper).values()
@@ -31,7 +31,7 @@ def list_experiments(face: Face, paper: Path | None = None) -> int:
 
 
 def experiment_command(
-    face: Face,
+    face: Console,
     experiment: Experiment,
     *,
     size: Size,

@@ -1,4 +1,4 @@
-"""Which trials stand behind a cell of a table, and which one command makes it again?"""
+"""`bench explain`: the trials behind a table cell, and the command that makes it again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sweeps.store.ledger import Ledger, Record
-from ..console import OK, Face
+from ..console import OK, Console
 from ..errors import NoRun, check_run
 from ..planning import suite as suites
-from ..results.run_status import last_plan, plan_in
+from ..planning.plan_record import last_plan, plan_in
 
 if TYPE_CHECKING:
     from ...reports.explain import Trace
@@ -21,7 +21,7 @@ FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
 def explain_command(
-    face: Face,
+    console: Console,
     table: str,
     dataset: str,
     model: str,
@@ -53,7 +53,7 @@ def explain_command(
     warnings = origin.differences()
     if found.ranked and len(folders) > 1:
         warnings.append(f"the command runs the models of {origin.folder} alone: others rank here")
-    face.data(
+    console.data(
         {
             **{name: getattr(found, name) for name in ("table", "dataset", "model", "metric")},
             **{name: getattr(found, name) for name in ("value", "state", "steps", "flags")},
@@ -65,18 +65,18 @@ def explain_command(
         }
     )
     value = "no number" if found.value is None else f"{found.value:.12g}"
-    face.say(f"{table}, {dataset}, {found.model}: {value}")
-    face.say(f"metric {found.metric}, {direction_of(found.metric)}; run {origin.folder}\n")
+    console.say(f"{table}, {dataset}, {found.model}: {value}")
+    console.say(f"metric {found.metric}, {direction_of(found.metric)}; run {origin.folder}\n")
     for step in found.steps:
-        face.say(f"  {visible(step)}")
+        console.say(f"  {visible(step)}")
     for flag in found.flags:
-        face.say(f"  ! {visible(flag)}")
-    face.say()
-    face.table(*_columns(found))
-    face.say("* counts towards the score. The same number again, from nothing:")
+        console.say(f"  ! {visible(flag)}")
+    console.say()
+    console.table(*_columns(found))
+    console.say("* counts towards the score. The same number again, from nothing:")
     for warning in warnings:
-        face.say(f"  ! {warning}")
-    face.say(f"\n{shlex.join(command)}")
+        console.say(f"  ! {warning}")
+    console.say(f"\n{shlex.join(command)}")
     return OK
 
 
@@ -106,14 +106,16 @@ class Origin:
 
     @classmethod
     def of(cls, folder: Path) -> Origin:
+        """The run in a folder. Raises NoRun, LedgerError."""
         return cls(folder, plan_in(Ledger(folder)))
 
     @property
     def cells(self) -> set[tuple[str, str]]:
+        """The (dataset, model) pairs that the plan has studies of."""
         return {(study["dataset"], study["model"]) for study in self.plan["studies"]}
 
     def command(self, table: str, dataset: str, model: str | None) -> list[str]:
-        """The words of the command that makes the cell anew: of one model, or of all for a rank."""
+        """The command that makes the cell again, as words; of all models for a rank."""
         options = self.plan["options"]
         known = self._suite()
         words = ["--budget", options["budget"], "--dataset", dataset]
@@ -132,7 +134,7 @@ class Origin:
             at = words.index("--dataset")
             del words[at : at + 2]
             source = ["--csv", csv["path"], "--target", csv["target"], "--task", csv["task"]]
-            limits = self._limits(suites.load("uci-small"))  # the budgets of a table of one's own
+            limits = self._limits(suites.load("uci-small"))  # the budgets of a CSV's suite
         elif known:
             source, limits = ["--suite", known.name], self._limits(known)
         else:
@@ -160,7 +162,7 @@ class Origin:
         return words
 
     def _by_reproduce(self, table: str, known: suites.Suite | None) -> bool:
-        """Whether `bench reproduce` runs this very plan: it takes no sampler, space or seed."""
+        """Whether `bench reproduce` runs this plan: it has no --sampler, --space or --seed."""
         from ..papers.catalog import suite_names
 
         behind = suite_names().get(table)
@@ -173,9 +175,9 @@ class Origin:
         )
 
     def _asked(self, model: str) -> str:
-        """What `--model` has to say for a model of the tables (a class may have another name)."""
+        """The value of `--model` for a model of the tables (a class may have another name)."""
         from ..planning.plan import find_model
-        from .sweep import here
+        from ..running.request import import_folders
 
         options = self.plan["options"]
         budget = self.plan["suite"]["budgets"][options["budget"]]
@@ -183,7 +185,7 @@ class Origin:
         if model in asked:
             return model
         classes = [name for name in asked if ":" in name]
-        here(classes)
+        import_folders(classes)
         return next((name for name in classes if find_model(name).name == model), model)
 
     def _write_suite(self) -> Path:
@@ -197,7 +199,7 @@ class Origin:
         return path
 
     def differences(self) -> list[str]:
-        """What is not as it was when the run was planned, so that another number may come out."""
+        """What has changed since the run was planned, so that the number may differ."""
         from ..planning import environment
 
         was, now = self.plan["environment"], environment.capture()

@@ -1,4 +1,4 @@
-"""What does the owner of the data take home? The chosen model, fitted on all rows and saved.
+"""`bench fit`: the best configuration of a run, fitted on all rows and saved.
 
 The rule of `fit_chosen`, for one dataset of a run:
 
@@ -65,7 +65,7 @@ class Score:
 
 @dataclass
 class Run:
-    """What a run's ledger says about one dataset. `known`: (model, configuration, fold) -> Score;
+    """The results of a run on one dataset. `known`: (model, configuration, fold) -> Score;
     `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`."""
 
     plan: Record
@@ -75,16 +75,19 @@ class Run:
     chosen: dict[str, dict[int, str]] = field(default_factory=dict)
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def described(self) -> Mapping[str, Any]:
+        """What the plan records of the dataset: task, sha256, protocol, the CSV it came from."""
         return self.plan["datasets"][self.dataset]
 
     @property
     def folds(self) -> list[int]:
+        """The numbers of the planned folds, ascending."""
         studies = self.plan["studies"]
         return sorted({study["fold"] for study in studies if study["dataset"] == self.dataset})
 
     @property
     def seed(self) -> int:
+        """The seed of the run."""
         return int(self.plan["options"]["seed"])
 
     def mean_loss(self, model: str) -> float | None:
@@ -144,7 +147,7 @@ def choose_model(run: Run, model: str | None) -> str:
 
 
 def importable(run: Run, model: str, outside: str | None) -> str:
-    """What the registry knows a chosen model by. A ledger may come from somebody else: a class
+    """The registry's name of a chosen model. A ledger may come from elsewhere: a class
     from outside is imported only where the caller names it."""
     if outside or model in registry.names():
         return outside or model
@@ -178,7 +181,7 @@ def choose_config(
     data: tuple[Table, Mapping[int, Fold]],
     note: Callable[[str], None],
 ) -> Choice:
-    """Step 2 of the rule. `asked`: what the registry knows the model by."""
+    """Step 2 of the rule. `asked`: the registry's name of the model."""
     chosen = run.chosen[model]
     configs = list(dict.fromkeys(chosen[fold] for fold in sorted(chosen)))
     folds = sorted(chosen)
@@ -235,35 +238,36 @@ def read_data(
     run: Run, *, mirror: str | None, cache: str | None, csv: str | Path | None
 ) -> tuple[Table, dict[int, Fold]]:
     """The run's table and folds; FitError where the data is gone or not what the run saw."""
-    facts = run.facts
-    if facts.get("csv"):
-        table = read_csv_again(facts["csv"], csv)
+    described = run.described
+    if described.get("csv"):
+        table = read_csv_again(described["csv"], csv)
     elif csv is not None:
         raise FitError(f"{run.dataset} is a catalogued dataset; it is not read from a CSV")
     else:
         table = catalog.load_dataset(run.dataset, mirror=mirror, cache=cache)
-    if table.sha256 != facts["sha256"]:
+    if table.sha256 != described["sha256"]:
         raise FitError(
             f"{run.dataset} is not the data of this run: its sha256 is {table.sha256}, the run saw "
-            f"{facts['sha256']}; sweep it again, or get the old data"
+            f"{described['sha256']}; sweep it again, or get the old data"
         )
-    folds = choose_folds(table, facts["protocol"], seed=run.seed, folds=None)
+    folds = choose_folds(table, described["protocol"], seed=run.seed, folds=None)
     return table, folds
 
 
-def read_csv_again(facts: Mapping[str, Any], other: str | Path | None) -> Table:
-    path = Path(other if other is not None else facts["path"])
+def read_csv_again(described: Mapping[str, Any], other: str | Path | None) -> Table:
+    """The table of the run's CSV, or of `other`. Raises FitError where it is gone or changed."""
+    path = Path(other if other is not None else described["path"])
     if not path.is_file():
         raise FitError(
             f"the run's data, {one_line(path)}, is not there any more; say where it is with --csv"
         )
     found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != facts["sha256"]:
+    if found != described["sha256"]:
         raise FitError(
-            f"{one_line(path)} has sha256 {found}, the run saw {facts['sha256']}: the file was "
+            f"{one_line(path)} has sha256 {found}, the run saw {described['sha256']}: the file was "
             "changed; sweep it again, or name the old file with --csv"
         )
-    return table_from_csv(path, facts["target"], task=facts.get("task") or None)
+    return table_from_csv(path, described["target"], task=described.get("task") or None)
 
 
 def fit_all(
@@ -285,18 +289,20 @@ def fit_all(
     every = np.arange(table.n_rows)
     if stops and by_rounds and choice.rounds is not None:
         estimator = make({**config, "n_estimators": choice.rounds, "early_stopping_rounds": 0})
-        said = f"all {table.n_rows} rows, {choice.rounds} rounds (the median fold's)"
+        fitted_on = f"all {table.n_rows} rows, {choice.rounds} rounds (the median fold's)"
         training: tuple[Any, ...] = (table.rows(every), table.target)
     elif stops and takes_val:
         val = folds[min(folds)].val
         rest = np.setdiff1d(every, val)
-        said = f"{len(rest)} rows; {len(val)} (fold {min(folds)}'s validation part) stopped the fit"
+        fitted_on = (
+            f"{len(rest)} rows; {len(val)} (fold {min(folds)}'s validation part) stopped the fit"
+        )
         training = (table.rows(rest), table.target[rest], table.rows(val), table.target[val])
     else:
-        said = f"all {table.n_rows} rows"
+        fitted_on = f"all {table.n_rows} rows"
         training = (table.rows(every), table.target)
     estimator.fit(*training)
-    return estimator, training, said
+    return estimator, training, fitted_on
 
 
 def fit_chosen(
@@ -324,10 +330,10 @@ def fit_chosen(
     path = place(run, out, found.dataset, name)
     table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
     choice = choose_config(found, name, asked, (table, folds), note)
-    estimator, training, said = fit_all(asked, choice, table, folds, found.seed)
-    facts = found.facts.get("csv") or {}
+    estimator, training, fitted_on = fit_all(asked, choice, table, folds, found.seed)
+    described = found.described.get("csv") or {}
     schema = Schema.of(
-        table.frame, table.task, classes=table.classes, target=str(facts.get("target", ""))
+        table.frame, table.task, classes=table.classes, target=str(described.get("target", ""))
     )
     score = METRICS[found.metric].loss(choice.loss)
     n_folds = len(found.chosen[name])
@@ -341,7 +347,7 @@ def fit_chosen(
         "chosen_among": choice.n_configs,
         "validation": {"metric": found.metric, "mean": score, "folds": n_folds},
         "named": model is not None,
-        "fitted_on": said,
+        "fitted_on": fitted_on,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     config = None if isinstance(estimator, Estimator) else choice.config
@@ -350,7 +356,7 @@ def fit_chosen(
     )
     note(
         f"{name} on {found.dataset}: validation {found.metric} {score:.4g} (mean of {n_folds} "
-        f"fold{'s' * (n_folds > 1)}); fitted on {said}; saved in {path}"
+        f"fold{'s' * (n_folds > 1)}); fitted on {fitted_on}; saved in {path}"
     )
     return path
 

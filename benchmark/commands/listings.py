@@ -1,4 +1,4 @@
-"""What is there? Models, suites and datasets as lists, and the datasets' checks."""
+"""`bench models`, `suites` and `data`: lists of what there is, and checks of datasets."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..console import ENVIRONMENT, OK, Face, count
+from ..console import ENVIRONMENT, OK, Console, count
 
 if TYPE_CHECKING:
     from ...datasets.card import Card
 
 
-def models_command(face: Face, name: str | None) -> int:
+def models_command(console: Console, name: str | None) -> int:
     """`bench models [NAME]`."""
     from ...models import registry
 
     if name is not None:
-        return _one_model(face, name)
+        return _one_model(console, name)
     specs = [registry.spec(name) for name in registry.names()]
-    face.data([_model_facts(spec) for spec in specs])
-    face.table(
+    console.data([_model_data(spec) for spec in specs])
+    console.table(
         ["model", "family", "tasks", "threads", "rows up to", "summary"],
         [
             [s.name, s.family, ", ".join(s.tasks), s.threads, s.max_rows or "", s.summary]
@@ -30,36 +30,36 @@ def models_command(face: Face, name: str | None) -> int:
     return OK
 
 
-def _model_facts(spec: Any) -> dict[str, Any]:
+def _model_data(spec: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     from ...models import registry
 
-    facts = asdict(spec)
+    data = asdict(spec)
     asked = spec.name if spec.name in registry.names() else spec.target
-    facts["spaces"] = {task: sorted(registry.spaces(asked, task)) for task in spec.tasks}
-    return facts
+    data["spaces"] = {task: sorted(registry.spaces(asked, task)) for task in spec.tasks}
+    return data
 
 
-def _one_model(face: Face, name: str) -> int:
+def _one_model(console: Console, name: str) -> int:
     from dataclasses import asdict
 
     from ...models import registry
     from ..planning.plan import find_model
-    from .sweep import here
+    from ..running.request import import_folders
 
-    here([name])
+    import_folders([name])
     spec = find_model(name)
     defaults = registry.defaults(name)
     spaces = {task: registry.spaces(name, task) for task in spec.tasks}
-    face.data({**_model_facts(spec), "defaults": defaults, "spaces": spaces})
-    face.say(f"{spec.name}: {spec.summary}")
-    face.say("; ".join(part for part in (f"class {spec.target}", spec.paper) if part))
+    console.data({**_model_data(spec), "defaults": defaults, "spaces": spaces})
+    console.say(f"{spec.name}: {spec.summary}")
+    console.say("; ".join(part for part in (f"class {spec.target}", spec.paper) if part))
     policy = ", ".join(f"{part}: {how}" for part, how in asdict(spec.preprocessing).items())
     if spec.resource:
-        face.say(f"steps: {spec.resource}; a fit can stop and go on from a checkpoint")
-    face.say(f"preprocessing: {policy}\n")
-    face.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
+        console.say(f"steps: {spec.resource}; a fit can stop and continue from a checkpoint")
+    console.say(f"preprocessing: {policy}\n")
+    console.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
     same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space
     for task, found in spaces.items():
         for space, declared in found.items():
@@ -67,10 +67,10 @@ def _one_model(face: Face, name: str) -> int:
             same.setdefault(key, (space, declared, []))[2].append(task)
     for space, declared, tasks in same.values():
         note = f": {declared['note']}" if declared["note"] else ""
-        face.say(f"\nspace {space} ({', '.join(tasks)}){note}")
+        console.say(f"\nspace {space} ({', '.join(tasks)}){note}")
         params = [[k, _plainly(v)] for k, v in declared["params"].items()]
         if params:
-            face.table(["parameter", "values"], params)
+            console.table(["parameter", "values"], params)
     return OK
 
 
@@ -88,17 +88,17 @@ def _plainly(param: dict[str, Any]) -> str:
     return f"{kind} [{param['low']:g}, {param['high']:g}]"
 
 
-def suites_command(face: Face, name: str | None, paper: Path | None = None) -> int:
+def suites_command(console: Console, name: str | None, paper: Path | None = None) -> int:
     """`bench suites [NAME]`. paper: the folder of a paper, instead of the built-in suites."""
     from ..planning import suite as suites
 
     files = suites.files() if paper is None else suites.files_in(paper)
     if name is not None:
         found = suites.load(str(files.get(name, name)))
-        face.data(found.model_dump(mode="json"))
-        face.say(f"{found.name}: {found.title}\n{found.note.strip()}\n")
-        face.say(f"datasets ({len(found.datasets)}): {', '.join(found.datasets)}")
-        face.table(
+        console.data(found.model_dump(mode="json"))
+        console.say(f"{found.name}: {found.title}\n{found.note.strip()}\n")
+        console.say(f"datasets ({len(found.datasets)}): {', '.join(found.datasets)}")
+        console.table(
             ["budget", "models", "folds", "configurations", "seeds", "sampler", "space"],
             [
                 [b, len(v.models), v.folds, v.trials, v.seeds, v.sampler, v.space]
@@ -107,7 +107,7 @@ def suites_command(face: Face, name: str | None, paper: Path | None = None) -> i
         )
         return OK
     all_suites = [suites.load(str(path)) for path in files.values()]
-    face.data(
+    console.data(
         [
             {
                 "name": s.name,
@@ -119,22 +119,22 @@ def suites_command(face: Face, name: str | None, paper: Path | None = None) -> i
             for s in all_suites
         ]
     )
-    face.table(
+    console.table(
         ["suite", "datasets", "budgets", "title"],
         [[s.name, len(s.datasets), ", ".join(s.budgets), s.title] for s in all_suites],
     )
     return OK
 
 
-def datasets_command(face: Face) -> int:
+def datasets_command(console: Console) -> int:
     """`bench data list`."""
     from dataclasses import asdict
 
     from ...datasets import catalog
 
     cards = [catalog.card(name) for name in catalog.names()]
-    face.data([asdict(card) for card in cards])
-    face.table(
+    console.data([asdict(card) for card in cards])
+    console.table(
         ["dataset", "task", "rows", "features", "protocol", "source", "faults"],
         [
             [
@@ -152,7 +152,7 @@ def datasets_command(face: Face) -> int:
     return OK
 
 
-def fetch_command(face: Face, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
+def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
     """`bench data fetch`."""
     from ...datasets import catalog
     from ...datasets.source import fetch
@@ -160,41 +160,42 @@ def fetch_command(face: Face, names: tuple[str, ...], suite: str | None, **given
 
     asked = list(names) + (suites.load(suite).datasets if suite else [])
     # an unknown name is refused first
-    cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(face)
+    cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
 
     def look(card: Card) -> str:
         files = fetch(card, **given)
         return count(len(files), "file") if files else "ships with scikit-learn"
 
-    return _each(face, cards, look)
+    return _each(console, cards, look)
 
 
-def verify_command(face: Face, names: tuple[str, ...], **given: Any) -> int:
+def verify_command(console: Console, names: tuple[str, ...], **given: Any) -> int:
     """`bench data verify`: bytes against checksums, shapes against cards."""
     from ...datasets import catalog
 
-    cards = [catalog.card(name) for name in names] if names else _not_large(face)
+    cards = [catalog.card(name) for name in names] if names else _not_large(console)
 
     def look(card: Card) -> str:
         table = catalog.load_dataset(card.name, **given)
         return f"ok: {table.n_rows} rows, {table.n_features} features"
 
-    return _each(face, cards, look)
+    return _each(console, cards, look)
 
 
-def _not_large(face: Face) -> list[Card]:
-    """Every card but those of large datasets, which are said."""
+def _not_large(console: Console) -> list[Card]:
+    """Every card but those of large datasets, which are listed."""
     from ...datasets import catalog
 
     cards = [catalog.card(name) for name in catalog.names()]
     left = [f"{c.name} ({sum(f.bytes for f in c.files) / 1e9:.1f} GB)" for c in cards if c.large]
     if left:
-        face.say(f"left out, being large, unless named: {', '.join(left)}")
+        console.say(f"large datasets are left out unless named: {', '.join(left)}")
     return [card for card in cards if not card.large]
 
 
-def _each(face: Face, cards: Iterable[Card], look: Callable[[Card], str]) -> int:
-    """What `look` finds of each dataset, those that are missing or wrong said and counted."""
+def _each(console: Console, cards: Iterable[Card], look: Callable[[Card], str]) -> int:
+    """Print what `look` returns for each dataset, with those that are missing or wrong; returns the
+    exit code."""
     from ...datasets.errors import DataError, DatasetUnavailable
 
     results: dict[str, str] = {}
@@ -208,12 +209,14 @@ def _each(face: Face, cards: Iterable[Card], look: Callable[[Card], str]) -> int
         except DataError as error:
             results[card.name] = f"WRONG: {error}"
             wrong += 1
-    face.data(results)
-    face.table(["dataset", "result"], [[k, v] for k, v in results.items()])
+    console.data(results)
+    console.table(["dataset", "result"], [[k, v] for k, v in results.items()])
     return ENVIRONMENT if wrong else OK
 
 
-def passport_command(face: Face, name: str, target: str | None, is_csv: bool, **given: Any) -> int:
+def passport_command(
+    console: Console, name: str, target: str | None, is_csv: bool, **given: Any
+) -> int:
     """`bench data passport`."""
     from ...datasets import catalog
     from ...datasets.errors import DatasetUnavailable
@@ -238,15 +241,15 @@ def passport_command(face: Face, name: str, target: str | None, is_csv: bool, **
             try:
                 others.append(catalog.load_dataset(other, **given))
             except DatasetUnavailable:
-                face.warn(f"{other}, which shares rows with {name}, is not here to compare with")
+                console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
     found = passport(table, folds, others=others)
-    face.data(found)
-    face.say(
+    console.data(found)
+    console.say(
         f"{found['name']}: {found['task']}, {found['n_rows']} rows, "
         f"{found['n_features']} features, sha256 {found['sha256'][:16]}..."
     )
     if not found["flags"]:
-        face.say("nothing odd was found")
+        console.say("no problems were found")
     for flag in found["flags"]:
-        face.say(f"{flag['severity']:8}{flag['id']}: {flag['detail']}")
+        console.say(f"{flag['severity']:8}{flag['id']}: {flag['detail']}")
     return OK

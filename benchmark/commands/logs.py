@@ -1,10 +1,9 @@
-"""What did a trial print, and where did it run? `bench logs` finds it in a run's logs."""
+"""`bench logs`: the output of trials and the events of a run, found in its log files."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -13,34 +12,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..console import NOTHING, OK, Face
+from ..console import NOTHING, OK, Console, printable
 from ..errors import check_run
 
 Line = dict[str, Any]
 
 POLL_S = 0.5
-_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\n\x07\x1b]*(\x07|\x1b\\)?|.?)")
-# Control characters, and those that change the direction of a line.
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
-)
-
-
-def inert(text: Any) -> str:
-    """Text that a terminal prints and does not obey: no escape sequence, no control character but
-    the newline and the tab. A line that overwrote itself keeps its last state, as on a terminal.
-
-    >>> inert("\\x1b]0;title\\x07\\x1b[31mred\\x1b[0m")
-    'red'
-    >>> inert("10 %\\r20 %\\r\\nnext")
-    '20 %\\nnext'
-    """
-    lines = _ESCAPE.sub("", str(text)).replace("\r\n", "\n").split("\n")
-    return "\n".join(_CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in lines)
 
 
 def logs_command(
-    face: Face,
+    console: Console,
     run: Path,
     *,
     events: bool,
@@ -72,21 +53,21 @@ def logs_command(
             found += 1
             shown.append(line)
     if follow:
-        return _follow(face, tail, list(shown), wanted, show)
-    face.data({"lines": list(shown), "found": found})
+        return _follow(console, tail, list(shown), wanted, show)
+    console.data({"lines": list(shown), "found": found})
     if found > len(shown):
-        face.say(f"({found - len(shown)} before these: --last 0 shows all)\n")
+        console.say(f"({found - len(shown)} before these: --last 0 shows all)\n")
     for line in shown:
-        face.say(show(line))
+        console.say(show(line))
     if not found:
         what = "event" if events else "output of a trial"
-        face.say(f"{path}: no {what}" + (" that matches" if path.exists() else ": nothing yet"))
+        console.say(f"{path}: no {what}" + (" that matches" if path.exists() else ": nothing yet"))
         return NOTHING
     return OK
 
 
 def _follow(
-    face: Face,
+    console: Console,
     tail: Tail,
     shown: list[Line],
     wanted: Callable[[Line], bool],
@@ -96,8 +77,8 @@ def _follow(
     try:
         while True:
             for line in shown:
-                face.line(line)
-                face.say(show(line))
+                console.line(line)
+                console.say(show(line))
             time.sleep(POLL_S)
             shown = [line for line in tail.lines() if wanted(line)]
     except KeyboardInterrupt:
@@ -129,8 +110,8 @@ class Tail:
         except FileNotFoundError:
             return
         with file:
-            facts = os.fstat(file.fileno())
-            found = facts.st_dev, facts.st_ino
+            stat = os.fstat(file.fileno())
+            found = stat.st_dev, stat.st_ino
             if self._file not in (None, found):
                 yield from read_lines(aside(self.path), start=self._place)
                 self._place = 0
@@ -184,9 +165,9 @@ def _trial(line: Line) -> str:
         f"trial {line.get('trial') or '?'}",
         *_where(line),
     ]
-    output = inert(line.get("output") or "").rstrip("\n")
+    output = printable(line.get("output") or "").rstrip("\n")
     body = "".join(f"\n    {text}" for text in output.split("\n")) if output else ""
-    return inert(", ".join(parts)).replace("\n", " ") + body + "\n"
+    return printable(", ".join(parts)).replace("\n", " ") + body + "\n"
 
 
 def _where(line: Line) -> Iterator[str]:
@@ -204,4 +185,4 @@ def _event(line: Line) -> str:
         if name not in known and value not in (None, "", {}, [])
     )
     head = f"{line.get('time', '')} {str(line.get('level', '')):<7} {line.get('event', '')}"
-    return inert(f"{head} {rest}").replace("\n", " ")
+    return printable(f"{head} {rest}").replace("\n", " ")

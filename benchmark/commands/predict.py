@@ -1,4 +1,4 @@
-"""What does a saved model say about each row of a CSV? Predictions in another CSV."""
+"""`bench predict`: the predictions of a saved model for the rows of a CSV."""
 
 from __future__ import annotations
 

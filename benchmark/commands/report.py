@@ -1,4 +1,4 @@
-"""How do runs, or another tool's results, become a report? Read, completed, written out."""
+"""`bench report`: the evidence of runs, or of another tool's results, written out as tables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import check_run
+
+if TYPE_CHECKING:
+    from ...reports.evidence import Evidence
+    from ...reports.output.tables import Section
 
 LARGE = 20  # segments of ledgers: reading them takes as long as an import
 
@@ -24,12 +28,24 @@ def write_report(
     **how: Any,
 ) -> list[Path]:
     """Write the report of runs into `out` (default: report/ of the first run), or of `results`, a
-    CSV of another tool (default: report/ beside it). `how`: what `reports.report.write` takes."""
+    CSV of another tool (default: report/ beside it); returns its files. `how`: options of
+    `reports.report.write`. Raises NoRun, LedgerError, EvidenceError."""
     if results is not None:
-        from ...reports.report import write
         from ..results.csv_import import read_results
 
-        return write(read_results(results), out or results.parent / "report", **how)
+        return _written(read_results(results), out or results.parent / "report", **how)[0]
+    return make_report(runs, out, mirror=mirror, cache=cache, **how)[0]
+
+
+def make_report(
+    runs: Iterable[Path],
+    out: Path | None,
+    *,
+    mirror: str | None = None,
+    cache: str | None = None,
+    **how: Any,
+) -> tuple[list[Path], list[Section]]:
+    """As `write_report` of runs: (its files, its sections)."""
     runs = list(runs)
     for run in runs:
         check_run(run)
@@ -37,20 +53,27 @@ def write_report(
         from ..results.evidence_builder import evidence_of
 
         evidence = evidence_of(runs)
-        from ...reports.report import write
         from ..results.importance import with_importance
         from ..results.seed_ensembles import with_ensembles
 
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_importance(evidence)
-        return write(evidence, out or runs[0] / "report", **how)
+        return _written(evidence, out or runs[0] / "report", **how)
+
+
+def _written(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Path], list[Section]]:
+    from ...reports.report import parts_of, write
+
+    computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
+    parts = parts_of(evidence, **computed)
+    return write(evidence, out, parts=parts, **how), parts.sections
 
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the search for cycles: a report makes millions of objects and hardly a cycle, and a
-    tenth of its time went into looking."""
+    """Switch the garbage collector off: a report makes millions of objects and hardly a cycle, and
+    the search for cycles took a tenth of its time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -62,10 +85,10 @@ def _no_collection() -> Iterator[None]:
 
 @contextmanager
 def _imports_meanwhile(runs: Iterable[Path]) -> Iterator[None]:
-    """Imports what a report is made with on a core that reading a ledger leaves idle; of a large
-    one what draws its diagrams, too. An error is left to where the module is imported for good.
+    """Import what a report needs in a thread, while the ledger is read; for a large report also
+    what draws its diagrams. An error shows where the module is imported again.
 
-    The thread is waited for: Python would crash if it ended in the middle of an import.
+    The thread is waited for, because Python crashes when it ends in the middle of an import.
     """
     import pyarrow.parquet  # noqa: F401  # here: pandas imports it too, and reading begins with it
 

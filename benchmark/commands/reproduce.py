@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..console import FAILED, OK, Face
+from ..console import FAILED, OK, Console
 from ..errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ..papers.catalog import PaperTable, find_experiment, find_table, suite_of
 from ..papers.experiment_result import Size
@@ -17,7 +17,7 @@ from ..papers.table_sources import TableSource, source_of, table_sources
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
 
 
-def list_tables(face: Face, paper: Path | None = None) -> int:
+def list_tables(face: Console, paper: Path | None = None) -> int:
     """`bench reproduce --list`. paper: the folder of a paper, instead of the built-in ones."""
     found = table_sources(paper)
     face.data(
@@ -41,7 +41,7 @@ def list_tables(face: Face, paper: Path | None = None) -> int:
 
 
 def reproduce_command(
-    face: Face,
+    face: Console,
     table: str,
     *,
     paper: Path | None,
@@ -69,7 +69,7 @@ def _refuse_others(source: TableSource) -> None:
     raise SweepError(f"{source.table} {way}; `bench reproduce --list` says what is")
 
 
-def _from_suite(face: Face, table: PaperTable, *, no_run: bool, **given: Any) -> int:
+def _from_suite(face: Console, table: PaperTable, *, no_run: bool, **given: Any) -> int:
     """A table that a run stands beside: RUNS/NAME holds it, by default <suite>-<budget>."""
     from ...reports.reproduction.comparison import write_comparison
     from ..results.evidence_builder import evidence_of
@@ -111,7 +111,7 @@ def _from_suite(face: Face, table: PaperTable, *, no_run: bool, **given: Any) ->
 
 
 def _from_experiment(
-    face: Face,
+    face: Console,
     table: PaperTable,
     *,
     no_run: bool,
@@ -156,7 +156,7 @@ def _facts_of(folder: Path, size: str) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) and facts.get("size") == size else None
 
 
-def _show(face: Face, files: list[Path], pages: list[Path]) -> None:
+def _show(face: Console, files: list[Path], pages: list[Path]) -> None:
     """Print the pages and where the files are."""
     for path in pages:
         face.say(path.read_text(encoding="utf-8").rstrip())

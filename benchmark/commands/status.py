@@ -1,4 +1,4 @@
-"""How is a run going, as it goes? `bench status --watch`: workers, queue, failures, pace, best."""
+"""`bench status`: the progress of a run, once or with --watch until it ends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from typing import Any
 
 from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
 from ...sweeps.store.run_lock import owner_of
-from ..console import OK, Face, count, duration
-from ..results.run_status import Count, Status
+from ..console import OK, Console, by_reason, count, duration, printable
+from ..results.run_status import RunCounts, RunStatus, status_of
 from ..running.heartbeat import RUNNING, read_live
-from .logs import inert
 
 SILENT_S = 20.0  # a heartbeat that stands still so long is spoken of
 SHARE = 0.1  # of the time, at most, goes into looking
@@ -35,11 +34,11 @@ class Follower:
     def __init__(self, run: Path) -> None:
         self.run = Path(run)
         self.torn_bytes = 0
-        self._count = Count(best=True)
+        self._count = RunCounts(best=True)
         self._tail: Path | None = None
         self._place = 0
 
-    def refresh(self) -> Count:
+    def refresh(self) -> RunCounts:
         """Raises LedgerError where `run` is not the folder of a run."""
         tail = self._tail_now()
         if tail != self._tail or not self._read_on():
@@ -62,7 +61,7 @@ class Follower:
             data = b""
         ledger = Ledger(self.run)
         self.torn_bytes = ledger.torn_bytes
-        self._count = Count(best=True).add_all(ledger)
+        self._count = RunCounts(best=True).add_all(ledger)
         self._tail, self._place = tail, data.rfind(b"\n") + 1
 
     def _read_on(self) -> bool:
@@ -91,7 +90,7 @@ class View:
     """What one look at a run showed. `silent_s`: for how long its heartbeat has stood still, by the
     clock of who looks; None where nobody owns the run, or it never had a heartbeat."""
 
-    status: Status
+    status: RunStatus
     workers: list[dict[str, Any]]
     queue: dict[str, Any]
     best: dict[str, tuple[str, str, float, int]]
@@ -99,6 +98,7 @@ class View:
     silent_s: float | None
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return {
             **self.status.to_data(),
             "workers": self.workers,
@@ -113,7 +113,7 @@ class View:
 
 
 class Watcher:
-    """Looks at a run again and again."""
+    """Reads the state of a run repeatedly."""
 
     def __init__(self, run: Path) -> None:
         self.run = Path(run)
@@ -171,6 +171,7 @@ def progress_line(view: View) -> str:
 
 
 def best_lines(view: View) -> list[str]:
+    """One line per dataset with the best model so far, at most BEST of them."""
     shown = list(view.best.items())[:BEST]
     lines = [
         f"{dataset}: {model}, {metric} {value:.4g} on validation"
@@ -184,7 +185,7 @@ def best_lines(view: View) -> list[str]:
 def trouble(view: View, run: Path) -> str | None:
     """What a person should know who believes that all is well."""
     if view.state == "stopped":
-        return f"nobody is working on it; go on with: bench resume {run}"
+        return f"not running; resume with: bench resume {run}"
     if view.silent_s is not None and view.silent_s > SILENT_S:
         return (
             f"no heartbeat for {duration(view.silent_s)}: its driver hangs, is very busy, or its "
@@ -202,7 +203,7 @@ def worker_rows(view: View) -> list[tuple[str, str, str, str]]:
 
     def text(worker: dict[str, Any], name: str, default: str = "?") -> str:
         found = worker.get(name)
-        return default if found is None else inert(found).replace("\n", " ")[:60]
+        return default if found is None else printable(found).replace("\n", " ")[:60]
 
     rows = []
     for worker in sorted(view.workers, key=lambda w: (text(w, "host"), -seconds(w))):
@@ -214,10 +215,11 @@ def worker_rows(view: View) -> list[tuple[str, str, str, str]]:
 
 
 def hosts_line(view: View) -> str:
+    """One line with the busy and all workers of each host, and what waits."""
     hosts = Counter(row[0] for row in worker_rows(view))
     busy = Counter(row[0] for row in worker_rows(view) if row[3])
     text = ", ".join(f"{host} {busy[host]}/{n}" for host, n in sorted(hosts.items()))
-    waiting = ", ".join(f"{n} {inert(what)}" for what, n in view.queue.items())
+    waiting = ", ".join(f"{n} {printable(what)}" for what, n in view.queue.items())
     return f"workers busy: {text or 'none yet'}" + (f"; {waiting}" if waiting else "")
 
 
@@ -236,7 +238,7 @@ def screen_of(view: View, run: Path, height: int) -> Any:
     from rich.text import Text
 
     def text(line: str, style: str = "") -> Text:
-        return Text(inert(line).replace("\n", " "), style=style)
+        return Text(printable(line).replace("\n", " "), style=style)
 
     status = view.status
     parts: list[Any] = [
@@ -267,37 +269,63 @@ def screen_of(view: View, run: Path, height: int) -> Any:
 # ---------------------------------------------------------------------- the command
 
 
-def watch_command(face: Face, run: Path, every_s: float | None) -> int:
+def status_command(console: Console, run: Path) -> int:
+    """`bench status`."""
+    found = status_of(run)
+    console.data(found.to_data())
+    failed = sum(found.failed.values())
+    causes = ", ".join(f"{n} {cause}" for cause, n in found.failed.items())
+    console.say(
+        f"{found.suite} ({found.budget}): {count(found.datasets, 'dataset')}, "
+        f"{count(found.models, 'model')}"
+    )
+    console.say(
+        f"{found.done} of {count(found.planned, 'trial')} done, {failed} failed"
+        + (f" ({causes})" if causes else "")
+        + f", {found.running} running, {found.left} to go"
+        + (f", ETA {duration(found.eta_s)}" if found.left and found.eta_s else "")
+    )
+    if found.unsupported_studies:
+        n = count(found.unsupported_studies, "study")
+        console.say(f"{n} not supported by their models: see report/coverage.md")
+    for line in by_reason(found.left_out):
+        console.say(f"left out: {line}")
+    if found.left and not found.owner:
+        console.say(f"not running; resume with: bench resume {run}")
+    return OK
+
+
+def watch_command(console: Console, run: Path, every_s: float | None) -> int:
     """`bench status --watch`: until the run ends, or Ctrl-C."""
-    terminal = sys.stdout.isatty() and not (face.json or face.quiet)
+    terminal = sys.stdout.isatty() and not (console.json or console.quiet)
     every_s = every_s or (2.0 if terminal else 30.0)
     watcher = Watcher(run)
     try:
         if terminal:
-            view = _on_a_terminal(face, watcher, every_s)
+            view = _on_a_terminal(console, watcher, every_s)
         else:
-            view = _line_by_line(face, watcher, every_s)
+            view = _line_by_line(console, watcher, every_s)
     except KeyboardInterrupt:
         return OK
-    if view.state == "stopped" and not face.json:
-        face.say(str(trouble(view, run)))
+    if view.state == "stopped" and not console.json:
+        console.say(str(trouble(view, run)))
     return OK
 
 
-def _line_by_line(face: Face, watcher: Watcher, every_s: float) -> View:
+def _line_by_line(console: Console, watcher: Watcher, every_s: float) -> View:
     for view in views(watcher, every_s):
-        face.line(view.to_data())
-        line = inert(line_of(view, watcher.run)).replace("\n", " ")
-        face.say(f"{time.strftime('%H:%M:%S')} {line}")
+        console.line(view.to_data())
+        line = printable(line_of(view, watcher.run)).replace("\n", " ")
+        console.say(f"{time.strftime('%H:%M:%S')} {line}")
     return view
 
 
-def _on_a_terminal(face: Face, watcher: Watcher, every_s: float) -> View:
-    from rich.console import Console
+def _on_a_terminal(console: Console, watcher: Watcher, every_s: float) -> View:
+    from rich.console import Console as Terminal
     from rich.live import Live as Screen
 
-    console = Console(no_color=not face.color, highlight=False)
-    with Screen(console=console, auto_refresh=False) as screen:
+    terminal = Terminal(no_color=not console.color, highlight=False)
+    with Screen(console=terminal, auto_refresh=False) as screen:
         for view in views(watcher, every_s):
             height = shutil.get_terminal_size().lines
             screen.update(screen_of(view, watcher.run, height), refresh=True)

@@ -1,4 +1,4 @@
-"""How does a sweep run on a cluster, started from outside it? As a Ray job on the cluster's head.
+"""`bench submit`: a sweep as a job on a Ray cluster, from outside it.
 
 The job's id holds the run's name and a number, so the second of two submissions of one run is
 refused while the first one works, by Ray itself where both come at the same moment, and goes on
@@ -24,8 +24,10 @@ import click
 
 from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
-from ..console import ENVIRONMENT, INTERRUPTED, OK, Face
-from ..errors import SweepError, check_options, csv_name
+from ..arguments import check_options
+from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
+from ..errors import SweepError
+from ..planning.own_tables import csv_name
 from ..planning.plan import UnknownModel
 from ..planning.suite import load
 from ..tracking.store import has_secret, is_loopback, redact
@@ -37,7 +39,7 @@ NEVER_SHIPPED = ["/runs/", "/mlruns/", "/.venv/", ".git/", "__pycache__/"]
 
 
 def submit_command(
-    face: Face,
+    console: Console,
     sweep: click.Context,
     words: Sequence[str],
     *,
@@ -49,7 +51,7 @@ def submit_command(
     server = check_server(address)
     name = check_sweep(sweep, working_dir)
     if server.startswith("http:") and not is_loopback(urlsplit(server).hostname or ""):
-        face.warn(f"{server} is not encrypted: whoever listens reads Ray's token")
+        console.warn(f"{server} is not encrypted: Ray's token can be read on the network")
     client = connect(server)
     with asked(server):
         job = next_id(client, name, server)
@@ -67,20 +69,20 @@ def submit_command(
         )
     follow = f"ray job logs --follow {job} --address {server}"
     stop = f"ray job stop {job} --address {server}"
-    face.say(f"run {name} is job {job} of {server}\nfollow: {follow}\nstop:   {stop}")
-    face.data({"run": name, "job": job, "address": server})
+    console.say(f"run {name} is job {job} of {server}\nfollow: {follow}\nstop:   {stop}")
+    console.data({"run": name, "job": job, "address": server})
     if no_wait:
         return OK
     try:
-        show_log(face, client, job)
+        show_log(console, client, job)
         info = wait_for_end(client, job)
     except KeyboardInterrupt:
-        face.tell(f"the job goes on without this command. Follow: {follow}   Stop: {stop}")
-        face.data({"run": name, "job": job, "address": server, "interrupted": True})
+        console.tell(f"the job goes on without this command. Follow: {follow}   Stop: {stop}")
+        console.data({"run": name, "job": job, "address": server, "interrupted": True})
         return INTERRUPTED
-    code = code_of(face, info)
+    code = code_of(console, info)
     ended = {"status": info.status.value, "exit_code": code}
-    face.data({"run": name, "job": job, "address": server, **ended})
+    console.data({"run": name, "job": job, "address": server, **ended})
     return code
 
 
@@ -194,7 +196,9 @@ def asked(server: str) -> Iterator[None]:
                 "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)"
             )
         elif isinstance(error, RuntimeError) and "already exists" in text:
-            raise RunLocked(f"somebody has just submitted the same run: {text}") from None
+            raise RunLocked(
+                f"the same run has just been submitted by another process: {text}"
+            ) from None
         elif not isinstance(error, RuntimeError | OSError):
             raise
         raise ConnectionError(f"the cluster at {server}: {text}") from None
@@ -214,7 +218,7 @@ def next_id(client: Any, name: str, server: str) -> str:
     return f"tabsweep-{name}-{max(numbers, default=0) + 1}"
 
 
-def show_log(face: Face, client: Any, job: str) -> None:
+def show_log(console: Console, client: Any, job: str) -> None:
     """Print what the job prints, until it ends or cannot be seen any more."""
 
     async def follow() -> None:
@@ -235,7 +239,7 @@ def show_log(face: Face, client: Any, job: str) -> None:
             new = text[max(0, shown - seen) :]
             seen += len(text)
             shown = max(shown, seen)
-            if new and not face.quiet:
+            if new and not console.quiet:
                 click.echo(new, nl=False)
 
     # Beside the main thread: a Ctrl-C there must not wait for a server to say goodbye.
@@ -271,18 +275,18 @@ def wait_for_end(client: Any, job: str) -> Any:
         time.sleep(0.5)
 
 
-def code_of(face: Face, info: Any) -> int:
+def code_of(console: Console, info: Any) -> int:
     """The exit code of the sweep, or what comes nearest to it where there was none."""
     status, code = info.status.value, info.driver_exit_code
     if status == "SUCCEEDED":
         return OK
     if status == "STOPPED":
-        face.tell("the job was stopped; every finished trial is kept, submit it again to go on")
+        console.tell("the job was stopped; every finished trial is kept, submit it again to go on")
         return INTERRUPTED
     if code == 127:
-        face.tell("there is no `bench` on the head: install tabsweep in its Ray's environment")
+        console.tell("there is no `bench` on the head: install tabsweep in its Ray's environment")
         return ENVIRONMENT
     if code:
         return code if code > 0 else 128 - code
-    face.tell(f"the job failed: {info.message}")
+    console.tell(f"the job failed: {info.message}")
     return ENVIRONMENT

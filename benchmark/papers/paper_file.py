@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, Field, ValidationError
 
 from ...common.text import one_line, suggest
-from ...reports.aggregation.ranking_rules import CONVENTIONS
+from ...reports.aggregation.ranking_rules import RANKING_RULES
 from ...reports.metrics import METRICS
 from ..planning.suite import MISSPELT, KeyPath, Strict, explain, files_in, line_of, toml_lines
 from ..planning.suite import names as suite_names
@@ -239,8 +239,8 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
             if ours.ours not in METRICS:
                 key = (*at, "metrics", metric, "ours")
                 yield key, f"unknown metric {ours.ours!r}; {suggest(ours.ours, METRICS)}"
-        if table.ranking and table.ranking not in CONVENTIONS:
-            hint = suggest(table.ranking, CONVENTIONS)
+        if table.ranking and table.ranking not in RANKING_RULES:
+            hint = suggest(table.ranking, RANKING_RULES)
             yield (*at, "ranking"), f"unknown ranking {table.ranking!r}; {hint}"
         yield from _unknown_tables(paper, name, table)
     for name, experiment in paper.experiment.items():

@@ -1,4 +1,4 @@
-"""What does the engine cost? Overhead and efficiency against in-process Optuna and Ray Tune.
+"""Cost of the engine: overhead and efficiency against in-process Optuna and Ray Tune.
 
     python benchmark/perf/engine.py [--slots 2] [--quick]
 
@@ -26,7 +26,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, Result, Trial
 from tabsweep.sweeps.workers.ray_cluster import start_ray
-from tabsweep.sweeps.workers.ray_pool import RayPool
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 SPACE = Space.parse(
     {
@@ -52,6 +52,8 @@ def sleeping_trial(trial: Trial, data: Any) -> Result:
 
 
 def studies(n: int, n_trials: int, seconds: float, sampler: str) -> list[Study]:
+    """`n` studies of trials that sleep."""
+
     def one(number: int) -> Study:
         def make_trial(config: dict[str, Any], seed: int) -> Trial:
             identity = {"study": number, "seconds": seconds}
@@ -80,10 +82,12 @@ class Timing:
     rss_mb: float = 0.0
 
     def add(self, seconds: float) -> None:
+        """Note the end of a trial that took so many seconds."""
         self.at.append(time.perf_counter())
         self.seconds.append(seconds)
 
     def row(self, slots: int) -> dict[str, float]:
+        """The figures of one line of the output."""
         wall = self.at[-1] - self.at[WARM_UP - 1]
         work = sum(self.seconds[WARM_UP:])
         n = len(self.at) - WARM_UP
@@ -99,6 +103,7 @@ class Timing:
 
 
 def own_cpu() -> float:
+    """CPU seconds of this process."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
@@ -106,10 +111,11 @@ def own_cpu() -> float:
 def ours(
     n: int, n_trials: int, seconds: float, *, slots: int, sampler: str, folder: Path
 ) -> Timing:
+    """The studies on this engine, with Ray workers."""
     timing = Timing()
     run = folder / f"run-{time.time_ns()}"
     ledger = Ledger(run, write=True)
-    pool = RayPool(sleeping_trial, lambda key: None, slots=slots)
+    pool = RayWorkerPool(sleeping_trial, lambda key: None, slots=slots)
     pool.warm(slots)
     process = psutil.Process()
     rss = process.memory_info().rss
@@ -148,6 +154,7 @@ def resume(n: int, n_trials: int, *, slots: int, sampler: str, folder: Path) -> 
 
 
 def optuna_in_process(n: int, n_trials: int, seconds: float, *, sampler: str) -> Timing:
+    """The same with Optuna, in this process."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -230,6 +237,7 @@ def ray_tune(n_trials: int, seconds: float, *, slots: int, folder: Path) -> Timi
 
 
 def show(name: str, row: dict[str, float]) -> None:
+    """Print one line."""
     print(
         f"{name:44} {row['trials']:6.0f} {row['first_s']:8.2f} {row['efficiency']:8.3f} "
         f"{row['overhead_ms']:9.1f} {row['per_s']:9.1f} {row['driver_cpu_ms']:9.1f}",
@@ -238,6 +246,7 @@ def show(name: str, row: dict[str, float]) -> None:
 
 
 def main() -> int:
+    """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a third of the trials, no Ray Tune")
@@ -248,6 +257,7 @@ def main() -> int:
 
 
 def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
+    """Measure every variant and compare with the targets; returns the exit code."""
     start = time.perf_counter()
     start_ray(slots=slots)
     print(

@@ -1,4 +1,4 @@
-"""How fast is a step of Hopular, how much memory does it take, and against what?
+"""Time and memory of a training step of Hopular, against plain code and NPT's step.
 
 python benchmark/perf/hopular.py [--threads 2] [--repeats 3] [--only d=10]
 
@@ -27,11 +27,11 @@ from tabsweep.benchmark.papers.hopular.cost import FOLDER as PAPER
 from tabsweep.benchmark.papers.hopular.cost import training_of
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
+from tabsweep.models.deep.cell_masking import generator
 from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.trainer import Training, computing
 from tabsweep.models.hopular.masking import noisy
-from tabsweep.models.hopular.network import Hopfield, Network
-from tabsweep.models.npt.masking import generator
+from tabsweep.models.hopular.network import Hopfield, HopularNetwork
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -69,7 +69,7 @@ def training(case: str, method: str) -> Training:
 class Plain(nn.Module):
     """Hopular with the weights of ours, one operation after the other."""
 
-    def __init__(self, ours: Network) -> None:
+    def __init__(self, ours: HopularNetwork) -> None:
         super().__init__()
         self.blocks, self.columns, self.width = ours.blocks, ours.columns, ours.width
         e, s = ours.embedding, ours.summary
@@ -93,6 +93,7 @@ class Plain(nn.Module):
         self.out.weight.data, self.out.bias.data = s.weight.data.clone(), s.bias.data.clone()
 
     def embed(self, cells: Cells, flags: Tensor, p: float) -> Tensor:  # (N, d, E)
+        """The embedded cells of the rows: (N, d, E)."""
         found = []
         for j, size in enumerate(self.columns.sizes):
             if self.columns.categorical[j]:
@@ -107,6 +108,7 @@ class Plain(nn.Module):
         return torch.stack(found, dim=1)
 
     def forward(self, cells: Cells, flags: Tensor, memory: Cells, own: bool, p: float) -> Tensor:
+        """The logits and values of every column."""
         x = came_in = self.embed(cells, flags, p)
         rows = self.embed(memory, torch.zeros_like(memory.hidden), p).flatten(1)[None]
         for block in self.blocks:
@@ -139,6 +141,7 @@ class PlainLamb:
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
+        """One update of all tensors and of their average."""
         self.t += 1
         norm = torch.stack([p.grad.norm() for p in self.params if p.grad is not None]).norm()
         scale = (1.0 / norm).clamp(max=1.0)
@@ -173,6 +176,7 @@ def plain_step(plain: Plain, task: Any, lamb: PlainLamb) -> None:
 
 
 def made_plain(ours: Training) -> tuple[Plain, PlainLamb]:
+    """The plain network with the same weights, and its optimiser."""
     plain = Plain(ours.task.module)  # type: ignore[arg-type]
     return plain, PlainLamb(list(plain.parameters()))
 
@@ -181,6 +185,7 @@ def made_plain(ours: Training) -> tuple[Plain, PlainLamb]:
 
 
 def seconds(run: Callable[[], Any]) -> float:
+    """Wall seconds of a call."""
     began = time.perf_counter()
     run()
     return time.perf_counter() - began
@@ -286,6 +291,7 @@ def papers_ratios() -> None:
 
 
 def main() -> int:
+    """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)

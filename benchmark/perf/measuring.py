@@ -1,4 +1,4 @@
-"""What do the measurements beside this file have in common? Folders, peaks of memory, verdicts."""
+"""What the measurements share: folders, peaks of memory, verdicts."""
 
 from __future__ import annotations
 

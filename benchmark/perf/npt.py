@@ -1,4 +1,4 @@
-"""How fast is a step of NPT, how much memory does it take, and against what?
+"""Time and memory of a training step of NPT, against plain code and its matrix products.
 
 python benchmark/perf/npt.py [--threads 1] [--repeats 7] [--only boston]
 
@@ -29,7 +29,7 @@ from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.layers.attention import BLOCK, ROWS
 from tabsweep.models.deep.trainer import Training, computing, seeded
 from tabsweep.models.npt.estimator import NPT
-from tabsweep.models.npt.network import Network
+from tabsweep.models.npt.network import NPTNetwork
 from tabsweep.models.npt.task import NPTTask
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -66,7 +66,7 @@ def estimator(case: str) -> tuple[NPT, NPTTask]:
 class Plain(nn.Module):
     """The same network, read off the paper's equations and nothing else."""
 
-    def __init__(self, ours: Network) -> None:
+    def __init__(self, ours: NPTNetwork) -> None:
         super().__init__()
         self.ours, self.columns = ours, ours.columns
         starts = np.cumsum([0, *ours.embedding.segments])
@@ -97,6 +97,7 @@ class Plain(nn.Module):
         return found
 
     def forward(self, inputs: list[Tensor], p: float = 0.0) -> list[Tensor]:
+        """The decoded value of every column."""
         embedding = self.ours.embedding
         x = torch.stack([layer(x) for layer, x in zip(self.into, inputs, strict=True)], dim=1)
         x = x + embedding.index
@@ -131,6 +132,7 @@ class PlainLamb:
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
+        """One update of all tensors."""
         self.t += 1
         for p, m, v in zip(self.params, self.m, self.v, strict=True):
             if p.grad is None:
@@ -222,6 +224,7 @@ def flops(case: str) -> float:
 
 
 def seconds(run: Callable[[], Any]) -> float:
+    """Wall seconds of a call."""
     began = time.perf_counter()
     run()
     return time.perf_counter() - began
@@ -310,6 +313,7 @@ def inside(case: str, threads: int, which: str) -> None:
 
 
 def main() -> int:
+    """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=7)

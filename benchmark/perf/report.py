@@ -1,4 +1,4 @@
-"""What does a report cost? A ledger of 1,000,000 trials, read and written out as tables.
+"""Cost of a report: a ledger of 1,000,000 trials, read and written out as tables.
 
     python benchmark/perf/report.py [--trials N] [--keep DIR] [--no-facts]
 
@@ -282,6 +282,7 @@ def show(title: str, runs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def main() -> int:
+    """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
@@ -299,6 +300,7 @@ def main() -> int:
 
 
 def compare(options: argparse.Namespace, folder: Path) -> int:
+    """Print the figures beside their targets; returns the exit code."""
     sizes = {"large": options.trials, "matrix": MODELS * DATASETS * FOLDS, "small": 0}
     for name, n in sizes.items():
         if not (folder / name).exists():

@@ -1,4 +1,4 @@
-"""What does a large sweep cost the driver? 50,000 trials that compute nothing, over 200 studies.
+"""Cost of a large sweep in the driver: 50,000 trials that compute nothing, over 200 studies.
 
     python benchmark/perf/scale.py [--quick] [--slots 2] [--null]
 
@@ -30,16 +30,16 @@ from tabsweep.benchmark.perf.measuring import folder_of, verdict
 from tabsweep.benchmark.planning import environment
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
-from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running import request, sweep
 from tabsweep.benchmark.running.event_log import EventLog
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import utc_now
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, Result, Trial
-from tabsweep.sweeps.workers.pool import Job, Outcome, Pool
+from tabsweep.sweeps.workers.pool import Job, JobOutcome, WorkerPool
 from tabsweep.sweeps.workers.ray_cluster import start_ray
-from tabsweep.sweeps.workers.ray_pool import RayPool
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 DATASETS = ["breast-cancer-wdbc", "diabetes", "iris", "wine"]
 MODELS = ["hist-gradient-boosting", "lightgbm", "random-forest", "svm", "xgboost"]
@@ -84,7 +84,7 @@ def plan_of(datasets: list[str], folds: int, n_trials: int, sampler: str, folder
         },
         "scale",
     )
-    return sweep.prepare(sweep.Request(made, Options(), runs=folder, name="scale"), None)
+    return sweep.prepare(request.Request(made, Options(), runs=folder, name="scale"), None)
 
 
 class Null:
@@ -95,33 +95,43 @@ class Null:
         self._depth = depth
 
     def room(self, needs: Needs) -> bool:
+        """Whether another trial fits."""
         return len(self._queue) < self._depth
 
     def submit(self, job: Job) -> None:
+        """Take a trial."""
         self._queue.append(job)
 
-    def poll(self, timeout_s: float) -> list[Outcome]:
-        found = [Outcome(job, no_op(job.trial, None), worker="null") for job in self._queue]
+    def poll(self, timeout_s: float) -> list[JobOutcome]:
+        """Answer every trial taken."""
+        found = [JobOutcome(job, no_op(job.trial, None), worker="null") for job in self._queue]
         self._queue.clear()
         return found
 
     def running(self) -> int:
+        """The number of trials taken and not answered."""
         return len(self._queue)
 
     def workers(self) -> list[dict[str, Any]]:
+        """No worker is shown."""
         return []
 
     def news(self) -> list[Any]:
+        """Nothing happens to workers."""
         return []
 
-    def forget(self, data_key: str) -> None: ...
+    def forget(self, data_key: str) -> None:
+        """No data is kept."""
 
-    def keep_for_gpus(self, threads: int) -> None: ...
+    def keep_for_gpus(self, threads: int) -> None:
+        """There is no GPU."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def cpu_s(who: int = resource.RUSAGE_SELF) -> float:
+    """CPU seconds of this process or its children."""
     usage = resource.getrusage(who)
     return usage.ru_utime + usage.ru_stime
 
@@ -135,6 +145,7 @@ class Course:
     n: int = 0
 
     def show(self) -> None:
+        """Print the figures between marks."""
         for (n0, cpu0, wall0), (n1, cpu1, wall1) in zip(self.at, self.at[1:], strict=False):
             k = n1 - n0
             print(
@@ -149,14 +160,16 @@ class Course:
 
     @property
     def per_s(self) -> float:
+        """Trials per second of wall time."""
         return (self.at[-1][0] - self.at[0][0]) / (self.at[-1][2] - self.at[0][2])
 
     @property
     def cpu_ms(self) -> float:
+        """Milliseconds of CPU per trial."""
         return 1000 * (self.at[-1][1] - self.at[0][1]) / (self.at[-1][0] - self.at[0][0])
 
 
-def run(plan: Plan, folder: Path, pool: Callable[[], Pool], marks: tuple[int, ...]) -> Course:
+def run(plan: Plan, folder: Path, pool: Callable[[], WorkerPool], marks: tuple[int, ...]) -> Course:
     """Run a plan into a fresh folder."""
     course = Course()
     process = psutil.Process()
@@ -220,6 +233,7 @@ def command(*arguments: str) -> tuple[float, float]:
 
 
 def main() -> int:
+    """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--folds", type=int, default=10, help="20 studies each")
@@ -241,16 +255,17 @@ def main() -> int:
 
 
 def measure(options: argparse.Namespace, folder: Path) -> int:
+    """Run the sweeps and compare with the targets; returns the exit code."""
     plan = plan_of(DATASETS, options.folds, options.trials, "random", folder)
     n = sum(study.n_trials for study in plan.studies)
 
     def load() -> str:
         return f"load {os.getloadavg()[0]:.1f}"
 
-    def pool() -> Pool:
+    def pool() -> WorkerPool:
         if options.null:
             return Null(2 * options.slots)
-        made = RayPool(no_op, lambda key: None, slots=options.slots)
+        made = RayWorkerPool(no_op, lambda key: None, slots=options.slots)
         made.warm(options.slots)
         return made
 

@@ -1,4 +1,4 @@
-"""Do two trials side by side slow each other? Two fits at once against one, threads as declared.
+"""Slowdown of two trials side by side against one, with threads as declared.
 
 python benchmark/perf/threads.py
 """
@@ -42,6 +42,7 @@ def fit(name: str, seed: int) -> float:
 
 
 def main() -> int:
+    """Measure and print; returns the exit code."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     worst = 0.0

@@ -1,4 +1,4 @@
-"""Does tracking slow a sweep, and how many sweeps at once does a store take?
+"""Cost of tracking for a sweep, and the number of sweeps that a store takes at once.
 
     python benchmark/perf/tracking.py [--studies 60] [--trials 10] [--seconds 0.1] [--quick]
 
@@ -27,7 +27,7 @@ from tabsweep.benchmark.perf import scale
 from tabsweep.benchmark.perf.measuring import folder_of
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
-from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running import request, sweep
 from tabsweep.benchmark.tracking.follower import Syncer, TrackingError, sync
 from tabsweep.benchmark.tracking.mapping import project
 from tabsweep.benchmark.tracking.store import default_uri, quiet_mlflow
@@ -85,11 +85,11 @@ def one(folder: Path, name: str, options: argparse.Namespace, uri: str | None) -
         elif event == "result":
             at.append(time.perf_counter())
 
-    request = sweep.Request(
+    wanted = request.Request(
         suite=made, options=Options(), runs=folder, name=name, workers=2, run_trial=sleeping_trial
     )
     start = time.perf_counter()
-    outcome = sweep.run(request, listener=listen)
+    outcome = sweep.run(wanted, listener=listen)
     wall = time.perf_counter() - start
     assert not outcome.tally.failed, outcome.tally
     cpu = scale.cpu_s(resource.RUSAGE_CHILDREN)
@@ -235,11 +235,13 @@ def many(folder: Path, stores: list[Store], options: argparse.Namespace) -> list
 
 
 def verdict(name: str, met: bool, more: str = "") -> bool:
+    """Print and return whether a target is met."""
     print(f"{'met ' if met else 'MISS'}  {name}{f': {more}' if more else ''}")
     return met
 
 
 def main() -> int:
+    """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=60)
     parser.add_argument("--trials", type=int, default=10)
@@ -257,6 +259,7 @@ def main() -> int:
 
 
 def measure(folder: Path, found: list[Store], options: argparse.Namespace) -> int:
+    """Run the sweeps and syncs and compare with the targets; returns the exit code."""
     n = max(1, options.studies // 12) * 12 * options.trials
     print(f"{n} trials of {options.seconds} s, load {os.getloadavg()[0]:.1f}")
     print("               wall s  first to last result  syncer ms CPU  server ms CPU a trial")

@@ -1,4 +1,4 @@
-"""How fast does each feature network train beside the same network of a public package?
+"""Training speed of each feature network beside the same network of a public package.
 
 python benchmark/perf/zoo.py [--steps 30] [--threads 1] [--only ft-transformer]
 
@@ -69,10 +69,12 @@ class Encoded(nn.Module):
         self.network = network(NUMBERS + len(LEVELS) * width)
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        """(B, n) numbers and (B, m) codes -> (B, 1) logits."""
         return self.network(torch.cat([numbers, self.categories(codes).flatten(1)], dim=1))
 
 
 def their_mlp(ours: Any) -> nn.Module:
+    """The MLP of rtdl_revisiting_models with the sizes of ours."""
     rtdl = importlib.import_module("rtdl_revisiting_models")
     assert ours.width_first == ours.width_middle == ours.width_last, "the package has one width"
     return Encoded(
@@ -84,6 +86,7 @@ def their_mlp(ours: Any) -> nn.Module:
 
 
 def their_resnet(ours: Any) -> nn.Module:
+    """The ResNet of rtdl_revisiting_models with the sizes of ours."""
     rtdl = importlib.import_module("rtdl_revisiting_models")
     return Encoded(
         ours.embedding,
@@ -100,6 +103,7 @@ def their_resnet(ours: Any) -> nn.Module:
 
 
 def their_ft_transformer(ours: Any) -> nn.Module:
+    """The FT-Transformer of rtdl_revisiting_models with the sizes of ours."""
     rtdl = importlib.import_module("rtdl_revisiting_models")
     return rtdl.FTTransformer(
         n_cont_features=NUMBERS,
@@ -141,6 +145,7 @@ class TheirTabNet(nn.Module):
         )
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        """(B, n) numbers and (B, m) codes -> (B, 1) logits; sets `extra`."""
         out, negative_entropy = self.network(torch.cat([numbers, codes.float()], dim=1))
         self.extra = -self.sparsity * negative_entropy
         return out
@@ -245,6 +250,7 @@ def inside(name: str, threads: int, which: str) -> None:
 
 
 def main() -> int:
+    """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--threads", type=int, default=1)

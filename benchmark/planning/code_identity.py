@@ -1,4 +1,4 @@
-"""Does another machine compute with the same code and libraries as this one?"""
+"""What trials are computed with: fingerprints of source and versions of libraries."""
 
 from __future__ import annotations
 

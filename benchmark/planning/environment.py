@@ -1,4 +1,4 @@
-"""On what did this run? Versions, hardware and the state of the code, as plain data."""
+"""The environment of a run: versions, hardware and the state of the code, as plain data."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def version(name: str) -> str:
+    """The installed version of a distribution, "absent" where there is none."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -38,6 +39,7 @@ def version(name: str) -> str:
 
 @cache
 def cpu_model() -> str:
+    """The processor's name as the system gives it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -49,6 +51,7 @@ def cpu_model() -> str:
 
 
 def memory_mb() -> float:
+    """The memory of this machine in MB."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
 
 
@@ -65,6 +68,7 @@ def code_version() -> str:
 
 
 def lock_sha256() -> str:
+    """The SHA-256 of requirements.lock beside the package, "" without one."""
     lock = ROOT / "requirements.lock"
     return hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
 

@@ -1,4 +1,4 @@
-"""What would a sweep cost? Counted cells, and hours from what earlier runs took."""
+"""The expected cost of a sweep: number of trials, and hours from the times of earlier runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from ...sweeps.store.records import slot_places
 from ...sweeps.study import Slot
 from ...sweeps.trial import DONE
 from .plan import Plan
+from .plan_record import planned_slots
 
 
 @dataclass
 class Estimate:
-    """What a sweep would do: cells, how many are cached, and the time with its basis."""
+    """What a sweep would do: `cells` trials, of which `finished` are in the run and `cached` in
+    other runs. Times are None where no earlier run tells them; `basis` says what they rest on."""
 
     cells: int
     finished: int
@@ -33,12 +35,13 @@ class Estimate:
     disk_mb: float
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return asdict(self)
 
 
 def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers: int) -> Estimate:
-    """Count what a plan holds. Cells of searches that learn from results cannot be looked up before
-    they are suggested; only those without history (grid, random) are counted as cached."""
+    """Count the trials of a plan. Configurations of a sampler that learns from results are unknown
+    before it suggests them, so only those of grid and random search are counted as cached."""
     seconds: dict[tuple[str, str], list[float]] = {}
     ids: set[str] = set()
     finished_slots = slot_places(own) if own is not None else {}
@@ -53,7 +56,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     unknown = 0
     ended = Counter(Slot.parse(key)[0] for key in finished_slots)
     for study in plan.build():
-        n = study.n_trials + len(study.seeds)
+        n = planned_slots(study.meta)
         already = min(n, ended[study.name])
         left = n - already
         cells += n
@@ -74,7 +77,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     to_run = cells - finished - cached
     basis = f"{len(seconds)} (dataset, model) pairs of earlier runs"
     if unknown:
-        basis = f"no history for {unknown} of {to_run} cells: unknown" + (
+        basis = f"unknown for {unknown} of {to_run} trials, which no earlier run has" + (
             f"; the rest from {basis}" if seconds else ""
         )
     known_all = not unknown

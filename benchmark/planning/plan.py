@@ -1,4 +1,4 @@
-"""Which studies does a suite mean? Datasets x folds x models, each with its space and sampler."""
+"""The plan of a sweep: datasets x folds x models as studies, each with its space and sampler."""
 
 from __future__ import annotations
 
@@ -56,17 +56,19 @@ class Options:
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, lists for tuples: as the plan keeps them."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset that could be had, with the folds in use."""
+    """An available dataset, with the folds in use. `description`: what the plan keeps of its card,
+    or of the CSV that it was read from."""
 
     table: Table
     protocol: str
     folds: dict[int, Fold]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -91,9 +93,11 @@ class StudyPlan:
 
     @property
     def name(self) -> str:
+        """dataset/fold/model."""
         return f"{self.dataset}/{self.fold}/{self.model}"
 
     def to_data(self) -> dict[str, Any]:
+        """What the plan in the ledger keeps of a study."""
         return {
             "dataset": self.dataset,
             "task": self.task,
@@ -108,7 +112,7 @@ class StudyPlan:
 
 
 class Plan:
-    """A suite under options, on the datasets that could be had."""
+    """A suite under options, on the available datasets."""
 
     def __init__(
         self,
@@ -159,8 +163,8 @@ class Plan:
         return replace(find_model(of), name=asked)
 
     def _sees(self, model: str, dataset: str | None = None) -> str | None:
-        """By which hyperparameter a model of a transductive suite sees the rows to predict: if its
-        class can and the suite does not pin it otherwise."""
+        """The hyperparameter that lets a model of a transductive suite see the rows to predict;
+        None where its class has none, or the suite pins it to another value than true."""
         asked = self.given[model]
         by = transductive_by(self.budget.asked(asked))
         pinned = by is None or self.budget.search(asked, dataset).fixed.get(by, True)
@@ -168,6 +172,7 @@ class Plan:
 
     @cached_property
     def studies(self) -> list[StudyPlan]:
+        """Every planned study, in the order of datasets, folds and models."""
         return [
             self._study(dataset, data, fold, model)
             for dataset, data in sorted(self.data.items())
@@ -191,7 +196,7 @@ class Plan:
             refuse_transductive(space, of)
         sampler = options.sampler or search.sampler or budget.sampler
         if options.asynchronous and self.specs[model].resource and sampler != "grid":
-            sampler = "random"  # a search that waits for nobody has no history to learn from
+            sampler = "random"  # an asynchronous search has no complete history to learn from
         n_trials = options.trials or search.trials or budget.trials
         if space.size is not None:
             n_trials = min(n_trials, space.size)  # nothing is left to search after every point
@@ -304,7 +309,7 @@ class Plan:
                     "sha256": data.table.sha256,
                     "protocol": data.protocol,
                     "warnings": list(data.table.warnings),
-                    **data.facts,
+                    **data.description,
                 }
                 for name, data in self.data.items()
             },

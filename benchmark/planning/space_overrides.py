@@ -1,4 +1,4 @@
-"""What does a suite make of a model's space? It pins, cuts, and says who sees the test rows."""
+"""What a suite changes in a model's search space: pins, cuts, and who may see the test rows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _keep(params: dict[str, Any], name: str, values: list[Any]) -> bool:
 
 
 def transductive_by(model: str) -> str | None:
-    """The hyperparameter by which a model lets test rows be seen, None where it has none."""
+    """The hyperparameter with which a model sees test rows, None where it has none."""
     return next((name for name in TRANSDUCTIVE if name in registry.defaults(model)), None)
 
 

@@ -1,4 +1,4 @@
-"""What is to be compared with what? A suite file, strictly parsed into plain values."""
+"""Suite files: datasets, models, metrics and budgets, strictly parsed into plain values."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class SuiteError(Exception):
 
 
 class Strict(BaseModel):
+    """A frozen model that refuses unknown keys and converts no types."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -43,8 +45,9 @@ class Halve(Strict):
 class Search(Strict):
     """How one model is tuned; what is None comes from the budget.
 
-    `of`: the model that this name stands for, in a row of its own over what is said of that model
-    (an ablation, say). `fixed` pins hyperparameters, also those that the space does not search.
+    `of`: the model that this name is a variant of (an ablation, say): it starts from the settings
+    of that model and has its own rows in the tables. `fixed` pins hyperparameters, also those that
+    the space does not search.
     """
 
     of: str | None = None
@@ -88,13 +91,13 @@ class Budget(Strict):
     dataset: dict[str, OnDataset] = {}
 
     def asked(self, model: str) -> str:
-        """What the registry knows a model of this budget by."""
+        """The registry's name of a model of this budget."""
         search = self.model.get(model)
         return search.of if search is not None and search.of else model
 
     def search(self, model: str, dataset: str | None = None) -> Search:
-        """What is said of a model, and over it what is said of it on that dataset; under both what
-        is said of the model that it stands for."""
+        """Model settings, overridden per dataset; both override those of the model that this one is
+        a variant of."""
         there = self.dataset[dataset].model if dataset in self.dataset else {}
         found = Search()
         for name in dict.fromkeys((self.asked(model), model)):
@@ -105,12 +108,12 @@ class Budget(Strict):
 
 
 def _over(below: Search, above: Search) -> Search:
-    """What `above` says, else what `below` says."""
+    """`below`, overridden by what `above` sets."""
     choices = {k: v for k, v in below.choices.items() if k not in above.fixed}
     fixed = {k: v for k, v in below.fixed.items() if k not in above.choices}
-    said = {name: getattr(above, name) for name in above.model_fields_set}
-    said |= {"fixed": fixed | above.fixed, "choices": choices | above.choices}
-    return below.model_copy(update=said)
+    given = {name: getattr(above, name) for name in above.model_fields_set}
+    given |= {"fixed": fixed | above.fixed, "choices": choices | above.choices}
+    return below.model_copy(update=given)
 
 
 class Suite(Strict):
@@ -159,7 +162,7 @@ def files_in(paper: Path) -> dict[str, Path]:
 
 
 def names() -> list[str]:
-    """The names of all suites, sorted."""
+    """The names of the suites that come with the package, sorted."""
     return list(files())
 
 

@@ -1,4 +1,4 @@
-"""What did another tool find out? Its results from a CSV, checked, as the report's evidence.
+"""Results of another tool, read from a CSV and checked, as the report's evidence.
 
 One line a score: method, dataset, split, seed, metric, value. What the scores mean, and everything
 that the report says of them, is then decided where it is for sweeps of our own.

@@ -1,4 +1,4 @@
-"""What does a ledger hold, as tables? The one place that turns records into tidy frames."""
+"""The only place that turns ledger records into tidy frames, and these into evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...sweeps.search.halving import Halving, stages
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE
-from .run_status import plan_in, planned_slots, slots_of, study_name
+from ..planning.plan_record import plan_in, planned_slots, slots_of, study_name
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
     """One plain row for every slot that has ended, in the order of (study, stage, index)."""
-    return plain_rows(results_frame(columns_of(ledger.facts())))
+    return plain_rows(results_frame(columns_of(ledger.columns())))
 
 
 def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def load_results(run: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    plan, frame = planned_frame(ledger := Ledger(Path(run)), columns_of(ledger.facts()))
+    plan, frame = planned_frame(ledger := Ledger(Path(run)), columns_of(ledger.columns()))
     if not len(frame):
         return pd.DataFrame(columns=["dataset", "task", "fold", "model", "status", "selected"])
     return frame.infer_objects()
@@ -60,19 +60,18 @@ def load_results(run: str | Path) -> pd.DataFrame:
 
 def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
     """`planned_frame` with plain rows."""
-    plan, frame = planned_frame(ledger, columns_of(ledger.facts()))
+    plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
     return plan, plain_rows(frame)
 
 
 def planned_frame(
     ledger: Ledger, columns: Columns, plan: Record | None = None, *, compact: bool = False
 ) -> tuple[Record, pd.DataFrame]:
-    """(the plan in force, the rows that belong to it, each with its `task` and `selected`). Uses
-    the `columns` of the ledger's facts up. plan: the one in force, where it is known. compact: see
-    `results_frame`."""
+    """(the plan in force, the rows that belong to it, each with its `task` and `selected`).
+    Consumes `columns`. plan: the one in force, where it is known. compact: see `results_frame`."""
     plan = plan or plan_in(ledger)
     frame = results_frame(columns, compact=compact)
-    import pandas as pd  # not before: see `reporting`
+    import pandas as pd  # late: see `commands.report`
 
     from ...reports.evidence import starts
 
@@ -95,7 +94,7 @@ def planned_frame(
 
 
 def outdated(frame: pd.DataFrame) -> pd.Index:
-    """The evaluations of what was chosen before the run was extended: they say nothing any more."""
+    """The index of evaluations of configurations that an extension of the run has replaced."""
     evals = frame.loc[frame["stage"] == EVAL, ["study", "config"]]
     if not len(evals):
         return evals.index
@@ -105,7 +104,7 @@ def outdated(frame: pd.DataFrame) -> pd.Index:
 
 
 def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
-    """The validation score of each row as something to minimise; NaN where it has none.
+    """The validation loss of each row, lower is better; NaN where it has none.
 
     `metric` maps a task to the metric that selects; every row carries its `task`.
     """
@@ -178,13 +177,13 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     times: list[str] = [""]
     cpus: set[str] = set()
     for ledger in ledgers:
-        columns, plan = columns_of(ledger.facts()), plan_in(ledger)
+        columns, plan = columns_of(ledger.columns()), plan_in(ledger)
         ends.append(slots_in_the_end(columns, plan))
         times += last_of(columns.pop("time"))
         plan, frame = planned_frame(ledger, columns, plan, compact=True)
         cpus |= set(frame.pop("cpu"))
         parts.append((plan, frame))
-    import pandas as pd  # by now another thread may have imported it, see `reporting`
+    import pandas as pd  # late: see `commands.report`
 
     from ...reports.evidence import Evidence
 
@@ -217,8 +216,8 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
 
 
 def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
-    """{study: how many slots it had when it ended as planned}: failures may have left fewer than
-    the plan says for the higher rungs and the evaluation."""
+    """{study: number of slots that it had when it ended as planned}: after failures there may be
+    fewer on the higher rungs and in the evaluation than the plan has."""
     planned = {study_name(study): study["n_trials"] for study in plan["studies"]}
     return {
         study: n_slots
@@ -250,8 +249,8 @@ def _agree(first: Record, other: Record) -> None:
 def meta_of(
     plans: list[Record], frame: pd.DataFrame, *, last_record: str, cpus: list[str]
 ) -> dict[str, Any]:
-    """What the tables say about themselves. last_record: its time; cpus: the processors that trials
-    ran on."""
+    """The settings, versions and notes that tables show. last_record: its time; cpus: the
+    processors that trials ran on."""
     from ...datasets.protocols import N_FOLDS, PROTOCOLS
     from ..planning.suite import Suite, parse
 
@@ -260,7 +259,7 @@ def meta_of(
     suite: Suite = suites[0]
     budget_name = first["options"]["budget"]
     budget = suite.budgets[budget_name]
-    datasets = {name: facts for plan in plans for name, facts in plan["datasets"].items()}
+    datasets = {name: described for plan in plans for name, described in plan["datasets"].items()}
     subset, why = independent(datasets)
     trials = sorted({study["n_trials"] for plan in plans for study in plan["studies"]})
     folds = sorted({study["fold"] for plan in plans for study in plan["studies"]})
@@ -285,15 +284,15 @@ def meta_of(
         "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
         "metric": first["metric"],
         "protocol": {
-            name: f"{facts['protocol']}: {PROTOCOLS[facts['protocol']]}"
-            for name, facts in sorted(datasets.items())
+            name: f"{described['protocol']}: {PROTOCOLS[described['protocol']]}"
+            for name, described in sorted(datasets.items())
         },
         "test_over_train": {
             name: 1.0 / (N_FOLDS - 1)
-            for name, facts in sorted(datasets.items())
-            if facts["protocol"] == "kfold"
+            for name, described in sorted(datasets.items())
+            if described["protocol"] == "kfold"
         },
-        "rows": {name: facts["n_rows"] for name, facts in sorted(datasets.items())},
+        "rows": {name: described["n_rows"] for name, described in sorted(datasets.items())},
         "subset": subset,
         "subset_note": why,
         "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
@@ -313,7 +312,7 @@ LIMITED = ("timeout", "oom", "gpu_oom", "killed")
 
 
 def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
-    """Why another sweep of the same suite may give other tables, where it may."""
+    """Notes on why another sweep of the same suite may give other tables."""
     found = []
     studies = [study for plan in plans for study in plan["studies"]]
     for how in sorted({study["async"] for study in studies if study.get("async")}):
@@ -330,11 +329,11 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
 
 
 def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What is odd about the data: a sentence a kind of oddity, with the datasets it befell."""
+    """One sentence per kind of problem of the data, with the datasets that have it."""
     found: dict[str, list[str]] = {}
-    for name, facts in sorted(datasets.items()):
-        for warning in facts["warnings"]:
-            kind = warning.partition(":")[0] if "csv" not in facts else warning
+    for name, described in sorted(datasets.items()):
+        for warning in described["warnings"]:
+            kind = warning.partition(":")[0] if "csv" not in described else warning
             found.setdefault(kind, []).append(name)
     return [
         f"{kind}: {', '.join(names)} (see bench data passport)." for kind, names in found.items()
@@ -348,11 +347,11 @@ def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], s
     """
     kept: list[str] = []
     reasons = []
-    for name, facts in sorted(datasets.items()):
-        if not facts.get("learnable", True):
+    for name, described in sorted(datasets.items()):
+        if not described.get("learnable", True):
             reasons.append(f"{name} cannot be learned beyond the majority class")
             continue
-        twin = next((other for other in facts.get("overlaps", []) if other in kept), None)
+        twin = next((other for other in described.get("overlaps", []) if other in kept), None)
         if twin:
             reasons.append(f"{name} shares rows with {twin}")
             continue

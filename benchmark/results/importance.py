@@ -1,4 +1,4 @@
-"""Which hyperparameters mattered? fANOVA on the trials that were run, one number a hyperparameter.
+"""Importance of hyperparameters: fANOVA on the trials of a run, one number each.
 
 Optuna's evaluator (Hutter et al. 2014: a forest is fitted to the scores, and its variance split by
 hyperparameter) reads a study; here one is rebuilt from the rows of a run. The folds of a dataset
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CELL = ["dataset", "model"]
 FEWEST = 20  # trials of a (dataset, model), for a forest to say anything
 MOST_TRIALS = 200  # of a (dataset, model), drawn at random: rebuilding a study is quadratic
-MOST_CELLS = 24  # (dataset, model) of a report that nobody asked for them
+MOST_CELLS = 24  # (dataset, model) pairs in a report where not asked for
 TREES = 16  # Optuna's 64 cost four times as much and moved no share by more than 0.08
 
 

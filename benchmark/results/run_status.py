@@ -1,4 +1,4 @@
-"""How far is a run? An answer from its ledger alone, without loading data or models."""
+"""The progress of a run, counted from its ledger alone, without data or models."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from ...sweeps.store.ledger import Head, Ledger, LedgerError, Record
 from ...sweeps.store.run_lock import owner_of
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE, FAILED
+from ..planning.plan_record import slots_of, stages_of, study_name
 
-RECENT = 200  # results whose times say how fast it goes
+RECENT = 200  # results whose times give the pace
 
 Read = Callable[[], Record]  # decodes one record
 
 
 @dataclass
-class Status:
-    """Slots of a run by their state; `eta_s` and `per_minute` (results) are None where nothing says
-    how fast it goes."""
+class RunStatus:
+    """The slots of a run by state. `eta_s` (seconds to go) and `per_minute` (results) are None
+    while the pace is unknown; `owner` is the process that runs it, None where none does."""
 
     run: str
     suite: str
@@ -45,90 +46,38 @@ class Status:
     per_minute: float | None = None
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return asdict(self)
 
     @property
     def finished(self) -> bool:
+        """Whether no slot is left."""
         return self.left == 0
 
 
-def last_plan(ledger: Ledger) -> Record | None:
-    """The plan in force: the last one written."""
-    positions = list(ledger.positions("plan"))
-    return ledger.at(positions[-1]) if positions else None
-
-
-def plan_in(ledger: Ledger) -> Record:
-    """The plan in force. Raises LedgerError where none was written yet."""
-    plan = last_plan(ledger)
-    if plan is None:
-        raise LedgerError(f"{ledger.run} holds no plan yet: nothing was started in it")
-    return plan
-
-
-def stages_of(study: dict[str, Any]) -> dict[str, int]:
-    """{stage: how many slots a planned study has in it}, in the order in which they run.
-
-    An asynchronous search ends each configuration on the rung where it is stopped: one slot each,
-    counted under the last stage.
-    """
-    if study["reason"]:
-        return {TUNE: 0, EVAL: 0}
-    rungs = study.get("rungs") if not study.get("async") else None
-    *lower, full = rungs or [study["n_trials"]]
-    return {
-        **{f"rung{number}": size for number, size in enumerate(lower)},
-        TUNE: full,
-        EVAL: study["n_seeds"] if study["n_seeds"] > 1 else 0,
-    }
-
-
-def planned_slots(study: dict[str, Any]) -> int:
-    """How many trials a planned study stands for, evaluation seeds included."""
-    return sum(stages_of(study).values())
-
-
-def study_name(study: dict[str, Any]) -> str:
-    return f"{study['dataset']}/{study['fold']}/{study['model']}"
-
-
-def slots_of(plan: Record) -> dict[tuple[str, str], int]:
-    """{(study, stage): the index below which a slot is the plan's}; one beyond is of an older plan.
-
-    On every rung a configuration keeps the index that the search gave it.
-    """
-    found = {}
-    for study in plan["studies"]:
-        name, stages = study_name(study), stages_of(study)
-        search = 0 if study["reason"] else study["n_trials"]
-        for stage in (*(f"rung{n}" for n in range(len(study.get("rungs") or [0]) - 1)), TUNE):
-            found[name, stage] = search
-        found[name, EVAL] = stages[EVAL]
-    return found
-
-
-class Count:
-    """What the records of a run add up to. They come in the order of the ledger; records that are
-    given once more, in their order, change nothing. With `best`, what scored best is known too.
+class RunCounts:
+    """Counts of a run's slots, from its records in the order of the ledger. Adding records a second
+    time, in their order, changes nothing. With `best`, the best scores are kept as well.
     """
 
     def __init__(self, *, best: bool = False) -> None:
         self.plan: Record | None = None
         self._planned: dict[str, dict[str, int]] = {}  # study -> its stages in the plan in force
         self._results: dict[str, tuple[str, str]] = {}  # trial id -> (status, cause)
-        self._slots: dict[tuple[str, str, int], str] = {}  # ended, with the trial that counts
+        self._slots: dict[tuple[str, str, int], str] = {}  # ended, with its trial
         self.open: dict[tuple[str, str, int], str] = {}  # sent to a worker, not ended
-        self._ended: dict[str, int] = {}  # study -> how many slots it had in the end
+        self._ended: dict[str, int] = {}  # study -> slots that it had when it ended
         self._recent: dict[str, Read] = {}  # results, by trial id
         self._best: dict[str, float] | None = {} if best else None  # study -> least loss
 
-    def add_all(self, ledger: Ledger) -> Count:
+    def add_all(self, ledger: Ledger) -> RunCounts:
+        """Add every record of a ledger; returns self."""
         for position in ledger.positions():
             self.add(ledger.head(position), partial(ledger.at, position))
         return self
 
     def add(self, head: Head, read: Read) -> None:
-        """One record by its head; `read` decodes it where the rest is needed."""
+        """Add one record by its head; `read` decodes the record where more is needed."""
         if head.kind == "plan":
             self._replan(read())
         elif head.kind == "study":
@@ -137,7 +86,7 @@ class Count:
                 self._ended[head.study] = n_slots
         elif head.kind in ("lease", "result", "slot"):
             key = head.study, head.stage, head.index
-            self._ended.pop(head.study, None)  # a study that goes on says anew when it ends
+            self._ended.pop(head.study, None)  # a study that continues ends once more
             if head.kind == "lease":
                 self.open[key] = head.id
                 return
@@ -170,9 +119,10 @@ class Count:
             self._best[study] = min(loss, self._best.get(study, loss))
 
     def leaders(self) -> dict[str, tuple[str, str, float, int]]:
-        """{dataset: (model, metric, mean over folds of its best validation scores, folds)}.
+        """The best model so far of each dataset: {dataset: (model, metric, score, folds)}.
 
-        Of the models that have a score on most folds so far.
+        The score is the mean, over the folds that the model has a score on, of its best validation
+        scores. A model with scores on more folds comes first.
         """
         if self.plan is None or self._best is None:
             return {}
@@ -191,8 +141,8 @@ class Count:
             answer[dataset] = (model, metric, -loss if maximised(metric) else loss, -n)
         return answer
 
-    def status(self, run: Path, owner: dict[str, Any] | None, *, torn_bytes: int = 0) -> Status:
-        """Raises LedgerError where no plan has been seen."""
+    def status(self, run: Path, owner: dict[str, Any] | None, *, torn_bytes: int = 0) -> RunStatus:
+        """The status from the records so far. Raises LedgerError before the first plan."""
         plan = self.plan
         if plan is None:
             raise LedgerError(f"{run} holds no plan yet: nothing was started in it")
@@ -220,7 +170,7 @@ class Count:
         }
         left = sum(max(0, n - ended[study]) for study, n in planned.items())
         pace = self._per_second()
-        return Status(
+        return RunStatus(
             run=str(run),
             suite=plan["suite"]["name"],
             budget=plan["options"]["budget"],
@@ -247,10 +197,10 @@ class Count:
 
 
 def pace_of(times: Sequence[str]) -> float | None:
-    """Events a second, from their times in the order in which they were; None if nothing says.
+    """Events per second, from their times in order; None where the times do not tell.
 
-    A run that lay still for a night, or a clock that jumped, leaves one gap as long as all the
-    others together: that one does not count, nor does one backwards.
+    A run that paused overnight, or a clock that jumped, leaves one gap that is longer than all the
+    others together: that one does not count, nor does a step backwards.
 
     >>> pace_of([f"2030-01-01T00:00:{second:02d}Z" for second in range(0, 60, 10)])
     0.1
@@ -263,12 +213,13 @@ def pace_of(times: Sequence[str]) -> float | None:
 
 
 def maximised(metric: str) -> bool:
+    """Whether a higher score of the metric is better."""
     from ...reports.metrics import METRICS
 
     return METRICS[metric].direction == "max"
 
 
-def status_of(run: Path) -> Status:
-    """Raises LedgerError where `run` is not the folder of a run."""
+def status_of(run: Path) -> RunStatus:
+    """The status of a run. Raises LedgerError where `run` is not the folder of one."""
     ledger = Ledger(run)
-    return Count().add_all(ledger).status(run, owner_of(run), torn_bytes=ledger.torn_bytes)
+    return RunCounts().add_all(ledger).status(run, owner_of(run), torn_bytes=ledger.torn_bytes)

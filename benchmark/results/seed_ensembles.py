@@ -1,4 +1,4 @@
-"""How good are ensembles of seeds? Scored from the test predictions that a run has stored.
+"""Ensembles of evaluation seeds, scored from the test predictions that a run has stored.
 
 Disjoint groups of five evaluation seeds, in their order (Gorishniy et al. 2021, sec. 4.3): their
 probabilities, or predictions, are averaged. For regression the paper averages in standardised units
@@ -35,16 +35,16 @@ def with_ensembles(
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
 ) -> Evidence:
-    """The evidence with `ensembles`; as it is where no study has five seeds.
+    """The evidence with `ensembles`; unchanged where no study has five seeds.
 
-    The targets are read from the datasets again; one that cannot be had, or is not what the run
-    had, is left out, and a note says so.
+    The targets are read from the datasets again. A dataset that is not available, or is not what
+    the run had, is left out with a note.
     """
     import pandas as pd
 
     seeds = evidence.trials[evidence.trials["stage"] == EVAL]
     if not (seeds.groupby(["dataset", "fold", "model"]).size() >= SIZE).any():
-        return evidence  # no ledger is read twice for nothing
+        return evidence  # the ledgers need not be read again
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     for run in runs:
@@ -54,7 +54,7 @@ def with_ensembles(
         for dataset in sorted({study["dataset"] for study in groups.values()}):
             mine = {k: v for k, v in groups.items() if v["dataset"] == dataset}
             try:
-                known = truth(plan, dataset, mirror=mirror, cache=cache)
+                known = planned_data(plan, dataset, mirror=mirror, cache=cache)
                 rows += _scored(ledger, mine.values(), *known)
             except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
                 notes.append(f"No ensembles on {dataset}: {error}")
@@ -65,8 +65,8 @@ def with_ensembles(
 
 
 def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """{study: its facts and the `ids` of its evaluations in the order of their numbers}, where all
-    of them ended well and are at least SIZE."""
+    """{study: dataset, task, fold, model, and the `ids` of its evaluations in order}, of the
+    studies whose evaluations all finished and are at least SIZE."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["stage"] == EVAL:
@@ -75,33 +75,33 @@ def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     for study, runs in found.items():
         runs = sorted(runs, key=lambda row: row["index"])
         if len(runs) >= SIZE and all(row["status"] == DONE for row in runs):
-            facts = {name: runs[0][name] for name in ("dataset", "task", "fold", "model")}
-            groups[study] = {**facts, "ids": [row["id"] for row in runs]}
+            described = {name: runs[0][name] for name in ("dataset", "task", "fold", "model")}
+            groups[study] = {**described, "ids": [row["id"] for row in runs]}
     return groups
 
 
-def truth(
-    plan: Record, dataset: str, **where: Any
-) -> tuple[Table, dict[int, Fold]]:  # ValueError where they are not those of the run
-    """The table and folds that the plan names."""
+def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
+    """The table and folds of a dataset of a plan. Raises ValueError where they have changed."""
     from ...datasets.catalog import load_dataset
-    from ..commands.sweep import own_tables
+    from ..planning.own_tables import own_tables
     from ..planning.plan import choose_folds
 
-    facts = plan["datasets"][dataset]
-    if facts.get("csv"):
-        table = own_tables({"datasets": {dataset: facts}})[dataset].table
+    described = plan["datasets"][dataset]
+    if described.get("csv"):
+        table = own_tables({dataset: described})[dataset].table
     else:
         table = load_dataset(dataset, **where)
-    if table.sha256 != facts["sha256"]:
+    if table.sha256 != described["sha256"]:
         raise ValueError("the data is not what the run was made with")
-    return table, choose_folds(table, facts["protocol"], seed=plan["options"]["seed"], folds=None)
+    return table, choose_folds(
+        table, described["protocol"], seed=plan["options"]["seed"], folds=None
+    )
 
 
 def _scored(
     ledger: Ledger, groups: Iterable[Mapping[str, Any]], table: Table, folds: Mapping[int, Fold]
 ) -> list[dict[str, Any]]:
-    """One row an ensemble: its study, its number and its test scores."""
+    """One row per ensemble: its study, its number and its test scores."""
     from ...reports.metrics import score_all
 
     results = latest_results(ledger)

@@ -1,4 +1,4 @@
-"""How did each slot of a run end? One row a slot, made of the columns that a ledger keeps."""
+"""One row per slot of a run, made of the columns that a ledger keeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Columns = dict[str, Any]  # of chunked arrays, by name
 
-# Compared with a word again and again: pandas does that ten times as fast with texts of its own.
+# Often compared with a word, which is ten times as fast with texts of pandas.
 WORDS = ("stage", "status")
 COPIERS = 2  # columns that are put in order at once
 # What comes from the slot's own record, from the record of its trial, and from the first of these
@@ -26,23 +26,23 @@ OWN, PLACE = ("study", "stage", "index"), ("dataset", "fold", "model")
 RESULT = ("seed", "config", "status", "cause", "message", *COSTS, "id", "origin", "time", "cpu")
 
 
-def columns_of(facts: pa.Table) -> Columns:
-    """`Ledger.facts` column by column, so that each can be given up when it has been used."""
-    return {name: facts.column(name) for name in facts.column_names}
+def columns_of(records: pa.Table) -> Columns:
+    """The columns of a ledger (`Ledger.columns`) one by one: each can be freed after use."""
+    return {name: records.column(name) for name in records.column_names}
 
 
 def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:
     """One row for every slot that has ended, in the order of (study, stage, index).
 
     Columns: OWN, PLACE, RESULT and val_<metric>, test_<metric>; of the last record of a slot, and
-    the last result of its trial. What is not in `columns` is left out of the frame. Uses the facts
-    up: of a million trials they take as much memory as the frame. compact: the configurations stay
-    where they are, and each row says which is its own; see `_pointed_at`.
+    the last result of its trial. What is not in `columns` is left out of the frame. Consumes
+    `columns`: of a million trials they take as much memory as the frame. compact: configurations
+    are not copied; each row points at its own, see `_pointed_at`.
     """
     at, result, linked = _ends(columns)
-    import pandas as pd  # not before: see `reporting`
+    import pandas as pd  # late: see `commands.report._imports_meanwhile`
 
-    # In one order, whoever ended first: a table of all trials is part of a report.
+    # In one order, whichever trial ended first: a table of all trials is part of a report.
     scores = [n for part in ("val_", "test_") for n in sorted(columns) if n.startswith(part)]
     sources = {
         **dict.fromkeys(PLACE, np.where(linked, at, result)),
@@ -141,7 +141,7 @@ def shared_texts(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
 
 
 def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
-    """A column of the frame: these rows of the facts. Rows with equal texts share one."""
+    """A column of the frame: these rows of the ledger. Rows with equal texts share one."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type):

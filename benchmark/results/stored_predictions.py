@@ -1,4 +1,4 @@
-"""What did each trial predict, and what was right? Stored predictions beside their targets."""
+"""The stored predictions of trials, beside their targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE
 from .evidence_builder import losses, planned_frame
-from .seed_ensembles import truth
+from .seed_ensembles import planned_data
 from .slots_frame import columns_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ PARTS = ("val", "test")
 
 @dataclass(frozen=True)
 class Predicted:
-    """A trial that ended well. `loss`: its validation score by the sweep's metric as something to
-    minimise, NaN without one; `counts`: whether the study's score is made of it."""
+    """A finished trial. `loss`: its validation score by the sweep's metric, lower is better, NaN
+    without one; `counts`: whether it is part of the study's score."""
 
     model: str
     index: int
@@ -60,22 +60,22 @@ class Block:
 def blocks_of(
     runs: Iterable[str | Path], *, mirror: str | Path | None = None, cache: str | Path | None = None
 ) -> tuple[list[Block], list[str]]:
-    """(the folds in order, why a dataset is not among them).
+    """(the folds in order, notes on datasets that are left out).
 
-    The targets are read from the datasets again. One that cannot be had, or is not what the run
-    had, is left out. Raises LedgerError where a folder is no run's.
+    The targets are read from the datasets again. A dataset that is not available, or is not what
+    the run had, is left out. Raises LedgerError where a folder is no run's.
     """
     found: dict[tuple[str, int], Block] = {}
     notes: list[str] = []
     for run in runs:
         ledger = Ledger(Path(run))
-        plan, frame = planned_frame(ledger, columns_of(ledger.facts()))
+        plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
         frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
         frame = frame[frame["status"] == DONE]
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
-                table, folds = truth(plan, str(dataset), mirror=mirror, cache=cache)
+                table, folds = planned_data(plan, str(dataset), mirror=mirror, cache=cache)
                 _check_rows(ledger, positions, mine, folds)
             except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
                 notes.append(f"Without {dataset}: {error}")
@@ -87,9 +87,9 @@ def blocks_of(
                     y = {"val": table.target[fold.val], "test": table.target[fold.test]}
                     block = Block(row.dataset, table.task, row.fold, table.n_classes, y)
                     found[row.dataset, row.fold] = block
-                facts = {name: getattr(row, name) for name in ("model", "index", "seed", "id")}
-                facts |= {name: getattr(row, name) for name in ("loss", "stage", "counts")}
-                block.trials.append(Predicted(**facts, ledger=ledger, position=positions[row.id]))
+                values = {name: getattr(row, name) for name in ("model", "index", "seed", "id")}
+                values |= {name: getattr(row, name) for name in ("loss", "stage", "counts")}
+                block.trials.append(Predicted(**values, ledger=ledger, position=positions[row.id]))
     return [found[key] for key in sorted(found)], list(dict.fromkeys(notes))
 
 

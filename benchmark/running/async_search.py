@@ -1,10 +1,9 @@
-"""Which studies of a sweep are searched by Ray Tune (`--async`), and with what?"""
+"""The studies of a sweep that Ray Tune searches (`--async`), set up from a request and a plan."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from ...sweeps.engine import Listener, Stop, Tally
 from ...sweeps.ray_tune.async_search import Asynchronous
@@ -14,9 +13,7 @@ from ...sweeps.study import Study
 from ...sweeps.workers.trial_actor import Common
 from ..errors import SweepError
 from ..planning.plan import Plan
-
-if TYPE_CHECKING:
-    from .sweep import Request
+from .request import Request
 
 
 def search(
@@ -26,7 +23,7 @@ def search(
     ledger: Ledger,
     checkpoints: CheckpointFolder,
     *,
-    slots: int | None,
+    n_workers: int | None,
     common: Common | None,
     retry: Callable[[Record], bool],
     listener: Listener,
@@ -35,8 +32,8 @@ def search(
 ) -> Asynchronous | None:
     """The search of the studies that the plan marks as asynchronous; None where it marks none.
 
-    `replay` it beside the engine of the other studies; once Ray is up, `run` it before that engine
-    runs, and let the engine `admit` its studies for their evaluation. Raises SweepError without
+    The order of calls: `replay` it with the engine of the other studies, `run` it once Ray is up,
+    and then let the engine `admit` its studies for their evaluation. Raises SweepError without
     workers.
     """
     marked = {study.name for study in plan.studies if study.asynchronous and not study.reason}
@@ -44,7 +41,7 @@ def search(
         return None
     how = plan.options.asynchronous
     assert how is not None
-    if slots == 0:
+    if n_workers == 0:
         raise SweepError("--async needs workers: Ray Tune does not run in this process")
     return Asynchronous(
         [study for study in studies if study.name in marked],
@@ -53,7 +50,7 @@ def search(
         checkpoints=checkpoints,
         run_trial=request.run_trial,
         load=plan.payload,
-        slots=slots,
+        slots=n_workers,
         paths=request.paths,
         common=common,
         retry=retry,
@@ -65,6 +62,6 @@ def search(
 
 
 def total(one: Tally, other: Tally) -> Tally:
-    """What two parts of a sweep did together."""
+    """The sum of what two parts of a sweep did."""
     parts = {f.name: getattr(one, f.name) + getattr(other, f.name) for f in fields(Tally)}
     return Tally(**{**parts, "interrupted": one.interrupted or other.interrupted})

@@ -1,4 +1,4 @@
-"""Is a Ray cluster fit to run sweeps? Every node is asked, by small tasks that run on it.
+"""The checks of a Ray cluster by `bench doctor`: small tasks that run on every node.
 
 The tasks need no CPU of Ray's, so a busy cluster answers too.
 """
@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
-from ..commands.doctor import OKAY, PROBLEM, WARNING
-from ..console import count
+from ..console import OKAY, PROBLEM, WARNING, count
 from ..planning.environment import LIBRARIES, ROOT, version
 from ..tracking.store import is_loopback
 
@@ -47,8 +46,8 @@ def cluster_steps(address: str) -> Iterator[tuple[str, Step]]:
 # ---------------------------------------------------------------------- on a node
 
 
-def facts() -> dict[str, Any]:
-    """What a node says of itself; runs there."""
+def describe_node() -> dict[str, Any]:
+    """Host, versions, clock, disk and shared memory of the machine that this runs on."""
     temp = Path(os.environ.get("RAY_TMPDIR") or "/tmp")
     shm = Path("/dev/shm")
     return {
@@ -61,11 +60,12 @@ def facts() -> dict[str, Any]:
 
 
 def clock() -> float:
+    """The time of the machine that this runs on, in seconds since 1970."""
     return time.time()
 
 
 def versions() -> dict[str, str]:
-    """{what: version} of all that a trial's outcome may depend on."""
+    """{what: version} of all that a trial's result may depend on."""
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     found |= {name: version(name) for name in LIBRARIES}
     found["tabsweep's source"] = source_hash()
@@ -73,7 +73,7 @@ def versions() -> dict[str, str]:
 
 
 def source_hash() -> str:
-    """Of every module of the package as it is installed here: an edited checkout differs."""
+    """A hash of every module of the package as installed here; an edited checkout differs."""
     import hashlib
 
     digest = hashlib.sha256()
@@ -88,7 +88,8 @@ def source_hash() -> str:
 
 
 def differing(own: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """
+    """The versions of `other` that differ from `own`, in words.
+
     >>> differing({"ray": "2.60.0", "torch": "2.13.0"}, {"ray": "2.59.0", "torch": "2.13.0"})
     ['ray 2.59.0 instead of 2.60.0']
     """
@@ -100,16 +101,17 @@ def differing(own: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 
 class Cluster:
-    """A cluster that this process has joined, and what its nodes said."""
+    """A cluster that this process joins, and the answers of its nodes."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.nodes: dict[str, Node] = {}
-        self._facts: dict[str, dict[str, Any]] = {}
+        self._answers: dict[str, dict[str, Any]] = {}
         self._silent: dict[str, str] = {}
         self._joined = False
 
     def join(self) -> tuple[str, str]:
+        """Join the cluster and count its nodes."""
         start_ray(slots=None, address=self.address)
         self._joined = True
         self.nodes = nodes()
@@ -125,13 +127,14 @@ class Cluster:
         return OKAY, text
 
     def leave(self) -> None:
+        """Leave the cluster, if it was joined."""
         if self._joined:
             import ray
 
             ray.shutdown()
 
     def ask(self, question: Callable[[], Any], of: Iterable[str]) -> dict[str, Any]:
-        """{node id: answer}; a node that gives none is noted as silent, with the reason."""
+        """{node id: answer}; the reason of a node that gives none is kept in `_silent`."""
         import ray
 
         task: Any = ray.remote(question)
@@ -151,10 +154,10 @@ class Cluster:
 
     def same(self) -> tuple[str, str]:
         """Code and versions as here; a node that differs would be left out of a sweep."""
-        self._facts = self.ask(facts, self.nodes)
+        self._answers = self.ask(describe_node, self.nodes)
         own = versions()
         wrong = [f"{self._host(id)}: no answer ({why})" for id, why in self._silent.items()]
-        for id, found in self._facts.items():
+        for id, found in self._answers.items():
             differences = differing(own, found["versions"])
             if differences:
                 wrong.append(f"{self._host(id)}: {', '.join(differences[:4])}")
@@ -162,13 +165,13 @@ class Cluster:
             return PROBLEM, "; ".join(wrong) + " (install the same lock file and code everywhere)"
         return OKAY, (
             f"Python {own['python']}, Ray {own['ray']}, tabsweep {own['tabsweep']} and "
-            f"{len(LIBRARIES) - 2} libraries on {count(len(self._facts), 'node')}"
+            f"{len(LIBRARIES) - 2} libraries on {count(len(self._answers), 'node')}"
         )
 
     def clocks(self) -> tuple[str, str]:
-        """Against the driver's; half of what the question took is not to be told from skew."""
+        """The clocks against this machine's; half of the round trip cannot be told from skew."""
         worst, text = 0.0, []
-        for id in self._facts:
+        for id in self._answers:
             tries = []
             for _ in range(3):
                 before = time.time()
@@ -184,19 +187,20 @@ class Cluster:
         return state, f"against this machine: {', '.join(text) or 'no answer'}"
 
     def room(self) -> tuple[str, str]:
+        """Free disk and shared memory of every node."""
         few = [
             f"{self._host(id)}: {found['disk_gb']:.1f} GB of disk free, {found['shm_mb']:.0f} MB "
             "in /dev/shm"
-            for id, found in self._facts.items()
+            for id, found in self._answers.items()
             if found["disk_gb"] < DISK_GB or found["shm_mb"] < SHM_MB
         ]
         if few:
             return WARNING, f"{'; '.join(few)} (want {DISK_GB:.0f} GB and {SHM_MB:.0f} MB)"
-        least = min((found["disk_gb"] for found in self._facts.values()), default=0.0)
+        least = min((found["disk_gb"] for found in self._answers.values()), default=0.0)
         return OKAY, f"at least {least:.1f} GB of disk free and {SHM_MB:.0f} MB in /dev/shm on each"
 
     def dashboard(self) -> tuple[str, str]:
-        """Whoever may submit a job runs what he likes: only this machine, or a token."""
+        """A job runs any program: only this machine, or holders of a token, may submit one."""
         import ray
 
         node: Any = ray._private.worker.global_worker.node
@@ -208,7 +212,7 @@ class Cluster:
 
 
 def judge_dashboard(where: str) -> tuple[str, str]:
-    """A verdict on the dashboard at host:port, from what it lets somebody without a token do."""
+    """(state, detail) of the dashboard at host:port, by its answer to a request without token."""
     host = where.rpartition(":")[0].strip("[]")
     try:
         with urllib.request.urlopen(f"http://{where}/api/jobs/", timeout=10):
@@ -224,6 +228,6 @@ def judge_dashboard(where: str) -> tuple[str, str]:
     if is_loopback(host):
         return OKAY, f"{where} asks for no token and is open to this machine alone"
     return PROBLEM, (
-        f"{where} lets anybody who reaches it run programs here: start Ray with "
+        f"{where} lets everybody who reaches it run programs here: start Ray with "
         "RAY_AUTH_MODE=token, or with --dashboard-host 127.0.0.1"
     )

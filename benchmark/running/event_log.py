@@ -1,11 +1,15 @@
-"""What happened in a run, when, and what did its trials print? JSON lines, for people and programs.
+"""The logs of a run as JSON lines: events of the sweep, and the output of its trials.
 
     logs/events.jsonl   start, end, studies, failures, retries, workers that came and went, warnings
-    logs/trials.jsonl   one line a trial that printed anything, failed, or lost its worker
+    logs/trials.jsonl   one line per trial that printed anything, failed, or lost its worker
 
-Both are a convenience: the ledger alone decides what is true. A log that cannot be written costs
-one warning and never the sweep. A file that has grown to 64 MB is put aside as `NAME.1`, in the
-place of the one before. `docs/operations.md` describes the fields.
+Both are for reading only: results are taken from the ledger alone. A log that cannot be written
+costs one warning and never the sweep. A file of 64 MB is renamed to `NAME.1`, replacing the one
+before. `docs/operations.md` describes the fields.
+
+Not `logging.handlers.RotatingFileHandler`: its buffered stream keeps a line that failed on a full
+disk and writes it later or in part, it neither syncs nor refuses symbolic links (O_NOFOLLOW), and
+it prints its own errors. Here a line is one `write` (and `fsync`) or is lost whole.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Any
 from ...sweeps.store.records import utc_now
 from ...sweeps.trial import DONE, FAILED, Trial
 
-ROOM = 64 * 2**20  # bytes in one file
+MAX_BYTES = 64 * 2**20  # of a file
 INFO, WARNING, ERROR = "info", "warning", "error"
 LEVELS = {
     "retry": WARNING,
@@ -32,7 +36,8 @@ LEVELS = {
 
 
 class JsonLines:
-    """Appends lines to a file of bounded size."""
+    """Appends JSON objects, one per line, to a file of bounded size. sync: each is on disk when
+    `write` returns. `warn` is called once, with the first error."""
 
     def __init__(self, path: Path, *, sync: bool, warn: Callable[[str], None]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,6 +49,7 @@ class JsonLines:
         self._lost = 0
 
     def write(self, line: Mapping[str, Any]) -> None:
+        """Append one line; an OSError is counted and not raised."""
         data = json.dumps(line, sort_keys=True, default=str).encode() + b"\n"
         try:
             self._append(b"\n" + data if self._torn else data)
@@ -62,35 +68,37 @@ class JsonLines:
         self._torn = False
         if self._sync:
             os.fsync(self._file)
-        if os.fstat(self._file).st_size >= ROOM:
+        if os.fstat(self._file).st_size >= MAX_BYTES:
             self.close()
             os.replace(self.path, self.path.with_name(f"{self.path.name}.1"))
 
     def close(self) -> None:
+        """Close the file; the next `write` opens it again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 class EventLog:
-    """Appends events of the sweep; `listen` is a listener of the engine. `warn` hears once of a
-    log that cannot be written."""
+    """Both logs of a run; `listen` is a listener of the engine. `warn` is called once for a log
+    that cannot be written."""
 
     def __init__(self, run: Path, warn: Callable[[str], None] = lambda text: None) -> None:
         self._events = JsonLines(run / "logs" / "events.jsonl", sync=True, warn=warn)
-        # Not synced: what a trial printed is not worth milliseconds of every trial.
+        # Not synced: that would cost every trial milliseconds.
         self._trials = JsonLines(run / "logs" / "trials.jsonl", sync=False, warn=warn)
         self._host = socket.gethostname()
         self._hosts: dict[str, str] = {}  # of workers
 
     def write(self, event: str, *, level: str | None = None, **details: Any) -> None:
-        """One line, on disk when this returns. `level` as LEVELS has it, or "info"."""
+        """Append an event, on disk when this returns. `level`: default from LEVELS, else "info"."""
         level = level or LEVELS.get(event, INFO)
         own = {"time": utc_now(), "pid": os.getpid(), "level": level, "event": event}
         self._events.write({"host": self._host, **details, **own})
 
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
-        """What the engine and the pool tell; finished trials stand in the ledger already."""
+        """Log an event of the engine or the worker pool; results without output or failure are in
+        the ledger alone."""
         if event == "retry":
             trial = details["trial"]
             about = {"study": _study(trial), "cause": details["cause"], **self._where(details)}
@@ -134,12 +142,13 @@ class EventLog:
             self._trials.write(line)
 
     def _where(self, details: Mapping[str, Any]) -> dict[str, Any]:
-        """On which worker and host a trial ran, and the how-manieth time."""
+        """The attempt number of a trial, its worker and its host."""
         worker = details.get("worker")
         host = self._hosts.get(worker, self._host) if worker else None
         return {"attempt": details.get("attempt"), "worker": worker, "host": host}
 
     def close(self) -> None:
+        """Close both files."""
         self._events.close()
         self._trials.close()
 

@@ -1,7 +1,7 @@
-"""What is a sweep doing right now? `live.json` in its folder, the driver's heartbeat.
+"""The heartbeat of a sweep's driver: `live.json` in the run's folder.
 
-It says what no record does: which worker runs what since when, and how much waits. Nobody decides
-anything by it, and a sweep whose heartbeat cannot be written goes on.
+It has what no record of the ledger has: which worker runs which trial since when, and how many
+trials wait. Only displays read it; a sweep whose heartbeat cannot be written continues.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ...common.files import write_atomically
 from ...sweeps.store.records import utc_now
 
 EVERY_S = 2.0
-MOST_BYTES = 4 * 2**20  # of a heartbeat that is read; it may be somebody else's file
+MOST_BYTES = 4 * 2**20  # read of a heartbeat; the file may be something else
 RUNNING = "running"
 
 
-class Live:
-    """The writing side. `beat` may be called at every turn of a loop."""
+class Heartbeat:
+    """Writes `live.json`, at most once in `every_s` seconds however often `beat` is called."""
 
     def __init__(self, run: Path, *, every_s: float = EVERY_S) -> None:
         self.path = Path(run) / "live.json"
@@ -33,6 +33,7 @@ class Live:
         self._next = time.monotonic()
 
     def due(self) -> bool:
+        """Whether the last heartbeat is at least `every_s` seconds old."""
         return time.monotonic() >= self._next
 
     def beat(
@@ -42,10 +43,11 @@ class Live:
         queue: Callable[[], Mapping[str, int]] | Mapping[str, int] | None = None,
         **more: Any,
     ) -> None:
-        """Write what there is, if the last time was long enough ago.
+        """Write the state of workers and queue, if a heartbeat is due.
 
-        `workers` as `Pool.workers` has them (name, host, threads, gpus, trial, since_s, waiting),
-        `queue` numbers by name ({"studies": 12}); both may be functions, called when it is time.
+        `workers` as the worker pool lists them (name, host, threads, gpus, trial, since_s,
+        waiting), `queue` numbers by name ({"studies": 12}); both may be functions, which are called
+        only when a heartbeat is due.
         """
         if self.due():
             self._write(
@@ -56,12 +58,12 @@ class Live:
             )
 
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
-        """A listener of the engine, whose "beat" comes every few seconds."""
+        """A listener of the engine, which emits "beat" every few seconds."""
         if event == "beat":
             self.beat(workers=details["workers"], queue={"queued": details["queued"]})
 
     def end(self, state: str) -> None:
-        """The last word: "ended", "interrupted" or "aborted"; nobody works any more."""
+        """Write the final state: "ended", "interrupted" or "aborted"."""
         self._write(state, workers=[], queue={})
 
     def _write(self, state: str, **details: Any) -> None:
@@ -77,12 +79,12 @@ class Live:
             **details,
         }
         data = json.dumps(found, default=str).encode()
-        with suppress(OSError):  # a heartbeat that cannot be written is no reason to end a sweep
+        with suppress(OSError):  # a sweep continues without its heartbeat
             write_atomically(self.path, data, sync=False)
 
 
 def read_live(run: Path) -> dict[str, Any] | None:
-    """The last heartbeat, None where there is none that can be read."""
+    """The last heartbeat of a run; None where there is none, or it cannot be read."""
     try:
         with open(Path(run) / "live.json", "rb") as file:
             found = json.loads(file.read(MOST_BYTES))

@@ -1,4 +1,4 @@
-"""What does a person see of a running sweep? A live bar on a terminal, else a line per 30 s."""
+"""Progress of a running sweep on standard error: a bar on a terminal, else a line per 30 s."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...sweeps.trial import DONE
-from ..commands.logs import inert
-from ..console import duration
-from ..results.run_status import planned_slots
+from ..console import count, duration, printable
+from ..planning.plan_record import planned_slots
 
 EVERY_S = 30.0
 
 
 class Progress:
-    """Counts what the engine reports. `listen` is the engine's listener."""
+    """Counts results and shows them; `listen` is a listener of the engine."""
 
     def __init__(self, *, quiet: bool, color: bool, verbose: bool = False) -> None:
         self.quiet = quiet
@@ -37,14 +36,14 @@ class Progress:
     # ------------------------------------------------------------------ life
 
     def begin(self, total: int, title: str, *, known: int = 0) -> None:
-        """`known` of the `total` trials ended in earlier calls."""
+        """Start to show. `known` of the `total` trials ended in earlier calls."""
         self.total = total
         self._known = known
         if self.quiet:
             return
         if not self._terminal:
-            before = f", {known} of them known" if known else ""
-            self._say(f"{title}: {total} trials planned{before}")
+            before = f", {known} of them finished" if known else ""
+            self._say(f"{title}: {count(total, 'trial')} planned{before}")
             return
         from rich.console import Console
         from rich.progress import (
@@ -71,6 +70,7 @@ class Progress:
         self._live.start()
 
     def end(self) -> None:
+        """Remove the bar from the terminal."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -78,6 +78,7 @@ class Progress:
     # ------------------------------------------------------------------ events
 
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
+        """Count and show an event of the engine."""
         if event in ("result", "reused"):
             result, slot = details["result"], details["slot"]
             self.states[result.status] += 1
@@ -90,7 +91,7 @@ class Progress:
             self._advance()
         elif event == "retry":
             trial = details["trial"]
-            self._say(f"again: {trial.dataset}/{trial.fold}/{trial.model} after {details['cause']}")
+            self._say(f"retry: {trial.dataset}/{trial.fold}/{trial.model} after {details['cause']}")
         elif event == "study":
             study = details["study"]
             if "n_seeds" in study.meta:  # failures may have left fewer slots than were planned
@@ -105,9 +106,9 @@ class Progress:
         elif event == "warning":
             self._say(f"warning: {details['message']}")
         elif event == "lost node":
-            self._say(f"lost {details['host']}; what ran there runs elsewhere")
+            self._say(f"lost node {details['host']}; its trials run elsewhere")
         elif event == "node":
-            self._say(f"{details['host']} has joined")
+            self._say(f"node {details['host']} has joined")
 
     @property
     def _ended(self) -> int:
@@ -133,7 +134,7 @@ class Progress:
     def _say(self, text: str) -> None:
         if self.quiet:
             return
-        text = inert(text)  # a model's message may hold anything
+        text = printable(text)  # a model's message may hold control characters
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         else:

@@ -1,4 +1,4 @@
-"""How does a trial become a result? The function that the engine is handed, run on a worker."""
+"""The function that runs one trial on a worker: fit, predict, score."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Data = tuple[Table, Mapping[int, Fold]]
 
 
 class OtherCode(Exception):
-    """The source that this process runs is not the one in the trial's id."""
+    """This process runs another version of the model's source than the trial's id names."""
 
 
 @cache
 def source_of(cls: type, target: str, stepwise: bool) -> str:
-    """The fingerprint of an imported class and of all that it imports, as it was at first sight."""
+    """The fingerprint of a class and of all that it imports, as it was when first asked for."""
     return str(source_print(target, stepwise=stepwise)["source"])
 
 
 def check_source(trial: Trial) -> None:
-    """Raises OtherCode where a model was edited after the sweep began, or another machine has
-    another version: its result must not get the id of the sweep's code."""
+    """Refuse to compute a trial with other source than its id names. Raises OtherCode where a model
+    was edited after the sweep began, or this machine has another version."""
     target, claimed = trial.identity["target"], trial.identity.get("source")
     if claimed is None:
         return
@@ -44,9 +44,9 @@ def check_source(trial: Trial) -> None:
 
 
 def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:
-    """Fit, predict and score one cell. Other exceptions become `error` in the engine's guard.
+    """Fit, predict and score one trial; the worker turns other exceptions into the cause "error".
 
-    `checkpoints`: where a trial with a fidelity goes on from, and leaves its state.
+    `checkpoints`: where a trial with a fidelity takes its state from and saves it.
     """
     check_source(trial)
     table, folds = data
@@ -87,7 +87,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
 def score_parts(
     table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, float | None]]:
-    """Every metric of the task on "val" and "test", from predictions alone."""
+    """Every metric of the task on "val" and "test", from the predictions alone."""
     rows = {"val": fold.val, "test": fold.test}
     return {
         part: score_all(table.task, table.target[rows[part]], values, table.n_classes)

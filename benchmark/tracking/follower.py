@@ -1,4 +1,4 @@
-"""How does a run get into MLflow? Beside the sweep and after it, never in the way of a trial.
+"""A run in MLflow: brought there by a process beside the sweep, and after it.
 
 python -m tabsweep.benchmark.tracking.follower RUN [--uri URI]            one pass
 python -m tabsweep.benchmark.tracking.follower RUN --follow --parent PID  until the parent ends
@@ -12,6 +12,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class Syncer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Syncer:
+        """Start the process; returns self."""
         folder = self.run / "tracking"
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, str(self.run)]
@@ -182,6 +184,21 @@ def ui_url(run: Path, uri: str | None = None, port: int = 5000) -> str:
     return f"http://127.0.0.1:{port}/{page}"
 
 
+def serve_ui(run: Path, uri: str | None, port: int, *, say: Callable[[str], None]) -> bool:
+    """Serve the MLflow UI of a run until Ctrl-C; the default store is brought up to date first.
+
+    Returns whether the server ended well. Raises TrackingError as `ui_command`.
+    """
+    if uri is None:
+        sync(run)
+    command, environment = ui_command(run, uri, port), ui_environment(run, uri)
+    say(f"MLflow UI: {ui_url(run, uri, port)}  (Ctrl-C stops it)")
+    try:
+        return subprocess.call(command, env=environment) == 0
+    except KeyboardInterrupt:
+        return True
+
+
 def main(argv: list[str] | None = None) -> int:
     """The process behind `Syncer`: its last line on standard output is a JSON object."""
     import argparse
@@ -225,6 +242,7 @@ __all__ = [
     "Unreachable",
     "default_uri",
     "last_sync",
+    "serve_ui",
     "sync",
     "ui_command",
     "ui_environment",

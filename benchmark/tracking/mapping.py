@@ -1,7 +1,6 @@
-"""What should a tracking server show of a run? The ledger, as plain runs, params, tags and points.
+"""A run as MLflow shows it: experiment, runs, params, tags and metric points, from its ledger.
 
-Pure: the same ledger gives the same projection, whatever was shown before, and nothing here needs
-MLflow.
+A pure function of the ledger; it does not need MLflow.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE, FAILED, canonical, digest
+from ..planning.plan_record import study_name
 from ..results.evidence_builder import planned_rows
-from ..results.run_status import study_name
 
 Row = dict[str, Any]
 
@@ -36,6 +35,7 @@ class Point:
 
     @property
     def data(self) -> tuple[str, float, int, int]:
+        """The point as the arguments of an MLflow metric."""
         return self.key, self.value, self.time_ms, self.step
 
 
@@ -43,8 +43,8 @@ class Point:
 class StudyRun:
     """One study (dataset, fold, model) as one run.
 
-    `trials` holds the points of trial 0, 1, ... as far as all trials before have ended, so that it
-    only ever grows at its end. `finals` and `params` (of the chosen configuration) are there once
+    `trials` holds the points of trial 0, 1, ... up to the first that has not ended, so that it only
+    grows at its end. `finals` and `params` (of the chosen configuration) are there once
     the study has ended. `dataset` names the data as MLflow does: digest, source, profile.
     """
 
@@ -61,10 +61,11 @@ class StudyRun:
 
     @cached_property
     def final_digest(self) -> str:
+        """A hash of the final points, "-" where there are none."""
         return digest([point.data for point in self.finals], length=16) if self.finals else "-"
 
     def trials_digest(self, n: int) -> str:
-        """What the first n trials say; a store that says otherwise holds an older truth."""
+        """A hash of the points of the first n trials; a store with another one is outdated."""
         return digest([[point.data for point in trial] for trial in self.trials[:n]], length=16)
 
 
@@ -79,7 +80,7 @@ class Projection:
 
 
 def run_id_of(ledger: Ledger) -> str:
-    """What tells this run from all others, wherever its folder is moved: its first plan's hash.
+    """The id of a run, kept when its folder is moved: the hash of its first plan.
 
     Raises LedgerError where nothing was planned yet.
     """
@@ -210,7 +211,7 @@ def _final_points(
     values["n_failed"] = float(sum(failures.values()))
     for cause, count in failures.items():
         values[f"n_failed_{cause}"] = float(count)
-    # The newest step is what a store shows: a study that was extended speaks last.
+    # A store shows the newest step: that of a study after its extension.
     yield from _points(values, time_ms, len(search))
     for row in sorted((row for row in rows if row["stage"] == EVAL), key=lambda row: row["index"]):
         scores = {f"seed/{k}": v for k, v in sorted(row.items()) if k.startswith("test_")}
@@ -251,10 +252,10 @@ def _study_tags(
     study: Mapping[str, Any], rows: list[Row], plan: Record, metric: str
 ) -> dict[str, str]:
     samplers = plan["identity"]["sampler"]
-    facts = plan["datasets"].get(study["dataset"], {})
+    described = plan["datasets"].get(study["dataset"], {})
     tags = {
         "dataset": study["dataset"],
-        "protocol": facts.get("protocol", ""),
+        "protocol": described.get("protocol", ""),
         "fold": str(study["fold"]),
         "model": study["model"],
         "task": study["task"],
@@ -267,13 +268,13 @@ def _study_tags(
 
 
 def _dataset(name: str, plan: Record) -> dict[str, str]:
-    facts = plan["datasets"].get(name, {})
-    shape = {"num_rows": facts.get("n_rows"), "num_features": facts.get("n_features")}
+    described = plan["datasets"].get(name, {})
+    shape = {"num_rows": described.get("n_rows"), "num_features": described.get("n_features")}
     return {
         "name": name[:500],
-        "digest": facts.get("sha256", "")[:8] or "unknown",
+        "digest": described.get("sha256", "")[:8] or "unknown",
         "source_type": "tabsweep",
-        "source": canonical({"name": name, "sha256": facts.get("sha256", "")}),
+        "source": canonical({"name": name, "sha256": described.get("sha256", "")}),
         "profile": canonical({k: v for k, v in shape.items() if v is not None}),
     }
 
@@ -289,7 +290,7 @@ def _status_text(status: str, n: int, planned: int, search: list[Row]) -> str:
 
 
 def _description(status: str, metric: str, chosen: Row | None, rows: list[Row]) -> str:
-    """What a person reads first on the page of a run."""
+    """The description at the top of a run's page."""
     n_done = sum(row["status"] == DONE for row in _search(rows))
     lines = [f"{status}; {n_done} configurations have a score"]
     if chosen is not None:

@@ -1,4 +1,4 @@
-"""Which MLflow stores may a run be shown in, and how is one opened without harm?
+"""MLflow stores: which addresses are allowed, and how one is opened without harm.
 
 SQLite under the run folder by default, or a server. A fresh SQLite store is made beside its place
 under a file lock and moved there whole: several first users at once would otherwise break it.
@@ -44,7 +44,7 @@ class TrackingError(Exception):
 
 
 class Unreachable(TrackingError):
-    """Nobody answers where the tracking server should be."""
+    """There is no answer at the address of the tracking server."""
 
 
 # ---------------------------------------------------------------------- addresses
@@ -56,6 +56,7 @@ def default_uri(run: Path) -> str:
 
 
 def scheme_of(uri: str) -> str:
+    """The scheme of an address in lower case, without a driver; "" without one."""
     return uri.partition(":")[0].partition("+")[0].lower() if "://" in uri else ""
 
 
@@ -92,6 +93,7 @@ def check(uri: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
+    """Whether a host name or address is of this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -107,6 +109,7 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def has_secret(uri: str) -> bool:
+    """Whether an address holds a user, a password or a query."""
     return redact(uri) != uri
 
 
@@ -138,7 +141,7 @@ def scrub(text: object, uri: str) -> str:
 
 
 def probe(uri: str) -> None:
-    """Raise Unreachable where nobody listens or nobody answers, in seconds and without MLflow."""
+    """Raise Unreachable within seconds where no server answers; without MLflow."""
     scheme = scheme_of(uri)
     if scheme == "sqlite":
         return
@@ -156,7 +159,7 @@ def probe(uri: str) -> None:
                 link.settimeout(ANSWER_S)
                 link.sendall(greetings[scheme])
                 if not link.recv(1):
-                    raise OSError("it hung up")
+                    raise OSError("the connection was closed")
     except OSError as error:
         raise Unreachable(
             f"no answer from the tracking server {redact(uri)} ({scrub(error, uri)})"
@@ -168,7 +171,7 @@ def probe(uri: str) -> None:
 
 @contextmanager
 def quiet_mlflow(*, retries: int = 2) -> Iterator[None]:
-    """MLflow with short patience, without telemetry, and with nothing on standard output."""
+    """MLflow with short timeouts, without telemetry, and with nothing on standard output."""
     wanted = {**ENVIRONMENT, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries)}
     before = {name: os.environ.get(name) for name in wanted}
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic", "urllib3")]
@@ -193,7 +196,7 @@ def quiet_mlflow(*, retries: int = 2) -> Iterator[None]:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Alone among the processes that ask for this file's lock."""
+    """An exclusive lock between processes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,8 +1,8 @@
-"""How does a store learn what it lacks of a run? One pass from the ledger, in batches, idempotent.
+"""One pass that writes into an MLflow store what it lacks of a run: in batches, idempotent.
 
-One MLflow run per study (dataset, fold, model), its trials as steps. The store itself says how far
-it was told (tag `tabsweep.synced`), so that a second pass adds nothing, a deleted database is built
-again, and a pass that was killed goes on. Nothing is ever read back as truth.
+One MLflow run per study (dataset, fold, model), its trials as steps. The tag
+`tabsweep.synced` records in the store how much was written, so that a second pass adds nothing, a
+deleted database is filled again and a killed pass continues. Results are never read from a store.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 BATCH = 1000  # what MLflow takes in one call: metrics, and all items together
 SYNCED = "tabsweep.synced"
 NOTHING = "0:-:-"
-KIND = "custom_model_development"  # which face the UI shows: runs, not traces
+KIND = "custom_model_development"  # which page the UI shows: runs, not traces
 
 
 @dataclass
@@ -62,6 +62,7 @@ class SyncReport:
     seconds: float = 0.0
 
     def to_data(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -86,7 +87,8 @@ def sync(
     finished_only: bool = False,
     retries: int = 2,
 ) -> SyncReport:
-    """Bring a tracking store to what the ledger says. Idempotent; one at a time per run and store.
+    """Bring a tracking store up to date with the ledger. Idempotent; one at a time per run
+    and store.
 
     `live` says whether a driver is at work (None: look for one); a study that it left unfinished is
     shown as running, else as killed. Raises TrackingError (a store that is refused, unreachable or
@@ -167,7 +169,7 @@ def _write(
     report.experiment_id = experiment_id = _experiment(client, projection, run, uri)
     have, doubles = _known_runs(client, experiment_id, projection.run_id)
     for double in doubles:
-        _step_aside(client, double)
+        _retire(client, double)
         report.doubles += 1
     for want in projection.runs:
         known = have.get(want.key)
@@ -175,8 +177,8 @@ def _write(
             report.deleted += 1
             continue
         if known is not None and _outdated(known, want):
-            # Steps and params cannot be taken back in MLflow: the older truth steps aside.
-            _step_aside(client, known)
+            # MLflow cannot take steps and params back: another run replaces this one.
+            _retire(client, known)
             report.replaced += 1
             known = None
         if known is None:
@@ -200,7 +202,7 @@ def _experiment(client: MlflowClient, projection: Projection, run: Path, uri: st
         tags = {"mlflow.note.content": projection.note, "mlflow.experimentKind": KIND}
         try:
             return client.create_experiment(name, artifact_location=place, tags=tags)
-        except MlflowException:  # somebody was faster
+        except MlflowException:  # another process was faster
             found = client.get_experiment_by_name(name)
             if found is None:
                 raise
@@ -232,8 +234,8 @@ def _create(client: MlflowClient, experiment_id: str, want: StudyRun, run_id: st
         return create()
 
 
-def _step_aside(client: MlflowClient, run: Run) -> None:
-    """Delete a run that another one stands for."""
+def _retire(client: MlflowClient, run: Run) -> None:
+    """Delete a run that is replaced by another one."""
     key = run.data.tags["tabsweep.key"]
     client.set_tag(run.info.run_id, "tabsweep.key", f"superseded {key}")
     client.delete_run(run.info.run_id)
@@ -293,7 +295,7 @@ def _fill(client: MlflowClient, run: Run, want: StudyRun) -> tuple[bool, int]:
     id = run.info.run_id
     count, _, finals = _mark(run)
     if count > len(want.trials):
-        return False, 0  # an older copy of the ledger has nothing to say
+        return False, 0  # an older copy of the ledger has nothing new
     if SYNCED not in run.data.tags:
         client.log_inputs(id, [DatasetInput(Dataset(**want.dataset))])
     points = [point for trial in want.trials[count:] for point in trial]
@@ -303,7 +305,7 @@ def _fill(client: MlflowClient, run: Run, want: StudyRun) -> tuple[bool, int]:
     tags = {k: v for k, v in want.tags.items() if run.data.tags.get(k) != v}
     mark = f"{len(want.trials)}:{want.trials_digest(len(want.trials))}:{finals}"
     if run.data.tags.get(SYNCED) != mark:
-        tags[SYNCED] = mark  # last, with the last batch: what came before may come again
+        tags[SYNCED] = mark  # with the last batch: earlier ones may be written twice
     params = {k: v for k, v in want.params.items() if k not in run.data.params}
     items = [Param(k, v) for k, v in params.items()]
     labels = [RunTag(k, v) for k, v in tags.items()]

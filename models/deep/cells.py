@@ -1,4 +1,4 @@
-"""What does NPT see of a table? One row of cells per datapoint, features and targets alike.
+"""Tables as cells: one row of cells per datapoint, features and targets alike.
 
 A cell holds a standardised value or a category, and a mask channel (NPT, sec. 2.2): 1 where the
 cell is hidden or missing, and then nothing of its value is seen.
@@ -65,7 +65,7 @@ class Columns:
 class Cells:
     """Rows of cells. values: (N, number of numeric columns). codes: (N, number of categorical
     columns), 0..size-1. hidden: (N, d) bool, the mask channel. Where `hidden`, values and codes are
-    not looked at."""
+    not read."""
 
     values: Tensor
     codes: Tensor
@@ -83,7 +83,7 @@ class Cells:
 
 
 def join(parts: Sequence[Cells]) -> Cells:
-    """Rows below rows."""
+    """The rows of all parts, one after the other."""
     return Cells(
         torch.cat([p.values for p in parts]),
         torch.cat([p.codes for p in parts]),

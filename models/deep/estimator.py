@@ -1,4 +1,4 @@
-"""What do all network estimators share? Device, precision, seeds, pieces of a fit, plain weights.
+"""Base of all network estimators: device, precision, seeds, resumable fits, plain weights.
 
 A subclass writes `_task` (network and losses on encoded rows), `_recipe`, `_network`, `_kept` and
 the two answers; the fitted model is `model_`, a dictionary of arrays.
@@ -6,45 +6,60 @@ the two answers; the fitted model is `model_`, a dictionary of arrays.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base import COUNT, Number, OneOf
+from ..base import Number, OneOf
 from ..resumable import BadState, Save, Start, Stepwise, _states, boundaries
+from .hyperparameters import Hyperparameters, hyper
 from .trainer import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
 
 STEPS = Number(1, 10_000_000, whole=True)
+PATIENCE = Number(0, 10_000_000, whole=True)
+DROPOUT = Number(0.0, 1.0, high_open=True)
 Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; y (N,)
 
 
-class DeepEstimator(Stepwise):
-    """Base of the networks: `steps` of the optimiser, the best weights by validation loss kept.
+@dataclass(kw_only=True, eq=False, repr=False)
+class DeepEstimator(Hyperparameters, Stepwise):
+    """Base of the networks: trained in steps, the weights with the least validation loss kept.
 
     A subclass may count its schedule in something longer than a step (`resource`, `_unit`).
 
-    steps: of the schedule. eval_every: steps between two validation losses. patience: losses
-    without a better one that end the fit, 0 for none. device: `cpu` or `cuda`. precision: `fp32`,
-    `bf16` (autocast) or `auto` (bf16 on a GPU that has it). compile: torch.compile on a GPU.
-
-    After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (K, 2) steps (or
+    After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (n, 2) steps (or
     what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds
     a step, not saved).
+
+    Parameters
+    ----------
+    task : {'binary', 'multiclass', 'regression'}
+        What is predicted.
+    seed : int, default=0, in [0, 2147483647]
+        Seed of all that is random in a fit.
+    threads : int, default=1, in [1, 4096]
+        Threads of a fit and of a prediction.
+    device
+        Where the network is trained and predicts.
+    precision
+        Number format: `bf16` runs the network under autocast, `auto` does so on a GPU that has it.
+    compile
+        Whether torch.compile is used on a GPU.
     """
 
     resource = "steps"
+    computes_in = "float32"
     transient: ClassVar[tuple[str, ...]] = ("step_s_", "_loaded")
-    common_rules: ClassVar[dict[str, Any]] = {
-        "steps": STEPS,
-        "eval_every": COUNT,
-        "patience": Number(0, 10_000_000, whole=True),
-        "device": OneOf(("cpu", "cuda")),
-        "precision": OneOf(PRECISIONS),
-        "compile": OneOf((True, False)),
-    }
+
+    task: str
+    seed: int = 0
+    threads: int = 1
+    device: str = hyper("cpu", OneOf(("cpu", "cuda")))
+    precision: str = hyper("auto", OneOf(PRECISIONS))
+    compile: bool = hyper(False, OneOf((True, False)))
 
     # -- what a subclass writes -------------------------------------------------------------------
 
@@ -68,7 +83,7 @@ class DeepEstimator(Stepwise):
         """Steps of the optimiser in one of `resource`; asked after `_task`."""
         return 1
 
-    # -- the public face --------------------------------------------------------------------------
+    # -- fitting ----------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -103,8 +118,8 @@ class DeepEstimator(Stepwise):
         start: Start | None = None,
         save: Save | None = None,
     ) -> DeepEstimator:
-        """Fits `stop` steps of the schedule, going on from `start` and saving as `Stepwise` says;
-        the validation rows choose the weights here as in `fit`."""
+        """Fits `stop` steps of the schedule, resuming from `start` and saving as `Stepwise` does;
+        the validation rows choose the weights as in `fit`."""
         self.check()
         self._check_steps(stop, every)
         x, target = self._prepare(X, y)
@@ -115,8 +130,7 @@ class DeepEstimator(Stepwise):
             if save is not None:
                 save(stop, states.seal(states.dump(None), self._facts(stop, width)))
             return self
-        with self._limits(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with self._limits(), self._counting_warnings():
             val = self._validation(X_val, y_val)
             training = self._training((x, target), val)
             if start is not None and 0 < start[0] <= stop:
@@ -149,8 +163,8 @@ class DeepEstimator(Stepwise):
     def _fit(self, x: np.ndarray, y: np.ndarray, val: Rows | None) -> None:
         training = self._training((x, y), val)
         unit, report = self._unit(), getattr(self, "_report", None)
-        said = None if report is None else lambda step, score: report(step // unit, score)
-        training.run(getattr(self, self.resource) * unit, said)
+        told = None if report is None else lambda step, loss: report(step // unit, loss)
+        training.run(getattr(self, self.resource) * unit, told)
         self._finish(training, (x, y), val)
 
     def _finish(self, training: Training, train: Rows, val: Rows | None) -> None:

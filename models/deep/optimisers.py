@@ -1,4 +1,4 @@
-"""How do weights move? LAMB, and the two slow copies: Lookahead and an exponential average.
+"""LAMB, Lookahead, an exponential average of weights, and gradient clipping.
 
 LAMB scales the step of each tensor to the norm of that tensor, so it matters what one tensor is:
 `segments` say which rows of a stored parameter are tensors of their own.
@@ -54,6 +54,7 @@ class Lamb(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step from the gradients, which are overwritten; `closure` is not used."""
         for group in self.param_groups:
             plain: list[Tensor] = []
             for p in group["params"]:
@@ -185,7 +186,11 @@ class Lookahead:
 
 class Average:
     """An exponential average of the weights: slow += share (fast - slow) after every step, from the
-    start weights; the fast weights are never overwritten (Hopular calls it Lookahead)."""
+    start weights; the fast weights are never overwritten (Hopular calls it Lookahead).
+
+    torch.optim.swa_utils.AveragedModel starts from the weights after the first step and copies the
+    whole module; what `swap` and saved states need would have to be added to it.
+    """
 
     def __init__(self, params: Iterable[Tensor], share: float) -> None:
         self.params, self.share = list(params), share

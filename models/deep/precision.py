@@ -1,4 +1,4 @@
-"""In which number format does a hand-written layer compute? In that of autocast, where it is on.
+"""Number formats of layers with hand-written backward passes under autocast.
 
 Autocast looks at the library's operations one by one; a layer that writes out its own forward and
 backward passes must be given all its tensors in one format.

@@ -1,4 +1,4 @@
-"""How is a network pre-trained? In the first epochs of its one fit, on a loss that needs no target.
+"""Base of networks that are pre-trained without targets in the first epochs of their fit.
 
 Both phases are steps of one training: a fit can stop in either and go on elsewhere.
 """
@@ -7,17 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ..base import RATE, InvalidConfig, Number
 from .estimator import Rows
-from .row_network import Batch, RowNetwork, RowTask
+from .hyperparameters import hyper
+from .row_network import Batch, RowNetwork, RowSettings, RowTask
 from .trainer import Recipe, Task, Training, torch_device
 
 PRETEXT = "pretext."  # where the weights that only pre-training needs are in a module's state
+
+
+class PretrainedSettings(RowSettings, Protocol):
+    """The hyperparameters of `PretrainedNetwork` that its training depends on."""
+
+    pretrain_epochs: int
+    pretrain_lr: float
 
 
 class PretrainedTask(RowTask):
@@ -27,7 +35,7 @@ class PretrainedTask(RowTask):
     the same way.
     """
 
-    settings: PretrainedNetwork
+    settings: PretrainedSettings
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
         """The loss of a step of pre-training on a batch, whose rows have the numbers `rows`; draws
@@ -44,6 +52,7 @@ class PretrainedTask(RowTask):
         return self.settings.pretrain_epochs * self.unit
 
     def loss(self, step: int) -> Tensor:
+        """The pre-training loss in the first steps, then that of the targets."""
         if step >= self.pretrain_steps:
             return super().loss(step)
         rows = self.batch(step)
@@ -54,25 +63,26 @@ class PretrainedTask(RowTask):
 class PretrainedNetwork(RowNetwork):
     """Base of networks of single rows that are pre-trained on the training rows without targets.
 
-    A subclass writes `_network`, `_pretext` and a task. pretrain_epochs: of the epochs, the first
-    so many are pre-training (0: none); they have no validation scores. A fit that is stopped within
-    them, as on a low rung, has an untrained head. pretrain_lr: their rate. The weights of
+    A subclass writes `_network`, `_pretext` and a task. Epochs of pre-training have no validation
+    loss. A fit that is stopped within them, as on a low rung, has an untrained head. The weights of
     `_pretext` are not kept in the fitted model.
+
+    Parameters
+    ----------
+    pretrain_epochs
+        How many of the epochs, from the first on, are pre-training; less than `epochs`.
+    pretrain_lr
+        Learning rate of pre-training.
     """
 
-    pretrain_rules: ClassVar[dict[str, Any]] = {
-        **RowNetwork.row_rules,
-        "pretrain_epochs": Number(0, 1_000_000, whole=True),
-        "pretrain_lr": RATE,
-    }
-
     epochs: int = 150
-    pretrain_epochs: int = 50
-    pretrain_lr: float = 1e-3
+    pretrain_epochs: int = hyper(50, Number(0, 1_000_000, whole=True))
+    pretrain_lr: float = hyper(1e-3, RATE)
 
     make_task: ClassVar[Callable[..., Task]] = PretrainedTask
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where pre-training leaves no epoch for the targets."""
         super().check()
         if self.pretrain_epochs >= self.epochs:
             name = type(self).__name__

@@ -1,4 +1,4 @@
-"""How is a network of single rows fitted? In batches of rows, until its validation score rests.
+"""Base of networks of single rows: mini-batches and early stopping on validation rows.
 
 The recipe of Gorishniy et al. 2021 (sec. 4): quantile-transformed numbers, standardised targets,
 AdamW with a constant rate, the weights of the best epoch by accuracy or RMSE on validation rows.
@@ -17,16 +17,17 @@ from torch.nn import functional as F
 
 from ..base import PATIENCE, RATE, InvalidConfig, Number, OneOf, softmax, two_columns
 from ..preprocessing import NUMERIC, Policy
+from .estimator import DROPOUT as DROPOUT
 from .estimator import DeepEstimator, Rows
+from .hyperparameters import hyper
 from .layers.dropout import Seed
-from .trainer import PRECISIONS, Recipe, Task, seed_of, torch_device
+from .trainer import Recipe, Task, seed_of, torch_device
 
-SCORED = 1024  # rows of a validation score that are computed together
-ASKED = 256  # rows of a prediction: always so many, so that a row's answer is the same beside any
+VALIDATED = 1024  # validation rows that are computed together
+ASKED = 256  # rows of a prediction: always so many, so that an answer depends on its row alone
 FARTHEST = 1e15  # larger numbers are cut to it: their squares, which norms sum, would not be finite
 STOP_ON = ("metric", "loss")
 WIDTH = Number(1, 65_536, whole=True)
-DROPOUT = Number(0.0, 1.0, high_open=True)
 
 
 class Batch(NamedTuple):
@@ -50,11 +51,24 @@ class RowModule(Protocol):
         """(B,) values or logits of the second of two classes, or (B, C) logits."""
 
 
+class RowSettings(Protocol):
+    """The hyperparameters of `RowNetwork` that its training depends on."""
+
+    task: str
+    seed: int
+    lr: float
+    weight_decay: float
+    stop_on: str
+
+    def rows_a_batch(self, n: int) -> int:
+        """Rows of a step for a table of n training rows."""
+
+
 class RowTask:
     """Network and losses on encoded rows: batches of an epoch without replacement.
 
-    loss: of outputs and targets, the mean over rows. A last batch of one row joins the one before
-    it (a batch norm needs two). unit: steps of an epoch.
+    loss: of outputs and targets, the mean over rows. A trailing batch of one row is merged into the
+    one before (a batch norm needs two). unit: steps of an epoch.
     """
 
     def __init__(
@@ -62,7 +76,7 @@ class RowTask:
         module: Any,
         train: tuple[Batch, Tensor],
         val: tuple[Batch, Tensor] | None,
-        settings: RowNetwork,
+        settings: RowSettings,
     ) -> None:
         self.module: Any = module
         self.rows, self.targets = train
@@ -97,6 +111,7 @@ class RowTask:
         return self._order[at * self.size : stop]
 
     def loss(self, step: int) -> Tensor:
+        """The mean loss of the batch of step `step` + 1."""
         rows = self.batch(step)
         batch = self.rows.at(rows)
         out = self.module(batch.numbers, batch.codes, (self.settings.seed, step))
@@ -110,16 +125,18 @@ class RowTask:
             return F.binary_cross_entropy_with_logits(out, targets.to(out.dtype))
         return F.mse_loss(out, targets)
 
-    def score(self) -> float | None:
-        """On validation rows: share of wrong classes or RMSE (standardised), or the loss."""
+    def val_loss(self) -> float | None:
+        """On validation rows: share of wrong classes, RMSE (standardised) or the training loss."""
         if self.val is None:
             return None
         rows, targets = self.val
-        out = torch.cat([self.outputs(rows.at(at)) for at in _blocks(len(rows), SCORED)]).double()
-        return self.score_of(out, targets)
+        out = torch.cat(
+            [self.outputs(rows.at(at)) for at in _blocks(len(rows), VALIDATED)]
+        ).double()
+        return self.val_loss_of(out, targets)
 
-    def score_of(self, out: Tensor, targets: Tensor) -> float:
-        """The score of outputs for validation rows; lower is better."""
+    def val_loss_of(self, out: Tensor, targets: Tensor) -> float:
+        """The validation loss of outputs (B,) or (B, C)."""
         if self.settings.stop_on == "loss":
             wanted = targets if self.settings.task == "multiclass" else targets.double()
             return float(self.criterion(out, wanted))
@@ -130,12 +147,12 @@ class RowTask:
         return float("nan") if lost else float((found != targets).double().mean())
 
     def outputs(self, rows: Batch) -> Tensor:
-        """What the network says of rows, in evaluation mode."""
+        """Outputs of the network for rows, in evaluation mode."""
         return self.module(rows.numbers, rows.codes).float()
 
 
 def steps_an_epoch(n: int, size: int) -> int:
-    """Batches of n rows; a last one of a single row is none of its own.
+    """Batches of n rows; a trailing batch of one row is merged into the one before.
 
     >>> steps_an_epoch(10, 4), steps_an_epoch(9, 4), steps_an_epoch(3, 4)
     (3, 2, 1)
@@ -144,61 +161,67 @@ def steps_an_epoch(n: int, size: int) -> int:
     return max(1, whole + (rest > 1 or (rest == 1 and size == 1)))
 
 
+def mlp_widths(n_layers: int, first: int, middle: int, last: int) -> list[int]:
+    """Widths of hidden layers from three numbers (Gorishniy et al. 2021, Table 9).
+
+    >>> mlp_widths(1, 8, 4, 2), mlp_widths(2, 8, 4, 2), mlp_widths(4, 8, 4, 2)
+    ([8], [8, 2], [8, 4, 4, 2])
+    """
+    return [first, *[middle] * (n_layers - 2), *[last] * (n_layers > 1)]
+
+
 def _blocks(n: int, size: int) -> list[slice]:
     return [slice(at, at + size) for at in range(0, n, size)]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RowNetwork(DeepEstimator):
-    """Base of networks that see one row at a time. A subclass writes `_network` (a `RowModule`),
-    and `batch_norm` where it has such: batches of one row are refused then. Its hyperparameters are
-    the fields of a dataclass; those below are every network's.
+    """Base of networks that see one row at a time.
 
-    epochs: at most; one is a pass over all training rows. patience: epochs without a better
-    validation score that end the fit (0: none). batch_size: rows of a step, 0 for the papers' rule
-    (256 below 50,000 rows, 512 below 100,000, else 1024). numeric: how numbers are scaled, in the
-    words of `Policy`. stop_on: the validation score, `metric` (accuracy or RMSE) or `loss`.
+    A subclass writes `_network` (a `RowModule`), and sets `batch_norm` where it has such layers:
+    batches of one row are refused then. Its hyperparameters are the fields of a dataclass.
 
     DIFF(Gorishniy 2021): numbers that are missing get the training mean, as there, and a 0/1
     column that says so.
+
+    Parameters
+    ----------
+    epochs
+        Epochs at most; one is a pass over all training rows.
+    patience
+        Epochs without a lower validation loss that end the fit, 0 for no early stopping.
+    batch_size
+        Rows of a step, 0 for the papers' rule: 256 below 50,000 rows, 512 below 100,000, else 1024.
+    lr
+        Learning rate.
+    weight_decay
+        Weight decay of AdamW.
+    numeric
+        How numbers are scaled, see `Policy`.
+    stop_on
+        The validation loss: `metric` (share of wrong classes or RMSE) or `loss` (as in training).
     """
 
     resource = "epochs"
     batch_norm: ClassVar[bool] = False
-    row_rules: ClassVar[dict[str, Any]] = {
-        "epochs": Number(1, 1_000_000, whole=True),
-        "patience": PATIENCE,
-        "batch_size": Number(0, 1_000_000, whole=True),
-        "lr": RATE,
-        "weight_decay": Number(0.0),
-        "numeric": OneOf(NUMERIC),
-        "stop_on": OneOf(STOP_ON),
-        "device": OneOf(("cpu", "cuda")),
-        "precision": OneOf(PRECISIONS),
-        "compile": OneOf((True, False)),
-    }
 
     transient = (*DeepEstimator.transient, "_steps_an_epoch")
 
-    task: str
-    seed: int = 0
-    threads: int = 1
-    device: str = "cpu"
     precision: str = "fp32"
-    compile: bool = False
-    epochs: int = 1000
-    patience: int = 16
-    batch_size: int = 0
-    lr: float = 3e-4
-    weight_decay: float = 1e-5
-    numeric: str = "quantile"
-    stop_on: str = "metric"
+    epochs: int = hyper(1000, Number(1, 1_000_000, whole=True))
+    patience: int = hyper(16, PATIENCE)
+    batch_size: int = hyper(0, Number(0, 1_000_000, whole=True))
+    lr: float = hyper(3e-4, RATE)
+    weight_decay: float = hyper(1e-5, Number(0.0))
+    numeric: str = hyper("quantile", OneOf(NUMERIC))
+    stop_on: str = hyper("metric", OneOf(STOP_ON))
 
     # -- what a subclass may change ---------------------------------------------------------------
 
     make_task: ClassVar[Callable[..., Task]] = RowTask
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where batches of one row meet batch norms."""
         super().check()
         if self.batch_norm and self.batch_size == 1:
             name = type(self).__name__
@@ -266,7 +289,7 @@ class RowNetwork(DeepEstimator):
     # -- prediction -------------------------------------------------------------------------------
 
     def _outputs(self, x: np.ndarray) -> np.ndarray:
-        """(N,) or (N, C), from blocks of one size."""
+        """Outputs (N,) or (N, C), computed in blocks of one size."""
         rows, found = self._rows(x), []
         with self._ready() as module:
             for at in range(0, len(rows), ASKED):

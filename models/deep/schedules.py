@@ -1,4 +1,4 @@
-"""How large is a learning rate, or a loss's weight, after s of T steps? A pure function of both.
+"""Schedules of learning rates and loss weights, as pure functions of the step.
 
 s counts completed steps, so the first step uses s = 0.
 """

@@ -1,8 +1,8 @@
-"""How is any network trained? Step by step, so that it can stop at one and go on elsewhere.
+"""Training loop of all networks, step by step, so that a fit can stop and resume.
 
-A model brings a `Task`: its network, the loss of step s, the validation score. Everything random in
+A model brings a `Task`: its network, the loss of step s, the validation loss. Everything random in
 step s depends on the fit's seed and s alone; so weights, optimiser and best weights are the whole
-state, and a fit that goes on from one equals the uninterrupted one.
+state, and a fit that resumes from a state equals the uninterrupted one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from torch import Tensor, nn
 
 from .optimisers import Average, Lookahead, as_arrays, clip_norm, clip_values
 
-Report = Callable[[int, float], Any]  # step, score (lower is better); True ends the fit
+Report = Callable[[int, float], Any]  # step, validation loss; True ends the fit
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _keeping = 0
 PRECISIONS = ("auto", "fp32", "bf16")
 
 
 class Task(Protocol):
-    """What a model brings to its training."""
+    """What a model gives to its training: network, optimiser and losses."""
 
     @property
     def module(self) -> nn.Module:
@@ -42,7 +42,7 @@ class Task(Protocol):
     def loss(self, step: int) -> Tensor:
         """The training loss of step `step` + 1; draws from (seed, step) alone."""
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
         """The validation loss of the network as it is (evaluation mode), None without such rows."""
 
 
@@ -57,15 +57,15 @@ class Pretrained(Task, Protocol):
 class Recipe:
     """How a network is trained.
 
-    rate: the learning rate after s steps. eval_every: steps between two validation scores, the last
-    step is always scored. patience: scores without a better one that end the fit, 0 for never; the
-    weights with the best score are kept either way. clip_value, clip_norm: limits of gradients,
-    element by element or of all at once. lookahead: (alpha, k). average: share of the exponential
-    average, whose weights are then scored and kept. precision: `bf16` runs the network under
-    autocast, `auto` does so on a GPU that has it. compile: by torch.compile, on a GPU alone (on a
-    CPU the blocks are written by hand; to compile them took minutes and gave other numbers).
-    pretrain: of the steps, the first so many are pre-training (`Pretrained`): they have an
-    optimiser of their own and no validation score, so that patience begins after them.
+    rate: the learning rate after s steps. eval_every: steps between two validation losses, the last
+    step is always validated. patience: validation losses without a lower one that end the fit, 0
+    for never; the weights with the lowest are kept either way. clip_value, clip_norm: limits of
+    gradients, element by element or of all at once. lookahead: (alpha, k). average: share of the
+    exponential average, whose weights are then validated and kept. precision: `bf16` runs the
+    network under autocast, `auto` does so on a GPU that has it. compile: by torch.compile, on a GPU
+    alone (on a CPU the blocks are written by hand; to compile them took minutes and gave other
+    numbers). pretrain: of the steps, the first so many are pre-training (`Pretrained`): they have
+    an optimiser of their own and no validation loss, so that patience begins after them.
     """
 
     steps: int
@@ -157,14 +157,14 @@ def seed_of(*parts: int) -> int:
 
 
 class Training:
-    """A network on its way. `step` counts completed steps; `curve` holds (step, score) pairs."""
+    """A network in training: `step` completed steps, `curve` of (step, validation loss)."""
 
     def __init__(self, task: Task, recipe: Recipe, *, seed: int, device: str = "cpu") -> None:
         self.task, self.recipe, self.seed = task, recipe, seed
         self.device = torch_device(device)
         self.step = 0
         self.curve: list[tuple[int, float]] = []
-        self.best_step, self.best_score = 0, math.inf
+        self.best_step, self.best_loss = 0, math.inf
         self.best: dict[str, Tensor] | None = None
         self.stopped = False
         self.step_s = 0.0  # seconds of a training step, on average over those run here
@@ -178,7 +178,7 @@ class Training:
         self.lookahead = Lookahead(params, *recipe.lookahead) if recipe.lookahead else None
         self.average = Average(params, recipe.average) if recipe.average else None
 
-    # -- going on -------------------------------------------------------------------------------
+    # -- running -------------------------------------------------------------------------------
 
     def run(self, until: int, report: Report | None = None) -> None:
         """Trains to `until` steps of the schedule, or to where patience or `report` ends it."""
@@ -192,7 +192,7 @@ class Training:
             at_end = self.step % recipe.eval_every == 0 or self.step == recipe.steps
             if at_end and self.step > recipe.pretrain:
                 self.evaluate(report)
-                if math.isnan(float(loss)):  # no later step finds back
+                if math.isnan(float(loss)):  # NaN weights cannot recover
                     self.stopped = True
         self.step_s = seconds / ran if ran else 0.0
 
@@ -225,23 +225,23 @@ class Training:
         return loss.detach()
 
     def evaluate(self, report: Report | None = None) -> None:
-        """Scores the network as it is; the best weights so far are kept."""
+        """Takes the validation loss of the network as it is; the best weights so far are kept."""
         with self.final_weights():
-            score = self.task.score()
-            if score is None:
+            loss = self.task.val_loss()
+            if loss is None:
                 return
-            self.curve.append((self.step, score))
-            if score < self.best_score:
-                self.best_step, self.best_score = self.step, score
+            self.curve.append((self.step, loss))
+            if loss < self.best_loss:
+                self.best_step, self.best_loss = self.step, loss
                 self.best = {
                     n: t.detach().clone() for n, t in self.task.module.state_dict().items()
                 }
         since = sum(1 for step, _ in self.curve if step > self.best_step)
         if self.recipe.patience and since >= self.recipe.patience:
             self.stopped = True
-        if math.isnan(score):  # no later step finds back
+        if math.isnan(loss):  # NaN weights cannot recover
             self.stopped = True
-        if report is not None and report(self.step, score):
+        if report is not None and report(self.step, loss):
             self.stopped = True
 
     @contextmanager
@@ -259,14 +259,14 @@ class Training:
                 self.average.swap()
 
     def outcome(self) -> dict[str, np.ndarray]:
-        """The weights to keep: those of the best score, else the last ones."""
+        """The weights to keep: those of the lowest validation loss, else the last ones."""
         if self.best is not None:
             return as_arrays(self.best)
         self.best_step = self.step
         with self.final_weights() as module:
             return as_arrays(module.state_dict())
 
-    # -- stopping and going on elsewhere ----------------------------------------------------------
+    # -- saving and resuming ----------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """All that a later step depends on, as numbers and arrays."""
@@ -282,13 +282,13 @@ class Training:
             "slow": [[_array(t) for t in tensors] for tensors in slow],
             "best": None if self.best is None else as_arrays(self.best),
             "best_step": self.best_step,
-            "best_score": self.best_score,
+            "best_score": self.best_loss,  # the key of states since the first version
             "curve": [list(point) for point in self.curve],
             "stopped": self.stopped,
         }
 
     def go_on_from(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` gave, here or in another process; ValueError for what is none."""
+        """Resumes from what `state` returned, also elsewhere; ValueError for other data."""
         try:
             self._take_over(state)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
@@ -322,7 +322,7 @@ class Training:
             shapes = {n: t.shape for n, t in self.task.module.state_dict().items()}
             if {n: t.shape for n, t in self.best.items()} != shapes:
                 raise ValueError("its best weights are not the network's")
-        self.best_step, self.best_score = state["best_step"], state["best_score"]
+        self.best_step, self.best_loss = state["best_step"], state["best_score"]
         self.curve = [(int(s), float(v)) for s, v in state["curve"]]
         self.stopped = state["stopped"]
 

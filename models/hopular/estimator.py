@@ -1,4 +1,4 @@
-"""How is Hopular fitted and asked? (Schaefl et al. 2022, arXiv:2206.00664)
+"""The estimator of Hopular (Schaefl et al. 2022, arXiv:2206.00664).
 
 The training rows are its memory: every block of the network looks them up, with their targets. So
 they are part of the fitted model, and a row to predict sees them and itself, no other row. A row
@@ -7,6 +7,7 @@ that is in the memory finds its own target there when it is asked; in training i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,127 +16,120 @@ from torch import Tensor
 
 from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells, Columns, cells_of, fitting_width
-from ..deep.estimator import DeepEstimator, Rows
+from ..deep.column_decoder import probabilities
+from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
+from ..deep.hyperparameters import hyper
 from ..deep.trainer import Recipe, torch_device
-from ..npt.network import probabilities
 from ..preprocessing import Policy, as_frame
-from .network import RESIDUALS, SUMMARIES, Memory, Network
+from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory
 from .schedules import rate
 from .task import HopularTask, ask
 
 PROBABILITY = Number(0.0, 1.0)
-DROPOUT = Number(0.0, 1.0, high_open=True)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Hopular(DeepEstimator):
     """Hopular: modern Hopfield networks that look up the training rows in every block.
 
-    A step is an epoch: one pass over all training rows. width: of a cell's vector, e. max_width:
-    the widest row d e; above it `width` is narrowed to a multiple of n_nets (0: never; ours, for
-    wide tables on small machines). n_blocks, n_nets (M, divides e). beta_scaling: c in
-    beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour. residual, summary:
-    see `network.Hopfield`, `network.Summary`. dropout_input, dropout_hopfield, dropout_output.
-    p_mask, p_replace: shares of feature cells that are hidden or replaced. gamma, gamma_end: weight
-    of the feature loss and its end. lr, weight_decay: of LAMB. period: epochs of the cosines of
-    gamma and lr, 0 for `steps`; warmup: share of it before they fall. average: share of the
-    exponential average of the weights that is validated and kept, 0 for none. clip: limit of the
-    gradients' norm. batch_size: rows that are asked together in training, 0 for all; there is one
-    step an epoch all the same.
+    A step is an epoch: one pass over all training rows. Validation rows choose the epoch by
+    accuracy or squared error, every `eval_every` epochs; the first best one wins. Defaults are the
+    authors' for their interactive use, with the paper's 10,000 epochs.
 
-    Validation rows choose the epoch by accuracy or squared error, every `eval_every` epochs; the
-    first best one wins. Defaults are the authors' for their interactive use, with the paper's
-    10,000 epochs.
+    Parameters
+    ----------
+    steps
+        Epochs.
+    eval_every
+        Epochs between two validation losses.
+    patience
+        Validation losses without a lower one that end the fit, 0 for no early stopping.
+    width
+        Width of a cell's vector, E; a row of d columns is d E wide.
+    max_width
+        The widest row d E; above it `width` is reduced to a multiple of n_nets. 0 for no limit.
+        Not in the paper; for wide tables on small machines.
+    n_blocks
+        Blocks.
+    n_nets
+        Hopfield nets in each module, M; divides the width.
+    beta_scaling
+        c in beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour.
+    residual
+        What stays beside the retrieved pattern, see `network.Hopfield`.
+    summary
+        What the outputs are read from, see `network.Summary`.
+    dropout_input
+        Dropout in the embedding.
+    dropout_hopfield
+        Dropout on the associations.
+    dropout_output
+        Dropout before the outputs.
+    p_mask
+        Share of the feature cells that are hidden.
+    p_replace
+        Share of the feature cells that are replaced by noise.
+    gamma
+        Weight of the feature loss at the start.
+    gamma_end
+        Weight of the feature loss at the end.
+    lr
+        Learning rate at its peak.
+    weight_decay
+        Weight decay of LAMB.
+    period
+        Epochs of the cosines of gamma and lr, 0 for `steps`.
+    warmup
+        Share of the period before gamma and lr fall.
+    average
+        Share of the new weights in the exponential average that is validated and kept, 0 for none.
+    clip
+        Limit of the gradients' norm, None for no limit.
+    batch_size
+        Rows that pass through the network together in training, 0 for all; there is one step of the
+        optimiser an epoch all the same.
+
+    References
+    ----------
+    Schaefl et al. 2022, arXiv:2206.00664.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("hopular", task="binary", steps=5, width=8, n_blocks=1)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
-    rules = {
-        **DeepEstimator.common_rules,
-        "width": COUNT,
-        "max_width": Number(0, 1_000_000, whole=True),
-        "n_blocks": Number(1, 1000, whole=True),
-        "n_nets": COUNT,
-        "beta_scaling": Number(0.0, low_open=True),
-        "residual": OneOf(RESIDUALS),
-        "summary": OneOf(SUMMARIES),
-        "dropout_input": DROPOUT,
-        "dropout_hopfield": DROPOUT,
-        "dropout_output": DROPOUT,
-        "p_mask": PROBABILITY,
-        "p_replace": PROBABILITY,
-        "gamma": PROBABILITY,
-        "gamma_end": PROBABILITY,
-        "lr": RATE,
-        "weight_decay": Number(0.0),
-        "period": Number(0, 10_000_000, whole=True),
-        "warmup": Number(0.0, 1.0, high_open=True),
-        "average": PROBABILITY,
-        "clip": Number(0.0, low_open=True, words=(None,)),
-        "batch_size": Number(0, 10_000_000, whole=True),
-    }
     policy = Policy("standard", "native", "native", "standard")
     transient = (*DeepEstimator.transient, "_memory")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "auto",
-        compile: bool = False,
-        steps: int = 10_000,
-        eval_every: int = 10,
-        patience: int = 0,
-        width: int = 32,
-        max_width: int = 0,
-        n_blocks: int = 8,
-        n_nets: int = 8,
-        beta_scaling: float = 1.0,
-        residual: str = "code",
-        summary: str = "dense",
-        dropout_input: float = 0.1,
-        dropout_hopfield: float = 0.1,
-        dropout_output: float = 0.01,
-        p_mask: float = 0.025,
-        p_replace: float = 0.175,
-        gamma: float = 1.0,
-        gamma_end: float = 0.0,
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        period: int = 0,
-        warmup: float = 0.0,
-        average: float = 0.005,
-        clip: float | None = 1.0,
-        batch_size: int = 0,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.steps = steps
-        self.eval_every = eval_every
-        self.patience = patience
-        self.width = width
-        self.max_width = max_width
-        self.n_blocks = n_blocks
-        self.n_nets = n_nets
-        self.beta_scaling = beta_scaling
-        self.residual = residual
-        self.summary = summary
-        self.dropout_input = dropout_input
-        self.dropout_hopfield = dropout_hopfield
-        self.dropout_output = dropout_output
-        self.p_mask = p_mask
-        self.p_replace = p_replace
-        self.gamma = gamma
-        self.gamma_end = gamma_end
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.period = period
-        self.warmup = warmup
-        self.average = average
-        self.clip = clip
-        self.batch_size = batch_size
+    steps: int = hyper(10_000, STEPS)
+    eval_every: int = hyper(10, COUNT)
+    patience: int = hyper(0, PATIENCE)
+    width: int = hyper(32, COUNT)
+    max_width: int = hyper(0, Number(0, 1_000_000, whole=True))
+    n_blocks: int = hyper(8, Number(1, 1000, whole=True))
+    n_nets: int = hyper(8, COUNT)
+    beta_scaling: float = hyper(1.0, Number(0.0, low_open=True))
+    residual: str = hyper("code", OneOf(RESIDUALS))
+    summary: str = hyper("dense", OneOf(SUMMARIES))
+    dropout_input: float = hyper(0.1, DROPOUT)
+    dropout_hopfield: float = hyper(0.1, DROPOUT)
+    dropout_output: float = hyper(0.01, DROPOUT)
+    p_mask: float = hyper(0.025, PROBABILITY)
+    p_replace: float = hyper(0.175, PROBABILITY)
+    gamma: float = hyper(1.0, PROBABILITY)
+    gamma_end: float = hyper(0.0, PROBABILITY)
+    lr: float = hyper(1e-3, RATE)
+    weight_decay: float = hyper(0.1, Number(0.0))
+    period: int = hyper(0, Number(0, 10_000_000, whole=True))
+    warmup: float = hyper(0.0, Number(0.0, 1.0, high_open=True))
+    average: float = hyper(0.005, PROBABILITY)
+    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
+    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True))
 
     # -- the table --------------------------------------------------------------------------------
 
@@ -182,9 +176,9 @@ class Hopular(DeepEstimator):
         """Epochs of a period."""
         return self.period or self.steps
 
-    def _network(self) -> Network:
+    def _network(self) -> HopularNetwork:
         columns = self.columns()
-        return Network(
+        return HopularNetwork(
             columns,
             width=fitting_width(self.width, self.max_width, columns.n, self.n_nets),
             n_blocks=self.n_blocks,

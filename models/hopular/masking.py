@@ -1,4 +1,4 @@
-"""Which cells are hidden in an epoch, and what is lost on them? (Schaefl et al. 2022, A.3)
+"""Masking of cells in an epoch of Hopular, and the losses on them (Schaefl et al. 2022, A.3).
 
 Targets are always hidden. Of the features few are hidden, some get a random value and most stay as
 they are; all of them enter the loss.
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..deep.cell_masking import hide
 from ..deep.cells import Cells, Columns
-from ..npt.masking import hide
-from ..npt.network import Decoded
+from ..deep.column_decoder import Decoded
 
 
 def noisy(

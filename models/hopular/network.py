@@ -1,4 +1,4 @@
-"""What does Hopular compute? (Schaefl et al. 2022, arXiv:2206.00664, sec. 3)
+"""The network of Hopular (Schaefl et al. 2022, arXiv:2206.00664, sec. 3).
 
 Every cell of a row becomes a vector; together they are the row's state. A block lets the state
 retrieve from the training rows (Hopfield nets over samples, H_s) and then lets every cell retrieve
@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..deep.cells import Cells, Columns
+from ..deep.column_decoder import Decoded, Decoder
 from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
 from ..deep.layers.dropout import Seed, dropout
-from ..npt.network import LN_EPS, Decoded, Decoder
 
+LN_EPS = 1e-12
 RESIDUALS = ("code", "paper")
 SUMMARIES = ("dense", "attribute")
 STEEP = 10.0  # a larger scaling factor makes logits that 16-bit numbers cannot hold
@@ -88,12 +89,15 @@ class Embedding(nn.Module):
             self.register_buffer(name, rows, persistent=False)
 
     def forward(self, cells: Cells, flags: Tensor, seed: Seed | None = None) -> Tensor:
+        """One vector a cell; `flags` marks the cells hidden on purpose."""
         z = self._first(cells, flags)  # (d, N, E)
         z = dropout(F.gelu(z), self.p, seed)
         z = F.layer_norm(z, z.shape[-1:], eps=LN_EPS)
         z = torch.addcmul(self.shift[:, None], z, self.gain[:, None])
         out = torch.baddbmm(self.second_bias[:, None].to(z.dtype), z, self.second.to(z.dtype))
-        return out.transpose(0, 1).to(self.weight.dtype).contiguous()  # the state is never halved
+        return (
+            out.transpose(0, 1).to(self.weight.dtype).contiguous()
+        )  # the state is kept in float32
 
     def _first(self, cells: Cells, flags: Tensor) -> Tensor:  # (d, N, E)
         """The first map with the type and index embeddings, columns first."""
@@ -234,13 +238,14 @@ class Summary(Decoder):
         self.gain, self.shift = nn.Parameter(torch.ones(shape)), nn.Parameter(torch.zeros(shape))
 
     def prepare(self, state: Tensor, seed: Seed | None) -> Tensor:
-        """What the linear map reads: (N, d E) where dense, else (N, d, E)."""
+        """Input of the linear map: (N, d E) where dense, else (N, d, E)."""
         x = state.flatten(1) if self.dense else state
         x = dropout(F.gelu(x), self.p, seed)
         x = F.layer_norm(x, x.shape[-1:], eps=LN_EPS)
         return torch.addcmul(self.shift, x, self.gain)
 
     def forward(self, state: Tensor, columns: Sequence[int]) -> Decoded:
+        """Outputs for some columns of prepared states."""
         if not self.dense:
             return super().forward(state, columns)
         numeric = [j for j in columns if not self.columns.categorical[j]]
@@ -264,7 +269,7 @@ class Summary(Decoder):
         return Decoded(numeric, values, groups, logits)
 
 
-class Network(nn.Module):
+class HopularNetwork(nn.Module):
     """The network: rows of cells and a memory of training rows -> states; `decode` reads columns.
 
     columns: of the table, targets included. width: E, of a cell. n_blocks. n_nets: M Hopfield nets

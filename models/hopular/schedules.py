@@ -1,4 +1,4 @@
-"""How does the weight of the feature loss, and the learning rate, fall with the epochs?
+"""Schedules of Hopular's feature-loss weight and learning rate by epoch.
 
 k counts completed epochs, so the first epoch uses k = 0. Beyond the period both keep their end.
 """

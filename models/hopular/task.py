@@ -1,4 +1,4 @@
-"""What is Hopular's epoch? One step of the optimiser over all training rows.
+"""Training step of Hopular: one step of the optimiser over all training rows.
 
 All training rows are the memory, and all of them are asked, each with its own row of the memory
 hidden. They may be asked in batches: the memory is stored once, and gradients add up.
@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..deep.cell_masking import generator, without
 from ..deep.cells import Cells
+from ..deep.column_decoder import Decoded, stacked
 from ..deep.optimisers import Lamb
 from ..deep.trainer import seed_of
-from ..npt.masking import generator, without
-from ..npt.network import Decoded, below
 from .masking import column_losses, mean_loss, noisy
-from .network import Memory, Network
+from .network import HopularNetwork, Memory
 from .schedules import gamma
 
 ROWS = 64  # rows of a prediction that are asked together
@@ -26,7 +26,7 @@ WEIGHTS_AT_ONCE = 2**22  # associations of them
 
 
 class Settings(Protocol):
-    """What the task reads of the estimator's hyperparameters."""
+    """The hyperparameters of `Hopular` that its training depends on."""
 
     seed: int
     p_mask: float
@@ -48,7 +48,7 @@ class HopularTask:
 
     def __init__(
         self,
-        module: Network,
+        module: HopularNetwork,
         cells: Cells,
         val: Cells | None,
         settings: Settings,
@@ -63,6 +63,7 @@ class HopularTask:
         self.rows = torch.arange(len(cells), device=device)
 
     def optimiser(self) -> Lamb:
+        """LAMB with bias correction and weight decay."""
         return Lamb(
             self.module.parameters(),
             weight_decay=self.settings.weight_decay,
@@ -119,7 +120,7 @@ class HopularTask:
         on_features, n = mean_loss(losses, counted, ~self.is_target)
         return torch.where(n > 0, weight * on_features + (1 - weight) * on_targets, on_targets)
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
         """On validation rows: share of wrong classes, or squared error in raw units."""
         if self.val is None:
             return None
@@ -133,9 +134,9 @@ class HopularTask:
         return float((found.double() - truth.double()).square().mean()) * self.target_scale**2
 
 
-def ask(module: Network, memory: Memory, cells: Cells) -> Decoded:
+def ask(module: HopularNetwork, memory: Memory, cells: Cells) -> Decoded:
     """Targets of rows that see the memory and themselves, in blocks of one size: a row's answer is
-    the same whatever is asked beside it. What the cells say of the targets is not looked at."""
+    the same whatever is predicted with it. The cells of the targets are not read."""
     flags = torch.zeros_like(cells.hidden)
     flags[:, list(module.columns.targets)] = True
     cells = without(cells, flags)
@@ -148,4 +149,4 @@ def ask(module: Network, memory: Memory, cells: Cells) -> Decoded:
         rows = torch.where(rows < len(cells), rows, at)
         state = module(cells[rows], flags[rows], memory, alone=True)
         parts.append((module.decode(state, module.columns.targets), there))
-    return below(parts)
+    return stacked(parts)

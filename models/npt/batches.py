@@ -1,4 +1,4 @@
-"""Which rows does a training step see? Batches that hold each part of the table in proportion.
+"""Batches of NPT, each with the shares of parts and classes that the table has.
 
 NPT attends between the rows of a batch, so a batch must look like the table: the same shares of
 training, validation and test rows, and where asked for of the classes (NPT, sec. C.2).

@@ -1,4 +1,4 @@
-"""How are NPT's two networks for pictures fitted and asked? (Kossen et al. 2021, sec. B.8)
+"""Estimators of NPT's two networks for pictures (Kossen et al. 2021, sec. B.8).
 
 X: (N, channels x side x side) values of square pictures, channel by channel and row by row; they
 are standardised by the mean and deviation of each channel over the training pictures.
@@ -9,7 +9,7 @@ they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,16 +20,19 @@ from torch.nn import functional as F
 
 from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells
-from ..deep.estimator import DeepEstimator, Rows
+from ..deep.column_decoder import probabilities
+from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
+from ..deep.hyperparameters import hyper
 from ..deep.optimisers import Lamb
 from ..deep.schedules import SCHEDULES
 from ..deep.trainer import Recipe, seed_of, torch_device
 from ..preprocessing import Policy
 from .batches import Batches
-from .estimator import DROPOUT, NPT, PROBABILITY, rate_at
+from .estimator import NPT, PROBABILITY, SWITCH, rate_at
 from .images import PatchNetwork, PictureNetwork, augmented, side_of
-from .network import NORMS, probabilities
-from .task import TRAIN, NPTTask
+from .network import NORMS
+from .prediction import TRAIN
+from .task import NPTTask
 
 AS_IT_IS = Policy("none", "native", "native", "standard")
 TOGETHER = 256  # pictures that are asked at once
@@ -73,8 +76,9 @@ class PatchTask(NPTTask):
     """As for tables, the training pictures of a step varied."""
 
     def rows(self, step: int) -> tuple[Cells, Tensor]:
+        """As for tables, the training pictures cropped and mirrored where `augment` asks for it."""
         cells, parts = super().rows(step)
-        model: Any = self.model
+        model: Any = self.settings
         if not model.augment:
             return cells, parts
         side = side_of(cells.values.shape[1], model.n_channels)
@@ -84,43 +88,43 @@ class PatchTask(NPTTask):
         return replace(cells, values=torch.where(train, varied.flatten(1), cells.values)), parts
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NPTPatches(Pictures, NPT):
     """NPT with linear patches (sec. B.8, (2)): classes of square pictures, and their pixels.
 
-    n_channels: planes of a picture. n_patches: squares that it is cut into, 49 for MNIST and 64 for
-    CIFAR-10 in the paper. augment: random crops after `padding` black pixels, and mirror images, of
-    training pictures. options: all parameters of `NPT`, which mean what they mean there; p_feature
-    is the share of masked pixel values.
+    `p_feature` is the share of masked pixel values; the other parameters mean what they mean for
+    `NPT`.
+
+    Parameters
+    ----------
+    n_channels
+        Colour planes of a picture, K.
+    n_patches
+        Squares that a picture is cut into, 49 for MNIST and 64 for CIFAR-10 in the paper.
+    augment
+        Whether training pictures are randomly cropped after `padding` black pixels, and mirrored.
+    padding
+        Black pixels on each side.
+
+    References
+    ----------
+    Kossen et al. 2021, arXiv:2106.02584, sec. B.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep.models.npt.image_estimators import NPTPatches
+    >>> X, y = np.random.default_rng(0).random((12, 64)), np.arange(12) % 2
+    >>> model = NPTPatches(task="binary", n_patches=4, width=8, n_layers=2, n_heads=2, steps=3)
+    >>> model.fit(X, y).predict(X).shape
+    (12,)
     """
 
     policy = AS_IT_IS
-    rules = {
-        **NPT.rules,
-        "n_channels": COUNT,
-        "n_patches": COUNT,
-        "augment": OneOf((True, False)),
-        "padding": Number(0, 1000, whole=True),
-    }
-
-    def __init__(
-        self,
-        *,
-        n_channels: int = 1,
-        n_patches: int = 49,
-        augment: bool = False,
-        padding: int = 4,
-        **options: Any,
-    ) -> None:
-        super().__init__(**options)
-        self.n_channels = n_channels
-        self.n_patches = n_patches
-        self.augment = augment
-        self.padding = padding
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        own = ["n_channels", "n_patches", "augment", "padding"]
-        return sorted([*NPT._get_param_names(), *own])
+    n_channels: int = hyper(1, COUNT)
+    n_patches: int = hyper(49, COUNT)
+    augment: bool = hyper(False, SWITCH)
+    padding: int = hyper(4, Number(0, 1000, whole=True))
 
     def cells(self, x: np.ndarray, y: np.ndarray | None = None) -> Cells:
         """As for tables, the pixels standardised."""
@@ -160,15 +164,17 @@ class PictureTask:
         self.around = torch.from_numpy(model.context_rows(len(self.y))).to(self.x.device)
 
     def optimiser(self) -> Lamb:
+        """LAMB without segments."""
         return Lamb(self.module.parameters())
 
     def loss(self, step: int) -> Tensor:
+        """Mean cross-entropy of the pictures of step `step` + 1."""
         seed = self.model.seed
         rows = torch.from_numpy(self.batches.at(step)).to(self.x.device)
         x = self.model._varied(self.x[rows], seed_of(seed, step, 4))
         return F.cross_entropy(self.module(x, (seed, step)).float(), self.y[rows])
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
         """Mean cross-entropy on the validation pictures, as they would be predicted."""
         if self.val is None:
             return None
@@ -177,96 +183,99 @@ class PictureTask:
         return float(F.cross_entropy(logits.float(), y))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NPTResNet(Pictures, DeepEstimator):
-    """ResNet-18 and 4 ABD blocks (sec. B.8, (1)), inductive: a picture sees `context` training
-    pictures, whatever else is asked. Labels are never an input.
+    """ResNet-18 and blocks of attention between pictures (sec. B.8, (1)), inductive.
 
-    n_channels, augment, padding: as for `NPTPatches`. base: width of the ResNet's first stage, 64
-    as published. width: of a picture's code. n_blocks: ABD blocks, 0 for the ResNet alone. n_heads,
-    dropout, dropout_weights, norm, lr, schedule, schedule_share, lookahead, clip: as for `NPT`.
-    batch_size: pictures of a step, 0 for all. A missing pixel is black.
+    A picture sees `context` training pictures, whatever else is predicted. Labels are never an
+    input. A missing pixel is black.
 
     DIFF(Kossen 2021, sec. B.8): optimiser and rates are not stated there; these are NPT-Base's. At
     prediction the paper puts 480 pictures in a batch; here 480 training pictures are the context of
-    every picture asked, and those asked do not see each other.
+    every picture to predict, and these do not see each other.
+
+    Parameters
+    ----------
+    task : {'binary', 'multiclass'}, default='multiclass'
+        What is predicted.
+    steps
+        Steps of the optimiser in the whole schedule.
+    eval_every
+        Steps between two validation losses.
+    patience
+        Validation losses without a lower one that end the fit, 0 for no early stopping.
+    n_channels
+        Colour planes of a picture, K.
+    augment
+        Whether training pictures are randomly cropped after `padding` black pixels, and mirrored.
+    padding
+        Black pixels on each side.
+    base
+        Width of the ResNet's first stage, 64 as published.
+    width
+        Width of a picture's code.
+    n_blocks
+        Blocks of attention between pictures, 0 for the ResNet alone.
+    n_heads
+        Heads of attention, H.
+    norm
+        As for `NPT`.
+    dropout
+        Dropout on hidden values.
+    dropout_weights
+        Dropout on attention weights.
+    lr
+        Learning rate at its peak.
+    schedule
+        Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
+    schedule_share
+        Share of the steps that the schedule's first part has.
+    lookahead
+        Whether Lookahead (0.5, 6) is used.
+    clip
+        Limit of each element of the gradient, None for no limit.
+    batch_size
+        Pictures of a step, 0 for all.
+    context
+        Training pictures that each picture to predict sees.
+
+    References
+    ----------
+    Kossen et al. 2021, arXiv:2106.02584, sec. B.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep.models.npt.image_estimators import NPTResNet
+    >>> X, y = np.random.default_rng(0).random((12, 64)), np.arange(12) % 3
+    >>> model = NPTResNet(n_channels=1, base=4, width=8, n_blocks=1, n_heads=2, steps=2)
+    >>> model.fit(X, y).predict(X).shape
+    (12,)
     """
 
     policy = AS_IT_IS
-    rules = {
-        **DeepEstimator.common_rules,
-        "n_channels": COUNT,
-        "augment": OneOf((True, False)),
-        "padding": Number(0, 1000, whole=True),
-        "base": COUNT,
-        "width": COUNT,
-        "n_blocks": Number(0, 1000, whole=True),
-        "n_heads": COUNT,
-        "norm": OneOf(NORMS),
-        "dropout": DROPOUT,
-        "dropout_weights": DROPOUT,
-        "lr": RATE,
-        "schedule": OneOf(SCHEDULES),
-        "schedule_share": PROBABILITY,
-        "lookahead": OneOf((True, False)),
-        "clip": Number(0.0, low_open=True, words=(None,)),
-        "batch_size": Number(0, 10_000_000, whole=True),
-        "context": COUNT,
-    }
 
-    def __init__(
-        self,
-        *,
-        task: str = "multiclass",
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        precision: str = "auto",
-        compile: bool = False,
-        steps: int = 35_200,
-        eval_every: int = 352,
-        patience: int = 0,
-        n_channels: int = 3,
-        augment: bool = False,
-        padding: int = 4,
-        base: int = 64,
-        width: int = 128,
-        n_blocks: int = 4,
-        n_heads: int = 8,
-        norm: str = "query",
-        dropout: float = 0.1,
-        dropout_weights: float = 0.1,
-        lr: float = 1e-3,
-        schedule: str = "flat-cosine",
-        schedule_share: float = 0.5,
-        lookahead: bool = True,
-        clip: float | None = 1.0,
-        batch_size: int = 128,
-        context: int = 480,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.precision = precision
-        self.compile = compile
-        self.steps = steps
-        self.eval_every = eval_every
-        self.patience = patience
-        self.n_channels = n_channels
-        self.augment = augment
-        self.padding = padding
-        self.base = base
-        self.width = width
-        self.n_blocks = n_blocks
-        self.n_heads = n_heads
-        self.norm = norm
-        self.dropout = dropout
-        self.dropout_weights = dropout_weights
-        self.lr = lr
-        self.schedule = schedule
-        self.schedule_share = schedule_share
-        self.lookahead = lookahead
-        self.clip = clip
-        self.batch_size = batch_size
-        self.context = context
+    task: str = "multiclass"
+    steps: int = hyper(35_200, STEPS)
+    eval_every: int = hyper(352, COUNT)
+    patience: int = hyper(0, PATIENCE)
+    n_channels: int = hyper(3, COUNT)
+    augment: bool = hyper(False, SWITCH)
+    padding: int = hyper(4, Number(0, 1000, whole=True))
+    base: int = hyper(64, COUNT)
+    width: int = hyper(128, COUNT)
+    n_blocks: int = hyper(4, Number(0, 1000, whole=True))
+    n_heads: int = hyper(8, COUNT)
+    norm: str = hyper("query", OneOf(NORMS))
+    dropout: float = hyper(0.1, DROPOUT)
+    dropout_weights: float = hyper(0.1, DROPOUT)
+    lr: float = hyper(1e-3, RATE)
+    schedule: str = hyper("flat-cosine", OneOf(SCHEDULES))
+    schedule_share: float = hyper(0.5, PROBABILITY)
+    lookahead: bool = hyper(True, SWITCH)
+    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
+    batch_size: int = hyper(128, Number(0, 10_000_000, whole=True))
+    context: int = hyper(480, COUNT)
 
     def _network(self) -> PictureNetwork:
         return PictureNetwork(

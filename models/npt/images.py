@@ -1,4 +1,4 @@
-"""What does a Non-Parametric Transformer compute on pictures? (Kossen et al. 2021, sec. B.8)
+"""Networks of NPT for pictures (Kossen et al. 2021, sec. B.8).
 
 Two networks. `PatchNetwork` reads square patches linearly: a picture is a row of patches and its
 class, and all else is as for tables. `PictureNetwork` reads pictures by a ResNet-18 and then
@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..deep.cell_masking import generator
 from ..deep.cells import Cells, Columns
+from ..deep.column_decoder import Decoded
 from ..deep.layers.attention import attend
 from ..deep.layers.dropout import Seed, dropout
-from .masking import generator
-from .network import Block, Context, Decoded, Network
+from .network import Block, Context, NPTNetwork
 
 # -- patches --------------------------------------------------------------------------------------
 
@@ -43,8 +44,8 @@ def from_patches(x: Tensor, n_channels: int) -> Tensor:  # (N, grid^2, K s^2) ->
 
 
 def side_of(n_pixels: int, n_channels: int, n_patches: int = 1) -> int:
-    """The side of a square picture of so many values; ValueError where it, or its cut into square
-    patches, does not come out even."""
+    """The side of a square picture of so many values; ValueError where the picture is not square or
+    cannot be cut into square patches."""
     side = round((n_pixels / n_channels) ** 0.5)
     if side * side * n_channels != n_pixels:
         raise ValueError(
@@ -84,6 +85,7 @@ class PatchEmbedding(nn.Module):
         self.index = nn.Parameter(torch.randn(n_patches + 1, width))
 
     def forward(self, cells: Cells) -> Tensor:
+        """One vector a patch, and one for the target."""
         shape = (len(cells), self.n_channels, self.side, self.side)
         hidden = cells.hidden[:, :-1].reshape(shape)
         seen = cells.values.reshape(shape).masked_fill(hidden, 0.0)
@@ -113,7 +115,7 @@ class PatchDecoder(nn.Module):
         return Decoded(self.numeric, values, [[self.target]], [logits])
 
 
-class PatchNetwork(Network):
+class PatchNetwork(NPTNetwork):
     """The network of sec. B.8, (2): a picture's patches and its class are the attributes, d =
     patches + 1. columns: the pixels, channel by channel and row by row, and last the class."""
 
@@ -158,6 +160,7 @@ class Residual(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
+        """The block's output."""
         return F.relu(self.body(x) + self.around(x))
 
 
@@ -208,6 +211,7 @@ class PictureNetwork(nn.Module):
         self.head = nn.Linear(width, n_classes)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (N, K, S, S) -> (N, C)
+        """Logits of the classes of pictures that attend to each other."""
         at = [None if seed is None else (*seed, i) for i in range(len(self.blocks) + 2)]
         code = dropout(self.encoder(x), self.p, at[0])[None]
         for i, block in enumerate(self.blocks, start=1):
@@ -215,7 +219,7 @@ class PictureNetwork(nn.Module):
         return self.head(dropout(code[0], self.p, at[-1]))
 
     def context(self, x: Tensor) -> Context:
-        """What other pictures attend to: keys and values of these in every block."""
+        """Keys and values of these pictures in every block, for others to attend to."""
         code, found = self.encoder(x)[None], []
         for block in self.blocks:
             q, k, v = block.heads(code)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""Which cells are hidden in a training step, and what is lost on them? (NPT, secs. 2.5, 2.6, C.4)
+"""Selection of cells to mask in a step of NPT, and the losses on them (NPT, 2.5, 2.6, C.4).
 
 Some feature cells and some targets are selected; nine in ten of them are hidden, one in ten gets a
 random value. Losses are taken on selected cells alone, hidden or random.
@@ -6,21 +6,14 @@ random value. Losses are taken on selected cells alone, hidden or random.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..deep.cells import Cells, Columns
-from .network import Decoded
+from ..deep.column_decoder import Decoded
 
 RANDOM_SHARE = 0.1  # of the selected cells get a random value (NPT, C.4.3)
-
-
-def generator(device: torch.device | str, seed: int) -> torch.Generator:
-    """A generator of this device from a seed."""
-    return torch.Generator(device).manual_seed(seed)
 
 
 def select(candidates: Tensor, p: float, g: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -43,28 +36,6 @@ def select(candidates: Tensor, p: float, g: torch.Generator) -> tuple[Tensor, Te
     randomised[at[order[: round(RANDOM_SHARE * len(at))]]] = True
     randomised = randomised.view_as(chosen)
     return chosen & ~randomised, randomised
-
-
-def hide(
-    cells: Cells, columns: Columns, hidden: Tensor, randomised: Tensor, g: torch.Generator
-) -> Cells:
-    """The cells with some hidden, and some showing noise: N(0, 1), or any category alike."""
-    values, codes = cells.values, cells.codes
-    if columns.numeric_at:
-        at = randomised[:, columns.numeric_at]
-        noise = torch.randn(values.shape, generator=g, device=values.device, dtype=values.dtype)
-        values = torch.where(at, noise, values)
-    if columns.categories_at:
-        at = randomised[:, columns.categories_at]
-        sizes = torch.tensor([columns.sizes[j] for j in columns.categories_at], device=codes.device)
-        draws = torch.rand(codes.shape, generator=g, device=codes.device)
-        codes = torch.where(at, (draws * sizes).long().clamp(max=sizes - 1), codes)
-    return Cells(values, codes, (cells.hidden | hidden) & ~randomised)
-
-
-def without(cells: Cells, hidden: Tensor) -> Cells:
-    """The cells with these hidden."""
-    return replace(cells, hidden=cells.hidden | hidden)
 
 
 def loss_on(

@@ -1,4 +1,4 @@
-"""What does a Non-Parametric Transformer compute? (Kossen et al. 2021, sec. 2)
+"""The network of the Non-Parametric Transformer (Kossen et al. 2021, sec. 2).
 
 Every cell of the table becomes a vector; layers attend in turn between datapoints (ABD: a row is
 one token) and between the attributes of each row (ABA: a cell is one token); then every column is
@@ -8,16 +8,14 @@ decoded. The order and place of the layer norms follow the authors' code, see `B
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..base import two_columns
 from ..deep.cells import Cells, Columns
+from ..deep.column_decoder import Decoded, Decoder, linear_init_
 from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
 from ..deep.layers.dropout import Seed, dropout
 from ..deep.layers.feed_forward import feed_forward
@@ -25,13 +23,6 @@ from ..deep.layers.polynomial_attention import Polynomial
 
 LN_EPS = 1e-12
 NORMS = ("query", "all")
-
-
-def _linear_init(weight: Tensor, bias: Tensor, fan_in: int) -> None:
-    """torch's default for a linear layer."""
-    bound = fan_in**-0.5
-    nn.init.uniform_(weight, -bound, bound)
-    nn.init.uniform_(bias, -bound, bound)
 
 
 class Embedding(nn.Module):
@@ -51,7 +42,7 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(starts[-1], width))
         self.bias = nn.Parameter(torch.empty(columns.n, width))
         for j, size in enumerate(columns.sizes):
-            _linear_init(self.weight[starts[j] : starts[j + 1]].data, self.bias[j].data, size + 1)
+            linear_init_(self.weight[starts[j] : starts[j + 1]].data, self.bias[j].data, size + 1)
         self.index = nn.Parameter(torch.randn(columns.n, width))
         self.kind = nn.Parameter(torch.randn(2, width)) if columns.mixed else None
         numeric, categories = columns.numeric_at, columns.categories_at
@@ -71,6 +62,7 @@ class Embedding(nn.Module):
         self.register_buffer("kinds", torch.tensor(columns.categorical, dtype=torch.long), False)
 
     def forward(self, cells: Cells) -> Tensor:
+        """One vector a cell, (N, d, E)."""
         added = self.bias + self.index
         if self.kind is not None:
             added = added + self.kind[self.kinds]
@@ -158,7 +150,7 @@ class Block(nn.Module):
     def after(
         self, x: Tensor, attended: Tensor, seed: Seed | None, residual: Tensor | None = None
     ) -> Tensor:
-        """What follows the attention: mix, residual branch (of x unless given), feed-forward."""
+        """The block after the attention: mix, residual branch (of x unless given), feed-forward."""
         at = None if seed is None else (*seed, 1)
         mixed = dropout(self.mix(join_heads(attended)), self.p, at)
         r = mixed + (self.residual(x) if residual is None else residual)
@@ -174,6 +166,7 @@ class Block(nn.Module):
         return r + dropout(ff, self.p, None if seed is None else (*seed, 3))
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
+        """Tokens after the block, (B, T, W); `seed` names the dropout."""
         (q, k, v), residual = self._heads_and_residual(x)
         at = None if seed is None else (*seed, 0)
         if self.polynomial is None:
@@ -199,101 +192,10 @@ class Block(nn.Module):
         return self.after(x, attended, None)
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """Outputs for some columns. values: (N, numeric ones), standardised. logits: one (N, K, C)
-    tensor for each group of categorical columns of like size, -inf beyond a column's categories."""
-
-    numeric: list[int]
-    values: Tensor
-    groups: list[list[int]]
-    logits: list[Tensor]
-
-    def of(self, column: int) -> Tensor:
-        """(N,) standardised values, or (N, C) logits, of one column."""
-        if column in self.numeric:
-            return self.values[:, self.numeric.index(column)]
-        for at, logits in zip(self.groups, self.logits, strict=True):
-            if column in at:
-                return logits[:, at.index(column)]
-        raise KeyError(column)
-
-    def rows(self, rows: Tensor) -> Decoded:
-        """Some of the rows."""
-        return Decoded(self.numeric, self.values[rows], self.groups, [x[rows] for x in self.logits])
-
-
-def below(parts: list[tuple[Decoded, int]]) -> Decoded:
-    """The first rows of each, below each other."""
-    first = parts[0][0]
-    return Decoded(
-        first.numeric,
-        torch.cat([d.values[:n] for d, n in parts]),
-        first.groups,
-        [torch.cat([d.logits[i][:n] for d, n in parts]) for i in range(len(first.groups))],
-    )
-
-
-def probabilities(logits: Tensor) -> np.ndarray:  # (N, C) -> (N, C)
-    """Of logits, in float64."""
-    p = torch.softmax(logits.double(), dim=1).cpu().numpy()
-    return two_columns(p[:, 1]) if p.shape[1] == 2 else p / p.sum(axis=1, keepdims=True)
-
-
-class Decoder(nn.Module):
-    """Vectors to columns: (N, d, E) -> values and logits; column j has a linear map of its own.
-
-    Categorical columns are decoded in groups whose sizes round up to the same power of two.
-    """
-
-    def __init__(self, columns: Columns, width: int) -> None:
-        super().__init__()
-        self.columns = columns
-        self.segments = list(columns.sizes)
-        self.starts = [0, *accumulate(columns.sizes)]
-        self.weight = nn.Parameter(torch.empty(self.starts[-1], width))
-        self.bias = nn.Parameter(torch.empty(self.starts[-1]))
-        self._known: dict[tuple[int | str, ...], tuple[Tensor, Tensor]] = {}
-        _linear_init(self.weight.data, self.bias.data, width)
-
-    def _groups(self, columns: Sequence[int]) -> list[list[int]]:
-        groups: dict[int, list[int]] = {}
-        for j in columns:
-            if self.columns.categorical[j]:
-                groups.setdefault((self.columns.sizes[j] - 1).bit_length(), []).append(j)
-        return list(groups.values())
-
-    def forward(self, state: Tensor, columns: Sequence[int]) -> Decoded:
-        numeric = [j for j in columns if not self.columns.categorical[j]]
-        rows = [self.starts[j] for j in numeric]
-        values = (state[:, numeric] * self.weight[rows]).sum(dim=-1) + self.bias[rows]
-        groups = self._groups(columns)
-        return Decoded(numeric, values, groups, [self._logits(state, g) for g in groups])
-
-    def _logits(self, state: Tensor, group: list[int]) -> Tensor:  # (N, K, C)
-        rows, there = self._places(group, state.device)
-        weight, bias = self.weight[rows], self.bias[rows]  # (K, C, E), (K, C)
-        x = state[:, group].transpose(0, 1)  # (K, N, E)
-        logits = torch.baddbmm(bias[:, None].to(x.dtype), x, weight.transpose(1, 2).to(x.dtype))
-        return logits.transpose(0, 1).masked_fill(~there, -torch.inf)
-
-    def _places(self, group: list[int], device: torch.device) -> tuple[Tensor, Tensor]:
-        """(K, C) rows of `weight` of each column and category, and whether there is such a one."""
-        key: tuple[int | str, ...] = (*group, str(device))
-        if key not in self._known:
-            sizes = torch.tensor([self.columns.sizes[j] for j in group])
-            offsets = torch.arange(int(sizes.max()))
-            there = offsets < sizes[:, None]
-            starts = torch.tensor([self.starts[j] for j in group])
-            rows = torch.where(there, starts[:, None] + offsets, 0)
-            self._known[key] = rows.to(device), there.to(device)
-        return self._known[key]
-
-
 Context = list[tuple[Tensor, Tensor]]  # keys and values (1, H, N, W / H) of each ABD layer
 
 
-class Network(nn.Module):
+class NPTNetwork(nn.Module):
     """The network: cells (N, d) -> a vector a cell (N, d, E); `decode` reads columns from these.
 
     columns: of the table. width: E, of a cell. n_layers: blocks, ABD and ABA in turn, ABD first;
@@ -350,6 +252,7 @@ class Network(nn.Module):
         }
 
     def forward(self, cells: Cells, seed: Seed | None = None) -> Tensor:  # (N, d, E)
+        """One vector a cell of rows that attend to each other; `seed` names the dropout."""
         x = dropout(self.embedding(cells), self.p, None if seed is None else (*seed, 0))
         for i, (kind, block) in enumerate(zip(self.kinds, self.blocks, strict=True)):
             at = None if seed is None else (*seed, i + 1)
@@ -366,7 +269,7 @@ class Network(nn.Module):
     # -- prediction of rows that do not see each other ---------------------------------------------
 
     def context(self, cells: Cells) -> Context:
-        """What other rows attend to: keys and values of these rows in every ABD layer."""
+        """Keys and values of these rows in every ABD layer, for other rows to attend to."""
         x, found = self.embedding(cells), []
         for kind, block in zip(self.kinds, self.blocks, strict=True):
             if kind == "abd":

@@ -1,46 +1,59 @@
-"""What is NPT's training step? Masks, two losses, a trade-off (Kossen et al. 2021, sec. 2.6)."""
+"""Training step of NPT: masked cells, two losses and their trade-off (Kossen et al. 2021, 2.6)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..deep.cell_masking import generator, hide
 from ..deep.cells import Cells
 from ..deep.optimisers import Lamb
 from ..deep.schedules import tradeoff
 from ..deep.trainer import seed_of
 from .batches import Batches, strata_of
-from .masking import generator, hide, loss_on, select
-from .network import Network
+from .masking import loss_on, select
+from .network import NPTNetwork
+from .prediction import TRAIN, PredictionSettings, decode_targets
 
-if TYPE_CHECKING:
-    from .estimator import NPT
 
-TRAIN, VAL, TEST = 0, 1, 2  # parts of a table
+class NPTSettings(PredictionSettings, Protocol):
+    """The hyperparameters of `NPT` that its training step depends on."""
+
+    steps: int
+    p_feature: float
+    tradeoff: float
+    tradeoff_schedule: str
+    balanced: bool
 
 
 class NPTTask:
     """Network and losses on a table: training rows, and in transductive mode the others too."""
 
     def __init__(
-        self, module: Network, cells: Cells, parts: np.ndarray, val: Cells | None, model: NPT
+        self,
+        module: NPTNetwork,
+        cells: Cells,
+        parts: np.ndarray,
+        val: Cells | None,
+        settings: NPTSettings,
     ) -> None:
-        self.module, self.cells, self.val, self.model = module, cells, val, model
+        self.module, self.cells, self.val, self.settings = module, cells, val, settings
         self.parts = torch.from_numpy(parts).to(cells.hidden.device)
         self.columns = module.columns
         targets = torch.zeros(self.columns.n, dtype=torch.bool)
         targets[list(self.columns.targets)] = True
         self.is_target = targets.to(cells.hidden.device)
         classes = None
-        if model.balanced and self.columns.categorical[self.columns.targets[0]]:
+        if settings.balanced and self.columns.categorical[self.columns.targets[0]]:
             at = self.columns.categories_at.index(self.columns.targets[0])
             classes = cells.codes[:, at].cpu().numpy()
-        self.batches = Batches(strata_of(parts, classes), model.batch_size, model.seed)
+        self.batches = Batches(strata_of(parts, classes), settings.batch_size, settings.seed)
 
     def optimiser(self) -> Lamb:
+        """LAMB, with the columns' parts of stored parameters as tensors of their own."""
         return Lamb(self.module.parameters(), segments=self.module.segments())
 
     def rows(self, step: int) -> tuple[Cells, Tensor]:
@@ -52,13 +65,13 @@ class NPTTask:
 
     def draw(self, step: int) -> tuple[Cells, Cells, Tensor, Tensor]:
         """(what is shown, the truth, cells of the feature loss, cells of the target loss)."""
-        model = self.model
+        s = self.settings
         cells, parts = self.rows(step)
-        g = generator(parts.device, seed_of(model.seed, step, 1))
+        g = generator(parts.device, seed_of(s.seed, step, 1))
         there = ~cells.hidden
         train = (parts == TRAIN)[:, None]
-        features = select(there & ~self.is_target, model.p_feature, g)
-        targets = select(there & self.is_target & train, model.p_target, g)
+        features = select(there & ~self.is_target, s.p_feature, g)
+        targets = select(there & self.is_target & train, s.p_target, g)
         closed = self.is_target & ~train  # labels that no training step may see
         shown = hide(
             cells, self.columns, features[0] | targets[0] | closed, features[1] | targets[1], g
@@ -66,11 +79,12 @@ class NPTTask:
         return shown, cells, features[0] | features[1], targets[0] | targets[1]
 
     def loss(self, step: int) -> Tensor:
-        model = self.model
+        """(1 - w) x mean target loss + w x mean feature loss, w the trade-off of the step."""
+        s = self.settings
         shown, truth, features, targets = self.draw(step)
-        weight = tradeoff(model.tradeoff_schedule, step, model.steps, model.tradeoff)
-        state = self.module(shown, (model.seed, step))
-        if not weight or not model.p_feature:
+        weight = tradeoff(s.tradeoff_schedule, step, s.steps, s.tradeoff)
+        state = self.module(shown, (s.seed, step))
+        if not weight or not s.p_feature:
             total, count = loss_on(
                 self.module.decode(state, self.columns.targets), truth, self.columns, targets
             )
@@ -82,11 +96,11 @@ class NPTTask:
             weight * on_features / n_features.clamp(min=1)
         )
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
         """Mean loss on the validation rows' targets, as they would be predicted."""
         if self.val is None:
             return None
-        decoded = self.model.decode_rows(self.module, self.cells, self.parts, self.val)
+        decoded = decode_targets(self.module, self.cells, self.parts, self.val, self.settings)
         wanted = self.is_target.expand(len(self.val), -1) & ~self.val.hidden
         total, count = loss_on(decoded, self.val, self.columns, wanted)
         return float(total / count.clamp(min=1))

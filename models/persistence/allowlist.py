@@ -1,7 +1,7 @@
-"""What may a model file hold? A closed list of classes, and laws that compiled code relies on.
+"""Allowlist of the classes in model files, and checks of arrays that compiled code relies on.
 
-scikit-learn's trees and libsvm read memory where an array tells them to: what a file says of them
-is checked here before they see it.
+scikit-learn's trees and libsvm read memory at positions that arrays name: such arrays from a file
+are checked here before the libraries see them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _OWN = "tabsweep.models.preprocessing"
 
 
 class NotPlain(Exception):
-    """A value without a plain form, or plain data that no honest file holds."""
+    """A value without a plain form, or plain data that no file of `save_model` holds."""
 
 
 CLASSES = frozenset(
@@ -66,7 +66,7 @@ CLASSES = frozenset(
         "sklearn.tree._classes:ExtraTreeRegressor",
     }
 )
-"""Classes that are written as their attributes, and made anew without running a line of theirs."""
+"""Classes that are saved as their attributes and created again without running their code."""
 
 LOSSES = ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")
 TYPES: dict[str, type] = {
@@ -79,11 +79,11 @@ DROPPED = frozenset(
         "sklearn.neural_network._stochastic_optimizers:AdamOptimizer",
     }
 )
-"""What a fit leaves behind and no prediction reads; comes back as None."""
+"""Classes of fitted attributes that no prediction reads; they come back as None."""
 
 
 def check_children(left: np.ndarray, right: np.ndarray, inner: np.ndarray) -> None:
-    """Children come after their parent and exist: no walk down a tree is endless or leaves it."""
+    """Children come after their parent and exist, so a walk down the tree ends inside it."""
     at = np.flatnonzero(inner)
     for child in (left.astype(np.int64), right.astype(np.int64)):
         if ((child <= at) | (child >= len(inner))).any():
@@ -91,6 +91,7 @@ def check_children(left: np.ndarray, right: np.ndarray, inner: np.ndarray) -> No
 
 
 def check_predictor(predictor: Any, width: int) -> None:
+    """A histogram tree splits on the `width` features and on category sets that exist."""
     nodes, bits = predictor.nodes, predictor.raw_left_cat_bitsets
     inner = nodes["is_leaf"] == 0
     check_children(nodes["left"][inner], nodes["right"][inner], inner)
@@ -104,7 +105,7 @@ def check_predictor(predictor: Any, width: int) -> None:
 
 
 def check_boosting(model: Any, width: int) -> None:
-    """As many trees a round as there are outputs, and preprocessing that keeps the width."""
+    """A boosting model has a tree per round and output; its preprocessing keeps the width."""
     rounds = model.n_trees_per_iteration_
     if hasattr(model, "_bin_mapper"):
         known = len(model._bin_mapper.is_categorical_) == width
@@ -119,7 +120,7 @@ def check_boosting(model: Any, width: int) -> None:
 
 
 def check_machine(machine: Any, width: int) -> None:
-    """The shapes of a support vector machine, which libsvm takes on trust."""
+    """The shapes of a support vector machine, which libsvm does not check."""
     vectors, counts = machine.support_vectors_, np.asarray(machine._n_support)
     n_classes = len(machine.classes_) if hasattr(machine, "classes_") else 2
     pairs = n_classes * (n_classes - 1) // 2
@@ -139,7 +140,7 @@ def check_machine(machine: Any, width: int) -> None:
 
 
 def neighbour_tree(model: Any, width: int) -> Any:
-    """The search tree over the training rows, built anew; None for a search without one."""
+    """The search tree over the training rows, rebuilt; None for a brute-force search."""
     from sklearn.neighbors import KDTree
 
     rows, answers = model._fit_X, np.asarray(model._y)

@@ -1,4 +1,4 @@
-"""Which bytes are a model file? One archive for one model, and damage to any byte is found."""
+"""Archives of model files: one sequence of bytes for one model, every damaged byte is found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-from .serialization import BOOSTER_MEMBERS
+from .boosters import BOOSTER_MEMBERS
 
 MAX_BYTES = 2**30
 MAX_MANIFEST = 2**24

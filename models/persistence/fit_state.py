@@ -1,7 +1,8 @@
-"""How is an unfinished model kept as bytes? As an archive like a model file, without a pickle.
+"""States of unfinished fits as bytes: an archive like a model file, without a pickle.
 
-manifest.json says whose state it is and the sha256 of the rest; state.json, arrays.bin and
-booster.* hold the model as plain data (see `plain.py`). Only classes of a closed list are made.
+manifest.json says which fit the state belongs to and the sha256 of the rest; state.json,
+arrays.bin and booster.* hold the model as plain data (see `serialization.py`). Only classes of a
+closed list are created.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def dump(model: Any) -> Members:
 
 
 def load(members: Members, *, threads: int, width: int) -> Any:
-    """The model that `dump` was given; BadState where it is none that looks at `width` columns."""
+    """The model that `dump` was given; BadState where it is no model of `width` columns."""
     reader = Reader(members["arrays.bin"], members, threads=threads, width=width)
     try:
         return reader.read(parse(members["state.json"], "state.json")["model"])
@@ -37,14 +38,14 @@ def load(members: Members, *, threads: int, width: int) -> Any:
 
 
 def seal(members: Members, facts: Mapping[str, Any]) -> bytes:
-    """One archive; `facts` say whose state it is."""
+    """The members as one archive; `facts` say which fit the state belongs to."""
     sums = {name: {"sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
     manifest = {"format": FORMAT, "version": VERSION, **facts, "members": sums}
     return pack({**members, "manifest.json": to_json(manifest)})
 
 
 def unseal(state: bytes, facts: Mapping[str, Any]) -> Members:
-    """The members of an archive; BadState where it is damaged or its facts are others."""
+    """The members of an archive; BadState where it is damaged or its facts differ."""
     try:
         members = unpack(state)
         manifest = parse(members.pop("manifest.json", b""), "manifest.json")

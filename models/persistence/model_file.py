@@ -1,19 +1,20 @@
-"""How is a fitted model kept in one file that a stranger may read? Checked, and without a pickle.
+"""Model files: a fitted model in one checksummed archive without a pickle, safe to load.
 
 A file is an uncompressed zip archive, the same bytes for the same model:
 
     manifest.json   format, schema of the input, model, configuration, versions, sha256 of the rest
-    state.json      the fitted attributes as plain data (see `plain.py`)
+    state.json      the fitted attributes as plain data (see `serialization.py`)
     arrays.bin      their arrays
     booster.*       the trees of XGBoost (UBJ), LightGBM (text) or CatBoost (cbm)
 
-A model whose attributes have no plain form (one from another package, say) is kept as its
+A model whose attributes have no plain form (one from another package, say) is stored as its
 configuration and training rows, and fitted again on loading; the manifest then says
-`"how": "refit"`, and loading says whether the predictions came out as before.
+`"how": "refit"`, and loading warns if the predictions differ from those at saving.
 
-What loading promises: no bytes of a file are run, no class outside a closed list is made, code from
-outside tabsweep is imported only where the caller names it, damage to any byte is found. What it
-does not: a checksum is no signature, and boosters are read by their libraries' own parsers.
+Loading guarantees that no bytes of a file are executed, that no class outside a closed list is
+created, that code from outside tabsweep is imported only where the caller names it, and that damage
+to any byte is found. It does not authenticate: a checksum is no signature, and boosters are read by
+their libraries' own parsers.
 """
 
 from __future__ import annotations
@@ -67,8 +68,11 @@ def warn_user(text: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model with the input it expects. `about` holds what was told to `save_model`; `how` is
-    'state' (the fitted attributes were stored) or 'refit' (fitted again from stored rows)."""
+    """A loaded model and the schema of its input.
+
+    `about` holds the remarks given to `save_model`; `how` is 'state' (the fitted attributes were
+    stored) or 'refit' (fitted again from stored rows).
+    """
 
     estimator: Any
     schema: Schema
@@ -202,12 +206,17 @@ def _file(common: Mapping[str, Any], state: Any, writer: Writer, **more: Any) ->
     return pack({**members, "manifest.json": manifest.encode() + b"\n"})
 
 
+def _transient(cls: type) -> set[str]:
+    """Fitted attributes that are not saved: what the class and its bases declare."""
+    return {name for base in cls.__mro__ for name in vars(base).get("transient", ())}
+
+
 def _state_file(estimator: Any, common: Mapping[str, Any]) -> bytes:
     if not isinstance(estimator, Estimator):
         raise NotPlain(f"a class that is not tabsweep's ({type(estimator).__qualname__})")
     params = estimator.get_params(deep=False)
     writer = Writer()
-    left = {*params, *estimator.transient}
+    left = {*params, *_transient(type(estimator))}
     state = {k: writer.write(v) for k, v in sorted(vars(estimator).items()) if k not in left}
     return _file(common, state, writer, how="state")
 
@@ -255,7 +264,7 @@ def _read_part(data: Any, reader: Reader) -> Any:
 
 
 def _answers(estimator: Any, schema: Schema, training: tuple[Any, ...]) -> np.ndarray:
-    """What a model says on the first training rows."""
+    """The predictions for the first training rows."""
     X = training[0].iloc[:N_CHECKED] if hasattr(training[0], "iloc") else training[0][:N_CHECKED]
     ask = estimator.predict if schema.task == "regression" else estimator.predict_proba
     return np.ascontiguousarray(ask(X), dtype=np.float64)
@@ -330,7 +339,7 @@ def _open(
 
 
 def _trusted(name: str, target: str, trust: Collection[str]) -> str:
-    """The name, once it is sure that importing its class imports nothing that a file chose."""
+    """The name, if importing its class imports nothing that the file chose; else ModelFileError."""
     if name in registry.MODELS:
         if registry.MODELS[name].target != target:
             raise ModelFileError(f"it says that {name} is {target!r}, which it is not; refused")
@@ -345,7 +354,7 @@ def _trusted(name: str, target: str, trust: Collection[str]) -> str:
 
 
 def _compare_versions(saved: Mapping[str, str], warn: Callable[[str], None]) -> None:
-    """Warns of other major versions; of other minor ones where a library promises nothing then."""
+    """Warns of other major versions; of other minor ones where these may break a saved model."""
     for library, then in sorted(saved.items()):
         try:
             now = metadata.version(library)
@@ -362,7 +371,7 @@ def _compare_versions(saved: Mapping[str, str], warn: Callable[[str], None]) -> 
 def _restore(
     estimator: Any, state: Mapping[str, Any], members: Mapping[str, bytes], threads: int
 ) -> None:
-    """Puts the fitted attributes back, the preprocessing first: it bounds what trees may ask."""
+    """Sets the fitted attributes, the preprocessing first: its width bounds the trees' features."""
     if not isinstance(estimator, Estimator):
         raise ModelFileError("its model is not tabsweep's and cannot be restored from attributes")
     reader = Reader(members["arrays.bin"], members, threads=threads)

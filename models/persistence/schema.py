@@ -1,4 +1,4 @@
-"""Which columns does a fitted model expect, and does this table have them?"""
+"""The input schema of a saved model: its columns, and whether a table has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Scalar = str | int | float | bool
 
 
 class SchemaError(ValueError):
-    """A table that does not have what the model was trained on; the column is named."""
+    """A table lacks what the model was trained on; the message names the column."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,11 @@ class Schema:
 
     @property
     def names(self) -> list[str]:
+        """The names of the columns, in the order of training."""
         return [column.name for column in self.columns]
 
     def to_data(self) -> dict[str, Any]:
+        """The schema as JSON-able data, which `parse` reads."""
         columns = [
             {"name": c.name, "kind": c.kind}
             | ({"categories": list(c.categories)} if c.kind == "categorical" else {})
@@ -118,8 +120,8 @@ class Schema:
     def conform(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
         """The known columns in the order and kinds of training; unseen categories are counted.
 
-        Categories that training did not know stay as they are: each model's preprocessing has its
-        way with them. A frame that fits as it is comes back as it is.
+        Categories that training did not know stay as they are: each model's preprocessing decides
+        about them. A frame that conforms already is returned unchanged.
         """
         if not isinstance(frame, pd.DataFrame):
             frame = pd.DataFrame(np.asarray(frame))

@@ -1,7 +1,7 @@
-"""How does a fitted estimator become plain data, and back? JSON and arrays, no pickle.
+"""Fitted estimators as plain data (JSON, arrays, boosters) and back, without a pickle.
 
 Reading never looks up a name that a file chose: classes, types and losses are those of the closed
-lists in `trusted.py`; nothing is unpickled and nothing that a file names is called. Whatever is
+lists in `allowlist.py`; nothing is unpickled and nothing that a file names is called. Whatever is
 outside these lists raises `NotPlain`, on writing as on reading.
 
 skops 0.16 was tried first. With scikit-learn 1.9 it restores two of our ten scikit-learn models
@@ -14,10 +14,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +33,7 @@ from .allowlist import (
     check_predictor,
     neighbour_tree,
 )
+from .boosters import BOOSTER_MEMBERS, BOOSTERS
 
 MAX_DEPTH = 60  # of nested values; trees are arrays, so honest files stay below 15
 _NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
@@ -44,64 +43,6 @@ _SCALARS = "biufUS"
 def name_of(value: object) -> str:
     """`package.module:Class` of a value."""
     return f"{type(value).__module__}:{type(value).__qualname__}"
-
-
-# -- boosters, in the formats of their libraries --------------------------------------------------
-
-
-def _xgboost_bytes(booster: Any) -> bytes:
-    return bytes(booster.save_raw("ubj"))
-
-
-def _xgboost_from(data: bytes, threads: int) -> Any:
-    from xgboost import Booster
-
-    booster = Booster({"nthread": threads})
-    booster.load_model(bytearray(data))
-    return booster
-
-
-def _lightgbm_bytes(booster: Any) -> bytes:
-    return booster.model_to_string(num_iteration=-1).encode()
-
-
-def _lightgbm_from(data: bytes, threads: int) -> Any:
-    from lightgbm import Booster
-
-    return Booster(model_str=data.decode())  # threads are given with each prediction
-
-
-def _catboost_bytes(booster: Any) -> bytes:
-    """The model without its time stamp, random name and folder: the same trees, the same bytes."""
-    copy = _catboost_from(_catboost_file(booster), 1)
-    metadata = copy.get_metadata()
-    for key in ("train_finish_time", "model_guid", "output_options"):
-        if key in metadata:
-            del metadata[key]
-    return _catboost_file(copy)
-
-
-def _catboost_file(booster: Any) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.cbm"
-        booster.save_model(str(path), format="cbm")
-        return path.read_bytes()
-
-
-def _catboost_from(data: bytes, threads: int) -> Any:
-    from catboost import CatBoost
-
-    booster = CatBoost()
-    booster.load_model(blob=data)
-    return booster
-
-
-BOOSTERS: dict[str, tuple[str, Callable[[Any], bytes], Callable[[bytes, int], Any]]] = {
-    "xgboost.core:Booster": ("booster.ubj", _xgboost_bytes, _xgboost_from),
-    "lightgbm.basic:Booster": ("booster.txt", _lightgbm_bytes, _lightgbm_from),
-    "catboost.core:CatBoost": ("booster.cbm", _catboost_bytes, _catboost_from),
-}
-BOOSTER_MEMBERS = {member: name for name, (member, _, _) in BOOSTERS.items()}
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -231,9 +172,9 @@ def _dtype_data(dtype: np.dtype) -> Any:
 
 
 class Reader:
-    """Turns plain data back into values; NotPlain for anything that no honest file holds.
+    """Turns plain data back into values; NotPlain for anything that `Writer` cannot have written.
 
-    `width`: columns that the preprocessing gives, so that no tree looks beyond a row's end.
+    `width`: columns that the preprocessing gives, so that no tree reads beyond a row's end.
     """
 
     def __init__(
@@ -245,6 +186,7 @@ class Reader:
         self.width = width
 
     def read(self, data: Any, depth: int = 0) -> Any:
+        """The value of plain data that `Writer.write` gave."""
         if depth > MAX_DEPTH:
             raise NotPlain("values nested without end")
         if data is None or isinstance(data, bool | str | int | float):

@@ -1,4 +1,4 @@
-"""How is SAINT fitted and asked? (Somepalli et al. 2021; with polynomials, Kim et al. 2024)
+"""The estimator of SAINT (Somepalli et al. 2021; with polynomials, Kim et al. 2024).
 
 In training the rows of a batch attend to each other. A row to predict attends to a fixed draw of
 training rows and itself, so that no other row to predict changes its answer; in the papers' way
@@ -19,11 +19,12 @@ from torch import Tensor
 
 from ..base import InvalidConfig, Number, OneOf
 from ..deep.estimator import Rows
+from ..deep.hyperparameters import hyper
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.pretrained import PretrainedNetwork
 from ..deep.row_network import DROPOUT, WIDTH, Batch
 from ..deep.trainer import Task, seed_of
-from .network import KINDS, Embedding, Network
+from .network import KINDS, Embedding, SAINTNetwork
 from .pretext import Pretext, SAINTTask
 
 RESIDUALS = ("normed", "plain")
@@ -34,46 +35,60 @@ MANY_WIDTH, MANY_ROWS = 8, 64
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SAINT(PretrainedNetwork):
-    """SAINT: attention between the columns of a row and between rows, with contrastive and
-    denoising pre-training (Somepalli et al. 2021; the settings of Kim et al. 2024 in Table 8).
+    """SAINT: attention between the columns of a row and between rows, with pre-training.
 
-    style: what a layer does: `colrow` attends between columns, then between rows; `col`; `row`.
-    n_layers. width: of a token. n_heads: of width 16 between columns, 64 between rows. residual:
-    see `Layer`. ffn_dropout: after the gate of the feed-forward layers (authors' code: 0.8 but for
-    `col`). hidden: width of the layer before the answer. attention: `softmax`, or the basis of a
-    polynomial of that matrix, of degree `order`, on `polynomial_on`.
+    In training the rows of a batch attend to each other. Tables of more than 100 features have
+    tokens of at most 8 numbers and batches of at most 64 rows, whatever is asked for (authors'
+    code): a feed-forward layer between rows has 12 (T D)^2 weights.
 
-    p_cutmix: share of the cells that pre-training takes from another row. mixup: what is left of a
-    row's own tokens when they are mixed with another's, 1 for all (no mixup). temperature: of the
-    contrastive loss.
+    Parameters
+    ----------
+    style
+        What a layer does: `colrow` attends between columns, then between rows; `col`; `row`.
+    n_layers
+        Layers.
+    width
+        Width of a token, D.
+    n_heads
+        Heads of attention, of width 16 between columns and 64 between rows.
+    residual
+        Whether the residual branch is taken behind the norm (`normed`, authors' code) or before it.
+    ffn_dropout
+        Dropout after the gate of the feed-forward layers (authors' code: 0.8 but for `col`).
+    hidden
+        Width of the layer before the output.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt).
+    order
+        Degree of the polynomial.
+    polynomial_on
+        Between what the attention has a polynomial.
+    p_cutmix
+        Share of the cells that pre-training takes from another row.
+    mixup
+        Weight of a row's own tokens when they are mixed with another row's, 1 for no mixup.
+    temperature
+        Temperature of the contrastive loss.
+    reference_rows
+        Training rows that a row to predict attends to, drawn once; 0 for as many as a batch has.
+    batch_prediction
+        Whether rows that are predicted together attend to each other, as in the papers, in batches
+        in their given order; else each attends to the reference rows and itself.
 
-    reference_rows: training rows that a row to predict attends to, drawn once; 0 for as many as a
-    batch has. batch_prediction: see the module; the rows of a prediction are then taken in batches
-    as they come. The others: see `PretrainedNetwork` and `RowNetwork`.
+    References
+    ----------
+    Somepalli et al. 2021, arXiv:2106.01342; Kim et al. 2024 (CheAtt), settings in Table 8.
 
-    Tables of more than 100 features have tokens of at most 8 numbers and batches of at most 64
-    rows, whatever is asked for (authors' code): a feed-forward layer between rows has 12 (T D)^2
-    weights.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("saint", task="binary", epochs=5, pretrain_epochs=2, hidden=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
     """
 
-    rules = {
-        **PretrainedNetwork.pretrain_rules,
-        "style": OneOf(tuple(KINDS)),
-        "n_layers": Number(1, 1000, whole=True),
-        "width": WIDTH,
-        "n_heads": WIDTH,
-        "residual": OneOf(RESIDUALS),
-        "ffn_dropout": DROPOUT,
-        "hidden": WIDTH,
-        "attention": OneOf(ATTENTIONS),
-        "order": ORDER,
-        "polynomial_on": OneOf(POLYNOMIAL_ON),
-        "p_cutmix": Number(0.0, 1.0),
-        "mixup": Number(0.0, 1.0),
-        "temperature": Number(0.0, 1e6, low_open=True),
-        "reference_rows": Number(0, 1_000_000, whole=True),
-        "batch_prediction": OneOf((True, False)),
-    }
     transient = (*PretrainedNetwork.transient, "_context")
 
     make_task: ClassVar[Callable[..., Task]] = SAINTTask
@@ -83,23 +98,24 @@ class SAINT(PretrainedNetwork):
     batch_size: int = 64
     lr: float = 1e-3
     numeric: str = "standard"
-    style: str = "colrow"
-    n_layers: int = 1
-    width: int = 8
-    n_heads: int = 4
-    residual: str = "normed"
-    ffn_dropout: float = 0.1
-    hidden: int = 1000
-    attention: str = "softmax"
-    order: int = 5
-    polynomial_on: str = "both"
-    p_cutmix: float = 0.1
-    mixup: float = 0.3
-    temperature: float = 0.7
-    reference_rows: int = 0
-    batch_prediction: bool = False
+    style: str = hyper("colrow", OneOf(tuple(KINDS)))
+    n_layers: int = hyper(1, Number(1, 1000, whole=True))
+    width: int = hyper(8, WIDTH)
+    n_heads: int = hyper(4, WIDTH)
+    residual: str = hyper("normed", OneOf(RESIDUALS))
+    ffn_dropout: float = hyper(0.1, DROPOUT)
+    hidden: int = hyper(1000, WIDTH)
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
+    polynomial_on: str = hyper("both", OneOf(POLYNOMIAL_ON))
+    p_cutmix: float = hyper(0.1, Number(0.0, 1.0))
+    mixup: float = hyper(0.3, Number(0.0, 1.0))
+    temperature: float = hyper(0.7, Number(0.0, 1e6, low_open=True))
+    reference_rows: int = hyper(0, Number(0, 1_000_000, whole=True))
+    batch_prediction: bool = hyper(False, OneOf((True, False)))
 
     def check(self) -> None:
+        """Raises `InvalidConfig` where pre-training would compare two equal views of a row."""
         super().check()
         damaged = self.p_cutmix > 0 or self.mixup < 1 or self.ffn_dropout > 0
         if self.pretrain_epochs and not damaged:
@@ -117,10 +133,11 @@ class SAINT(PretrainedNetwork):
         return len(made.numeric_names_) + len(made.category_names_) > MANY
 
     def rows_a_batch(self, n: int) -> int:
+        """As for every network, at most 64 rows for tables of more than 100 features."""
         size = super().rows_a_batch(n)
         return min(size, MANY_ROWS) if self._is_wide else size
 
-    def _network(self) -> Network:
+    def _network(self) -> SAINTNetwork:
         made = self.preprocessor_
         embedding = Embedding(
             len(made.numeric_names_),
@@ -129,7 +146,7 @@ class SAINT(PretrainedNetwork):
             gaps=made._gaps.tolist(),
             unknown=made.missing_levels_,
         )
-        return Network(
+        return SAINTNetwork(
             embedding,
             style=self.style,
             n_layers=self.n_layers,
@@ -146,7 +163,7 @@ class SAINT(PretrainedNetwork):
     def _pretext(self, module: Any) -> Pretext:
         return Pretext(module.embedding)
 
-    # -- who sees whom ----------------------------------------------------------------------------
+    # -- which rows see each other ----------------------------------------------------------------
 
     @property
     def sees_batch(self) -> bool:
@@ -167,7 +184,7 @@ class SAINT(PretrainedNetwork):
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:
-        """What answers blocks of rows, as the other networks do by themselves."""
+        """The function that predicts a block of rows, with the stored context if there is one."""
         with super()._ready() as module:
             if self.sees_batch:
                 yield module
@@ -177,8 +194,8 @@ class SAINT(PretrainedNetwork):
                 self._context = module.context(*kept) if len(kept) else []
             yield partial(module.ask, context=self._context)
 
-    def together(self, module: Network, rows: Batch) -> Tensor:
-        """Answers in the papers' way, in batches of training's size."""
+    def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
+        """Outputs of rows that attend to each other (the papers' way), in training's batch size."""
         size = self.rows_a_batch(len(rows))
         parts = [slice(at, at + size) for at in range(0, len(rows), size)]
         return torch.cat([module(*rows.at(part)).float() for part in parts])
@@ -192,6 +209,20 @@ class SAINT(PretrainedNetwork):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SAINTCheAtt(SAINT):
-    """SAINT with Chebyshev polynomials of its attention (Kim et al. 2024)."""
+    """SAINT with Chebyshev polynomials of its attention matrices.
+
+    References
+    ----------
+    Kim et al. 2024 (CheAtt).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tabsweep import make_model
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    >>> model = make_model("saint-cheatt", task="binary", epochs=5, pretrain_epochs=2, hidden=16)
+    >>> model.fit(X, y).predict(X).shape
+    (40,)
+    """
 
     attention: str = "chebyshev"

@@ -1,4 +1,4 @@
-"""What does SAINT compute? (Somepalli et al. 2021, arXiv:2106.01342, and the authors' code)
+"""The network of SAINT (Somepalli et al. 2021, arXiv:2106.01342, and the authors' code).
 
 Every column of a row becomes a token. Layers attend between the tokens of each row, and between the
 rows of a batch, each of which is one long token there. The answer is read from the first token.
@@ -26,7 +26,7 @@ NUMBER = 100  # values between a number and its token
 
 
 class Cells(NamedTuple):
-    """Rows as tokens are made of them: numbers (B, F1), category codes (B, F2), and which of the
+    """Rows before they become tokens: numbers (B, F1), category codes (B, F2), and which of the
     columns are missing (B, F2 + F1), in the order of the tokens."""
 
     numbers: Tensor
@@ -75,7 +75,7 @@ class Embedding(nn.Module):
         self.register_buffer("unknown", torch.tensor(last, dtype=torch.int64), persistent=False)
 
     def cells(self, numbers: Tensor, codes: Tensor) -> Cells:
-        """Of rows as the estimator holds them, their 0/1 columns behind the numbers.
+        """Cells of encoded rows, whose 0/1 columns for gaps stand behind the numbers.
 
         DIFF(Somepalli 2021): a number that is missing where the column had no gaps in training is
         the training mean.
@@ -87,6 +87,7 @@ class Embedding(nn.Module):
         return Cells(numbers[:, : self.n_numeric], codes, missing)
 
     def forward(self, cells: Cells) -> Tensor:  # -> (B, T, D)
+        """Tokens (B, T, D) of rows of cells, [CLS] first."""
         parts = []
         if self.categories is not None:
             parts.append(self.categories(cells.codes))
@@ -100,19 +101,19 @@ class Embedding(nn.Module):
         return torch.cat([self.cls.expand(len(seen), 1, -1), seen], dim=1)
 
 
-# -- attention between rows that does not go both ways --------------------------------------------
+# -- attention from rows to stored rows -----------------------------------------------------------
 
 
 class Memory(NamedTuple):
-    """What other rows attend to in a layer: keys (1, H, R, d) of its R rows, and as `terms` their
-    values, or P_k(A) times the values where a polynomial of A is the attention."""
+    """R stored rows of a layer that other rows attend to: their keys (1, H, R, d), and as `terms`
+    their values, or P_k(A) times the values where a polynomial of A is the attention."""
 
     keys: Tensor
     terms: list[Tensor]
 
 
 def _answer(attention: TokenAttention, apply: Callable[[Tensor, int], Tensor], v: Tensor) -> tuple:
-    """(what the heads answer, terms), the attention matrix known by what it does."""
+    """(output of the heads, terms), where `apply` multiplies by the attention matrix."""
     if not isinstance(attention, PolynomialAttention):
         return apply(v, 0), [v]
     terms = attention.polynomial.terms(apply, v)
@@ -124,7 +125,7 @@ def _heads(attention: TokenAttention, x: Tensor) -> list[Tensor]:
 
 
 def remembered(attention: TokenAttention, x: Tensor) -> tuple[Tensor, Memory]:
-    """(1, R, W) rows that attend to each other, as in training: what they get, and what is kept."""
+    """(1, R, W) rows that attend to each other, as in training: their output, and their memory."""
 
     def found(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, list[Tensor]]:
         weights = attention_weights(q, k, attention.scale)
@@ -136,7 +137,7 @@ def remembered(attention: TokenAttention, x: Tensor) -> tuple[Tensor, Memory]:
 
 
 def asking(attention: TokenAttention, x: Tensor, memory: Memory) -> Tensor:
-    """(1, B, W) rows each of which attends to the R kept rows and itself; they to none of these.
+    """(1, B, W) rows each of which attends to the R stored rows and itself alone.
 
     With a polynomial, that of the matrix [A 0; a a'] of the kept rows and one more: its powers act
     on the row's own values and on the terms of the kept rows.
@@ -183,17 +184,18 @@ class Layer(nn.Module):
         self.feed_forward = GEGLU(width, p)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
+        """Sequences after the layer, (B, T, W); `seed` names the dropout."""
         y = self.norm_in(x)
         return self._after(x, y, self.attention(y), seed)
 
     def remembered(self, x: Tensor) -> tuple[Tensor, Memory]:
-        """`forward` of kept rows, and what is kept of them."""
+        """`forward` of rows that are stored, and their memory."""
         y = self.norm_in(x)
         attended, memory = remembered(self.attention, y)
         return self._after(x, y, attended, None), memory
 
     def asking(self, x: Tensor, memory: Memory) -> Tensor:
-        """`forward` of rows that see the kept ones and not each other."""
+        """`forward` of rows that see the stored ones and not each other."""
         y = self.norm_in(x)
         return self._after(x, y, asking(self.attention, y, memory), None)
 
@@ -203,7 +205,7 @@ class Layer(nn.Module):
         return (y if self.normed else x) + self.feed_forward(y, seed)
 
 
-class Network(nn.Module):
+class SAINTNetwork(nn.Module):
     """Tokens, layers, and Linear, ReLU, Linear of the first token.
 
     style: what each of n_layers does, attention between the columns, between the rows, or both in
@@ -254,15 +256,16 @@ class Network(nn.Module):
         return x
 
     def read(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B,) or (B, C)
-        """The answer of encoded rows."""
+        """Outputs read from the first token of encoded rows."""
         return self.head(self.widen(x[:, 0]).relu()).squeeze(-1)
 
     def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """Outputs (B,) or (B, C) of rows that attend to each other."""
         x = self.embedding(self.embedding.cells(numbers, codes))
         return self.read(self.encode(x[None], seed)[0])
 
     def context(self, numbers: Tensor, codes: Tensor) -> list[Memory]:
-        """What other rows attend to in every layer between rows, of these rows."""
+        """The memory of these rows in every layer between rows."""
         x, found = self.embedding(self.embedding.cells(numbers, codes)), []
         for kind, layer in zip(self.kinds, self.layers, strict=True):
             if kind == "column":
@@ -274,7 +277,7 @@ class Network(nn.Module):
         return found
 
     def ask(self, numbers: Tensor, codes: Tensor, context: Sequence[Memory]) -> Tensor:
-        """The answers of rows each of which sees itself and the context."""
+        """Outputs of rows each of which sees itself and the context."""
         x, memories = self.embedding(self.embedding.cells(numbers, codes)), iter(context)
         for kind, layer in zip(self.kinds, self.layers, strict=True):
             if kind == "column":

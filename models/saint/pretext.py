@@ -1,4 +1,4 @@
-"""How is SAINT pre-trained? By telling rows from each other, and a row from a damaged one.
+"""Pre-training of SAINT: contrastive and denoising losses on damaged copies of rows.
 
 Two views of each row are encoded, as it is and damaged: cells from another row (CutMix), then a
 mixture with the tokens of a third (mixup). Views of one row shall be alike (contrastive), and the
@@ -8,7 +8,7 @@ authors' code.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -16,21 +16,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..deep.cells import Columns
+from ..deep.column_decoder import Decoder
 from ..deep.layers.dropout import Seed
-from ..deep.pretrained import PretrainedTask
+from ..deep.pretrained import PretrainedSettings, PretrainedTask
 from ..deep.row_network import Batch
 from ..deep.trainer import seed_of
-from ..npt.network import Decoder
-from .network import Cells, Embedding, Memory, Network
-
-if TYPE_CHECKING:
-    from .estimator import SAINT
+from .network import Cells, Embedding, Memory, SAINTNetwork
 
 CONTRASTIVE, LOG_LOSS, SQUARED = 0.5, 1.0, 10.0  # weights of the losses (authors' code)
 
 
 class Damage(NamedTuple):
-    """What a step does to its B rows: cells `taken` (B, F2 + F1) come from row `donors` (B,), the
+    """How a step changes its B rows: cells `taken` (B, F2 + F1) come from row `donors` (B,), the
     tokens are `kept` of the row's own and else of row `partners` (B,).
 
     DIFF(Somepalli 2021, sec. 3.2.1): one donor for all taken cells of a row and `kept` as the small
@@ -65,12 +62,12 @@ def cutmix(cells: Cells, damage: Damage) -> Cells:
 
 
 class Pretext(nn.Module):
-    """What pre-training needs beside the network: a projection for each view, and a perceptron
+    """The part that only pre-training needs: a projection for each view, and a perceptron
     D -> 5 D -> levels, or 1, for each column."""
 
     def __init__(self, embedding: Embedding) -> None:
         super().__init__()
-        n_levels = [size + 1 for size in embedding.sizes]  # one to spare, as in `Categories`
+        n_levels = [size + 1 for size in embedding.sizes]  # and unknown ones, see `Categories`
         n, width, whole = embedding.n - 1, embedding.width, embedding.n * embedding.width
         self.clean, self.damaged = (
             nn.Sequential(
@@ -113,7 +110,7 @@ class Pretext(nn.Module):
 
 
 def losses(
-    module: Network,
+    module: SAINTNetwork,
     pretext: Pretext,
     cells: Cells,
     damage: Damage,
@@ -130,14 +127,33 @@ def losses(
     return contrastive, *pretext.denoising(views[1], cells)
 
 
-class SAINTTask(PretrainedTask):
-    """Pre-training on damaged rows, then the usual loss on whole ones; scores as predictions are
-    made."""
+class SAINTSettings(PretrainedSettings, Protocol):
+    """The hyperparameters of `SAINT` that training depends on, and which rows see each other."""
 
-    settings: SAINT
+    p_cutmix: float
+    mixup: float
+    temperature: float
+
+    @property
+    def sees_batch(self) -> bool:
+        """Whether rows that are predicted together see each other."""
+
+    def references(self, n: int) -> np.ndarray:
+        """Which of n training rows a row to predict attends to."""
+
+    def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
+        """Outputs of rows that see each other, in batches of training's size."""
+
+
+class SAINTTask(PretrainedTask):
+    """Pre-training on damaged rows, then the usual loss on whole ones; the validation loss is
+    that of predictions."""
+
+    settings: SAINTSettings
     seen: list[Memory]
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
+        """Weighted sum of the contrastive and the two denoising losses of a batch."""
         settings, module = self.settings, self.module
         cells = module.embedding.cells(*batch)
         damage = drawn(
@@ -157,14 +173,16 @@ class SAINTTask(PretrainedTask):
         )
         return CONTRASTIVE * contrastive + LOG_LOSS * log_loss + SQUARED * squared
 
-    def score(self) -> float | None:
+    def val_loss(self) -> float | None:
+        """The validation loss of rows that see the reference rows, as predictions do."""
         if self.val is not None:
             rows = torch.from_numpy(self.settings.references(len(self.rows)))
             kept = self.rows.at(rows.to(self.targets.device))
             self.seen = self.module.context(*kept) if len(kept) else []
-        return super().score()
+        return super().val_loss()
 
     def outputs(self, rows: Batch) -> Tensor:
+        """Outputs of rows in evaluation mode, as predictions are made."""
         if self.settings.sees_batch:
             return self.settings.together(self.module, rows)
         return self.module.ask(*rows, self.seen).float()

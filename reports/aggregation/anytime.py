@@ -1,4 +1,4 @@
-"""What would each study have chosen after n trials, at what cost? Read off the trials, no refit."""
+"""What each study would have chosen after n trials, and its cost so far, without fitting again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ _COLUMNS = ["study", *STUDY, "task", "n", "loss", "best", "test", "seconds", "cp
 
 
 def running(evidence: Evidence) -> pd.DataFrame:
-    """One row a tuning trial that ran to its end or failed, in the order of its study.
+    """One row per tuning trial that ran to its end or failed, in the order of its study.
 
-    Columns: study (a number), dataset, fold, model, task; `n`, the trials of the study up to and
-    with this one, by their index; `loss`, its validation score as something to minimise (NaN if it
-    failed); `best`, the lowest loss so far; `test`, the test score of the trial that has it, which
-    validation would have chosen (ties to the lower index); `seconds` and `cpu`, wall seconds of
-    fits and predictions and CPU seconds so far (NaN where none was recorded). Lower rungs and
-    evaluations are no trials of a full study and are left out. Empty where no validation score of a
-    headline metric is known.
+    Columns: study (a number), dataset, fold, model, task; `n`, the number of trials of the study up
+    to and including this one; `loss`, its validation score as a loss (NaN if it failed); `best`,
+    the lowest loss so far; `test`, the test score of the trial that has it, which validation would
+    have chosen (of equal ones the lower index); `seconds` and `cpu`, wall seconds of fits and
+    predictions and CPU seconds so far (NaN if none was recorded). Trials on lower rungs and
+    evaluation runs are left out. Empty if no validation score of a headline metric is known.
     """
     mine = evidence.having("stage", "tune")
     loss, test = (values[mine] for values in _headline(evidence))
@@ -51,7 +50,7 @@ def running(evidence: Evidence) -> pd.DataFrame:
 
 
 def _headline(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """(validation loss, test score) of each trial by the headline metric of its task, or NaN."""
+    """(validation loss, test score) of each trial by the headline metric of its task, else NaN."""
     rows = evidence.trials
     loss, test = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     for task in evidence.tasks:
@@ -64,23 +63,23 @@ def _headline(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
 
 
 def budgets(steps: pd.DataFrame) -> list[int]:
-    """Numbers of trials worth asking about: powers of two below the longest study."""
+    """The numbers of trials that a report shows: powers of two below the longest study."""
     most = int(steps["n"].max()) if len(steps) else 0
     return [2**i for i in range(most.bit_length()) if 2**i < most]
 
 
 def after(steps: pd.DataFrame, n: int) -> pd.DataFrame:
-    """The last row of each study's first n trials; a shorter study gives its last row."""
+    """The row of each study after n trials; a shorter study gives its last row."""
     rows = np.flatnonzero(steps["n"].to_numpy() <= n)
     study = steps["study"].to_numpy()[rows]
     return steps.iloc[rows[np.append(study[1:] != study[:-1], True)]] if len(rows) else steps[:0]
 
 
 def cells_after(steps: pd.DataFrame, headline: pd.DataFrame, n: int) -> pd.DataFrame:
-    """One row a (dataset, model): `mean` test score and `cpu` seconds had every study n trials.
+    """One row per (dataset, model): `mean` test score and `cpu` seconds after n trials per study.
 
-    `headline` has the cells of each task's headline metric; a cell that is not complete there, or
-    of which a fold has no choice after n trials, has a NaN mean.
+    `headline`: `cells.headline_cells`. `mean` is NaN for a cell that is not complete there, and
+    where some fold has no trial with a score among its first n.
     """
     chosen = after(steps, n)
     grouped = chosen.groupby(["dataset", "model"], sort=True)
@@ -94,8 +93,9 @@ def cells_after(steps: pd.DataFrame, headline: pd.DataFrame, n: int) -> pd.DataF
 
 
 def by_trials(steps: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
-    """{dataset: {model: (n_points, 3)}}: n, seconds so far, lowest validation loss; means over the
-    folds, for every n at which each fold has a score. Empty where no study has two trials."""
+    """{dataset: {model: (n_points, 3)}} with the columns n, seconds so far and lowest validation
+    loss, as means over the folds, for every n at which all folds have a score. Empty if no study
+    has two trials."""
     if not len(steps) or steps["n"].max() < 2:
         return {}
     starts = steps.drop_duplicates("study")

@@ -1,8 +1,8 @@
-"""What if the budget had been n trials? Mean ranks by n, as the sweep ran and in any order.
+"""Mean ranks for a budget of n trials, in the order in which they ran and expected over all orders.
 
-Read off the trials: after n of them validation would have chosen the best so far, and its test
-score is known. Where trials are drawn independently of each other (random search), the order in
-which they ran means nothing, and the expectation over all orders is exact.
+After n trials validation would have chosen the best so far, and its test score is recorded, so
+nothing is fitted again. If trials are drawn independently of each other (random search), their
+order carries no information, and the expectation over all orders is computed exactly.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
-from ..output.tables import Cell, Panel, Section, Table
-from ..statistics.tests import ranks
+from ..output.tables import Panel, ReportTable, Section, TableCell
+from ..statistics.ranking import ranks
 
 AS_RUN, EXPECTED = "as run", "any order"
 
@@ -27,20 +27,20 @@ Array = np.ndarray
 
 
 def expected_choice(losses: Array, tests: Array, ns: Sequence[int], fixed: int = 0) -> Array:
-    """(len(ns),): the expected test score of what validation chooses among n trials, over all
-    orders of the trials after the first `fixed`, which always come first.
+    """Expected test score of the trial that validation chooses among the first n, for each n of
+    `ns`, (len(ns),), over all orders of the trials; the first `fixed` trials keep their places.
 
-    `losses` (N,), NaN for a trial that failed; `tests` (N,). The best of k trials drawn of m
-    without replacement is the j-th of them with probability C(m - 1 - j, k - 1) / C(m, k); those of
-    equal loss share theirs. Orders whose first n trials all failed are left out; NaN where that
-    leaves none, and for n beyond N.
+    `losses` (N,), NaN for a failed trial; `tests` (N,). Of k trials drawn from m without
+    replacement, the j-th best is the best one drawn with probability C(m - 1 - j, k - 1) / C(m, k);
+    trials of equal loss share theirs. Orders whose first n trials all failed are left out; NaN if
+    that leaves none, and for n > N.
     """
     n_all = len(losses)
     order = fixed + np.argsort(losses[fixed:], kind="stable")  # NaN comes last
     free, test = losses[order], _shared(losses[order], tests[order])
     first = np.flatnonzero(~np.isnan(losses[:fixed]))
     lead = first[np.argmin(losses[first])] if len(first) else None
-    if lead is not None:  # whoever does not beat it is never chosen
+    if lead is not None:  # a trial that is not better than it is never chosen
         beats = int((free < losses[lead]).sum())
         reach, rest = beats, tests[lead]
     else:
@@ -65,14 +65,14 @@ def expected_choice(losses: Array, tests: Array, ns: Sequence[int], fixed: int =
 
 
 def _best_of(m: int, k: int) -> Array:  # (m,)
-    """The probability of each of m ranked trials to be the best of k drawn of them."""
+    """The probability of each of m ranked trials to be the best of k drawn from them."""
     j = np.arange(m - 1)
     steps = np.maximum(0, m - j - k) / np.maximum(1, m - 1 - j)
     return k / m * np.cumprod(np.append(1.0, steps))
 
 
 def _shared(losses: Array, tests: Array) -> Array:
-    """Each trial's test score as the mean over the trials with its loss; losses ascend."""
+    """The mean test score of the trials that share each trial's loss; `losses` are ascending."""
     starts = np.append(True, losses[1:] != losses[:-1])[: len(losses)]
     group = np.cumsum(starts) - 1
     sums = np.bincount(group, weights=tests)
@@ -85,10 +85,11 @@ def _shared(losses: Array, tests: Array) -> Array:
 def frame(
     evidence: Evidence, headline: pd.DataFrame, independent: Mapping[tuple[str, str], int]
 ) -> pd.DataFrame:
-    """One row a (order, n, dataset, model): `mean` test score over the folds after n trials.
+    """One row per (order, n, dataset, model): `mean` test score over the folds after n trials.
 
-    `headline` has the cells of each task's headline metric. `independent` names the (dataset,
-    model) whose trials are drawn independently, and how many of them come first all the same.
+    `headline`: `cells.headline_cells`. `independent` maps each (dataset, model) whose trials are
+    drawn independently to the number of trials that nevertheless always come first. Raises
+    EvidenceError if no study has two trials with a validation score.
     """
     steps = running(evidence)
     if not len(steps) or steps["n"].max() < 2:
@@ -140,8 +141,8 @@ def _expected(
 
 
 def mean_ranks(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:
-    """One row a (order, n, model): its mean rank over the datasets on which every model has a score
-    after every n, the same datasets for all n; `n_datasets` says how many."""
+    """One row per (order, n, model): mean rank over the datasets on which every model has a score
+    after every n, so the same datasets for all n; `n_datasets` is their number."""
     rows = []
     for order, part in cells.groupby("order", sort=True):
         ns = sorted(set(part["n"]))
@@ -169,8 +170,8 @@ def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
         best = wide.min()
         rows = [
             (
-                Cell(escape.label(str(model))),
-                *(Cell(f"{v:.2f}", bold=v == best[n]) for n, v in wide.loc[model].items()),
+                TableCell(escape.label(str(model))),
+                *(TableCell(f"{v:.2f}", bold=v == best[n]) for n, v in wide.loc[model].items()),
             )
             for model in wide.sort_values([wide.columns[-1]], kind="stable").index
         ]
@@ -191,12 +192,12 @@ def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
         )
         slug = "as-run" if order == AS_RUN else "any-order"
         header = ("model", *(f"n = {n}" for n in wide.columns))
-        tables.append(Table(f"budgets-{slug}", title, header, (Panel(tuple(rows)),), notes))
+        tables.append(ReportTable(f"budgets-{slug}", title, header, (Panel(tuple(rows)),), notes))
     return Section("budgets", "What if the budget had been n trials", tuple(tables), cells)
 
 
 def figure(evidence: Evidence, cells: pd.DataFrame) -> str:
-    """Mean rank over n as SVG; of any order where all models have that, else as run."""
+    """Mean rank against n as SVG: EXPECTED over all orders if all models have that, else AS_RUN."""
     found = mean_ranks(evidence, cells)
     everyone = set(cells["model"])
     order = EXPECTED if set(found.loc[found["order"] == EXPECTED, "model"]) == everyone else AS_RUN

@@ -1,4 +1,4 @@
-"""Do probabilities mean what they say? Calibration error, reliability curve and Brier score."""
+"""Calibration of predicted probabilities: expected calibration error, reliability, Brier score."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from ..evidence import Evidence, EvidenceError
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
-from ..output.tables import Cell, Panel, Section, Table
+from ..output.tables import Panel, ReportTable, Section, TableCell
 
 BINS = 15  # Guo et al. 2017, sec. 4
 
@@ -19,8 +19,8 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Reliability:
-    """A reliability curve: of each bin how many rows, their mean confidence and their accuracy (NaN
-    for an empty bin), all (n_bins,). Confidence is the probability of the class that is predicted.
+    """A reliability curve: rows, mean confidence and accuracy of each bin, all (n_bins,), NaN for
+    an empty bin. Confidence is the probability of the predicted class.
     """
 
     n: Array
@@ -37,7 +37,10 @@ class Reliability:
 
 
 def reliability(y: Array, proba: Array, bins: int = BINS) -> Reliability:  # (n,), (n, C)
-    """In `bins` of equal width: bin i holds confidences in (i / bins, (i + 1) / bins].
+    """The reliability curve of predicted probabilities; `y` holds class codes.
+
+    Bins have equal width; bin i holds confidences in (i / bins, (i + 1) / bins]. Raises ValueError
+    without rows.
 
     >>> curve = reliability(np.array([0, 1]), np.array([[0.8, 0.2], [0.8, 0.2]]), bins=10)
     >>> round(curve.ece, 3), curve.n.tolist()[7]
@@ -47,7 +50,7 @@ def reliability(y: Array, proba: Array, bins: int = BINS) -> Reliability:  # (n,
         raise ValueError("a reliability curve needs rows")
     confidence = proba.max(axis=1)
     right = (proba.argmax(axis=1) == y).astype(np.float64)
-    # A confidence on an edge belongs below it, whatever its last bit.
+    # Rounding: a confidence on an edge belongs to the bin below it, whatever its last bit.
     at = np.clip(np.ceil(np.round(confidence * bins, 9)).astype(int) - 1, 0, bins - 1)
     n = np.bincount(at, minlength=bins)
     with np.errstate(invalid="ignore"):
@@ -67,7 +70,7 @@ def brier(y: Array, proba: Array) -> float:  # (n,), (n, C) -> in [0, 2]
 
 
 def pooled(parts: list[Reliability]) -> Reliability:
-    """The curve of the rows of several curves together."""
+    """The curve of the rows of several curves taken together."""
     n = np.sum([part.n for part in parts], axis=0)
     with np.errstate(invalid="ignore"):
         means = [
@@ -85,10 +88,13 @@ HEADS = {"ece": "ECE ↓", "brier": "Brier ↓", "confidence": "confidence", "ac
 
 
 def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Array]]) -> Section:
-    """The file `calibration`: of each (study, y, proba), the study's facts being dataset, task,
-    fold, model, seed; several seeds of a study count as one by their mean."""
+    """The file `calibration`. `found`: (study, y, proba), `study` with dataset, task, fold, model
+    and seed; several seeds of a study count once, by their mean. Raises EvidenceError if `found`
+    is empty."""
     if not found:
-        raise EvidenceError("no finished study predicts probabilities: nothing to calibrate")
+        raise EvidenceError(
+            "no finished study has predicted probabilities, so there is no calibration"
+        )
     frame = pd.DataFrame([{**facts, **_figures(y, proba)} for facts, y, proba in found])
     frame = frame.sort_values(["dataset", "fold", "model", "seed"], kind="stable")
     keys = ["dataset", "task", "model", "fold"]
@@ -99,9 +105,9 @@ def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Arra
         best = {name: part[name].min() for name in ("ece", "brier")}
         rows = [
             (
-                Cell(escape.label(r.model)),
+                TableCell(escape.label(r.model)),
                 *(
-                    Cell(f"{getattr(r, name):.4f}", bold=getattr(r, name) == best.get(name))
+                    TableCell(f"{getattr(r, name):.4f}", bold=getattr(r, name) == best.get(name))
                     for name in FIGURES
                 ),
             )
@@ -111,14 +117,14 @@ def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Arra
     notes = (
         *footnotes.setting(evidence),
         f"ECE: expected calibration error of the predicted class (Guo et al. 2017), {BINS} bins of "
-        "equal width, of each fold's test rows, then the mean over the folds: with few test rows a "
-        "well calibrated model has a positive ECE too. Brier: summed over the classes, 0 to 2.",
+        "equal width, of each fold's test rows, then the mean over the folds. With few test rows "
+        "even a well calibrated model has a positive ECE. Brier: summed over the classes, 0 to 2.",
         "The configurations that validation chose; nothing was fitted again. The least ECE and "
-        "Brier score of a dataset are bold, which is no test.",
+        "Brier score of a dataset are bold, which does not mean statistically significant.",
     )
     title = "Calibration on the test rows, mean over the folds."
     header = ("model", *HEADS.values())
-    table = Table("calibration", title, header, tuple(panels), notes)
+    table = ReportTable("calibration", title, header, tuple(panels), notes)
     return Section("calibration", "Calibration", (table,), frame.reset_index(drop=True))
 
 
@@ -130,7 +136,7 @@ def _figures(y: Array, proba: Array) -> dict[str, float]:
 
 
 def curves(found: list[tuple[dict[str, object], Array, Array]]) -> pd.DataFrame:
-    """One row a (model, bin) of the test rows of all datasets, folds and seeds together."""
+    """One row per (model, bin) of the test rows of all datasets, folds and seeds together."""
     rows = []
     for model in sorted({str(facts["model"]) for facts, _, _ in found}):
         curve = pooled([reliability(y, p) for facts, y, p in found if facts["model"] == model])

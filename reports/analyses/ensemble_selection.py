@@ -1,4 +1,4 @@
-"""Which trials, averaged, would have predicted best? Greedy ensembles from stored predictions.
+"""Greedy ensembles of stored predictions, chosen on the validation rows.
 
 Forward selection with replacement on the validation rows (Caruana, Niculescu-Mizil, Crew and
 Ksikes 2004, sec. 2 and 2.1). Only what is chosen is scored on test rows; nothing is fitted again.
@@ -15,12 +15,12 @@ import pandas as pd
 from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, decimals_for, fixed, p_text
-from ..sections.wilcoxon_tests import ALPHA
-from ..statistics.tests import holm, ranks, sign_test
+from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
+from ..statistics.ranking import ranks
+from ..statistics.tests import ALPHA, holm, sign_test
 
-ROUNDS = 50  # at most so many members, the same one counted again
-LIBRARY = 100  # the best of so many candidates by validation score may become members
+ROUNDS = 50  # members at most, repetitions counted
+LIBRARY = 100  # candidates at most: the best ones by validation score
 EVERYONE = "all models"
 
 Array = np.ndarray
@@ -29,23 +29,25 @@ Loss = Callable[[Array], float | None]
 
 @dataclass(frozen=True)
 class Ensemble:
-    """`members`: candidates in the order of their choice, one as often as it was chosen; `losses`:
-    the validation loss after each choice, in the end the least of the path."""
+    """`members`: the chosen candidates' numbers in the order of choice, with repetitions;
+    `losses`: the validation loss after each choice."""
 
     members: tuple[int, ...]
     losses: tuple[float, ...]
 
     def predict(self, predictions: Array) -> Array:  # (n_candidates, n_rows, ...) -> (n_rows, ...)
+        """The mean of the members' predictions."""
         return predictions[list(self.members)].mean(axis=0)
 
 
 def greedy(predictions: Array, loss: Loss, rounds: int = ROUNDS) -> Ensemble | None:
-    """The ensemble that forward selection finds: the best candidate, then in every round the one
-    that lowers the mean's loss most or raises it least, and of that path the best beginning.
+    """Forward selection with replacement: start with the best candidate, add in each of `rounds`
+    rounds the candidate that gives the lowest loss of the mean, and keep the best prefix.
 
-    `predictions` (n_candidates, n_rows, ...) of the validation rows; `loss` of their mean, None
-    where it has no meaning. Ties go to the lower number and the shorter beginning. Never worse on
-    these rows than the best candidate. None without candidates or where no loss has a meaning.
+    `predictions` (n_candidates, n_rows, ...) are of the validation rows; `loss` maps a mean
+    prediction to its loss, or to None if it is undefined. Ties go to the lower number and the
+    shorter prefix. On these rows the ensemble is never worse than the best candidate. Returns None
+    without candidates or if every loss is undefined.
 
     DIFF(Caruana 2004, sec. 2.2 and 2.3): it starts from the one best candidate, without bagging.
     """
@@ -74,15 +76,17 @@ COLUMNS = """dataset task fold library metric n_candidates n_members n_rounds va
 
 
 def section(evidence: Evidence, frame: pd.DataFrame) -> Section:
-    """The file `greedy`. `frame` (COLUMNS) has a row a (dataset, fold, library): a library is a
-    model's own trials or EVERYONE's; `single` is the trial that validation chose from it."""
+    """The file `greedy`. `frame` (COLUMNS) has one row per (dataset, fold, library). A library is
+    the trials of one model or of all (EVERYONE); `single` is the trial that validation chose."""
     if not len(frame):
-        raise EvidenceError("no fold has two trials with predictions: nothing to put together")
+        raise EvidenceError(
+            "no fold has two trials with stored predictions, so there are no ensembles"
+        )
     frame = frame.sort_values(["dataset", "fold", "library"], kind="stable").reset_index(drop=True)
     return Section("greedy", "Greedy ensembles", _tables(evidence, frame), frame[COLUMNS])
 
 
-def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[Table, ...]:
+def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[ReportTable, ...]:
     tables = [
         _table(evidence, task, frame[frame["task"] == task])
         for task in evidence.tasks
@@ -91,7 +95,7 @@ def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[Table, ...]:
     return (*tables, _tests(frame))
 
 
-def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
+def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
     name = evidence.headline(task)
     scale = 100.0 if name in footnotes.PERCENT else 1.0
     panels = []
@@ -101,12 +105,12 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
         decimals = 2 if scale != 1.0 else max(3, decimals_for(means.to_numpy().ravel().tolist()))
         rows = [
             (
-                Cell(escape.label(str(library))),
+                TableCell(escape.label(str(library))),
                 *(
-                    Cell(fixed(scale * v, decimals) if v == v else "n/a")
+                    TableCell(fixed(scale * v, decimals) if v == v else "n/a")
                     for v in means.loc[library]
                 ),
-                Cell(f"{members[library]:.1f}"),
+                TableCell(f"{members[library]:.1f}"),
             )
             for library in sorted(means.index, key=lambda lib: (lib != EVERYONE, lib))
         ]
@@ -124,11 +128,11 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
         "validation rows' own, on which an ensemble is never worse than its best member.",
     )
     header = ("trials of", "chosen", "ensemble", "members")
-    return Table(f"greedy-{task}", title, header, tuple(panels), notes)
+    return ReportTable(f"greedy-{task}", title, header, tuple(panels), notes)
 
 
-def _tests(frame: pd.DataFrame) -> Table:
-    """Ensemble against choice over the datasets, for each library."""
+def _tests(frame: pd.DataFrame) -> ReportTable:
+    """The ensemble against the chosen trial over the datasets, for each library."""
     rows = []
     figures: dict[str, list[int]] = {}
     sizes: dict[str, int] = {}
@@ -144,11 +148,13 @@ def _tests(frame: pd.DataFrame) -> Table:
     for (library, (better, worse)), raw, adjusted in zip(figures.items(), p, holm(p), strict=True):
         counts = [sizes[library], better, sizes[library] - better - worse, worse]
         texts = [escape.label(library), *map(str, counts), p_text(raw), p_text(adjusted)]
-        rows.append(tuple(Cell(t, bold=i == 6 and adjusted < ALPHA) for i, t in enumerate(texts)))
+        rows.append(
+            tuple(TableCell(t, bold=i == 6 and adjusted < ALPHA) for i, t in enumerate(texts))
+        )
     header = ("trials of", "datasets", "better", "equal", "worse", "p", "p Holm")
     title = "Ensemble against chosen trial over datasets, by test score."
     notes = (
         "p: two-sided exact sign test, one comparison a dataset, equal ones left out: gains in "
         "different metrics have no common size. Holm's correction over the rows.",
     )
-    return Table("greedy-tests", title, header, (Panel(tuple(rows)),), notes)
+    return ReportTable("greedy-tests", title, header, (Panel(tuple(rows)),), notes)

@@ -1,8 +1,8 @@
-"""Which search algorithm finds better configurations, with how many trials? Tuner against tuner.
+"""Comparison of tuners (search algorithms) by regret after n trials.
 
 The same studies (dataset, fold, model) on the same spaces, searched by two tuners or more. The
-lowest validation loss so far becomes a regret between the best (0) and the worst (1) that any of
-them had on that (dataset, model); one number a dataset enters the tests.
+lowest validation loss so far is scaled to a regret between the best (0) and the worst (1) that any
+tuner had on that (dataset, model). One number per dataset enters the tests.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
-from ..output.tables import Cell, Panel, Section, Table, p_text
-from ..sections.wilcoxon_tests import ALPHA
-from ..statistics.tests import holm, ranks, wilcoxon
+from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
+from ..statistics.ranking import ranks
+from ..statistics.tests import ALPHA, holm
+from ..statistics.wilcoxon import wilcoxon
 
 KEYS = ["dataset", "model", "fold"]
 
 
 def frame(steps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row a (tuner, n, dataset, model) of what all tuners searched: mean over the folds of
-    `loss` (lowest validation loss of the first n trials), `regret` of that mean, and `test`, the
-    score of the trial that has the loss.
+    """One row per (tuner, n, dataset, model): mean over the folds of `loss` (lowest validation loss
+    of the first n trials), the `regret` of that mean, and `test`, the test score of the trial with
+    that loss.
 
-    `steps`: {tuner: `curves.running` of its trials}. n goes up to the shortest study of them all.
-    Studies in which some tuner has no score after its first trial are left out for all. Raises
-    EvidenceError where nothing is common.
+    `steps`: {tuner: `anytime.running` of its trials}. n goes up to the length of the shortest
+    study. Studies in which some tuner has no score after its first trial are left out for all
+    tuners. Raises EvidenceError if no study is common to all.
     """
     if len(steps) < 2:
-        raise EvidenceError(f"tuners are compared two by two or more; found {', '.join(steps)}")
+        raise EvidenceError(f"a comparison needs two tuners or more; found {', '.join(steps)}")
     common = set.intersection(*(_studies(part) for part in steps.values()))
     if not common:
         raise EvidenceError(f"no study was searched by all of {', '.join(steps)}")
@@ -59,23 +60,23 @@ def _keys(steps: pd.DataFrame) -> list[tuple[object, ...]]:
 
 
 def _studies(steps: pd.DataFrame) -> set[tuple[object, ...]]:
-    """Studies with a score after their first trial."""
+    """The studies that have a score after their first trial."""
     return set(_keys(steps[(steps["n"] == 1) & steps["best"].notna()]))
 
 
 def regrets(found: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Datasets by tuners: mean regret over the models after n trials."""
+    """Datasets (rows) by tuners (columns): mean regret over the models after n trials."""
     mine = found[found["n"] == n]
     return mine.groupby(["dataset", "tuner"], sort=True)["regret"].mean().unstack()
 
 
 def section(evidence: Evidence, found: pd.DataFrame, notes: Sequence[str] = ()) -> Section:
-    """The file `tuners`, from `frame`; `evidence` says the metrics."""
+    """The file `tuners`. `found`: `frame`; `evidence`: names the metrics; `notes`: further ones."""
     tables = (_regret_table(evidence, found, notes), _pair_table(found))
     return Section("tuners", "Tuner against tuner", tables, found)
 
 
-def _regret_table(evidence: Evidence, found: pd.DataFrame, more: Sequence[str]) -> Table:
+def _regret_table(evidence: Evidence, found: pd.DataFrame, more: Sequence[str]) -> ReportTable:
     ns = sorted(set(found["n"]))
     means = pd.DataFrame({n: regrets(found, n).mean() for n in ns})
     last = found[found["n"] == ns[-1]]
@@ -84,7 +85,7 @@ def _regret_table(evidence: Evidence, found: pd.DataFrame, more: Sequence[str]) 
     for tuner in means.index:
         figures = [*(f"{means.loc[tuner, n]:.3f}" for n in ns)]
         figures += [f"{by_val[tuner]:.2f}", f"{by_test[tuner]:.2f}"]
-        rows.append((Cell(escape.label(str(tuner))), *map(Cell, figures)))
+        rows.append((TableCell(escape.label(str(tuner))), *map(TableCell, figures)))
     n_datasets = last["dataset"].nunique()
     title = (
         "Regret after n trials: the lowest validation loss so far, between the best (0) and the "
@@ -98,7 +99,7 @@ def _regret_table(evidence: Evidence, found: pd.DataFrame, more: Sequence[str]) 
         "validation loss and by the test score of what was chosen.",
     )
     header = ("tuner", *(f"n = {n}" for n in ns), "rank, validation", "rank, test")
-    return Table("tuners", title, header, (Panel(tuple(rows)),), notes)
+    return ReportTable("tuners", title, header, (Panel(tuple(rows)),), notes)
 
 
 def _mean_ranks(evidence: Evidence, last: pd.DataFrame, column: str) -> pd.Series:
@@ -111,7 +112,7 @@ def _mean_ranks(evidence: Evidence, last: pd.DataFrame, column: str) -> pd.Serie
     return pd.Series(means, index=wide.columns)
 
 
-def _pair_table(found: pd.DataFrame) -> Table:
+def _pair_table(found: pd.DataFrame) -> ReportTable:
     wide = regrets(found, int(found["n"].max())).dropna()
     pairs = list(combinations(wide.columns, 2))
     tests = [wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)) for a, b in pairs]
@@ -121,18 +122,18 @@ def _pair_table(found: pd.DataFrame) -> Table:
         counts = [int((place[:, 0] < 1.5).sum()), 0, int((place[:, 0] > 1.5).sum())]
         counts[1] = len(wide) - sum(counts)
         texts = [escape.label(str(a)), escape.label(str(b)), *map(str, counts)]
-        p = Cell(p_text(adjusted), bold=adjusted < ALPHA)
-        rows.append((*map(Cell, [*texts, p_text(test.p)]), p))
+        p = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
+        rows.append((*map(TableCell, [*texts, p_text(test.p)]), p))
     header = ("tuner", "against", "better", "equal", "worse", "p", "p Holm")
     title = (
         f"Regret after the last trial, pair by pair over {footnotes.plural(len(wide), 'dataset')}."
     )
     notes = (
         "p: Wilcoxon's signed-rank test, exact, two-sided, zeros by Pratt, one number a dataset; "
-        f"Holm's correction over the pairs. Bold: below {ALPHA:g}. A pair that is not bold is no "
-        "proof of equality.",
+        f"Holm's correction over the pairs. Bold: below {ALPHA:g}. A pair that is not "
+        "bold is not shown to be equal.",
     )
-    return Table("tuners-tests", title, header, (Panel(tuple(rows)),), notes, n_labels=2)
+    return ReportTable("tuners-tests", title, header, (Panel(tuple(rows)),), notes, n_labels=2)
 
 
 def figure(found: pd.DataFrame) -> str:

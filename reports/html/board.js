@@ -1,4 +1,4 @@
-// What does the first page show for the chosen tasks, sizes, models, datasets and budget?
+// The first page: filters for tasks, sizes, models, datasets and budget, and the leaderboard.
 
 const SIZES = [
   ["small", "under 1,000 rows", 0, 1000],
@@ -13,7 +13,7 @@ const unticked = (name) =>
   [...document.querySelectorAll(`input[name=${name}]`)].filter((b) => !b.checked).map((b) => b.value);
 const chosen = (id) => byId(id)?.value ?? "";
 
-/** The indices that the controls choose. */
+/** The indices of the chosen models, datasets and budget. */
 function readChoice() {
   const without = { tasks: unticked("task"), models: unticked("model"), datasets: unticked("dataset") };
   const size = SIZES.find(([key]) => key === chosen("size"));
@@ -31,7 +31,7 @@ function readChoice() {
   };
 }
 
-function showBoard(pool, entries) {
+function showBoard(matrix, entries) {
   const rows = entries.map((entry) => {
     const error = entry.se === null ? null : make("small", {}, ` ± ${fixed(entry.se, 2)}`);
     const cpu = entry.cpu === null ? "n/a" : Math.round(entry.cpu).toLocaleString("en");
@@ -67,27 +67,27 @@ function isTop(entries, entry, key) {
   return Math.abs(entry[key] - best) <= 1e-12;
 }
 
-function say(pool, entries) {
-  const why = whyNoRanks(pool);
-  const thin = pool.thin.map(({ model, n }) => `${DATA.models[model]} (${n} of ${pool.scope.length})`);
-  const dropped = pool.scope.length - pool.datasets.length;
-  const ranked = `${plural(entries.length, "model")} ranked on ${pool.datasets.length} of `;
+function say(matrix, entries) {
+  const why = whyNoRanks(matrix);
+  const thin = matrix.thin.map(({ model, n }) => `${DATA.models[model]} (${n} of ${matrix.scope.length})`);
+  const dropped = matrix.scope.length - matrix.datasets.length;
+  const ranked = `${plural(entries.length, "model")} ranked on ${matrix.datasets.length} of `;
   byId("status").textContent = [
-    why || `${ranked}${plural(pool.scope.length, "dataset")}.`,
+    why || `${ranked}${plural(matrix.scope.length, "dataset")}.`,
     thin.length ? `Not ranked, with a complete score on too few datasets: ${thin.join(", ")}.` : "",
-    !why && dropped ? `${plural(dropped, "dataset")} left out: some ranked model has no score.` : "",
+    !why && dropped ? `${plural(dropped, "dataset")} left out, because a ranked model has no score there.` : "",
   ].join(" ").trim();
 }
 
 function update() {
   const choice = readChoice();
-  const pool = { ...poolOf(DATA, choice), budget: choice.budget };
-  const entries = standings(DATA, pool);
-  showBoard(pool, entries);
-  say(pool, entries);
+  const matrix = { ...rankingMatrix(DATA, choice), budget: choice.budget };
+  const entries = standings(DATA, matrix);
+  showBoard(matrix, entries);
+  say(matrix, entries);
   const drawn = [criticalFigure, distributionFigure, costFigure, winFigure];
   byId("drawn").replaceChildren(
-    ...(entries.length ? drawn.map((f) => f(DATA, pool, entries)) : []),
+    ...(entries.length ? drawn.map((f) => f(DATA, matrix, entries)) : []),
   );
   byId("drawn").hidden = false;
   for (const [id, label, name] of [["models", "Models", "model"], ["datasets", "Datasets", "dataset"]]) {
@@ -105,7 +105,7 @@ function update() {
   });
 }
 
-/** Put the controls where the address says. */
+/** Set the controls to the state in the address. */
 function restore() {
   const state = readState();
   const set = (id, values = []) => {

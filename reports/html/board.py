@@ -1,7 +1,8 @@
-"""What does the leaderboard know? Losses, states and costs of every cell, for the page to rank.
+"""The leaderboard of the first page: losses, states and costs of every cell, and the standings.
 
 The page recomputes every figure for the models and datasets that are chosen on it (`ranks.js`), by
-the rules of `cells.pool` and `statistics`; the standings computed here are what it must show first.
+the rules of `aggregation/ranking_matrix.py` and `statistics/`. The standings computed here are what
+it must show before anything is filtered.
 """
 
 from __future__ import annotations
@@ -17,22 +18,19 @@ from ..aggregation import anytime
 from ..aggregation.cells import (
     COMPLETE,
     FAILED,
-    MIN_COVERAGE,
     OPEN,
     PARTIAL,
     UNDEFINED,
     UNSUPPORTED,
-    Pool,
 )
+from ..aggregation.rank_tests import MIN_DATASETS_FRIEDMAN, MIN_MODELS_FRIEDMAN
+from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..sections.leaderboard import CENTRE
-from ..sections.ranks import summary, why_no_ranks
-from ..sections.wilcoxon_tests import ALPHA
-from ..statistics.tests import TIE_TOLERANCE, elo, nemenyi_q, normalised, ranks
+from ..statistics.ranking import ELO_MEAN, TIE_TOLERANCE, elo, normalised, rank_summary
+from ..statistics.tests import ALPHA, nemenyi_q
 
-FEWEST_MODELS, FEWEST_DATASETS = 3, 5  # for a critical difference to be drawn
 LETTERS = {
     COMPLETE: "c",
     PARTIAL: "p",
@@ -52,8 +50,8 @@ def data(
 ) -> dict[str, Any]:
     """The leaderboard's document.
 
-    `headline`: cells of each task's headline metric; `costs`: a row a (dataset, model) with
-    `cpu_s`; `steps`: `curves.running`; `files`: page of each dataset. The losses of a budget, by
+    `headline`: cells of each task's headline metric; `costs`: a row per (dataset, model) with
+    `cpu_s`; `steps`: `anytime.running`; `files`: page of each dataset. The losses of a budget, by
     dataset and model, are lower for better and None where the cell is not complete; the first
     budget is the plan's.
     """
@@ -96,9 +94,9 @@ def data(
         "rules": {
             "min_coverage": MIN_COVERAGE,
             "tolerance": TIE_TOLERANCE,
-            "centre": CENTRE,
-            "fewest_models": FEWEST_MODELS,
-            "fewest_datasets": FEWEST_DATASETS,
+            "centre": ELO_MEAN,
+            "fewest_models": MIN_MODELS_FRIEDMAN,
+            "fewest_datasets": MIN_DATASETS_FRIEDMAN,
         },
     }
 
@@ -123,7 +121,7 @@ def _numbers(grid: np.ndarray, digits: int) -> list[list[float | None]]:
 
 
 def all_rounded(values: Sequence[float], digits: int = 12) -> list[float | None]:
-    """`rounded` of many values."""
+    """`rounded` for many values."""
     texts = ((len(values) * f" %.{digits}g") % tuple(values)).split()
     return [None if text == "nan" else float(text) for text in texts]
 
@@ -133,26 +131,26 @@ def rounded(value: float, digits: int = 12) -> float | None:
     return all_rounded([value], digits)[0]
 
 
-def standings(mine: Pool, cpu: Mapping[str, float]) -> list[dict[str, Any]]:
-    """One entry a ranked model, the best mean rank first (then by name); empty without a ranking.
+def standings(matrix: RankingMatrix, cpu: Mapping[str, float]) -> list[dict[str, Any]]:
+    """One entry per ranked model, by mean rank, then by name; empty if there is no ranking.
 
-    `cpu`: CPU seconds of each model over the pool's datasets, NaN where they are not known.
+    `cpu`: CPU seconds of each model over the matrix's datasets, NaN where they are not known.
     """
-    if why_no_ranks(mine):
+    if matrix.why_not:
         return []
-    rank = ranks(mine.scores, "min")
-    found = summary(rank)
+    rank = matrix.ranks()
+    found = rank_summary(rank)
     figures = {
         "mean": found["mean_rank"],
         "se": found["se"],
         "median": found["median_rank"],
         "win": found["win_rate"],
-        "elo": elo(rank, centre=CENTRE),
-        "score": normalised(mine.scores).mean(axis=0),
+        "elo": elo(rank, centre=ELO_MEAN),
+        "score": normalised(matrix.losses).mean(axis=0),
         "best": found["n_best"],
     }
     entries = [
         {"model": m, **{k: float(v[j]) for k, v in figures.items()}, "cpu": cpu.get(m, math.nan)}
-        for j, m in enumerate(mine.models)
+        for j, m in enumerate(matrix.models)
     ]
     return sorted(entries, key=lambda e: (e["mean"], e["model"]))

@@ -1,4 +1,4 @@
-// What every page can do: sortable tables, filters kept in the address, printing all that is folded.
+// Common to all pages: sortable tables, filters stored in the address, and unfolding for printing.
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
@@ -18,7 +18,7 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** The number with so many decimals, exact halves to the even digit as in the report's tables. */
+/** The number with so many decimals, halves rounded to even as in the report's tables. */
 function fixed(value, decimals) {
   if (value === null) return "n/a";
   const scaled = value * 10 ** decimals;
@@ -58,7 +58,7 @@ function sortTable(table, column, descending) {
   });
 }
 
-/** Headings become buttons; `changed(column, descending)` hears of a new order. */
+/** Turns headings into buttons; calls `changed(column, descending)` after a new order. */
 function makeSortable(table, changed = () => {}) {
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const click = () => {
@@ -75,7 +75,7 @@ function makeSortable(table, changed = () => {}) {
 
 // --- the address ---------------------------------------------------------------------------------
 
-/** {key: [values]} of the address's fragment; empty where it names a place on the page. */
+/** {key: [values]} of the address's fragment; empty if it names a place on the page. */
 function readState() {
   const pairs = location.hash.slice(1).split("&").filter((part) => part.includes("="));
   const decode = (text) => {
@@ -93,7 +93,7 @@ function readState() {
   );
 }
 
-/** Keep what differs from the page's own order in the address, without a step in the history. */
+/** Write what differs from the default into the address, without a step in the history. */
 function writeState(state) {
   const parts = Object.entries(state)
     .filter(([, values]) => values.length)
@@ -117,7 +117,7 @@ function checkbox(label, value, changed, name) {
 
 // --- all pages -----------------------------------------------------------------------------------
 
-// The section links leave the filters in the address alone.
+// Links to sections keep the filters in the address.
 for (const link of document.querySelectorAll('nav.top a[href^="#"]'))
   link.addEventListener("click", (event) => {
     const target = byId(link.getAttribute("href").slice(1));

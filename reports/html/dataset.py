@@ -1,4 +1,4 @@
-"""What stands on the page of one dataset? Its scores, its tuning, every trial's configuration."""
+"""The contents of a dataset's page: its scores, its tuning curves and its trials."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from . import charts
 from .board import all_rounded, rounded
 from .page import Source, importance, thin
 
-MAX_TRIALS = 1000  # of a page; with more, the chosen, the failed and the first ones stand on it
+MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
 MAX_TEXT = 500  # characters of a configuration or message
-MAX_CSV = 20_000  # trials that the file beside a page holds, where the page cannot hold all
+MAX_CSV = 20_000  # trials in the CSV file that a page links if it cannot show all trials
 
 _KEPT = ["model", "fold", "stage", "index", "seed", "status", "cause", "selected", "config"]
 _KEPT += ["message", "fit_s", "cpu_s"]
@@ -69,7 +69,7 @@ def _link(source: Source, name: str) -> tuple[str, str]:
 
 
 def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict[str, Any]]:
-    """One entry a model, best first, those without a complete score last with the reason."""
+    """One entry per model, best first; those without a complete score last, with the reason."""
     metric = METRICS[metric_name]
     scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
     means = [cell.mean for cell in cells if not math.isnan(cell.mean)]
@@ -109,19 +109,22 @@ def _figures(
         ]
         kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
         drawn = charts.dots(dots, title=f"Test {label} by model", x=f"test {label}")
-        note = f"Mean over folds; the whisker is one {kind} to either side."
+        note = f"Mean over folds; the whisker is one {kind} on either side."
         found.append({"title": f"Test {label}", "svg": drawn, "note": note})
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return found
     sign = metric.sign  # from a loss to a score
-    note = "Mean over folds of the best validation score so far: what selects, not the test score."
+    note = (
+        "Mean over folds of the best validation score so far. Configurations are chosen by it; "
+        "it is not the test score."
+    )
     for column, title, x, base in (
         (0, "trials", "configurations tried", 2),
         (1, "time", "wall seconds", 10),
     ):
         lines = [
-            (p[-1, 2], charts.Line(m, thin(p[:, [column, 2]] * (1.0, sign))))
+            (p[-1, 2], charts.Series(m, thin(p[:, [column, 2]] * (1.0, sign))))
             for m, p in paths.items()
             if np.isfinite(p[:, column]).all()
         ]

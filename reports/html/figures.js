@@ -1,4 +1,4 @@
-// How do the figures follow the filters? Critical difference, rank distributions, wins, costs.
+// The figures that follow the filters: critical difference, rank distributions, costs and wins.
 
 function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -21,10 +21,10 @@ function figure(title, body, note, wide = false) {
 const words = (x, y, text, kind = "name") => draw("text", { x, y, class: kind }, text);
 const cut = (name, n) => (name.length > n ? name.slice(0, n - 1) + "…" : name);
 
-/** Mean ranks on a line; models that Nemenyi's test does not tell apart are joined by a bar. */
-function criticalFigure(data, pool, entries) {
+/** Mean ranks on a line; a bar joins models that do not differ significantly (Nemenyi). */
+function criticalFigure(data, matrix, entries) {
   const title = "Critical difference";
-  const [k, n] = [pool.models.length, pool.datasets.length];
+  const [k, n] = [matrix.models.length, matrix.datasets.length];
   if (k < data.rules.fewest_models || n < data.rules.fewest_datasets) {
     const need = `${data.rules.fewest_models} models and ${data.rules.fewest_datasets} datasets`;
     return figure(title, "", `n/a: needs at least ${need}, has ${k} and ${n}.`, true);
@@ -32,14 +32,14 @@ function criticalFigure(data, pool, entries) {
   const cd = criticalDifference(data, k, n);
   const names = entries.map((entry) => data.models[entry.model]);
   const means = entries.map((entry) => entry.mean);
-  const groups = cliquesOf(means, cd);
+  const groups = groupsOf(means, cd);
   const [width, axis, beside, margin] = [760, 56, 190, 20];
   const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
   const length = Math.min(
     width - 2 * margin,
     (width - margin - beside) / Math.max(worst, 1 - best),
     (width - 2 * beside) / Math.max(worst - best, 1e-9),
-  ); // the names stand beside the ranks that there are, below the line
+  ); // the names are below the line, beside the best and the worst mean rank
   const start = Math.max(margin, beside - length * best);
   const at = (rank) => start + ((rank - 1) / (k - 1)) * length;
   const parts = [draw("path", { class: "base", d: `M${at(1)} ${axis}H${at(k)}` })];
@@ -74,19 +74,19 @@ function criticalFigure(data, pool, entries) {
   const joined = groups.map(([i, j]) => names.slice(i, j + 1).join(", ")).join("; ");
   const spoken =
     `Mean ranks: ${names.map((name, i) => `${name} ${fixed(means[i], 2)}`).join("; ")}. ` +
-    `Critical difference ${fixed(cd, 2)}. Not told apart: ${joined || "none"}.`;
+    `Critical difference ${fixed(cd, 2)}. Not significantly different: ${joined || "none"}.`;
   const height = top + 19 * half;
   const note =
     `Nemenyi's test at .05 over ${n} datasets; a bar joins models whose mean ranks differ by less ` +
-    "than the critical difference (CD). It depends on which models are chosen. Friedman's test, " +
-    "which comes before it, stands under Tests.";
+    "than the critical difference (CD), so that they do not differ significantly. The result depends " +
+    "on which models are chosen. Friedman's test, which should come first, is under Tests.";
   return figure(title, chart(width, height, spoken, parts), note, true);
 }
 
-/** Each model's ranks: a dot a dataset, quartiles, median and mean. */
-function distributionFigure(data, pool, entries) {
+/** Each model's ranks: one dot per dataset, quartiles, median and mean. */
+function distributionFigure(data, matrix, entries) {
   const [width, left, right, row] = [560, 165, 545, 24];
-  const k = pool.models.length;
+  const k = matrix.models.length;
   const at = (rank) => left + ((rank - 1) / Math.max(1, k - 1)) * (right - left);
   const floor = 10 + row * entries.length;
   const parts = [];
@@ -105,7 +105,7 @@ function distributionFigure(data, pool, entries) {
     parts.push(draw("rect", { class: "box", ...box }));
     entry.own.forEach((rank, j) => {
       const place = { cx: at(rank), cy: y + ((j % 5) - 2) * 1.6, r: 2.4 };
-      const said = draw("title", {}, `${data.datasets[pool.datasets[j]].name}: ${rank}`);
+      const said = draw("title", {}, `${data.datasets[matrix.datasets[j]].name}: ${rank}`);
       parts.push(draw("circle", { class: "speck", ...place }, said));
     });
     parts.push(draw("path", { class: "median", d: `M${at(entry.median)} ${y - 8}v16` }));
@@ -116,13 +116,13 @@ function distributionFigure(data, pool, entries) {
     const [best, worst] = [Math.min(...entry.own), Math.max(...entry.own)];
     return `${data.models[entry.model]} ${best} to ${worst}, median ${entry.median}`;
   });
-  const note = "A dot a dataset; box: quartiles; line: median; diamond: mean.";
+  const note = "One dot per dataset; box: quartiles; line: median; diamond: mean.";
   const body = chart(width, floor + 40, `Ranks: ${spoken.join("; ")}.`, parts);
   return figure("Rank distributions", body, note);
 }
 
 /** Mean score against CPU seconds; the line joins models that no other beats on both. */
-function costFigure(data, pool, entries) {
+function costFigure(data, matrix, entries) {
   const title = "Score against cost";
   const known = entries.filter((entry) => entry.cpu !== null && entry.cpu > 0);
   if (known.length < 2) return figure(title, "", "n/a: CPU seconds were not recorded.");
@@ -178,10 +178,10 @@ function costFigure(data, pool, entries) {
 }
 
 /** How often the model of the row beats that of the column, in percent of the datasets. */
-function winFigure(data, pool, entries) {
-  const wins = winsOf(pool.ranks);
-  const at = entries.map((entry) => pool.models.indexOf(entry.model));
-  const n = pool.datasets.length;
+function winFigure(data, matrix, entries) {
+  const wins = winsOf(matrix.ranks);
+  const at = entries.map((entry) => matrix.models.indexOf(entry.model));
+  const n = matrix.datasets.length;
   const head = make("tr", {}, make("th", { scope: "col" }, "model"));
   const body = make("tbody");
   entries.forEach((entry, i) => {

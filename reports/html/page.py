@@ -1,4 +1,4 @@
-"""What stands on the pages of the HTML folder? One document a page, computed from the evidence."""
+"""What the HTML pages share, and the contents of the first page, `index.html`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation import anytime
-from ..aggregation.cells import COMPLETE, MIN_COVERAGE, Pool, pool, scopes
+from ..aggregation.cells import COMPLETE
+from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Section, Table
-from ..sections.leaderboard import CENTRE
-from ..sections.ranks import why_no_ranks
+from ..output.tables import ReportTable, Section
+from ..statistics.ranking import ELO_MEAN
 from . import board, charts
 
 SERIES_POINTS = 100  # of a curve
@@ -37,18 +37,18 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Source:
-    """What every page is made from: the evidence and what the report has computed of it."""
+    """What all pages are made from: the evidence, and what the report has computed from it."""
 
     evidence: Evidence
     parts: Mapping[str, Section]
     names: list[str]  # of the datasets
     subset: frozenset[str]  # the independent, learnable ones
-    headline: pd.DataFrame  # cells of each task's headline metric, one row a (dataset, model)
+    headline: pd.DataFrame  # cells of each task's headline metric, one row per (dataset, model)
     cells: Mapping[str, list[Any]]  # its rows by dataset, as named tuples
-    costs: pd.DataFrame  # one row a (dataset, model)
+    costs: pd.DataFrame  # one row per (dataset, model)
     cpu: Mapping[tuple[str, str], float]  # CPU seconds by (dataset, model)
-    steps: pd.DataFrame  # curves.running
-    paths: Mapping[str, Mapping[str, np.ndarray]]  # curves.by_trials
+    steps: pd.DataFrame  # anytime.running
+    paths: Mapping[str, Mapping[str, np.ndarray]]  # anytime.by_trials
     files: Mapping[str, str]  # file name of each dataset's page
 
     @classmethod
@@ -78,7 +78,7 @@ class Source:
 
 
 def file_names(datasets: Sequence[str]) -> dict[str, str]:
-    """{dataset: name of its page}: harmless on every file system whatever the dataset's name."""
+    """{dataset: file name of its page}, valid on every file system whatever the dataset's name."""
     found = {}
     for name in datasets:
         clean = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:40].strip("-")
@@ -109,7 +109,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "data": data,
         "standings": board.standings(mine, cpu),
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
-        "why": why_no_ranks(mine),
+        "why": mine.why_not,
         "caption": _caption(evidence, mine),
         "curves": _curves(source, mine),
         "importance": importance(evidence.importance),
@@ -130,7 +130,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _lead(evidence: Evidence) -> str:
-    """One sentence: how many of what, and when."""
+    """One sentence: the number of models and datasets, and the metrics."""
     tasks = [
         f"{len(evidence.datasets(t))} {footnotes.TASK_TITLES[t]}"
         f" ({METRICS[evidence.headline(t)].label})"
@@ -142,7 +142,7 @@ def _lead(evidence: Evidence) -> str:
 
 
 def _tiles(source: Source) -> list[dict[str, Any]]:
-    """Counts that a reader must see before any score: what is there, what failed, what is open."""
+    """The counts shown before any score: complete cells and studies, failures, open studies."""
     frame = source.parts["coverage"].frame
     sums = {name: int(frame[name].sum()) for name in frame.columns if name.startswith("folds")}
     trials, failed = int(frame["trials_recorded"].sum()), int(frame["trials_failed"].sum())
@@ -165,20 +165,20 @@ def _tile(value: str, label: str, good: bool) -> dict[str, Any]:
     return {"value": value, "label": label, "good": good}
 
 
-def _widest(source: Source) -> Pool:
-    """The pool of all datasets: what the leaderboard shows before anything is filtered."""
+def _widest(source: Source) -> RankingMatrix:
+    """The matrix of the widest scope: what the leaderboard shows before anything is filtered."""
     whole = [s for s in scopes(source.evidence) if not s.subset][-1]
-    return pool(source.evidence, source.headline, whole)
+    return RankingMatrix.of(source.evidence, source.headline, whole)
 
 
-def _cpu(source: Source, mine: Pool) -> dict[str, float]:
+def _cpu(source: Source, mine: RankingMatrix) -> dict[str, float]:
     here = source.costs[source.costs["dataset"].isin(mine.datasets)]
     sums = here.groupby("model", sort=True)["cpu_s"].sum(min_count=1)
     return {str(model): float(value) for model, value in sums.items()}
 
 
-def _caption(evidence: Evidence, mine: Pool) -> list[str]:
-    """What must be known to read the leaderboard: metrics, budget, coverage, ties."""
+def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
+    """Notes on how to read the leaderboard: metrics, coverage, ties and the figures."""
     metrics = "; ".join(
         f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}"
         for t in evidence.tasks
@@ -191,7 +191,7 @@ def _caption(evidence: Evidence, mine: Pool) -> list[str]:
         footnotes.TIES,
         "Mean rank ± its standard error over datasets, s/√N. Win rate: share of (opponent, "
         "dataset) pairs won, ties count one half. Elo: Bradley-Terry strengths, mean "
-        f"{CENTRE:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
+        f"{ELO_MEAN:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
         "CPU: seconds of all trials on the ranked datasets.",
     ]
 
@@ -214,7 +214,7 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
 # --- tuning over all datasets ---------------------------------------------------------------------
 
 
-def _curves(source: Source, mine: Pool) -> list[dict[str, str]]:
+def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
     """Figures of the validation score against trials and seconds, averaged over datasets."""
     shares = {
         name: _shares(source.paths.get(name, {}), mine.models)
@@ -228,9 +228,9 @@ def _curves(source: Source, mine: Pool) -> list[dict[str, str]]:
     for model in mine.models:
         length = min(len(s[model]) for s in whole)
         points = np.mean([s[model][:length] for s in whole], axis=0)
-        by_n.append(charts.Line(model, thin(points[:, [0, 2]])))
+        by_n.append(charts.Series(model, thin(points[:, [0, 2]])))
         if np.isfinite(points[:, 1]).all():
-            by_s.append(charts.Line(model, thin(points[:, [1, 2]])))
+            by_s.append(charts.Series(model, thin(points[:, [1, 2]])))
     y = "share of the way to the best"
     note = (
         f"Mean over {footnotes.plural(len(whole), 'dataset')}: 0 is the worst first configuration "
@@ -265,8 +265,8 @@ def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str,
 
 
 def thin(points: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """The points (x, y) of a step curve that carry news: where y changes, and the two ends; of many
-    at most SERIES_POINTS, evenly chosen."""
+    """The points (x, y) of a step curve where y changes, and its two ends; at most SERIES_POINTS,
+    evenly chosen."""
     change = np.append(True, points[1:, 1] != points[:-1, 1])
     change[-1] = True
     points = points[change]
@@ -296,6 +296,6 @@ def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
     return found
 
 
-def tables_of(section: Section) -> tuple[Table, ...]:
+def tables_of(section: Section) -> tuple[ReportTable, ...]:
     """The tables of a section that a page shows: those of its Markdown."""
     return tuple(table for table in section.tables if "md" in table.outputs)

@@ -1,5 +1,5 @@
-// Which of the chosen models rank best on the chosen datasets? The rules of cells.py and
-// statistics.py once more, for the page to follow its filters. Losses: lower is better, null: none.
+// Ranks and figures of the chosen models on the chosen datasets, by the rules of
+// aggregation/ranking_matrix.py and statistics/. A lower loss is better; null is a missing one.
 
 /** Ranks of one dataset's losses, 1 = best; a run of near-equal neighbours shares its average. */
 function ranksOf(losses, tolerance) {
@@ -22,7 +22,7 @@ function near(low, high, tolerance) {
  * The complete matrix of a choice {models, datasets, budget} of indices: models that cover enough
  * of the chosen datasets, on the datasets on which all of those have a score.
  */
-function poolOf(data, choice) {
+function rankingMatrix(data, choice) {
   const losses = data.budgets[choice.budget].losses;
   const planned = (d, m) => data.datasets[d].states[m] !== "-";
   const scope = choice.datasets.filter((d) => choice.models.some((m) => planned(d, m)));
@@ -32,45 +32,45 @@ function poolOf(data, choice) {
   const models = everyone.filter((m) => covered(m) > 0 && covered(m) >= enough);
   const whole = (d) => models.length > 0 && models.every((m) => losses[d][m] !== null);
   const datasets = scope.filter(whole);
-  const matrix = datasets.map((d) => models.map((m) => losses[d][m]));
+  const rows = datasets.map((d) => models.map((m) => losses[d][m]));
   return {
     models,
     datasets,
     scope,
     thin: everyone.filter((m) => !models.includes(m)).map((m) => ({ model: m, n: covered(m) })),
-    losses: matrix,
-    ranks: matrix.map((row) => ranksOf(row, data.rules.tolerance)),
+    losses: rows,
+    ranks: rows.map((row) => ranksOf(row, data.rules.tolerance)),
   };
 }
 
-/** Empty, or why the pool gives no ranking. */
-function whyNoRanks(pool) {
-  if (!pool.scope.length) return "n/a: needs a dataset, has none";
-  if (pool.models.length < 2)
-    return `n/a: needs at least 2 models with scores, has ${pool.models.length}`;
-  if (!pool.datasets.length)
+/** Empty, or the reason why there is no ranking. */
+function whyNoRanks(matrix) {
+  if (!matrix.scope.length) return "n/a: needs a dataset, has none";
+  if (matrix.models.length < 2)
+    return `n/a: needs at least 2 models with scores, has ${matrix.models.length}`;
+  if (!matrix.datasets.length)
     return "n/a: needs a dataset on which every ranked model has a complete score, has none";
   return "";
 }
 
-/** One entry a ranked model, the best mean rank first, then in the order of the models. */
-function standings(data, pool) {
-  if (whyNoRanks(pool)) return [];
-  const cpu = data.budgets[pool.budget].cpu;
-  const rating = eloOf(pool.ranks, data.rules.centre);
-  const scores = pool.losses.map(normalised);
-  const lowest = pool.ranks.map((row) => Math.min(...row));
-  const entries = pool.models.map((model, j) => {
-    const own = pool.ranks.map((row) => row[j]);
+/** One entry per ranked model, by mean rank, then in the order of the models. */
+function standings(data, matrix) {
+  if (whyNoRanks(matrix)) return [];
+  const cpu = data.budgets[matrix.budget].cpu;
+  const rating = eloOf(matrix.ranks, data.rules.centre);
+  const scores = matrix.losses.map(normalised);
+  const lowest = matrix.ranks.map((row) => Math.min(...row));
+  const entries = matrix.models.map((model, j) => {
+    const own = matrix.ranks.map((row) => row[j]);
     const average = mean(own);
-    const costs = pool.datasets.map((d) => cpu[d][model]).filter((v) => v !== null);
+    const costs = matrix.datasets.map((d) => cpu[d][model]).filter((v) => v !== null);
     return {
       model,
       own,
       mean: average,
       se: standardError(own),
       median: quantile(own, 0.5),
-      win: (pool.models.length - average) / (pool.models.length - 1),
+      win: (matrix.models.length - average) / (matrix.models.length - 1),
       elo: rating[j],
       score: mean(scores.map((row) => row[j])),
       best: own.filter((rank, i) => rank === lowest[i]).length,
@@ -120,7 +120,7 @@ function winsOf(ranks) {
   return wins;
 }
 
-/** Bradley-Terry strengths on Elo's scale; a pseudo-tie a pair where one would be infinite. */
+/** Bradley-Terry strengths on Elo's scale; one tie is added per pair if one would be infinite. */
 function eloOf(ranks, centre) {
   const wins = winsOf(ranks);
   const k = wins.length;
@@ -162,7 +162,7 @@ function criticalDifference(data, k, n) {
 }
 
 /** Largest groups [first, last] of sorted mean ranks that lie within the critical difference. */
-function cliquesOf(means, cd) {
+function groupsOf(means, cd) {
   const groups = [];
   let last = -1;
   means.forEach((low, i) => {

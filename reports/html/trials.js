@@ -1,4 +1,4 @@
-// Which trials of this dataset are wanted? The list of them, filtered and sorted.
+// The list of a dataset's trials, filtered and sorted.
 
 const TRIALS = DATA.trials;
 const FIELDS = [

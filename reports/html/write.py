@@ -1,7 +1,7 @@
-"""How do the pages become files? Templates filled with every text escaped, nothing from outside.
+"""Rendering of the HTML pages from templates; every text is escaped.
 
-A page loads nothing: style, script and data stand in it, and its content security policy names the
-style and the script by their hashes and forbids everything else.
+A page loads no other file: it contains its style, script and data, and its content security policy
+allows this style and this script by their hashes and nothing else.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SCRIPTS = {
 def pages(
     evidence: Evidence, parts: Sequence[Section], others: Sequence[str] = ()
 ) -> dict[str, str]:
-    """File name -> text of the folder html/: index.html, one page a dataset, and beside a page that
-    cannot hold all trials a CSV of them.
+    """{file name: text} of the folder html/: index.html, one page per dataset, and a CSV file of
+    the trials for each page that cannot show all of them.
 
-    `parts` are the sections of the evidence's report, which the first page shows as tables;
-    `others` the names of further files of the report.
+    `parts`: the sections of the report, which the first page shows as tables; `others`: the names
+    of further files of the report.
     """
     source = page.Source.of(evidence, parts)
     texts = {"index.html": _render("index", page.index(source, others))}
@@ -85,12 +85,12 @@ def _templates() -> jinja2.Environment:
 
 
 def _visible(value: Any) -> Any:
-    """What a template prints of a value: text on one line, no character that acts unseen."""
+    """A value as a template prints it: on one line, invisible characters shown."""
     return value if hasattr(value, "__html__") else escape.one_line(str(value))
 
 
 def embedded(document: Any) -> str:
-    """The document as JSON that no HTML parser takes for anything else.
+    """The document as JSON that can stand in a <script> element: <, > and & are escaped.
 
     >>> embedded({"name": "</script>"})
     '{"name":"\\\\u003c/script\\\\u003e"}'

@@ -1,24 +1,24 @@
-"""How do a few curves look? As SVG; the same numbers give the same bytes. Matplotlib comes late."""
+"""Figures of curves with a legend, as SVG; the same numbers give the same bytes."""
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from . import escape
+from .plotting import fixed_style, to_svg
 
-# Okabe and Ito's colours, which those who see few colours tell apart; then line styles change.
+# Okabe and Ito's palette, safe for colour-blind readers; after it the line style changes.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A named line through points (x, y); NaN leaves a gap. Dashed: a grey line of reference."""
+    """A named line through points (x, y), both (n,); NaN leaves a gap. `dashed`: a grey reference
+    line."""
 
     label: str
     x: np.ndarray
@@ -29,14 +29,10 @@ class Curve:
 def curves_svg(
     curves: Sequence[Curve], title: str, x_label: str, y_label: str, *, log_x: bool = False
 ) -> str:
-    """The curves with a legend beside them."""
-    import matplotlib
+    """The curves over one pair of axes as SVG, the legend beside them. `log_x`: base 2."""
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of signs that the font lacks; they become boxes
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tabsweep"})
+    with fixed_style():
         figure = Figure(figsize=(6.4, max(3.6, 0.17 * len(curves) + 0.6)))
         axes = figure.add_axes((0.11, 0.14, 0.57, 0.75))
         named = [curve for curve in curves if not curve.dashed]
@@ -63,8 +59,4 @@ def curves_svg(
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
-        out = io.BytesIO()
-        figure.savefig(
-            out, format="svg", metadata={"Title": title, "Creator": "tabsweep", "Date": None}
-        )
-    return out.getvalue().decode("utf-8")
+        return to_svg(figure, title)

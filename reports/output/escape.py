@@ -1,7 +1,7 @@
-"""How does a name from outside become harmless text in LaTeX, Markdown and CSV?
+"""Escaping of text from outside for LaTeX, Markdown, CSV and the terminal.
 
-Names of datasets and models, error messages and suite notes come from files that others wrote. Each
-output has one function that every such text passes; nothing is trusted because of where it stood.
+Names of datasets and models, error messages and notes come from files that others wrote. Each
+output format has one function through which every such text passes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from functools import lru_cache
 
 LABEL_LIMIT = 32  # characters of a name that a table shows
 
-# Format and control characters (bidirectional marks, zero-width signs, NUL) would act unseen.
+# Format and control characters (bidirectional marks, zero-width spaces, NUL) have effects that a
+# reader cannot see.
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 _LATEX = {
@@ -88,7 +89,7 @@ _FORMULA_STARTS = "=+-@\t\r\n＝＋－＠"
 
 
 def visible(text: str) -> str:
-    """The text in composed form, with every character that acts unseen written as [U+XXXX]."""
+    """The text in composed form (NFC), with every invisible character written as [U+XXXX]."""
     if text.__class__ is str and text.isascii() and text.isprintable():
         return text  # most names
     composed = unicodedata.normalize("NFC", str(text))
@@ -98,15 +99,15 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line: runs of white space become one space."""
+    """The visible text on one line: runs of white space become one space."""
     if text.__class__ is str and text.isascii() and text.isprintable() and "  " not in text:
         return text.strip()  # the space is the only white space that is printable
     return visible(" ".join(str(text).split()))
 
 
-@lru_cache(10_000)  # names stand in thousands of cells
+@lru_cache(10_000)  # the same names occur in thousands of cells
 def label(name: str, limit: int = LABEL_LIMIT) -> str:
-    """A name as tables show it: visible, and cut to `limit` characters with a hash of the whole."""
+    """A name as tables show it: visible, and longer ones cut to `limit` characters with a hash."""
     shown = visible(name)
     if len(shown) <= limit:
         return shown
@@ -115,7 +116,7 @@ def label(name: str, limit: int = LABEL_LIMIT) -> str:
 
 
 def latex(text: str) -> str:
-    """Text that LaTeX prints as it stands; signs that the plain fonts lack become [U+XXXX].
+    """The text as LaTeX source that prints it; characters that the fonts lack become [U+XXXX].
 
     >>> latex(r"a_b & \\input{x}")
     'a\\\\_b \\\\& \\\\textbackslash{}input\\\\{x\\\\}'
@@ -136,12 +137,12 @@ def _latex_character(c: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it stands, on one line, without links or HTML."""
+    """The text as Markdown source that shows it, without links or HTML."""
     shown = "".join(_MARKDOWN.get(c, c) for c in visible(text))
     return shown.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
 
 
 def csv_text(text: str) -> str:
-    """Text that a spreadsheet does not take for a formula: a leading ' where one could start."""
+    """The text with a leading ' if a spreadsheet would take it for a formula."""
     shown = visible(text)
     return "'" + shown if shown.lstrip()[:1] and shown.lstrip()[0] in _FORMULA_STARTS else shown

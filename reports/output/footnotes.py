@@ -1,4 +1,4 @@
-"""What must stand under every table, so that it can be believed when it is read alone?"""
+"""Notes that every table carries so that it can be read alone: setting, protocol, subset, gaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from ..evidence import Evidence
 from ..metrics import METRICS
-from ..statistics.tests import TIE_TOLERANCE
+from ..statistics.ranking import TIES as TIES
+from ..statistics.wilcoxon import EXACT_UP_TO
 from . import escape
 
 TASK_TITLES = {
@@ -17,26 +18,28 @@ TASK_TITLES = {
     "all tasks": "all tasks",
 }
 
-# Three kinds of claim, which no table mixes: what each is about, and what it is not about.
+# The three kinds of claim, which no table mixes: what each is about, and what it is not about.
 CLAIMS = {
-    "seeds": "Across seeds: whether a difference outlasts another seed on this one split. It says "
-    "nothing of other rows or other datasets.",
-    "folds": "Across folds: whether a difference outlasts other rows of the same dataset. It says "
-    "nothing of other datasets.",
-    "datasets": "Across datasets: whether a difference outlasts other datasets like these; each "
-    "counts once, however many folds and seeds it had.",
+    "seeds": "Across seeds: whether a difference remains under other seeds on this one split. It "
+    "says nothing about other rows or other datasets.",
+    "folds": "Across folds: whether a difference remains on other rows of the same dataset. It "
+    "says nothing about other datasets.",
+    "datasets": "Across datasets: whether a difference remains on other datasets like these; each "
+    "dataset counts once, however many folds and seeds it has.",
 }
+
+# How the report computes Wilcoxon's signed-rank test.
+WILCOXON = (
+    f"Two-sided, exact over all sign patterns (a normal approximation with more than "
+    f"{EXACT_UP_TO} datasets); datasets without a difference are ranked and then left out (Pratt), "
+    "ties share their rank."
+)
 
 PERCENT = ("accuracy", "balanced_accuracy")
 
-TIES = (
-    f"Scores that differ by less than {TIE_TOLERANCE:g} of the larger count as equal; equal scores "
-    "share their average rank."
-)
-
 
 def arrow(direction: str) -> str:
-    """The sign for 'higher is better' or 'lower is better'."""
+    """↑ for a metric where higher is better, ↓ where lower is."""
     return "↑" if direction == "max" else "↓"
 
 
@@ -47,7 +50,7 @@ def metric_title(name: str) -> str:
 
 
 def setting(evidence: Evidence) -> list[str]:
-    """Notes on how the numbers came about: the suite's own warnings, then budget and seeds."""
+    """The suite's own notes, then suite, budget, sampler and seed, then what was left out."""
     meta = evidence.meta
     words = [
         f"{title} {escape.visible(str(meta[key]))}"
@@ -75,7 +78,7 @@ def _left_out(evidence: Evidence) -> list[str]:
 
 
 def left_out_of_subset(evidence: Evidence) -> str:
-    """Which datasets the subset lacks, and why where that is known."""
+    """The datasets that are not in the subset, and the reason if it is known."""
     names = sorted(set(evidence.datasets()) - set(evidence.subset))
     why = str(evidence.meta.get("subset_note") or "").strip()
     if all(name in why for name in names):
@@ -84,7 +87,7 @@ def left_out_of_subset(evidence: Evidence) -> str:
 
 
 def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
-    """One note a protocol text, naming its datasets where there are several protocols."""
+    """One note per protocol text; with several protocols each names its datasets."""
     protocol = evidence.meta.get("protocol") or {}
     texts: dict[str, list[str]] = {}
     for dataset in sorted(datasets):
@@ -96,13 +99,13 @@ def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
     return [
         f"Protocol of {join(names)}: {text.rstrip('.')}."
         if number
-        else f"Protocol: {text.rstrip('.')}, where not said otherwise."
+        else f"Protocol: {text.rstrip('.')}, unless noted otherwise."
         for number, (text, names) in enumerate(ordered)
     ]
 
 
 def join(names: Iterable[str], limit: int = 12) -> str:
-    """Names in a sentence, cut after `limit`."""
+    """Names joined for a sentence; after `limit` of them their number."""
     shown = [escape.label(n) for n in names]
     if len(shown) > limit:
         return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"
@@ -112,3 +115,23 @@ def join(names: Iterable[str], limit: int = 12) -> str:
 def plural(n: int, word: str) -> str:
     """'1 dataset', '2 datasets'."""
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def absences(gaps: Iterable[tuple[str, str, list[str], dict[str, int], int]]) -> list[str]:
+    """Which datasets and models the rankings leave out, one note per reason, naming its scopes.
+
+    Each of `gaps` is `RankingMatrix.gaps()`: (scope, why it gives no ranking, datasets left out,
+    {model left out: datasets that it covers}, number of datasets).
+    """
+    said: dict[str, list[str]] = {}
+    for scope, reason, dropped, thin, n_scope in gaps:
+        if reason:
+            said.setdefault(reason, []).append(scope)
+            continue
+        if dropped:
+            text = f"datasets without a complete score of every model: {join(dropped)}"
+            said.setdefault(text, []).append(scope)
+        if thin:
+            few = [f"{escape.label(m)} ({n} of {n_scope} datasets)" for m, n in thin.items()]
+            said.setdefault(f"models not ranked: {', '.join(few)}", []).append(scope)
+    return [f"In {'; '.join(names)}: {text}." for text, names in said.items()]

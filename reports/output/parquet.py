@@ -1,4 +1,4 @@
-"""How does a tidy frame become a Parquet file whose bytes depend on nothing but the frame?"""
+"""Parquet files whose bytes depend on the frame alone."""
 
 from __future__ import annotations
 

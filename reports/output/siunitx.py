@@ -1,4 +1,4 @@
-"""How does a column of numbers stand on its decimal points? The S columns of LaTeX's siunitx."""
+"""Columns of numbers aligned on their decimal points: the S columns of LaTeX's siunitx."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def is_number(text: str) -> bool:
 
 
 def column(cells: Sequence[tuple[str, str]]) -> str | None:
-    """The S column for cells of (text, LaTeX that follows it), with room for the widest of each
-    part; None where fewer than half of the texts are numbers."""
+    """The S column for cells of (text, LaTeX that follows it), with room for the most digits before
+    and after the point; None if fewer than half of the texts are numbers."""
     texts = [text for text, _ in cells]
     numbers = [text for text in texts if is_number(text)]
     if not numbers or 2 * len(numbers) < sum(map(bool, texts)):
@@ -36,13 +36,13 @@ def column(cells: Sequence[tuple[str, str]]) -> str | None:
 
 
 def widest(texts: Sequence[str]) -> str:
-    """A number that takes the room which the S column keeps for those among the texts."""
+    """A number as wide as the S column of these texts: the most digits on both sides."""
     sign, whole, digits = _parts([text for text in texts if is_number(text)])
     return sign.replace("-", "−") + "0" * whole + ("." + "0" * digits if digits else "")
 
 
 def _parts(numbers: Sequence[str]) -> tuple[str, int, int]:
-    """(sign or nothing, digits before the point, digits behind it) of the widest of each part."""
+    """(minus sign or empty, most digits before the point, most digits after it)."""
     found = [m for text in numbers if (m := _NUMBER.fullmatch(text))]
     sign = "-" if any(m["sign"] for m in found) else ""
     whole = max((len(m["whole"]) for m in found), default=0)
@@ -50,7 +50,7 @@ def _parts(numbers: Sequence[str]) -> tuple[str, int, int]:
 
 
 def entry(text: str, after: str, bold: bool, underline: bool) -> str:
-    """A number for an S column. The line below it is drawn backwards from its end, as siunitx takes
+    """A number for an S column. Its underline is drawn backwards from its end, as siunitx accepts
     no command around a number."""
     number = text.replace("−", "-")
     if underline:

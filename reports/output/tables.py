@@ -1,9 +1,8 @@
-"""What is a table, and how does it become LaTeX, Markdown or CSV?
+"""Tables of a report, and their writers for LaTeX, Markdown and CSV.
 
-A Table holds plain text; the writers escape it (`escape`), so no caller can forget to. LaTeX needs
-booktabs (siunitx too, where asked for) and a text width of an article: the writer takes the largest
-of three font sizes in which the table fits, and otherwise sets its columns in blocks, one below the
-other.
+A ReportTable holds plain text; the writers escape it (`escape.py`). The LaTeX needs booktabs (and
+siunitx, if asked for) and fits the text width of an article: the writer takes the largest of three
+font sizes in which the table fits, and otherwise splits its columns into blocks below each other.
 """
 
 from __future__ import annotations
@@ -21,18 +20,20 @@ import pandas as pd
 from . import escape, siunitx
 from .text_width import width
 
-TEXT_WIDTH_PT = 345.0  # of article at 10pt, the narrowest common single column
+TEXT_WIDTH_PT = 345.0  # of an article at 10pt, the narrowest common single column
 PAGE_PT = 550.0  # height of its text
-NOTE_CHARACTERS = 95  # of a note in script size that stand on a line, about
+NOTE_CHARACTERS = 95  # about so many characters of a note in \scriptsize fit on a line
 LABEL_GAP_PT = 6.0  # between two columns of text
 MAX_DECIMALS = 6
 HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One entry: text, an uncertainty in small figures, a footnote sign; may span columns.
-    `underline` becomes italics in Markdown, which has no line below."""
+class TableCell:
+    """One cell of a table: text, an uncertainty in small type (`sub`), a footnote sign (`mark`).
+
+    `span`: the number of columns. `underline` is written as italics in Markdown.
+    """
 
     text: str = ""
     sub: str = ""
@@ -42,28 +43,29 @@ class Cell:
     span: int = 1
 
 
-Row = Sequence[Cell]
+Row = Sequence[TableCell]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Rows between two rules, under an optional title of their own."""
+    """Rows between two rules, with an optional title."""
 
     rows: tuple[Row, ...]
     title: str = ""
 
 
 @dataclass(frozen=True)
-class Table:
-    """A titled table with notes. The first `n_labels` columns are text and open every block."""
+class ReportTable:
+    """A titled table with notes. The first `n_labels` columns are text, repeated in every block of
+    columns. ValueError for a row whose cells do not fill the header's columns."""
 
-    name: str  # of the LaTeX label and nothing else: letters, digits, hyphens
+    name: str  # for the LaTeX label: letters, digits, hyphens
     title: str
     header: tuple[str, ...]
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
     n_labels: int = 1
-    outputs: tuple[str, ...] = ("tex", "md")
+    outputs: tuple[str, ...] = ("tex", "md")  # the forms in which it is printed
 
     def __post_init__(self) -> None:
         for panel in self.panels:
@@ -75,9 +77,9 @@ class Table:
                     )
 
     @cached_property
-    def columns(self) -> list[list[Cell]]:
-        """The cells of each column, without those that span several."""
-        found: list[list[Cell]] = [[] for _ in self.header]
+    def columns(self) -> list[list[TableCell]]:
+        """The cells of each column, without those that span several columns."""
+        found: list[list[TableCell]] = [[] for _ in self.header]
         for row in (row for panel in self.panels for row in panel.rows):
             start = 0
             for cell in row:
@@ -89,11 +91,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """One report file in its three forms: tables for .tex and .md, a tidy frame for .csv."""
+    """One file of the report: tables for its .tex and .md, a tidy frame for its .csv."""
 
     name: str
     title: str
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     frame: pd.DataFrame
     remarks: tuple[str, ...] = field(default=())  # paragraphs above the tables in Markdown
 
@@ -102,7 +104,7 @@ class Section:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """The number with so many decimals; in powers of ten where that would be long or empty."""
+    """The number with so many decimals; in scientific notation if it is very large or small."""
     if abs(value) >= 1e7 or (decimals >= MAX_DECIMALS and 0.0 < abs(value) < 1e-4):
         short = f"{value:.2e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
         return short.replace("-", "−")
@@ -113,13 +115,13 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def bare(value: float, decimals: int) -> str:
-    """As `fixed`, without the zero before the point."""
+    """`fixed` without the zero before the point."""
     text = fixed(value, decimals)
     return text.replace("0.", ".", 1) if text.startswith(("0.", "−0.")) else text
 
 
 def decimals_for(values: Sequence[float], digits: int = 3) -> int:
-    """Decimals that give the smallest of the values that many significant digits."""
+    """The number of decimals with which the smallest value has `digits` significant digits."""
     sizes = [abs(v) for v in values if v and math.isfinite(v)]
     if not sizes:
         return 2
@@ -127,7 +129,7 @@ def decimals_for(values: Sequence[float], digits: int = 3) -> int:
 
 
 def p_text(p: float) -> str:
-    """A p-value: three digits after the point, four below .001; '1' and '<.0001' at the ends."""
+    """A p-value with three decimals, four below .001; '1' above .9995, '<.0001' below .0001."""
     if p < 0.0001 or p > 0.9995:
         return "1" if p > 0.5 else "<.0001"
     text = f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
@@ -143,8 +145,8 @@ _WIDER_GAPS = (6.0, 5.0, 4.0, 3.0, 2.0)  # pt; 6 is LaTeX's own
 
 @dataclass(frozen=True)
 class _Fit:
-    """How a table stands on a page: the columns of each block, and in pt the size of the letters,
-    half of the gap between columns and the width of each."""
+    """The layout of a table: font size (name and pt), half of the gap between columns (pt), the
+    width of each column (pt), and the column numbers of each block."""
 
     size: str
     points: float
@@ -153,10 +155,10 @@ class _Fit:
     blocks: list[list[int]]
 
 
-def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
-    """Floats with booktabs rules, ready for \\input; needs \\usepackage{booktabs} and no more.
+def to_latex(tables: Sequence[ReportTable], *, aligned: bool = False) -> str:
+    """Floats with booktabs rules, for \\input; they need \\usepackage{booktabs}.
 
-    `aligned`: columns of numbers stand on their decimal points, which needs siunitx as well.
+    `aligned`: columns of numbers are aligned on their decimal points, which also needs siunitx.
     """
     needs = siunitx.PREAMBLE if aligned else "\\usepackage{booktabs}"
     parts = [f"% Made by tabsweep. Needs {needs} in the preamble.\n"]
@@ -166,7 +168,7 @@ def to_latex(tables: Sequence[Table], *, aligned: bool = False) -> str:
     return "\n".join(parts)
 
 
-def _float(table: Table, aligned: bool) -> list[str]:
+def _float(table: ReportTable, aligned: bool) -> list[str]:
     fit = _largest_fit(table, aligned)
     room = _room(table, fit.size)
     pieces = [
@@ -189,16 +191,16 @@ def _float(table: Table, aligned: bool) -> list[str]:
     ]
 
 
-def _room(table: Table, size: str) -> int:
-    """Lines of a table in that size that a page holds beside the caption and all notes."""
+def _room(table: ReportTable, size: str) -> int:
+    """Table lines of that size that fit on a page together with the caption and all notes."""
     notes = sum(math.ceil(len(note) / NOTE_CHARACTERS) for note in table.notes)
     caption = math.ceil(len(table.title) / 70)
     return max(12, int((PAGE_PT - 8.0 * notes - 12.0 * caption - 44.0) / _BASELINES[size]))
 
 
-def _largest_fit(table: Table, aligned: bool) -> _Fit:
-    """The largest letters in which the table is one block, or the smallest; gaps as wide as can be
-    without another block."""
+def _largest_fit(table: ReportTable, aligned: bool) -> _Fit:
+    """The layout with the largest font size in which the table is one block, else the smallest
+    size; the gaps are as wide as possible without another block."""
     fits = []
     for size, points, gap in _SIZES:
         widths = _widths(table, points, aligned)
@@ -213,7 +215,7 @@ def _largest_fit(table: Table, aligned: bool) -> _Fit:
     return fit
 
 
-def _wrap_float(table: Table, body: list[str], fit: _Fit, number: int, setup: str) -> str:
+def _wrap_float(table: ReportTable, body: list[str], fit: _Fit, number: int, setup: str) -> str:
     title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
     suffix = f"-{number}" if number > 1 else ""
     notes = ""
@@ -237,7 +239,9 @@ def _wrap_float(table: Table, body: list[str], fit: _Fit, number: int, setup: st
     )
 
 
-def _tabular(table: Table, block: list[int], panels: list[Panel], fit: _Fit, aligned: bool) -> str:
+def _tabular(
+    table: ReportTable, block: list[int], panels: list[Panel], fit: _Fit, aligned: bool
+) -> str:
     labels = f"@{{\\hspace{{{LABEL_GAP_PT:g}pt}}}}".join("l" * table.n_labels)
     on_points = {c: _s_column(table, c) for c in block[table.n_labels :]} if aligned else {}
     points = {c for c, column in on_points.items() if column}
@@ -260,14 +264,14 @@ def _tabular(table: Table, block: list[int], panels: list[Panel], fit: _Fit, ali
     return "\n".join(lines)
 
 
-def _s_column(table: Table, column: int) -> str | None:
-    """What siunitx needs to know of a column of the table; None for one that is not of numbers."""
+def _s_column(table: ReportTable, column: int) -> str | None:
+    """The siunitx column specification; None if the column does not hold numbers."""
     return siunitx.column([(cell.text, _latex_after(cell)) for cell in table.columns[column]])
 
 
 def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
-    """The cells of the block's columns; a cell that spans is cut to the columns that stand here.
-    points: the columns that stand on their decimal points."""
+    """The row's cells that lie in the block; a spanning cell covers its columns in this block.
+    `points`: the columns that are aligned on their decimal points."""
     entries, start = [], 0
     for cell in row:
         here = [c for c in block if start <= c < start + cell.span]
@@ -285,8 +289,8 @@ def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
     return " & ".join(entries)
 
 
-def _spanning(cell: Cell, n_columns: int, room: float, fit: _Fit) -> str:
-    """A cell over several columns, in lines of `room` pt where it is longer."""
+def _spanning(cell: TableCell, n_columns: int, room: float, fit: _Fit) -> str:
+    """A cell over several columns, broken into lines if it is wider than `room` pt."""
     text = _latex_cell(cell)
     if _cell_width(cell, fit.points) <= room - 2 * fit.gap:
         return f"\\multicolumn{{{n_columns}}}{{l}}{{{text}}}"
@@ -294,7 +298,7 @@ def _spanning(cell: Cell, n_columns: int, room: float, fit: _Fit) -> str:
     return f"\\multicolumn{{{n_columns}}}{{{paragraph}}}{{\\raggedright {text}}}"
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: TableCell) -> str:
     text = escape.latex(cell.text)
     if cell.bold:
         text = f"\\textbf{{{text}}}"
@@ -303,8 +307,8 @@ def _latex_cell(cell: Cell) -> str:
     return text + _latex_after(cell)
 
 
-def _latex_after(cell: Cell) -> str:
-    """What stands small behind the text: the uncertainty below the line, the mark above it."""
+def _latex_after(cell: TableCell) -> str:
+    """The uncertainty as a subscript and the mark as a superscript, after the text."""
     sub = f"$_{{\\mathrm{{{escape.latex(cell.sub)}}}}}$" if cell.sub else ""
     return sub + (f"\\textsuperscript{{{escape.latex(cell.mark)}}}" if cell.mark else "")
 
@@ -314,19 +318,19 @@ def _broken(heading: str) -> list[str]:
     words = re.findall(r"[^-_.: ]*[-_.: ]|[^-_.: ]+", heading) or [""]
     lines = [""]
     for word in words:
-        alone = len(word.strip()) > 1  # an arrow or sign stays with its word
+        alone = len(word.strip()) > 1  # a single sign, such as an arrow, stays with its word
         if lines[-1] and alone and len(lines[-1] + word.rstrip()) > HEADER_CHARACTERS:
             lines.append("")
         lines[-1] += word
     return [line.strip() for line in lines]
 
 
-def _header_depth(table: Table, block: list[int]) -> int:
+def _header_depth(table: ReportTable, block: list[int]) -> int:
     return max(len(_broken(table.header[c])) for c in block)
 
 
-def _widths(table: Table, points: float, aligned: bool) -> list[float]:
-    """Width in pt of each column; cells that span stay out of it."""
+def _widths(table: ReportTable, points: float, aligned: bool) -> list[float]:
+    """Width in pt of each column, without the cells that span several."""
     widths = []
     for c, heading in enumerate(table.header):
         cells = table.columns[c]
@@ -339,8 +343,9 @@ def _widths(table: Table, points: float, aligned: bool) -> list[float]:
     return widths
 
 
-def _blocks(table: Table, widths: list[float], gap: float) -> list[list[int]]:
-    """Columns in groups that fit the text width, of nearly equal number, labels in each."""
+def _blocks(table: ReportTable, widths: list[float], gap: float) -> list[list[int]]:
+    """The columns of each block: groups of nearly equal size that fit the text width, each with the
+    label columns."""
     labels = list(range(table.n_labels))
     rest = list(range(table.n_labels, len(table.header)))
     room = (
@@ -360,8 +365,8 @@ def _blocks(table: Table, widths: list[float], gap: float) -> list[list[int]]:
     return [labels + rest[i : i + size] for i in range(0, len(rest), size)] or [labels]
 
 
-def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
-    """The panels cut so that no piece has more lines than a page."""
+def _row_chunks(table: ReportTable, limit: int) -> list[list[Panel]]:
+    """The panels split into pieces of at most `limit` lines."""
     chunks: list[list[Panel]] = [[]]
     used = 0
     for panel in table.panels:
@@ -377,7 +382,7 @@ def _row_chunks(table: Table, limit: int) -> list[list[Panel]]:
     return [chunk for chunk in chunks if chunk] or [[]]
 
 
-def _cell_width(cell: Cell, points: float) -> float:
+def _cell_width(cell: TableCell, points: float) -> float:
     bold = 1.15 if cell.bold else 1.0
     small = width(cell.sub, 5.0) + 1.0 if cell.sub else 0.0
     return bold * width(cell.text, points) + small + width(cell.mark, 5.0)
@@ -390,12 +395,12 @@ Escape = Callable[[str], str]
 
 
 def to_markdown(section: Section) -> str:
-    """Headings, pipe tables padded for the eye, and notes as a list."""
+    """The section as Markdown: headings, padded pipe tables, and notes as lists."""
     return _in_pipes(section, escape.markdown)
 
 
 def to_text(section: Section) -> str:
-    """The same for a terminal, where no sign needs to be escaped and none acts unseen."""
+    """The same for a terminal: nothing is escaped, invisible characters are shown as [U+XXXX]."""
     return _in_pipes(section, escape.visible)
 
 
@@ -408,7 +413,7 @@ def _in_pipes(section: Section, esc: Escape) -> str:
     return "\n".join(parts)
 
 
-def _markdown_table(table: Table, esc: Escape) -> str:
+def _markdown_table(table: ReportTable, esc: Escape) -> str:
     head = [esc(h) for h in table.header]
     rows: list[list[str]] = []
     for panel in table.panels:
@@ -428,7 +433,7 @@ def _markdown_table(table: Table, esc: Escape) -> str:
     return f"## {esc(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
 
 
-def _markdown_cells(cell: Cell, esc: Escape) -> list[str]:
+def _markdown_cells(cell: TableCell, esc: Escape) -> list[str]:
     text = esc(cell.text)
     if cell.bold:
         text = f"**{text}**"
@@ -473,4 +478,4 @@ def _csv_value(value: object) -> str:
     return escape.csv_text(str(value))
 
 
-_csv_text = lru_cache(10_000)(escape.csv_text)  # names stand in thousands of rows
+_csv_text = lru_cache(10_000)(escape.csv_text)  # the same names occur in thousands of rows

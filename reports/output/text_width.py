@@ -1,10 +1,10 @@
-"""How wide will a text be in LaTeX? Estimates for Computer Modern, without running TeX."""
+"""Estimated widths of texts in Computer Modern, without running TeX."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-# Widths of Computer Modern at 10pt in em, by character; the small sizes are cut wider.
+# Widths of Computer Modern at 10pt in em, by character; at small sizes its letters are wider.
 _EM = {
     **dict.fromkeys("il.,:;'|![]", 0.28),
     **dict.fromkeys("fjrst-()/ ", 0.39),
@@ -16,7 +16,7 @@ _CUT = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}
 
 
 def width(text: str, points: float) -> float:
-    """Width in pt of the text in Computer Modern, rather too wide than too narrow."""
+    """Width in pt of the text in Computer Modern, overestimated rather than underestimated."""
     return _em(text) * points * _CUT[points]
 
 

@@ -1,8 +1,8 @@
-"""What changed from one run to another? Cells, models, coverage, failures and costs side by side.
+"""Comparison of two runs: cells, models, coverage, failures and costs, and what is a regression.
 
-An error is 0 where a score is perfect (1 - accuracy, RMSE), a change d the logarithm of the new
-error over the old one: about the relative change, positive for worse. Cells are compared on the
-folds of which both runs have a score.
+An error is 0 for a perfect score (1 - accuracy, RMSE). A change d is the logarithm of the new error
+over the old one: about the relative change, positive for worse. Cells are compared on the folds for
+which both runs have a score.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import footnotes
 from ..statistics.distributions import t_sf
-from ..statistics.tests import fewest_pairs, holm, standard_error
-from ..statistics.wilcoxon import wilcoxons
+from ..statistics.ranking import standard_error
+from ..statistics.tests import holm
+from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
 
 MIN_EFFECT = 0.01
 CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
 GLOBAL_P, CELL_P, MODEL_P = 0.001, 0.01, 0.05
-FEWEST_BASES = 3  # base runs that the spread of a cell is estimated from
-LARGE = math.log(1e6)  # a change beyond it is no matter of percents
+FEWEST_BASES = 3  # base runs needed to estimate the spread of a cell
+LARGE = math.log(1e6)  # a change beyond it is printed as a factor
 SLOWER, CELL_SLOWER = 1.10, 1.25  # ratios of CPU time: of the geometric mean, of one cell
 SLOT = [*STUDY, "stage", "index"]
 
@@ -50,7 +51,7 @@ def relative(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
 
 
 def median(changes: Array) -> float:  # (n,)
-    """NaN of none, and between an infinite fall and an infinite rise."""
+    """The median; NaN without changes, and where it is undefined (between -inf and +inf)."""
     if not len(changes):
         return math.nan
     with np.errstate(invalid="ignore"):
@@ -71,8 +72,8 @@ def percent(d: float, decimals: int = 1) -> str:
 
 
 @dataclass(frozen=True)
-class Global:
-    """Is the new run worse all over? n cells, their median change, one-sided Wilcoxon."""
+class Overall:
+    """The test over all n cells: their median change and the one-sided Wilcoxon p for worse."""
 
     n: int
     median: float
@@ -80,20 +81,23 @@ class Global:
     hit: bool
 
 
-def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Global:  # errors, (n,)
-    """A hit where p < .001 for 'worse' and the median change exceeds the smallest effect."""
+def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Overall:  # errors, (n,)
+    """A regression (`hit`) if p < GLOBAL_P for worse and the median change exceeds `min_effect`."""
     n = len(base)
     middle = median(change(base, new))
     if n < fewest_pairs(GLOBAL_P, sides=1):
-        return Global(n, middle, None, False)
-    p = wilcoxons(relative(base, new)[:, None])[0].p_greater
-    return Global(n, middle, p, p < GLOBAL_P and middle > min_effect)
+        return Overall(n, middle, None, False)
+    p = wilcoxon_columns(relative(base, new)[:, None])[0].p_greater
+    return Overall(n, middle, p, p < GLOBAL_P and middle > min_effect)
 
 
 def cell_rule(bases: Array, new: float) -> tuple[float, float] | None:  # log errors (n_runs,)
-    """(t, one-sided p) that the new log error is worse than those of the base runs: t = d / (s
-    sqrt(1 + 1/n)), n - 1 degrees of freedom. None where they are too few, or do not vary (a
-    deterministic cell: any change is a change of the code)."""
+    """(t, one-sided p) for the new log error being worse than those of the base runs.
+
+    t = d / (s sqrt(1 + 1/n)) with n - 1 degrees of freedom. None if there are fewer than
+    FEWEST_BASES base runs, or if they do not vary (the cell is deterministic, and every change is
+    due to the code).
+    """
     n = len(bases)
     if n < FEWEST_BASES or not (np.isfinite(bases).all() and np.isfinite(new)):
         return None
@@ -109,13 +113,13 @@ def cell_rule(bases: Array, new: float) -> tuple[float, float] | None:  # log er
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from `a` to `b` (names of the runs).
+    """What changed from run `a` to run `b` (their names).
 
-    cells: one row a (dataset, model) with a score on a common fold. models: one row a model, tested
-    over datasets. coverage: the cells whose state changed. failures: trials by model and cause.
-    costs: CPU seconds by model, of the trials that both runs computed themselves. same_id: trials
-    of one id in both runs, and how many of them have other scores. regressions: why the new run is
-    worse; advice: what is only worth a look.
+    cells: one row per (dataset, model) with a score on a common fold. models: one row per model,
+    tested over datasets. coverage: the cells whose state changed. failures: failed trials by model
+    and cause. costs: CPU seconds by model, of the trials that both runs computed themselves.
+    same_id: (trials with the same id in both runs, those of them with different scores).
+    regressions: why the new run is worse; advice: what deserves attention but is no regression.
     """
 
     a: str
@@ -127,13 +131,14 @@ class Comparison:
     coverage: pd.DataFrame
     failures: pd.DataFrame
     costs: pd.DataFrame
-    overall: Global
+    overall: Overall
     same_id: tuple[int, int]
     regressions: tuple[str, ...]
     advice: tuple[str, ...]
 
     @property
     def n_equal(self) -> int:
+        """Number of cells that are equal to the last bit on every fold."""
         return int(self.cells["equal"].sum())
 
     @property
@@ -151,12 +156,12 @@ def compare_runs(
     min_effect: float = MIN_EFFECT,
     names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
-    """Hold `new` against `base`; `history`: more base runs, from which a cell's spread follows.
+    """Compare `new` with `base`; `history`: more base runs, to estimate the spread of each cell.
 
-    A regression is: worse all over (`global_rule`), a model worse over its datasets (`_models`), a
-    cell worse than its base runs vary (`cell_rule`, Holm over the cells at .01, and three times the
-    smallest effect), a cell that is complete no more, or a trial that fails and did not. Raises
-    ValueError where the runs differ in metric or protocol.
+    A regression is one of: all cells together are worse (`global_rule`); a model is worse over its
+    datasets (`_models`); a cell is worse than the base runs vary (`cell_rule`, Holm over the cells
+    at .01, and three times the smallest effect); a cell is no longer complete; a trial fails that
+    did not fail before. Raises ValueError if the runs differ in metric or protocol.
     """
     for other in (new, *history):
         _agree(base, other)
@@ -170,7 +175,7 @@ def compare_runs(
     regressions = []
     if overall.hit:
         regressions.append(
-            f"worse all over: median change of the error {percent(overall.median)} "
+            f"worse overall: median change of the error {percent(overall.median)} "
             f"over {footnotes.plural(overall.n, 'cell')}, p = {overall.p:.2g}"
         )
     regressions += [
@@ -210,7 +215,7 @@ def compare_runs(
 
 
 def _agree(base: Evidence, other: Evidence) -> None:
-    """Refuse what cannot be compared."""
+    """Raise ValueError if the runs differ in the metric of a task or the protocol of a dataset."""
     for part, what in (("metric", "metric of the task"), ("protocol", "protocol of")):
         first, second = base.meta.get(part) or {}, other.meta.get(part) or {}
         held = {*base.tasks, *base.datasets()} & {*other.tasks, *other.datasets()}
@@ -223,8 +228,8 @@ def _agree(base: Evidence, other: Evidence) -> None:
 
 
 def _scores(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """dataset, fold, model, task, score: every study with a score of its headline metric. `table`
-    is `studies(evidence)`."""
+    """One row (dataset, fold, model, task, score) per study with a score of its headline metric;
+    `table` is `studies(evidence)`."""
     parts = []
     for task in evidence.tasks:
         part = table[table["task"] == task]
@@ -286,14 +291,14 @@ def _cells(
 
 
 def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
-    """One row a model: how many datasets, on how many it is better, two-sided Wilcoxon, Holm; and
+    """One row per model: how many datasets, on how many it is better, two-sided Wilcoxon, Holm; and
     whether it is worse: p < .01 one-sided, Holm over the models, and a median change that exceeds
     the smallest effect."""
     rows = []
     for model, part in found.groupby("model", sort=True):
         d = relative(part["error_base"].to_numpy(), part["error_b"].to_numpy())
         n = len(d)
-        test = wilcoxons(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
+        test = wilcoxon_columns(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
         rows.append(
             {
                 **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
@@ -311,19 +316,19 @@ def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
 
 
 def _adjusted(p: pd.Series) -> pd.Series:
-    """Holm's correction over the p-values that there are."""
+    """Holm's correction over the p-values that are not missing."""
     known = p.dropna().astype(float)
     return pd.Series(holm(known.tolist()), index=known.index, dtype=float).reindex(p.index)
 
 
 def _states(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """dataset, model, state, cause of every planned cell."""
+    """One row (dataset, model, state, cause) per planned cell."""
     return headline_cells(evidence, table)[["dataset", "model", "state", "cause"]]
 
 
 def _coverage(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Cells whose state is another: dataset, model, kind, a, b, cause (in the new run), lacks:
-    'model' or 'dataset' where the other run plans no cell of it at all."""
+    """The cells whose state changed: dataset, model, kind, a, b, cause (in the new run), and lacks:
+    'model' or 'dataset' if the other run plans no cell of it at all."""
     both = before.merge(after, on=["dataset", "model"], how="outer", suffixes=("_a", "_b"))
     a, b = both["state_a"].fillna("not planned"), both["state_b"].fillna("not planned")
     kind = np.where(both["state_b"].isna(), "left out", np.where(both["state_a"].isna(), "new", ""))
@@ -340,7 +345,7 @@ def _coverage(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
 
 
 def _failures(base: Evidence, new: Evidence) -> pd.DataFrame:
-    """model, cause, a, b: failed trials of each run."""
+    """One row (model, cause, a, b): the number of failed trials in each run."""
     counts = []
     for name, evidence in (("a", base), ("b", new)):
         bad = evidence.trials[evidence.trials["status"] == "failed"]
@@ -349,14 +354,14 @@ def _failures(base: Evidence, new: Evidence) -> pd.DataFrame:
 
 
 def _newly_failed(base: Evidence, new: Evidence) -> pd.DataFrame:
-    """The trials that fail and whose slot did not fail before."""
+    """The failed trials of the new run whose slot did not fail in the base run."""
     slots = base.trials[SLOT].assign(before=base.trials["status"])
     both = new.trials.merge(slots, on=SLOT)
     return both[(both["status"] == "failed") & (both["before"] != "failed")]
 
 
 def _same_id(base: Evidence, new: Evidence) -> tuple[int, int]:
-    """(trials of one id that both runs computed, how many of them came out differently)."""
+    """(trials with the same id that both runs computed, how many of them have other scores)."""
     own = []
     for evidence in (base, new):
         t = evidence.trials
@@ -372,8 +377,8 @@ def _same_id(base: Evidence, new: Evidence) -> tuple[int, int]:
 
 
 def _costs(base: Evidence, new: Evidence) -> pd.DataFrame:
-    """One row a model: CPU seconds of the trials that both runs did, each itself; the geometric
-    mean of the ratios of its datasets, and the largest."""
+    """One row per model: CPU seconds of the trials that both runs computed themselves, the
+    geometric mean of the ratios of its datasets, and the largest ratio."""
     own = [
         e.trials[(e.trials["status"] == "done") & (e.trials["origin"] == "")] for e in (base, new)
     ]

@@ -1,4 +1,4 @@
-"""What changed between two runs, in words and tables?"""
+"""The report on the comparison of two runs: a summary in sentences, and tables."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from collections.abc import Sequence
 import pandas as pd
 
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Row, Section, Table, decimals_for, fixed, p_text
-from ..statistics.tests import fewest_pairs, smallest_p
+from ..output.tables import (
+    Panel,
+    ReportTable,
+    Row,
+    Section,
+    TableCell,
+    decimals_for,
+    fixed,
+    p_text,
+)
+from ..statistics.wilcoxon import fewest_pairs, smallest_p
 from .run_diff import CELL_EFFECT, CELL_P, FEWEST_BASES, GLOBAL_P, MODEL_P, Comparison, percent
 
 SHOWN = 40  # rows of a printed table; the CSV has all cells
 
 
 def section(found: Comparison) -> Section:
-    """The file `compare`: what changed in words, then a table for each kind of change."""
+    """The file `compare`: the summary as remarks, and a table for each kind of change."""
     title = f"{found.a} against {found.b}"
     tables = [_models_table(found), _cells_table(found)]
     if len(found.coverage):
@@ -30,7 +39,7 @@ def section(found: Comparison) -> Section:
 
 
 def summary(found: Comparison) -> list[str]:
-    """The result in sentences, the worst news first."""
+    """The result in sentences, regressions first."""
     n = footnotes.plural(len(found.cells), "cell")
     if found.identical:
         return [f"Identical: {n}, equal to the last bit on every fold; no change of coverage."]
@@ -53,10 +62,10 @@ def summary(found: Comparison) -> list[str]:
     o = found.overall
     if o.p is None:
         least = fewest_pairs(GLOBAL_P, sides=1)
-        said.append(f"All over: n/a, {n} cannot reach p < {GLOBAL_P:g} (needs {least}).")
+        said.append(f"Overall: n/a, {n} cannot reach p < {GLOBAL_P:g} (needs {least}).")
     else:
         said.append(
-            f"All over: median change of the error {percent(o.median, 2)}, p = "
+            f"Overall: median change of the error {percent(o.median, 2)}, p = "
             f"{p_text(o.p)} for worse (one-sided Wilcoxon over {n}); a regression needs p < "
             f"{GLOBAL_P:g} and more than {100 * found.min_effect:g} %."
         )
@@ -83,14 +92,14 @@ def _p(value: float | None) -> str:
     return "n/a" if value is None or value != value else p_text(value)
 
 
-def _models_table(found: Comparison) -> Table:
+def _models_table(found: Comparison) -> ReportTable:
     rows = [
         (
-            Cell(escape.label(r.model)),
-            *map(Cell, map(str, (r.n_datasets, r.n_equal, r.n_better, r.n_worse))),
-            Cell(_percent(r.median_change), bold=bool(r.regression)),
-            Cell(_p(r.p)),
-            Cell(_p(r.p_holm)),
+            TableCell(escape.label(r.model)),
+            *map(TableCell, map(str, (r.n_datasets, r.n_equal, r.n_better, r.n_worse))),
+            TableCell(_percent(r.median_change), bold=bool(r.regression)),
+            TableCell(_p(r.p)),
+            TableCell(_p(r.p_holm)),
         )
         for r in found.models.itertuples(index=False)
     ]
@@ -103,14 +112,16 @@ def _models_table(found: Comparison) -> Table:
         f"{CELL_P:g} after Holm, and more than {100 * found.min_effect:g} %. A large p does not "
         "show equality.",
     )
-    return Table("compare-models", "Models over datasets.", header, _panels(rows, header), notes)
+    return ReportTable(
+        "compare-models", "Models over datasets.", header, _panels(rows, header), notes
+    )
 
 
 def _panels(rows: Sequence[Row], header: Sequence[str]) -> tuple[Panel, ...]:
-    return (Panel(tuple(rows) or ((Cell("n/a: nothing in common", span=len(header)),),)),)
+    return (Panel(tuple(rows) or ((TableCell("n/a: nothing in common", span=len(header)),),)),)
 
 
-def _cells_table(found: Comparison) -> Table:
+def _cells_table(found: Comparison) -> ReportTable:
     changed = found.cells[~found.cells["equal"]]
     changed = changed.reindex(
         changed["change"].abs().sort_values(ascending=False, kind="stable").index
@@ -122,20 +133,20 @@ def _cells_table(found: Comparison) -> Table:
         size = r.difference_in_joint_se
         rows.append(
             (
-                Cell(escape.label(r.dataset)),
-                Cell(escape.label(r.model)),
-                Cell(fixed(r.a, decimals)),
-                Cell(fixed(r.b, decimals)),
-                Cell(_percent(r.change), bold=bool(r.regression)),
-                Cell("n/a" if math.isnan(size) else fixed(size, 1)),
-                Cell(str(r.n_folds)),
-                Cell(_p(r.p_holm)),
+                TableCell(escape.label(r.dataset)),
+                TableCell(escape.label(r.model)),
+                TableCell(fixed(r.a, decimals)),
+                TableCell(fixed(r.b, decimals)),
+                TableCell(_percent(r.change), bold=bool(r.regression)),
+                TableCell("n/a" if math.isnan(size) else fixed(size, 1)),
+                TableCell(str(r.n_folds)),
+                TableCell(_p(r.p_holm)),
             )
         )
     header = ("dataset", "model", *_names(found), "error", "in joint SE", "folds", "p, Holm")
     if not rows:
         nothing = f"no cell changed by more than {100 * found.min_effect:g} %"
-        rows = [(Cell(nothing, span=len(header)),)]
+        rows = [(TableCell(nothing, span=len(header)),)]
     rest = int(large.sum()) - SHOWN
     notes = [
         f"Cells whose error changed by more than {100 * found.min_effect:g} %, the largest first; "
@@ -149,21 +160,23 @@ def _cells_table(found: Comparison) -> Table:
         *([f"{rest} more stand in the CSV."] if rest > 0 else []),
     ]
     panels = (Panel(tuple(rows)),)
-    return Table("compare-cells", "Cells.", header, panels, tuple(notes), n_labels=2)
+    return ReportTable("compare-cells", "Cells.", header, panels, tuple(notes), n_labels=2)
 
 
-def _coverage_table(found: Comparison) -> Table:
+def _coverage_table(found: Comparison) -> ReportTable:
     changed = _coverage_rows(found)
-    rows = [tuple(map(Cell, map(escape.label, row))) for row in changed[:SHOWN]]
+    rows = [tuple(map(TableCell, map(escape.label, row))) for row in changed[:SHOWN]]
     header = ("dataset", "model", "change", *_names(found), "cause")
     rest = len(changed) - SHOWN
     notes = (f"{rest} more.",) if rest > 0 else ()
-    return Table("compare-coverage", "Changed coverage.", header, _panels(rows, header), notes, 6)
+    return ReportTable(
+        "compare-coverage", "Changed coverage.", header, _panels(rows, header), notes, 6
+    )
 
 
 def _coverage_rows(found: Comparison) -> list[tuple[str, ...]]:
-    """Rows of the table, the worst news first; a model or dataset that only one run has at all is
-    one row, as a run may be a part of the other on purpose."""
+    """Rows of the table, lost cells first. A model or dataset that only one run plans is one row,
+    as a run may be a part of the other on purpose."""
     rows: list[tuple[str, ...]] = []
     for kind in ("lost", "other", "gained", "new", "left out"):
         mine = found.coverage[found.coverage["kind"] == kind]
@@ -184,27 +197,29 @@ def _both_states(part: pd.DataFrame) -> tuple[str, ...]:
     return tuple(", ".join(sorted(set(part[run]))) for run in ("a", "b"))
 
 
-def _failures_table(found: Comparison) -> Table:
+def _failures_table(found: Comparison) -> ReportTable:
     rows = [
         (
-            Cell(escape.label(r.model)),
-            Cell(escape.label(r.cause or "error")),
-            Cell(str(r.a)),
-            Cell(str(r.b), bold=r.b > r.a),
+            TableCell(escape.label(r.model)),
+            TableCell(escape.label(r.cause or "error")),
+            TableCell(str(r.a)),
+            TableCell(str(r.b), bold=r.b > r.a),
         )
         for r in found.failures.itertuples(index=False)
     ]
     header = ("model", "cause", *_names(found))
-    return Table("compare-failures", "Failed trials.", header, _panels(rows, header), (), 2)
+    return ReportTable("compare-failures", "Failed trials.", header, _panels(rows, header), (), 2)
 
 
-def _costs_table(found: Comparison) -> Table:
+def _costs_table(found: Comparison) -> ReportTable:
     rows = [
         (
-            Cell(escape.label(r.model)),
-            *map(Cell, (str(r.n_trials), f"{r.cpu_s_a:.1f}", f"{r.cpu_s_b:.1f}")),
-            Cell("n/a" if math.isnan(r.ratio) else f"{r.ratio:.2f}"),
-            Cell("n/a" if math.isnan(r.largest) else f"{r.largest:.2f} ({escape.label(r.on, 20)})"),
+            TableCell(escape.label(r.model)),
+            *map(TableCell, (str(r.n_trials), f"{r.cpu_s_a:.1f}", f"{r.cpu_s_b:.1f}")),
+            TableCell("n/a" if math.isnan(r.ratio) else f"{r.ratio:.2f}"),
+            TableCell(
+                "n/a" if math.isnan(r.largest) else f"{r.largest:.2f} ({escape.label(r.on, 20)})"
+            ),
         )
         for r in found.costs.itertuples(index=False)
     ]
@@ -213,4 +228,4 @@ def _costs_table(found: Comparison) -> Table:
         "Trials that both runs did, each itself (copied results have the costs of another run). "
         "Ratio: geometric mean over datasets. Like hardware only, and never a regression alone.",
     )
-    return Table("compare-costs", "CPU time.", header, _panels(rows, header), notes)
+    return ReportTable("compare-costs", "CPU time.", header, _panels(rows, header), notes)

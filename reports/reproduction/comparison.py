@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..evidence import Evidence
+from ..output.files import render, write_files
 from ..output.tables import Section
-from ..report import render, write_files
 from ..sections import seeds
 from . import coverage, mean_gains, median_ranks, method_order
 from .comparison_frame import comparison_frame, printed_cells

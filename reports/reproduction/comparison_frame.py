@@ -12,7 +12,7 @@ from ..aggregation.cells import COMPLETE, PARTIAL, cells, studies
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..sections import seeds
-from ..statistics.tests import TIE_TOLERANCE, standard_error
+from ..statistics.ranking import TIE_TOLERANCE, standard_error
 from .published_table import PublishedTable
 
 WITHIN = 2.0  # joint standard errors

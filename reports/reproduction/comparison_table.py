@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..evidence import Evidence
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Table, fixed
+from ..output.tables import Panel, ReportTable, TableCell, fixed
 from ..sections import seeds
 from .comparison_frame import WITHIN, printed_cells
 from .published_table import PublishedTable
@@ -40,7 +40,7 @@ OTHER_SPLIT = (
 )
 
 
-def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> Table:
+def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> ReportTable:
     """The table that is printed: a panel a dataset, and the notes. frame: a `comparison_frame`."""
     rows = frame[frame["ours"].notna()]
     header = ["dataset", "method", "published", "ours", "ours less theirs", "in joint SE"]
@@ -51,7 +51,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     ]
     if not panels:
         reason = "n/a: no published cell of this table has a value of ours"
-        panels = [Panel(((Cell(reason, span=len(header)),),))]
+        panels = [Panel(((TableCell(reason, span=len(header)),),))]
     title = f"{what.title}: published test {what.label} beside ours."
     absent = sorted(set(frame["dataset"]) - set(rows["dataset"]))
     methods = sorted(set(frame["method"]) - set(rows["method"]))
@@ -76,7 +76,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         *([f"{what.control_label}: {what.control}."] if what.control else []),
         *([f"{footnotes.join(added)}: {what.addition}."] if added else []),
     ]
-    return Table(
+    return ReportTable(
         f"reproduce-{what.name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2
     )
 
@@ -96,7 +96,7 @@ def _missing_notes(what: PublishedTable) -> list[str]:
     ]
 
 
-def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[Cell, ...]:
+def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[TableCell, ...]:
     d = r._asdict()
     both = zip(part["published"], part["note"], strict=True)
     printed = [value for value, note in both if not _is_added(what, note)]
@@ -111,16 +111,16 @@ def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[Cell, ...]:
         cut = what.deviations == "cut"
         theirs, ours = (_truncated(std) if cut else _maybe(std, 2) for std in stds)
     return (
-        Cell(escape.label(d["dataset"])),
-        Cell(escape.label(d["method"])),
-        Cell(_maybe(d["published"], decimals) or "n/a", theirs),
-        Cell(fixed(d["ours"], decimals), ours),
-        Cell(_maybe(d["difference"], decimals) or "n/a"),
-        Cell(fixed(size, 1) if known else "n/a"),
-        Cell(within, bold=within == "no"),
-        Cell("n/a" if configs is None or math.isnan(configs) else f"{configs:.0f}"),
-        Cell(str(d["trials"])),
-        Cell(f"{d['n_folds']:.0f}/{d['n_planned']:.0f}"),
+        TableCell(escape.label(d["dataset"])),
+        TableCell(escape.label(d["method"])),
+        TableCell(_maybe(d["published"], decimals) or "n/a", theirs),
+        TableCell(fixed(d["ours"], decimals), ours),
+        TableCell(_maybe(d["difference"], decimals) or "n/a"),
+        TableCell(fixed(size, 1) if known else "n/a"),
+        TableCell(within, bold=within == "no"),
+        TableCell("n/a" if configs is None or math.isnan(configs) else f"{configs:.0f}"),
+        TableCell(str(d["trials"])),
+        TableCell(f"{d['n_folds']:.0f}/{d['n_planned']:.0f}"),
     )
 
 

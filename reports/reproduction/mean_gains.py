@@ -6,7 +6,7 @@ import pandas as pd
 
 from ..evidence import Evidence
 from ..output import footnotes
-from ..output.tables import Cell, Panel, Section, Table, fixed
+from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
 from .median_ranks import NOTHING
 from .published_table import Extension, PublishedTable
 
@@ -53,7 +53,7 @@ def section(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) 
     panels = [
         Panel(tuple(_cells(r, label.lower()) for _, r in part.iterrows()))
         for _, part in found.groupby("host", sort=False)
-    ] or [Panel(((Cell(NOTHING, span=len(header)),),))]
+    ] or [Panel(((TableCell(NOTHING, span=len(header)),),))]
     there = sorted(set(frame.loc[frame["ours"].notna(), "dataset"]))
     notes = [
         *footnotes.setting(evidence),
@@ -62,16 +62,16 @@ def section(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) 
     ]
     name, title = f"reproduce-{published.name}", published.title
     heading = f"{title}: mean over datasets of {extension.measures}, published beside ours."
-    made = Table(name, heading, header, tuple(panels), tuple(notes), n_labels=2)
+    made = ReportTable(name, heading, header, tuple(panels), tuple(notes), n_labels=2)
     return Section(name, f"{title} beside ours", (made,), found)
 
 
-def _cells(row: pd.Series, extended: str) -> tuple[Cell, ...]:
+def _cells(row: pd.Series, extended: str) -> tuple[TableCell, ...]:
     numbers = [row[key] for key in ("base", extended, "difference", "median_difference")]
     sources = {"printed": "published", "published": "published, these", "ours": "ours"}
     return (
-        Cell(row["host"]),
-        Cell(sources[row["source"]]),
-        Cell(str(row["n_datasets"])),
-        *(Cell(fixed(x, 1)) for x in numbers),
+        TableCell(row["host"]),
+        TableCell(sources[row["source"]]),
+        TableCell(str(row["n_datasets"])),
+        *(TableCell(fixed(x, 1)) for x in numbers),
     )

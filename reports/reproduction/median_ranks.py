@@ -11,13 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from ..aggregation.cells import Pool, headline_cells, pool, scopes, studies
+from ..aggregation.cells import headline_cells, studies
+from ..aggregation.ranking_matrix import RankingMatrix, scopes
 from ..aggregation.ranking_rules import ranked
 from ..evidence import Evidence
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table
-from ..sections.ranks import why_no_ranks
-from ..statistics.tests import ranks, standard_error
+from ..output.tables import Panel, ReportTable, Section, TableCell
+from ..statistics.ranking import ranks, standard_error
 from .published_table import PublishedTable
 
 NOTHING = "n/a: no published cell of this table has a value of ours"
@@ -42,7 +42,7 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
     return Section(made.name, f"{published.title} beside ours", (made,), frame)
 
 
-def table_of_values(evidence: Evidence, published: PublishedTable) -> Table:
+def table_of_values(evidence: Evidence, published: PublishedTable) -> ReportTable:
     """Median ranks computed from a table of published values, beside ours."""
     theirs, name = ranks_of_values(published), f"{published.name}-ranks"
     return _table(evidence, published, theirs, name, (published.ranking_note,))[0]
@@ -54,14 +54,14 @@ def _table(
     theirs: Mapping[str, float],
     name: str,
     own_notes: tuple[str, ...],
-) -> tuple[Table, pd.DataFrame]:
+) -> tuple[ReportTable, pd.DataFrame]:
     """(table, frame): every ranked model of ours, by its median rank over all datasets and over the
     independent ones. theirs: published method -> median rank. own_notes: on the published ranks."""
     known = {published.model_of(method): (method, rank) for method, rank in theirs.items()}
     title = published.title
     panels, rows, notes = [], [], []
     for mine in _pools(evidence):
-        reason = why_no_ranks(mine)
+        reason = mine.why_not
         if reason or not set(mine.models) & set(known):
             continue
         found = _rows(mine, known)
@@ -72,7 +72,7 @@ def _table(
             thin = ", ".join(f"{escape.label(m)} ({n})" for m, n in sorted(mine.thin.items()))
             notes.append(f"Complete on too few of {mine.n_scope} datasets for a rank: {thin}.")
     if not panels:
-        panels = [Panel(((Cell(NOTHING, span=len(HEADER)),),))]
+        panels = [Panel(((TableCell(NOTHING, span=len(HEADER)),),))]
     absent = [model for model in known if model not in evidence.models]
     notes = [
         *footnotes.setting(evidence),
@@ -83,21 +83,21 @@ def _table(
     ]
     columns = "datasets model method published median_rank mean_rank se n_datasets".split()
     heading = f"{title}: published median ranks beside those among our models, 1 is best."
-    made = Table(f"reproduce-{name}", heading, HEADER, tuple(panels), tuple(notes))
+    made = ReportTable(f"reproduce-{name}", heading, HEADER, tuple(panels), tuple(notes))
     return made, pd.DataFrame(rows, columns=columns)
 
 
-def _pools(evidence: Evidence) -> list[Pool]:
+def _pools(evidence: Evidence) -> list[RankingMatrix]:
     """The widest scope, with all datasets and with the subset where there is one."""
     headline = headline_cells(evidence, studies(evidence))
     every = scopes(evidence)
     widest = [s for s in every if not s.subset][-1].name
-    return [pool(evidence, headline, scope) for scope in every if scope.name == widest]
+    return [RankingMatrix.of(evidence, headline, scope) for scope in every if scope.name == widest]
 
 
-def _rows(mine: Pool, known: Mapping[str, tuple[str, float]]) -> list[dict[str, object]]:
+def _rows(mine: RankingMatrix, known: Mapping[str, tuple[str, float]]) -> list[dict[str, object]]:
     """One row a ranked model, the best median first."""
-    rank = ranks(mine.scores, "min")
+    rank = ranks(mine.losses, "min")
     middle, mean = np.median(rank, axis=0), rank.mean(axis=0)
     errors = standard_error(rank).tolist() if len(rank) > 1 else [None] * len(mine.models)
     found = []
@@ -117,12 +117,12 @@ def _rows(mine: Pool, known: Mapping[str, tuple[str, float]]) -> list[dict[str, 
     return found
 
 
-def _cells(row: Mapping[str, object]) -> tuple[Cell, ...]:
+def _cells(row: Mapping[str, object]) -> tuple[TableCell, ...]:
     error = row["se"]
     return (
-        Cell(escape.label(str(row["model"]))),
-        Cell("n/a" if row["published"] is None else f"{row['published']:.1f}"),
-        Cell(f"{row['median_rank']:.1f}"),
-        Cell(f"{row['mean_rank']:.2f}", "" if error is None else f"{error:.2f}"),
-        Cell(str(row["n_datasets"])),
+        TableCell(escape.label(str(row["model"]))),
+        TableCell("n/a" if row["published"] is None else f"{row['published']:.1f}"),
+        TableCell(f"{row['median_rank']:.1f}"),
+        TableCell(f"{row['mean_rank']:.2f}", "" if error is None else f"{error:.2f}"),
+        TableCell(str(row["n_datasets"])),
     )

@@ -7,8 +7,8 @@ import pandas as pd
 
 from ..metrics import METRICS
 from ..output import escape
-from ..output.tables import Cell, Panel, Table, fixed
-from ..statistics.tests import ranks
+from ..output.tables import Panel, ReportTable, TableCell, fixed
+from ..statistics.ranking import ranks
 
 HEADER = ("method", "rank, published", "rank, ours", "gap to best, published", "ours")
 FEWEST = 3  # methods on a dataset, for an order to mean something
@@ -34,7 +34,7 @@ def orders(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
-def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
+def table(name: str, title: str, frame: pd.DataFrame) -> ReportTable | None:
     """Both orders, a panel a dataset; None where no dataset has three methods in common."""
     found = orders(frame)
     if not len(found):
@@ -49,11 +49,11 @@ def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
             Panel(
                 tuple(
                     (
-                        Cell(escape.label(r.method)),
-                        Cell(f"{r.rank_published:g}"),
-                        Cell(f"{r.rank_ours:g}"),
-                        Cell(fixed(r.gap_published, decimals)),
-                        Cell(fixed(r.gap_ours, decimals)),
+                        TableCell(escape.label(r.method)),
+                        TableCell(f"{r.rank_published:g}"),
+                        TableCell(f"{r.rank_ours:g}"),
+                        TableCell(fixed(r.gap_published, decimals)),
+                        TableCell(fixed(r.gap_ours, decimals)),
                     )
                     for r in part.itertuples(index=False)
                 ),
@@ -65,6 +65,6 @@ def table(name: str, title: str, frame: pd.DataFrame) -> Table | None:
         "rank. Gaps in the metric's own unit. Ranks of means that differ by less than their "
         "standard deviations are an accident of the seeds.",
     )
-    return Table(
+    return ReportTable(
         f"{name}-order", f"{title}: the order of the methods", HEADER, tuple(panels), notes
     )

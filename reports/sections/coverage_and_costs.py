@@ -1,4 +1,4 @@
-"""What was run, what failed and why, and what did it cost? Coverage and costs."""
+"""Coverage (what ran, what failed and why) and costs (seconds and memory) of a sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..aggregation.cells import COMPLETE, FAILED, OPEN, UNSUPPORTED
 from ..evidence import Evidence
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table
+from ..output.tables import Panel, ReportTable, Section, TableCell
 from ..statistics.string_codes import numbers
 
 MAX_FAILURES = 40  # kinds of failure that the printed table lists; the CSV has all
@@ -40,7 +40,7 @@ def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
-    """One row a (dataset, model): folds and trials by outcome, then the causes with counts."""
+    """One row per (dataset, model): folds and trials by outcome, then the causes with counts."""
     wide = studies.assign(
         folds=1,
         folds_complete=(studies["state"] == COMPLETE).astype(int),
@@ -74,7 +74,7 @@ def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
+def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> ReportTable:
     models = evidence.models
     states: dict[tuple[str, str], list[str]] = {}
     for dataset, model, state in zip(
@@ -84,7 +84,7 @@ def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
     cells = {key: (mine.count(COMPLETE), len(mine), set(mine)) for key, mine in states.items()}
     rows = []
     for dataset in evidence.datasets():
-        row = [Cell(escape.label(dataset))]
+        row = [TableCell(escape.label(dataset))]
         for model in models:
             row.append(_fold_cell(cells.get((dataset, model))))
         rows.append(tuple(row))
@@ -98,11 +98,11 @@ def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
         *_unchosen(studies),
     ]
     header = ("dataset", *(escape.label(m) for m in models))
-    return Table("coverage-folds", title, header, (Panel(tuple(rows)),), tuple(notes))
+    return ReportTable("coverage-folds", title, header, (Panel(tuple(rows)),), tuple(notes))
 
 
 def _absences(studies: pd.DataFrame) -> list[str]:
-    """One note a reason why something is not supported, with the datasets."""
+    """One note per reason why something is not supported, with the datasets."""
     absent = studies[studies["state"] == UNSUPPORTED]
     return [
         f"Not supported on {footnotes.join(sorted(set(rows['dataset'])))}: "
@@ -112,7 +112,7 @@ def _absences(studies: pd.DataFrame) -> list[str]:
 
 
 def _unchosen(studies: pd.DataFrame) -> list[str]:
-    """A note where nothing failed and yet nothing could be chosen."""
+    """A note on studies without a chosen configuration although no trial failed."""
     lost = studies[(studies["state"] == FAILED) & (studies["n_failed"] == 0)]
     if lost.empty:
         return []
@@ -123,16 +123,16 @@ def _unchosen(studies: pd.DataFrame) -> list[str]:
     ]
 
 
-def _fold_cell(counts: tuple[int, int, set[str]] | None) -> Cell:
+def _fold_cell(counts: tuple[int, int, set[str]] | None) -> TableCell:
     if counts is None:
-        return Cell("–")
+        return TableCell("–")
     whole, planned, states = counts
     if states == {UNSUPPORTED}:
-        return Cell("n/s")
-    return Cell(f"{whole}/{planned}", bold=whole < planned)
+        return TableCell("n/s")
+    return TableCell(f"{whole}/{planned}", bold=whole < planned)
 
 
-def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
+def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> ReportTable:
     bad = evidence.trials.loc[evidence.having("status", "failed"), ["model", "cause"]]
     causes = sorted(set(bad["cause"].where(bad["cause"] != "", "error")))
     counts = studies[["model", "n_trials", "n_recorded", "n_done", "n_failed"]]
@@ -146,17 +146,20 @@ def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> Table:
         figures = [mine["n_done"], len(words)]
         figures += [int((words == cause).sum()) for cause in causes]
         figures += [mine["n_recorded"] - mine["n_done"] - mine["n_failed"], mine["open"]]
-        row = [Cell(escape.label(model)), Cell(str(max(mine["n_trials"], mine["n_recorded"])))]
-        rows.append((*row, *(Cell(str(n)) for n in figures)))
+        row = [
+            TableCell(escape.label(model)),
+            TableCell(str(max(mine["n_trials"], mine["n_recorded"]))),
+        ]
+        rows.append((*row, *(TableCell(str(n)) for n in figures)))
     header = ("model", "planned", "done", "failed", *(f"of these {c}" for c in causes))
     header += ("unsupported", "open")
     title = "Trials by outcome."
     notes = ("A failed trial never counts as a score. Open: planned, not recorded.",)
-    return Table("coverage-trials", title, header, (Panel(tuple(rows)),), notes)
+    return ReportTable("coverage-trials", title, header, (Panel(tuple(rows)),), notes)
 
 
 def _failures(evidence: Evidence) -> pd.DataFrame:
-    """One row a (dataset, model, cause): how many, and the alphabetically first message."""
+    """One row per (dataset, model, cause): how many, and the alphabetically first message."""
     words = ["dataset", "model", "cause", "message"]
     bad = evidence.trials.loc[evidence.having("status", "failed"), words]
     if not len(bad):
@@ -166,17 +169,19 @@ def _failures(evidence: Evidence) -> pd.DataFrame:
     return grouped.agg(n=("n", "sum"), message=("message", "min")).reset_index()
 
 
-def _failures_table(failures: pd.DataFrame) -> Table:
+def _failures_table(failures: pd.DataFrame) -> ReportTable:
     rows = []
     for row in failures.head(MAX_FAILURES).itertuples(index=False):
         message = escape.label(escape.one_line(row.message), 100)
-        names = [Cell(escape.label(row.dataset)), Cell(escape.label(row.model))]
-        rows.append((*names, Cell(escape.label(row.cause)), Cell(message), Cell(str(row.n))))
+        names = [TableCell(escape.label(row.dataset)), TableCell(escape.label(row.model))]
+        rows.append(
+            (*names, TableCell(escape.label(row.cause)), TableCell(message), TableCell(str(row.n)))
+        )
     more = len(failures) - MAX_FAILURES
     notes = (f"{more} more kinds of failure stand in the ledger.",) if more > 0 else ()
     header = ("dataset", "model", "cause", "message", "trials")
     panels = (Panel(tuple(rows)),)
-    return Table("coverage-failures", "Failures.", header, panels, notes, 4, outputs=("md",))
+    return ReportTable("coverage-failures", "Failures.", header, panels, notes, 4, outputs=("md",))
 
 
 def costs(evidence: Evidence) -> Section:
@@ -208,7 +213,7 @@ def costs(evidence: Evidence) -> Section:
             _seconds(mine["peak_ram_mb"].max(), 0),
         ]
         counts = [str(int(mine["trials"].sum())), str(int(mine["copied"].sum()))]
-        rows.append((Cell(escape.label(model)), *map(Cell, counts + figures)))
+        rows.append((TableCell(escape.label(model)), *map(TableCell, counts + figures)))
     notes = [
         *footnotes.setting(evidence),
         "Trials that share one result count once, failed ones included. Copied: results taken from "
@@ -216,7 +221,7 @@ def costs(evidence: Evidence) -> Section:
         "Wall seconds are summed over trials, not the sweep's own; they compare on like hardware "
         "only, and CPU seconds nearly so.",
     ]
-    table = Table("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
+    table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
     return Section("costs", "Costs", (table,), frame)
 
 
@@ -230,7 +235,7 @@ def _again(trials: pd.DataFrame, ids: np.ndarray, *keys: np.ndarray) -> np.ndarr
 
 
 def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
-    """One row a (dataset, model)."""
+    """One row per (dataset, model)."""
     trials, (number, keys) = evidence.trials, evidence.study_numbers
     order = np.arange(len(trials))
     if (np.diff(number) < 0).any():  # sums to the last bit are those of this order

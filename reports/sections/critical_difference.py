@@ -1,28 +1,27 @@
-"""How do mean ranks look against the critical difference? Diagrams as SVG, PDF and TikZ.
+"""Critical-difference diagrams (Demsar 2006, fig. 1) as TikZ, SVG and PDF.
 
-One layout of lines and texts (Demsar 2006, fig. 1), in points from the top left; three writers. The
-same pool gives the same bytes. Matplotlib is imported by the two writers that need it.
+One layout of lines and texts, in points from the top left, and two writers of it: TikZ is text,
+SVG and PDF come from Matplotlib. The same ranking matrix gives the same bytes.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..aggregation.cells import Pool
+from ..aggregation.rank_tests import nemenyi_difference, nemenyi_groups, why_no_friedman
+from ..aggregation.ranking_matrix import RankingMatrix
 from ..output import escape
+from ..output.files import critical_difference_name
+from ..output.plotting import fixed_style, to_pdf, to_svg
 from ..output.text_width import width
-from ..statistics.tests import critical_difference
-from .nemenyi import figure_name, nemenyi_groups, order
-from .wilcoxon_tests import ALPHA, why_no_omnibus
+from ..statistics.tests import ALPHA
 
 SIZE = 8.0  # of the texts in TikZ, pt
-SVG_SIZE = 7.0  # DejaVu Sans is wider than Computer Modern
+SVG_SIZE = 7.0  # of the texts in SVG and PDF, pt; DejaVu Sans is wider than Computer Modern
 WIDTH = 345.0  # of the text of an article
-AXIS_WIDTH = 130.0  # at least
+AXIS_WIDTH = 130.0  # of the axis, at least
 MARGIN = 5.0  # beside the axis, for half of a tick's number
 ROW = 12.0  # height of a label's line
 BAR = 5.0  # between two bars of groups
@@ -61,18 +60,18 @@ class Drawing:
     title: str
 
 
-def critical_differences(pools: Sequence[Pool]) -> dict[str, str | bytes]:
-    """{file name: content}: a diagram of every pool that Friedman's test says something about, as
-    TikZ; of the widest scope as SVG and PDF too, which take a hundred times as long."""
+def critical_differences(matrices: Sequence[RankingMatrix]) -> dict[str, str | bytes]:
+    """{file name: content}: a TikZ diagram for every matrix on which Friedman's test is computed;
+    for the widest scope also SVG and PDF, which take a hundred times as long."""
     files: dict[str, str | bytes] = {}
-    widest = [p.scope.name for p in pools if not p.scope.subset][-1:]
-    for pool in pools:
-        if why_no_omnibus(pool):
+    widest = [m.scope.name for m in matrices if not m.scope.subset][-1:]
+    for matrix in matrices:
+        if why_no_friedman(matrix):
             continue
-        drawing = diagram(pool)
-        name = figure_name(pool.scope.name, pool.scope.subset)
+        drawing = diagram(matrix)
+        name = critical_difference_name(matrix.scope.name, matrix.scope.subset)
         files[f"{name}.tex"] = to_tikz(drawing)
-        if pool.scope.name in widest:
+        if matrix.scope.name in widest:
             files |= to_svg_and_pdf(drawing, name)
     return files
 
@@ -80,13 +79,14 @@ def critical_differences(pools: Sequence[Pool]) -> dict[str, str | bytes]:
 # --- the layout -----------------------------------------------------------------------------------
 
 
-def diagram(pool: Pool, alpha: float = ALPHA) -> Drawing:
-    """Models on an axis of mean ranks, best to the left; bars join what Nemenyi's test does not
-    tell apart, and the critical difference stands above the axis. The names stand beside the ranks
-    that there are, below the axis, which so takes the whole width where the names leave it."""
-    models, mean = order(pool)
-    found = nemenyi_groups(pool, alpha)
-    difference = critical_difference(len(models), len(pool.datasets), alpha)
+def diagram(matrix: RankingMatrix, alpha: float = ALPHA) -> Drawing:
+    """Models on an axis of mean ranks, the best on the left. Bars join models that do not differ
+    significantly by Nemenyi's test; the critical difference is drawn above the axis. The models'
+    names are below the axis, left of the best and right of the worst mean rank, so that the axis
+    can take the full width."""
+    models, mean = matrix.order()
+    found = nemenyi_groups(matrix, alpha)
+    difference = nemenyi_difference(matrix, alpha)
     labels = [f"{escape.label(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
     k, half = len(models), math.ceil(len(models) / 2)
     left = max(map(_width, labels[:half])) + 14.0  # of the best rank
@@ -120,14 +120,17 @@ def diagram(pool: Pool, alpha: float = ALPHA) -> Drawing:
         x = at(mean[0]) - 8 if i < half else at(mean[-1]) + 8
         lines += [Line(at(rank), top, at(rank), y), Line(at(rank), y, x, y)]
         texts.append(Text(x - 3 if i < half else x + 3, y, label, "right" if i < half else "left"))
-    title = f"Mean ranks of {k} models on {len(pool.datasets)} datasets"
+    title = f"Mean ranks of {k} models on {len(matrix.datasets)} datasets"
     height = first + ROW * half
     return Drawing(sheet, height, tuple(lines), tuple(texts), title)
 
 
 def _axis(best: float, worst: float, left: float, right: float) -> tuple[float, float]:
-    """(length of the axis, where it starts): the longest on a sheet of WIDTH, AXIS_WIDTH at least,
-    with `left` pt before the best rank and `right` pt behind the worst one (as shares of it)."""
+    """(length, start) of the axis in pt: the longest that fits WIDTH, and at least AXIS_WIDTH.
+
+    `left` pt of names stand before the best mean rank and `right` pt after the worst one; `best`
+    and `worst` are the positions of these ranks on the axis, from 0 to 1.
+    """
     limits = [
         WIDTH - 2 * MARGIN,
         (WIDTH - MARGIN - right) / worst,
@@ -139,7 +142,7 @@ def _axis(best: float, worst: float, left: float, right: float) -> tuple[float, 
 
 
 def _levels(bars: Sequence[tuple[float, float]]) -> list[int]:
-    """The lowest level of each bar, from left to right, on which it touches no other."""
+    """The lowest level of each bar (start, end), from left to right, where it overlaps no other."""
     ends: list[float] = []
     levels = []
     for start, end in bars:
@@ -151,7 +154,7 @@ def _levels(bars: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def _width(text: str) -> float:
-    """Width in pt in the wider of both fonts; signs that they lack are spelled out, as [U+65E5]."""
+    """Width in pt in the wider of both fonts; characters that they lack are printed as [U+65E5]."""
     shown = "".join(c if ord(c) < 0x250 or c == "…" else "[U+0000]" for c in text)
     return max(1.06 * width(shown, SIZE), 0.6 * SVG_SIZE * len(shown))
 
@@ -160,15 +163,11 @@ def _width(text: str) -> float:
 
 
 def to_svg_and_pdf(drawing: Drawing, name: str) -> dict[str, str | bytes]:
-    """{name.svg: text, name.pdf: bytes}, without a date and with fixed ids."""
-    import matplotlib
+    """{name.svg: text, name.pdf: bytes} of the drawing."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of signs that the font lacks; they become boxes
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tabsweep"})
+    with fixed_style():
         w, h = drawing.width, drawing.height
         figure = Figure(figsize=(w / 72.0, h / 72.0))
         for one in drawing.lines:
@@ -180,15 +179,12 @@ def to_svg_and_pdf(drawing: Drawing, name: str) -> dict[str, str | bytes]:
         for t in drawing.texts:
             text = figure.text(t.x / w, 1 - t.y / h, t.text, parse_math=False)
             text.set(ha=t.anchor, va="center", fontsize=SVG_SIZE)
-        svg, pdf = io.BytesIO(), io.BytesIO()
-        about = {"Title": drawing.title, "Creator": "tabsweep"}
-        figure.savefig(svg, format="svg", metadata={**about, "Date": None})
-        figure.savefig(pdf, format="pdf", metadata={**about, "CreationDate": None})
-    return {f"{name}.svg": svg.getvalue().decode("utf-8"), f"{name}.pdf": pdf.getvalue()}
+        svg, pdf = to_svg(figure, drawing.title), to_pdf(figure, drawing.title)
+    return {f"{name}.svg": svg, f"{name}.pdf": pdf}
 
 
 def to_tikz(drawing: Drawing) -> str:
-    """A tikzpicture for \\input, no wider than an article's text; needs \\usepackage{tikz}."""
+    """A tikzpicture for \\input, scaled to an article's text width; needs \\usepackage{tikz}."""
     scale = min(1.0, WIDTH / drawing.width)
     smaller = f", scale={scale:.3f}, transform shape" if scale < 1.0 else ""
     parts = [

@@ -1,7 +1,7 @@
-"""Is the best model of a dataset better than the others there, beyond the luck of the folds?
+"""Tests within one dataset: its best model against every other one, over the folds.
 
-Folds share training rows, so their scores are not independent and a plain paired t-test finds too
-much. Nadeau and Bengio (2003) correct its variance by n_test / n_train.
+Folds share training rows, so their scores are not independent and a plain paired t-test reports too
+many differences. Nadeau and Bengio (2003) correct its variance by n_test / n_train.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ..aggregation.cells import COMPLETE
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, p_text
-from ..statistics.tests import TIE_TOLERANCE, holm, nadeau_bengio, snap
+from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
+from ..statistics.ranking import TIE_TOLERANCE, snap
+from ..statistics.tests import ALPHA, holm, nadeau_bengio
 
-ALPHA = 0.05
 MIN_FOLDS = 3  # two leave one degree of freedom
 
 _COLUMNS = """dataset task metric direction reference model n_folds test_over_train mean_gain t p
@@ -24,7 +24,7 @@ _COLUMNS = """dataset task metric direction reference model n_folds test_over_tr
 
 
 def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -> Section:
-    """The file `folds`, from `cells.studies` and the cells of each task's headline metric."""
+    """The file `folds`; `studies`: `cells.studies`, `headline`: `cells.headline_cells`."""
     rows: list[dict[str, object]] = []
     whole = headline[headline["state"] == COMPLETE]
     models_of = {str(d): sorted(part["model"]) for d, part in whole.groupby("dataset")}
@@ -46,7 +46,7 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
 
 
 def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
-    """Empty, or why the folds of a dataset test nothing. scores: (n_folds, n_models), complete."""
+    """Empty, or the reason why a dataset has no test; `scores`: (n_folds, n_models), complete."""
     if scores.shape[1] < 2:
         return f"n/a: needs at least 2 models with complete scores, has {scores.shape[1]}"
     if dataset in evidence.overlapping:
@@ -61,8 +61,8 @@ def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
 def _rows(
     evidence: Evidence, dataset: str, metric: str, scores: pd.DataFrame
 ) -> list[dict[str, object]]:
-    """One row a model beside the best by mean (of equals the first by name), or the reason why
-    there is none. mean_gain: by how much the best does better, in the metric's unit."""
+    """One row per model other than the best by mean (of equal ones the first by name), or one with
+    the reason why there is no test. mean_gain: the best model's advantage, in the metric's unit."""
     direction = METRICS[metric].direction
     base: dict[str, object] = {"direction": direction, "n_folds": len(scores)}
     reason = why_not(evidence, dataset, scores)
@@ -90,16 +90,16 @@ def _rows(
     ]
 
 
-def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
+def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
     named = frame["model"].dropna().tolist() + frame["reference"].dropna().tolist()
     models = sorted(set(named))
     header = ("dataset", "folds", *(escape.label(m) for m in models))
     if not models:
         header = ("dataset", "folds", "tests")
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[TableCell, ...]] = []
     untested: dict[str, list[str]] = {}
     for dataset, part in frame.groupby("dataset", sort=True):
-        head = (Cell(escape.label(str(dataset))), Cell(str(part["n_folds"].iloc[0])))
+        head = (TableCell(escape.label(str(dataset))), TableCell(str(part["n_folds"].iloc[0])))
         if part["model"].isna().any():
             untested.setdefault(str(part["note"].iloc[0]), []).append(str(dataset))
             continue
@@ -108,7 +108,7 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
         rows.append((*head, *(_cell(m, best, p) for m in models)))
     for reason, names in untested.items():
         who = escape.label(names[0]) if len(names) == 1 else f"{len(names)} datasets"
-        rows.append((Cell(who), Cell(reason, span=len(header) - 1)))
+        rows.append((TableCell(who), TableCell(reason, span=len(header) - 1)))
     metric = footnotes.metric_title(evidence.headline(task))
     title = (
         f"Is the best model of each dataset better there? {metric[:1].upper()}{metric[1:]} on "
@@ -118,7 +118,8 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
     notes = [
         *footnotes.setting(evidence),
         footnotes.CLAIMS["folds"],
-        "Best: the best mean over the folds, chosen after looking, which no correction undoes. "
+        "Best: the best mean over the folds, chosen from these same results, which no correction "
+        "accounts for. "
         "Other entries: two-sided p of the corrected resampled t-test (Nadeau and Bengio 2003) "
         "of the model against the best, after Holm's correction over the row; bold: "
         f"p ≤ {ALPHA:g}.",
@@ -131,12 +132,12 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> Table:
         "A large p does not show that two models are equal.",
     ]
     name = f"folds-{task}"
-    return Table(name, title, header, (Panel(tuple(rows)),), tuple(filter(None, notes)))
+    return ReportTable(name, title, header, (Panel(tuple(rows)),), tuple(filter(None, notes)))
 
 
-def _cell(model: str, best: str, p: dict[str, float]) -> Cell:
+def _cell(model: str, best: str, p: dict[str, float]) -> TableCell:
     if model == best:
-        return Cell("best")
+        return TableCell("best")
     if model not in p:
-        return Cell("–")
-    return Cell(p_text(p[model]), bold=p[model] <= ALPHA)
+        return TableCell("–")
+    return TableCell(p_text(p[model]), bold=p[model] <= ALPHA)

@@ -1,9 +1,8 @@
-"""Who leads, by how much, and how sure is that? Elo, ranks, wins, normalised score, improvability.
+"""The leaderboard: Elo, mean rank, win rate, normalised score and improvability, with intervals.
 
-Two views of every scope. One stands on the datasets on which every ranked model has a complete
-score; the other on all datasets, with each missing cell imputed by one stated rule and counted.
-There is none of every model on the datasets that it happens to have: a model that fails where it is
-weak would gain by it.
+Each scope has two views: the datasets on which every ranked model has a complete score, and all
+datasets with each missing cell imputed by one stated rule and counted. Models are never compared on
+different datasets: a model that fails on difficult ones would gain by that.
 """
 
 from __future__ import annotations
@@ -15,34 +14,40 @@ import numpy as np
 import pandas as pd
 
 from ...common.text import did_you_mean
-from ..aggregation.cells import Pool, Scope, losses, places
+from ..aggregation.ranking_matrix import (
+    RankingMatrix,
+    Scope,
+    as_errors,
+    is_bounded,
+    loss_table,
+)
 from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, fixed
+from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
 from ..statistics.distributions import t_isf
-from ..statistics.tests import (
+from ..statistics.ranking import (
+    ELO_MEAN,
     elo,
     elo_of_wins,
     improvability,
     normalised,
+    places,
     ranks,
     separable,
     standard_error,
 )
-from .ranks import absences, which, why_no_ranks
 
 COMPLETE, IMPUTED = "complete", "imputed"
-WORST = "worst"  # the fallback that ranks a missing cell behind every score
+WORST = "worst"  # the fallback that ranks a missing cell last
 DEFAULT_FALLBACK = "constant"
 
-CENTRE = 1000.0  # mean Elo of the models
 LEVEL = 0.95
 RESAMPLES, SEED = 1000, 0
 MIN_DATASETS = 2
-MIN_BOOTSTRAP = 15  # with fewer datasets the percentile interval covers too little
+MIN_BOOTSTRAP = 15  # with fewer datasets the percentile interval is too narrow
 
-# figure -> is more better
+# {figure: direction}
 FIGURES = {
     "elo": "max",
     "mean_rank": "min",
@@ -58,18 +63,19 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Board:
-    """A matrix without holes, (n_datasets, n_models): lower is better in `losses`, where +infinity
-    is behind every score; `errors` are finite. `imputed` marks the cells that had no score."""
+class View:
+    """A complete matrix, (n_datasets, n_models). `losses` are lower for the better model and
+    +infinity where a model ranks last; `errors` are finite; `imputed` marks the cells that had no
+    score. `reason` is why the view has no figures, or empty."""
 
     scope: Scope
-    view: str
+    kind: str  # COMPLETE or IMPUTED
     models: list[str]
     losses: Array
     errors: Array
     imputed: Array
     n_scope: int
-    reason: str = ""  # why it says nothing
+    reason: str = ""
 
     @property
     def n(self) -> int:
@@ -78,30 +84,33 @@ class Board:
 
 
 def section(
-    evidence: Evidence, headline: pd.DataFrame, pools: list[Pool], fallback: str | None = None
+    evidence: Evidence,
+    headline: pd.DataFrame,
+    matrices: list[RankingMatrix],
+    fallback: str | None = None,
 ) -> Section:
-    """The file `leaderboard`. `headline`: the cells of each task's headline metric.
+    """The file `leaderboard`. `headline`: `cells.headline_cells`; `matrices`: one for each scope.
 
-    `fallback`: the model whose score stands for a missing one, or 'worst'; default: the model
-    `constant` where the plan has it, else 'worst'. Raises EvidenceError for any other name.
+    `fallback`: the model whose score replaces a missing one, or 'worst'; by default the model
+    `constant` if it is planned, else 'worst'. Raises EvidenceError for any other name.
     """
     name = fallback_of(evidence, fallback)
-    boards = []
-    for pool in pools:
-        boards.append(complete(pool))
-        filled = imputed(evidence, headline, pool.scope, name)
+    views = []
+    for matrix in matrices:
+        views.append(complete(matrix))
+        filled = imputed(evidence, headline, matrix.scope, name)
         if filled.imputed.any():
-            boards.append(filled)
-    frame = pd.concat([_frame(b, evidence.models, name) for b in boards], ignore_index=True)
+            views.append(filled)
+    frame = pd.concat([_frame(b, evidence.models, name) for b in views], ignore_index=True)
     tables = [
-        _table(evidence, [b for b in boards if b.scope.name == scope], pools, frame, name)
-        for scope in dict.fromkeys(p.scope.name for p in reversed(pools))
+        _table(evidence, [b for b in views if b.scope.name == scope], matrices, frame, name)
+        for scope in dict.fromkeys(m.scope.name for m in reversed(matrices))
     ]
     return Section("leaderboard", "Leaderboard", tuple(tables), frame)
 
 
 def fallback_of(evidence: Evidence, name: str | None) -> str:
-    """The fallback that is meant; EvidenceError for one that the plan does not have."""
+    """The fallback to use; EvidenceError for a model that is not planned."""
     if name is None:
         return DEFAULT_FALLBACK if DEFAULT_FALLBACK in evidence.models else WORST
     if name != WORST and name not in evidence.models:
@@ -116,29 +125,33 @@ def fallback_of(evidence: Evidence, name: str | None) -> str:
 # --- the two views --------------------------------------------------------------------------------
 
 
-def complete(pool: Pool) -> Board:
-    """The datasets on which every ranked model has a score."""
-    reason = why_no_ranks(pool)
-    if not reason and len(pool.datasets) < MIN_DATASETS:
-        reason = f"n/a: needs at least {MIN_DATASETS} complete datasets, has {len(pool.datasets)}"
-    nothing = np.zeros(pool.scores.shape, dtype=bool)
-    return Board(
-        pool.scope, COMPLETE, pool.models, pool.scores, pool.errors, nothing, pool.n_scope, reason
+def complete(matrix: RankingMatrix) -> View:
+    """The view of the datasets on which every ranked model has a complete score."""
+    reason = matrix.why_not
+    if not reason and len(matrix.datasets) < MIN_DATASETS:
+        reason = f"n/a: needs at least {MIN_DATASETS} complete datasets, has {len(matrix.datasets)}"
+    nothing = np.zeros(matrix.losses.shape, dtype=bool)
+    return View(
+        matrix.scope,
+        COMPLETE,
+        matrix.models,
+        matrix.losses,
+        matrix.errors,
+        nothing,
+        matrix.n_scope,
+        reason,
     )
 
 
-def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: str) -> Board:
-    """Every dataset and model with any score. A missing cell gets the fallback's score; where that
-    has none, or is 'worst', it ranks behind all scores, with the largest error among them."""
-    table = losses(headline, scope, evidence.subset)
+def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: str) -> View:
+    """The view of every dataset and model with any score. A missing cell gets the fallback's score;
+    if the fallback has none or is 'worst', the cell ranks last with the dataset's largest error."""
+    table = loss_table(headline, scope, evidence.subset)
     n_scope = len(table)
     table = table.loc[table.notna().any(axis=1), table.notna().any()]
     hole = table.isna().to_numpy()
     loss = table.to_numpy(dtype=np.float64)
-    task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
-    head = dict(zip(scope.tasks, scope.metrics, strict=True))
-    bounded = np.array([METRICS[head[task_of[d]]].bounded for d in table.index], dtype=bool)
-    error = np.where(bounded[:, None], 1.0 + loss, loss)
+    error = as_errors(loss, is_bounded(headline, scope, list(table.index)))
     if fallback in table:
         column = list(table.columns).index(fallback)
         loss = np.where(hole, loss[:, [column]], loss)
@@ -151,29 +164,29 @@ def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: 
         what, n = ("models", loss.shape[1]) if loss.shape[1] < 2 else ("datasets", len(loss))
         reason = f"n/a: needs at least 2 {what} with scores, has {n}"
     models = [str(m) for m in table.columns]
-    return Board(scope, IMPUTED, models, loss, error, hole, n_scope, reason)
+    return View(scope, IMPUTED, models, loss, error, hole, n_scope, reason)
 
 
 # --- figures --------------------------------------------------------------------------------------
 
 
-def figures(board: Board) -> pd.DataFrame:
-    """One row a model: FIGURES with the ends of their 95 % intervals, and the rank's `se`.
+def figures(view: View) -> pd.DataFrame:
+    """One row per model: FIGURES with the ends of their 95 % intervals, and the rank's `se`.
 
     From MIN_BOOTSTRAP datasets on the intervals are percentiles over RESAMPLES resamples of the
-    datasets, all models together. With fewer they are t intervals of means over datasets, and Elo,
-    which is no mean, has none.
+    datasets, all models together. With fewer datasets they are t intervals of means over datasets;
+    Elo is not a mean and has none.
     """
-    rank = ranks(board.losses, "min")
+    rank = ranks(view.losses, "min")
     n, k = rank.shape
-    found = pd.DataFrame(index=pd.Index(board.models, name="model"))
+    found = pd.DataFrame(index=pd.Index(view.models, name="model"))
     each = {
         "mean_rank": rank,
         "win_rate": (k - rank) / (k - 1),
-        "normalised": normalised(board.errors),
-        "improvability": improvability(np.maximum(board.errors, 0.0)),
+        "normalised": normalised(view.errors),
+        "improvability": improvability(np.maximum(view.errors, 0.0)),
     }
-    found["elo"] = elo(rank, centre=CENTRE)
+    found["elo"] = elo(rank, centre=ELO_MEAN)
     for name, values in each.items():
         found[name] = values.mean(axis=0)
     found["mean_rank_se"] = standard_error(rank)
@@ -187,8 +200,8 @@ def figures(board: Board) -> pd.DataFrame:
             found[f"{name}_high"] = found[name] + half
         return _rounded(found)
     counts = np.random.default_rng(SEED).multinomial(n, np.full(n, 1.0 / n), size=RESAMPLES)
-    start = found["elo"].to_numpy() - CENTRE
-    resampled = {"elo": elo_of_wins(counts @ (k - rank), n, centre=CENTRE, start=start)}
+    start = found["elo"].to_numpy() - ELO_MEAN
+    resampled = {"elo": elo_of_wins(counts @ (k - rank), n, centre=ELO_MEAN, start=start)}
     resampled |= {name: counts @ values / n for name, values in each.items()}
     for name, values in resampled.items():
         found[[f"{name}_low", f"{name}_high"]] = np.percentile(values, ends, axis=0).T
@@ -196,34 +209,34 @@ def figures(board: Board) -> pd.DataFrame:
 
 
 def _rounded(found: pd.DataFrame) -> pd.DataFrame:
-    """What the last bits of a matrix product may change is cut off, Elo at a millionth."""
+    """Figures without the last bits, which vary by machine: 9 decimals, Elo 6."""
     names = ["elo", *_INTERVALS]
     return found.assign(**{name: found[name].round(6 if "elo" in name else 9) for name in names})
 
 
-def _frame(board: Board, everyone: list[str], fallback: str) -> pd.DataFrame:
-    """One row a model of the plan, the leader first; figures where the board has them."""
+def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
+    """One row per model of the plan, the best first; figures if the model is in the view."""
     base = {
-        "scope": board.scope.name,
-        "datasets": which(board.scope),
-        "view": board.view,
-        "fallback": fallback if board.view == IMPUTED else "",
-        "n_scope": board.n_scope,
-        "n_datasets": 0 if board.reason else board.n,
-        "n_models": 0 if board.reason else len(board.models),
-        "interval": "" if board.reason else "t" if board.n < MIN_BOOTSTRAP else "bootstrap",
+        "scope": view.scope.name,
+        "datasets": view.scope.selection,
+        "view": view.kind,
+        "fallback": fallback if view.kind == IMPUTED else "",
+        "n_scope": view.n_scope,
+        "n_datasets": 0 if view.reason else view.n,
+        "n_models": 0 if view.reason else len(view.models),
+        "interval": "" if view.reason else "t" if view.n < MIN_BOOTSTRAP else "bootstrap",
     }
-    found = pd.DataFrame() if board.reason else figures(board)
+    found = pd.DataFrame() if view.reason else figures(view)
     rows: list[dict[str, object]] = []
     if len(found):
         found["place"] = places(found["mean_rank"].tolist(), "min")
-        found["n_imputed"] = board.imputed.sum(axis=0)
+        found["n_imputed"] = view.imputed.sum(axis=0)
         for row in found.sort_values(["mean_rank", "model"]).reset_index().to_dict("records"):
             rows.append({**base, **row, "note": ""})
     for model in everyone:
-        if board.reason or model not in board.models:
+        if view.reason or model not in view.models:
             few = "n/a: too few complete scores"
-            rows.append({**base, "model": model, "note": board.reason or few})
+            rows.append({**base, "model": model, "note": view.reason or few})
     return pd.DataFrame(rows, columns=[*_COLUMNS, *_INTERVALS, "note"])
 
 
@@ -241,36 +254,40 @@ HEADER = (
 
 
 def _table(
-    evidence: Evidence, boards: list[Board], pools: list[Pool], frame: pd.DataFrame, fallback: str
-) -> Table:
-    scope = boards[0].scope
-    panels = [_panel(b, frame) for b in boards]
+    evidence: Evidence,
+    views: list[View],
+    matrices: list[RankingMatrix],
+    frame: pd.DataFrame,
+    fallback: str,
+) -> ReportTable:
+    scope = views[0].scope
+    panels = [_panel(b, frame) for b in views]
     title = (
         f"Leaderboard on {footnotes.TASK_TITLES[scope.name]}. The best of each column is bold, the "
         "second best underlined."
     )
-    mine = [p for p in pools if p.scope.name == scope.name]
-    notes = [*footnotes.setting(evidence), *_notes(evidence, boards, mine, fallback)]
+    mine = [m for m in matrices if m.scope.name == scope.name]
+    notes = [*footnotes.setting(evidence), *_notes(evidence, views, mine, fallback)]
     name = "leaderboard-" + scope.name.replace(" ", "-")
-    return Table(name, title, HEADER, tuple(panels), tuple(notes))
+    return ReportTable(name, title, HEADER, tuple(panels), tuple(notes))
 
 
-def _panel(board: Board, frame: pd.DataFrame) -> Panel:
-    how = "complete scores" if board.view == COMPLETE else "missing cells imputed"
-    title = f"{board.scope.kind}, {how}: {board.n if not board.reason else 0} of {board.n_scope}"
-    if board.reason:
-        return Panel(((Cell(board.reason, span=len(HEADER)),),), title)
-    same = (frame["scope"] == board.scope.name) & (frame["datasets"] == which(board.scope))
-    mine = frame[same & (frame["view"] == board.view) & (frame["note"] == "")]
+def _panel(view: View, frame: pd.DataFrame) -> Panel:
+    how = "complete scores" if view.kind == COMPLETE else "missing cells imputed"
+    title = f"{view.scope.kind}, {how}: {view.n if not view.reason else 0} of {view.n_scope}"
+    if view.reason:
+        return Panel(((TableCell(view.reason, span=len(HEADER)),),), title)
+    same = (frame["scope"] == view.scope.name) & (frame["datasets"] == view.scope.selection)
+    mine = frame[same & (frame["view"] == view.kind) & (frame["note"] == "")]
     place = {name: places(mine[name].tolist(), way) for name, way in FIGURES.items()}
     rows = []
     for i, row in enumerate(mine.to_dict("records")):
         at = {name: place[name][i] for name in FIGURES}
         mark = f"¶{row['n_imputed']:.0f}" if row["n_imputed"] else ""
         cells = [
-            Cell(escape.label(str(row["model"])), mark=mark),
+            TableCell(escape.label(str(row["model"])), mark=mark),
             _cell(f"{row['elo']:.0f}", at["elo"]),
-            Cell(_interval(row)),
+            TableCell(_interval(row)),
             _cell(f"{row['mean_rank']:.2f}", at["mean_rank"], f"{row['mean_rank_se']:.2f}"),
             _cell(f"{row['win_rate']:.2f}", at["win_rate"]),
             _cell(f"{row['normalised']:.2f}", at["normalised"]),
@@ -280,8 +297,8 @@ def _panel(board: Board, frame: pd.DataFrame) -> Panel:
     return Panel(tuple(rows), title)
 
 
-def _cell(text: str, place: int, sub: str = "") -> Cell:
-    return Cell(text, sub, bold=place == 1, underline=place == 2)
+def _cell(text: str, place: int, sub: str = "") -> TableCell:
+    return TableCell(text, sub, bold=place == 1, underline=place == 2)
 
 
 def _interval(row: dict) -> str:
@@ -289,17 +306,19 @@ def _interval(row: dict) -> str:
     return "too few" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]"
 
 
-def _notes(evidence: Evidence, boards: list[Board], pools: list[Pool], fallback: str) -> list[str]:
-    tasks = boards[0].scope.tasks
+def _notes(
+    evidence: Evidence, views: list[View], matrices: list[RankingMatrix], fallback: str
+) -> list[str]:
+    tasks = views[0].scope.tasks
     metrics = [
         f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}" for t in tasks
     ]
-    used = [b for b in boards if not b.reason]
+    used = [b for b in views if not b.reason]
     notes = [
         f"Compared: {'; '.join(metrics)}; every dataset counts once. {footnotes.TIES}",
-        "Elo: Bradley-Terry strengths from who is before whom on each dataset, a tie counting half "
-        f"for both; 400 points are odds of ten to one, the models' mean is {CENTRE:g}. Without "
-        "holes, Elo, win rate and mean rank put the models in the same order.",
+        "Elo: Bradley-Terry strengths from which of two models is better on each dataset, a tie "
+        f"counting half for both; 400 points are odds of ten to one, the models' mean is "
+        f"{ELO_MEAN:g}. On complete data Elo, win rate and mean rank order the models alike.",
     ]
     if any(b.n >= MIN_BOOTSTRAP for b in used):
         notes.append(
@@ -314,9 +333,9 @@ def _notes(evidence: Evidence, boards: list[Board], pools: list[Pool], fallback:
     notes += [
         "After the mean rank: s/√N over the datasets. Win rate: share of (opponent, dataset) pairs "
         "won. Norm.: normalised score, 1 for the smallest error of a dataset, 0 for the largest, 1 "
-        "where all are equal. Improv.: improvability, the share of a model's error that the best "
-        "of the dataset does without. Errors are 1 − score where more is better. All of it depends "
-        "on who competes: a model without any error makes the others' improvability 100 %.",
+        "where all are equal. Improv.: improvability, 1 − best error of the dataset / own error. "
+        "Errors are 1 − score where more is better. All figures depend on which models are "
+        "compared: a model without any error makes the others' improvability 100 %.",
     ]
     if any(
         separable((b.losses.shape[1] - ranks(b.losses, "min")).sum(axis=0)[None], b.n)[0]
@@ -324,15 +343,15 @@ def _notes(evidence: Evidence, boards: list[Board], pools: list[Pool], fallback:
     ):
         notes.append(
             "Some models won every game against all the others, which no finite Elo expresses: "
-            "half a win and half a loss were added to every pair. Such a gap is a guess."
+            "half a win and half a loss were added to every pair. Their distance is not reliable."
         )
-    if any(b.view == IMPUTED for b in boards):
-        notes.append(_imputation(boards, fallback))
-    return notes + absences(pools)
+    if any(b.kind == IMPUTED for b in views):
+        notes.append(_imputation(views, fallback))
+    return notes + footnotes.absences(m.gaps() for m in matrices)
 
 
-def _imputation(boards: list[Board], fallback: str) -> str:
-    cells = max(int(b.imputed.sum()) for b in boards)
+def _imputation(views: list[View], fallback: str) -> str:
+    cells = max(int(b.imputed.sum()) for b in views)
     rule = (
         "ranks behind every score, with the largest error of the dataset"
         if fallback == WORST
@@ -342,6 +361,6 @@ def _imputation(boards: list[Board], fallback: str) -> str:
     return (
         f"¶n: imputed on n datasets. Of {footnotes.plural(cells, 'cell')} without a complete score "
         f"each {rule}. "
-        "Every model with any score competes. Left out instead, a model that fails where it is "
-        "weak would gain."
+        "Every model with any score is ranked. Leaving missing cells out instead would favour a "
+        "model that fails on difficult datasets."
     )

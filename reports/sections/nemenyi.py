@@ -1,34 +1,34 @@
-"""Friedman says that models differ: which ones? Nemenyi's groups, and all against one reference.
+"""Post-hoc tests across datasets: Nemenyi's groups, and every model against one reference.
 
-Nemenyi's test compares mean ranks, so whether two models lie apart depends on who else competes
-(Benavoli et al. 2016), and with many models it separates few. So every model is tested against one
-named reference as well, by Wilcoxon's test on their own differences, with Holm's correction.
+Nemenyi's test compares mean ranks, so its result for two models depends on which other models are
+compared (Benavoli et al. 2016), and with many models it finds few differences. Therefore every
+model is also tested against one reference, by Wilcoxon's test on the differences of the two models,
+with Holm's correction.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from ...common.text import did_you_mean
-from ..aggregation.cells import Pool
-from ..evidence import Evidence, EvidenceError
-from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, p_text
-from ..statistics.tests import critical_difference, groups, ranks
-from .wilcoxon_tests import (
-    ALPHA,
-    WILCOXON,
-    line,
-    lines_of,
-    of_pool,
-    pair_lines,
-    relative,
-    why_no_omnibus,
+from ..aggregation.rank_tests import (
+    nemenyi_difference,
+    nemenyi_groups,
+    pair_rows,
+    row,
+    rows_of,
+    uses_relative_errors,
+    why_no_friedman,
     why_no_pairs,
 )
+from ..aggregation.ranking_matrix import RankingMatrix
+from ..evidence import Evidence, EvidenceError
+from ..output import escape, footnotes
+from ..output.files import critical_difference_name
+from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
+from ..statistics.tests import ALPHA
 
 TEST = "wilcoxon-reference"
 AFTER_LOOKING = "the best by mean rank, chosen after looking, which no correction undoes"
@@ -36,12 +36,12 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def added(
-    tests: Section, evidence: Evidence, pools: list[Pool], reference: str | None = None
+    tests: Section, evidence: Evidence, matrices: list[RankingMatrix], reference: str | None = None
 ) -> Section:
-    """The section `tests` with Nemenyi's groups and the tests against the reference.
+    """The section `tests` extended by Nemenyi's groups and the tests against the reference.
 
-    `reference`: a model of the results; default: in each scope its best by mean rank. Raises
-    EvidenceError for a model that is not there.
+    `tests`: `wilcoxon_tests.section`; `reference`: a model of the results, by default the best by
+    mean rank in each scope. Raises EvidenceError for a model that is not in the results.
     """
     if reference is not None and reference not in evidence.models:
         raise EvidenceError(
@@ -50,62 +50,52 @@ def added(
             f"models: {', '.join(evidence.models)}"
         )
     frame = pd.DataFrame(
-        [row for p in pools for row in _rows(p, reference)], columns=tests.frame.columns
+        [r for m in matrices for r in _rows(m, reference)], columns=tests.frame.columns
     )
     tables = []
-    for name in dict.fromkeys(p.scope.name for p in reversed(pools)):
-        mine = [p for p in pools if p.scope.name == name]
-        if not all(map(why_no_omnibus, mine)):
-            tables.append(_nemenyi_table([p for p in mine if not why_no_omnibus(p)]))
+    for name in dict.fromkeys(m.scope.name for m in reversed(matrices)):
+        mine = [m for m in matrices if m.scope.name == name]
+        if not all(map(why_no_friedman, mine)):
+            tables.append(_nemenyi_table([m for m in mine if not why_no_friedman(m)]))
         tables.append(_table(evidence, mine, frame, reference))
     joined = pd.concat([tests.frame, frame], ignore_index=True)
     return replace(tests, tables=(*tests.tables, *tables), frame=joined)
 
 
-def order(mine: Pool) -> tuple[list[str], list[float]]:
-    """(models by mean rank and name, their mean ranks)"""
-    mean = ranks(mine.scores, "min").mean(axis=0).tolist()
-    pairs = sorted(zip(mean, mine.models, strict=True))
-    return [model for _, model in pairs], [rank for rank, _ in pairs]
-
-
-def nemenyi_groups(mine: Pool, alpha: float = ALPHA) -> list[tuple[int, int]]:
-    """(first, last) in `order` of the runs of models that Nemenyi's test does not tell apart."""
-    difference = critical_difference(len(mine.models), len(mine.datasets), alpha)
-    return groups(order(mine)[1], difference)
-
-
-def _nemenyi_table(pools: list[Pool]) -> Table:
-    """Models by mean rank, those that no test tells apart under a common letter."""
+def _nemenyi_table(matrices: list[RankingMatrix]) -> ReportTable:
+    """Models by mean rank; a common letter marks those that do not differ significantly."""
     panels, notes = [], []
-    for p in pools:
-        models, mean = order(p)
-        found = nemenyi_groups(p)
+    for matrix in matrices:
+        models, mean = matrix.order()
+        found = nemenyi_groups(matrix)
         rows = [
             (
-                Cell(escape.label(model)),
-                Cell(f"{rank:.2f}"),
-                Cell(" ".join(_letter(g) for g, (a, b) in enumerate(found) if a <= i <= b) or "–"),
+                TableCell(escape.label(model)),
+                TableCell(f"{rank:.2f}"),
+                TableCell(
+                    " ".join(_letter(g) for g, (a, b) in enumerate(found) if a <= i <= b) or "–"
+                ),
             )
             for i, (model, rank) in enumerate(zip(models, mean, strict=True))
         ]
-        title = p.scope.kind
-        panels.append(Panel(tuple(rows), f"{title} ({len(p.datasets)})"))
-        difference = critical_difference(len(p.models), len(p.datasets), ALPHA)
+        title = matrix.scope.kind
+        panels.append(Panel(tuple(rows), f"{title} ({len(matrix.datasets)})"))
+        difference = nemenyi_difference(matrix)
         notes.append(f"{title}: critical difference {difference:.2f} of {len(models)} ranks.")
-    scope = pools[0].scope.name
+    scope = matrices[0].scope.name
     title = (
-        f"Nemenyi's test on {footnotes.TASK_TITLES[scope]}: models that share a letter are not "
-        "told apart at .05."
+        f"Nemenyi's test on {footnotes.TASK_TITLES[scope]}: models that share a letter do "
+        "not differ significantly at .05."
     )
     notes.append(
-        "Which models it tells apart depends on who else competes. No shared letter means a "
-        "difference; a shared one does not mean that there is none. The same as a diagram: "
-        f"{figure_name(scope, False)}."
+        "The result for two models depends on which other models are compared. Models without a "
+        "common letter differ significantly; a common letter does not show that models are equal. "
+        "The same as a diagram: "
+        f"{critical_difference_name(scope, False)}."
     )
     header = ("model", "mean rank ↓", "groups")
     name = "tests-nemenyi-" + scope.replace(" ", "-")
-    return Table(name, title, header, tuple(panels), tuple(notes))
+    return ReportTable(name, title, header, tuple(panels), tuple(notes))
 
 
 def _letter(number: int) -> str:
@@ -114,86 +104,84 @@ def _letter(number: int) -> str:
     return LETTERS[place] + (str(rounds) if rounds else "")
 
 
-def figure_name(scope: str, subset: bool) -> str:
-    """Name of a scope's critical-difference diagram, without its ending."""
-    return f"figures/critical-difference-{scope.replace(' ', '-')}" + "-subset" * subset
-
-
 # --- against one reference ------------------------------------------------------------------------
 
 
-def reference_of(mine: Pool, named: str | None) -> str:
-    """The model that the others are tested against; empty where the named one has no rank here."""
+def reference_of(matrix: RankingMatrix, named: str | None) -> str:
+    """The model that the others are tested against; empty if the named one is not ranked here."""
     if named is None:
-        return order(mine)[0][0]
-    return named if named in mine.models else ""
+        return matrix.order()[0][0]
+    return named if named in matrix.models else ""
 
 
-def _rows(mine: Pool, named: str | None) -> list[list[object]]:
-    """One line a model: model_a is the reference, and p_a_better that it does better."""
-    reason = why_no_pairs(mine)
-    reference = "" if reason else reference_of(mine, named)
+def _rows(matrix: RankingMatrix, named: str | None) -> list[list[object]]:
+    """One row per model: model_a is the reference, p_a_better the p-value for its being better."""
+    reason = why_no_pairs(matrix)
+    reference = "" if reason else reference_of(matrix, named)
     if not reference:
-        return [line(of_pool(mine), test=TEST, note=reason or _absent(mine, str(named)))]
-    a = mine.models.index(reference)
-    pairs = [(a, b) for b in range(len(mine.models)) if b != a]
-    return pair_lines(mine, pairs, TEST, AFTER_LOOKING if named is None else "")
+        return [row(matrix, test=TEST, note=reason or _absent(matrix, str(named)))]
+    a = matrix.models.index(reference)
+    pairs = [(a, b) for b in range(len(matrix.models)) if b != a]
+    return pair_rows(matrix, pairs, TEST, AFTER_LOOKING if named is None else "")
 
 
-def _absent(mine: Pool, named: str) -> str:
-    n = mine.thin.get(named, 0)
-    return f"n/a: {named} is complete on {n} of {mine.n_scope} datasets, too few to be ranked"
+def _absent(matrix: RankingMatrix, named: str) -> str:
+    n = matrix.thin.get(named, 0)
+    return f"n/a: {named} is complete on {n} of {matrix.n_scope} datasets, too few to be ranked"
 
 
-def _table(evidence: Evidence, pools: list[Pool], frame: pd.DataFrame, named: str | None) -> Table:
+def _table(
+    evidence: Evidence, matrices: list[RankingMatrix], frame: pd.DataFrame, named: str | None
+) -> ReportTable:
     panels = []
-    for p in pools:
-        lines = lines_of(p, frame, TEST)
-        title = f"{p.scope.kind} ({len(p.datasets)})"
+    for matrix in matrices:
+        lines = rows_of(matrix, frame, TEST)
+        title = f"{matrix.scope.kind} ({len(matrix.datasets)})"
         if lines["model_b"].isna().any():
             text = escape.visible(str(lines["note"].iloc[0]))
-            panels.append(Panel(((Cell(text, span=len(HEADER)),),), title))
+            panels.append(Panel(((TableCell(text, span=len(HEADER)),),), title))
             continue
         reference = escape.label(str(lines["model_a"].iloc[0]))
         ordered = lines.sort_values(["p_holm", "p", "model_b"], kind="stable")
         rows = tuple(_row(r) for r in ordered.itertuples(index=False))
         panels.append(Panel(rows, f"{title}, reference: {reference}"))
-    scope = pools[0].scope.name
+    scope = matrices[0].scope.name
     how = (
-        f"The reference is {AFTER_LOOKING}: name one to avoid that."
+        "The reference is the best model by mean rank, chosen from these same results, which no "
+        "correction accounts for; name one beforehand (--reference) to avoid that."
         if named is None
         else f"The reference, {escape.label(named)}, was named."
     )
-    relative_ = [p for p in pools if p.datasets and relative(p)]
+    relative = any(uses_relative_errors(m) for m in matrices if m.datasets)
     notes = [
         *footnotes.setting(evidence),
         footnotes.CLAIMS["datasets"],
-        f"{how} {WILCOXON}",
+        f"{how} {footnotes.WILCOXON}",
         f"Bold: p ≤ {ALPHA:g} after Holm's correction over the panel's lines; +: the reference "
         "does better, −: the other model does, by the rank sums.",
-        "Differences are of errors relative to their sum." if relative_ else "",
+        "Differences are of errors relative to their sum." if relative else "",
         "A large p does not show that two models are equal.",
     ]
     title = (
         f"Every model against one reference on {footnotes.TASK_TITLES[scope]}: Wilcoxon and Holm."
     )
     name = "tests-reference-" + scope.replace(" ", "-")
-    return Table(name, title, HEADER, tuple(panels), tuple(filter(None, notes)))
+    return ReportTable(name, title, HEADER, tuple(panels), tuple(filter(None, notes)))
 
 
 HEADER = ("model", "better", "worse", "equal", "p", "p Holm")
 
 
-def _row(r: object) -> tuple[Cell, ...]:
+def _row(r: object) -> tuple[TableCell, ...]:
     v = r._asdict()  # type: ignore[attr-defined]
-    sign = np.sign(v["w_plus"] - v["w_minus"])
-    mark = {1.0: "+", -1.0: "−"}.get(float(sign), "")
+    sign = v["w_plus"] - v["w_minus"]
+    mark = "+" if sign > 0 else "−" if sign < 0 else ""
     equal = v["n_datasets"] - v["a_better"] - v["b_better"]
     return (
-        Cell(escape.label(str(v["model_b"]))),
-        Cell(f"{v['b_better']:.0f}"),
-        Cell(f"{v['a_better']:.0f}"),
-        Cell(f"{equal:.0f}"),
-        Cell(p_text(v["p"])),
-        Cell(p_text(v["p_holm"]), bold=v["p_holm"] <= ALPHA, mark=mark),
+        TableCell(escape.label(str(v["model_b"]))),
+        TableCell(f"{v['b_better']:.0f}"),
+        TableCell(f"{v['a_better']:.0f}"),
+        TableCell(f"{equal:.0f}"),
+        TableCell(p_text(v["p"])),
+        TableCell(p_text(v["p_holm"]), bold=v["p_holm"] <= ALPHA, mark=mark),
     )

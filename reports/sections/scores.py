@@ -1,4 +1,4 @@
-"""How well does each model predict each dataset? One table a task, models beside each other."""
+"""The report's tables of test scores: one table per task, datasets by models."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from ..aggregation.cells import (
     PARTIAL,
     UNDEFINED,
     UNSUPPORTED,
-    Pool,
     best_models,
 )
+from ..aggregation.ranking_matrix import RankingMatrix
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, bare, decimals_for, fixed
-from ..statistics.tests import ranks
+from ..output.tables import Panel, ReportTable, Section, TableCell, bare, decimals_for, fixed
 
 _WORDS = {
     FAILED: (
@@ -40,17 +39,19 @@ _PARTIAL_MARK, _OVERLAP_MARK, _UNDEFINED_MARK = "†", "‡", "§"
 
 
 def section(
-    evidence: Evidence, blocks: Mapping[tuple[str, str], pd.DataFrame], pools: list[Pool]
+    evidence: Evidence,
+    blocks: Mapping[tuple[str, str], pd.DataFrame],
+    matrices: list[RankingMatrix],
 ) -> Section:
     """The file `scores`: headline metrics as tables, every metric in the frame.
 
-    `blocks` holds the cells of each (task, metric); `pools` the complete matrix of each scope.
+    `blocks` maps (task, metric) to its cells (`cells.cells`); `matrices`: one for each scope.
     """
     frames = [
         _frame(evidence, block, name, headline=name == evidence.headline(task))
         for (task, name), block in blocks.items()
     ]
-    alone = {p.scope.name: p for p in pools if not p.scope.subset}
+    alone = {m.scope.name: m for m in matrices if not m.scope.subset}
     tables = [
         _table(evidence, task, blocks[task, evidence.headline(task)], alone[task])
         for task in evidence.tasks
@@ -80,7 +81,9 @@ def _frame(
     return frame[columns.split()]
 
 
-def _table(evidence: Evidence, task: str, block: pd.DataFrame, mine: Pool) -> Table:
+def _table(
+    evidence: Evidence, task: str, block: pd.DataFrame, matrix: RankingMatrix
+) -> ReportTable:
     metric_name = evidence.headline(task)
     direction = METRICS[metric_name].direction
     models = sorted(set(block["model"]))
@@ -88,7 +91,7 @@ def _table(evidence: Evidence, task: str, block: pd.DataFrame, mine: Pool) -> Ta
     for dataset, part in block.groupby("dataset", sort=True):
         rows.append(_row(evidence, str(dataset), part, models, metric_name))
     panels = [Panel(tuple(rows))]
-    rank_row, rank_note = _rank_row(mine, models)
+    rank_row, rank_note = _rank_row(matrix, models)
     if rank_row:
         panels.append(Panel((rank_row,)))
     title = (
@@ -104,15 +107,16 @@ def _table(evidence: Evidence, task: str, block: pd.DataFrame, mine: Pool) -> Ta
         *_spread_notes(evidence, block),
         *_state_notes(block),
         *([rank_note] if rank_note else []),
-        "Bold is no test: which differences hold across datasets stands in the tests' table.",
+        "Bold does not mean statistically significant: the table of tests says which differences "
+        "between models are significant across datasets.",
     ]
     header = ("dataset", *(escape.label(m) for m in models))
-    return Table(f"scores-{task}", title, header, tuple(panels), tuple(notes))
+    return ReportTable(f"scores-{task}", title, header, tuple(panels), tuple(notes))
 
 
 def _row(
     evidence: Evidence, dataset: str, mine: pd.DataFrame, models: list[str], metric_name: str
-) -> tuple[Cell, ...]:
+) -> tuple[TableCell, ...]:
     scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
     by_model = {r.model: r for r in mine.itertuples(index=False)}
     best = best_models(mine, METRICS[metric_name].direction)
@@ -122,16 +126,16 @@ def _row(
     number = bare if scale == 1.0 and METRICS[metric_name].bounded else fixed
     mark = _OVERLAP_MARK if dataset in evidence.overlapping else ""
     mark += _UNDEFINED_MARK if mine["n_undefined"].any() else ""
-    row = [Cell(escape.label(dataset), mark=mark)]
+    row = [TableCell(escape.label(dataset), mark=mark)]
     for model in models:
         cell = by_model.get(model)
         if cell is None:
-            row.append(Cell(_WORDS[ABSENT][0]))
+            row.append(TableCell(_WORDS[ABSENT][0]))
         elif cell.state not in (COMPLETE, PARTIAL):
-            row.append(Cell(_WORDS[cell.state][0]))
+            row.append(TableCell(_WORDS[cell.state][0]))
         else:
             row.append(
-                Cell(
+                TableCell(
                     number(scale * cell.mean, decimals),
                     "" if math.isnan(cell.spread) else number(scale * cell.spread, decimals),
                     bold=model in best,
@@ -151,19 +155,20 @@ def _decimals(metric_name: str, mine: pd.DataFrame) -> int:
     return decimals_for(mine["mean"].dropna().tolist())
 
 
-def _rank_row(mine: Pool, models: list[str]) -> tuple[tuple[Cell, ...], str]:
-    if len(mine.models) < 2 or not mine.datasets:
+def _rank_row(matrix: RankingMatrix, models: list[str]) -> tuple[tuple[TableCell, ...], str]:
+    if len(matrix.models) < 2 or not matrix.datasets:
         return (), ""
-    mean = dict(zip(mine.models, ranks(mine.scores, "min").mean(axis=0), strict=True))
+    mean = dict(zip(matrix.models, matrix.ranks().mean(axis=0), strict=True))
     lowest = min(mean.values())
-    row = [Cell("mean rank ↓")]
+    row = [TableCell("mean rank ↓")]
     for model in models:
         value = mean.get(model)
         text = "–" if value is None else f"{value:.2f}"
-        row.append(Cell(text, bold=value is not None and value <= lowest + 1e-12))
+        row.append(TableCell(text, bold=value is not None and value <= lowest + 1e-12))
     note = (
-        f"Mean rank: over the {len(mine.datasets)} of {footnotes.plural(mine.n_scope, 'dataset')} "
-        "with a complete score of every ranked model (ranks' table)."
+        f"Mean rank: over the {len(matrix.datasets)} of "
+        f"{footnotes.plural(matrix.n_scope, 'dataset')} with a complete score of "
+        "every ranked model (ranks' table)."
     )
     return tuple(row), note
 

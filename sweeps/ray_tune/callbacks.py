@@ -1,4 +1,4 @@
-"""What does Ray Tune tell the driver, and what may it do there? Rows written, clocks watched."""
+"""Callbacks of Ray Tune in the driver: ledger rows, retries, time limits, an early end."""
 
 from __future__ import annotations
 
@@ -6,39 +6,42 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray import tune
 
-from ..engine import BEAT_S
-from ..store.records import utc_now
-from ..study import TUNE, Study
+from ..scheduling.heartbeat import BEAT_S
+from ..scheduling.interface import Stop
+from ..study import Study
 from ..trial import MAX_ATTEMPTS, Result, failure
 from ..workers.output_capture import tail_of
 from ..workers.ray_cluster import death_of
 from ..workers.trial_actor import output_file
+from .search_records import SearchRecords
 from .trainable import PAYLOAD
 
-if TYPE_CHECKING:
-    from .async_search import Asynchronous
-
-GRACE_S = 5.0  # that a step may run over what is left of its trial's time
+GRACE_S = 5.0  # added to what is left of a trial's time before its step is ended
 
 
-class NotKept:
-    """Something that lives in this driver alone. Tune pickles what it is given into its folder,
-    from which nothing is ever read."""
+class NotPickled:
+    """Base of objects that Tune pickles into its folder, though nothing is ever read from there:
+    they are pickled empty."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
-class Book(NotKept, tune.Callback):
-    """Writes the ledger's rows while a Tuner runs, and ends what overran its time."""
+class LedgerCallback(NotPickled, tune.Callback):
+    """Writes the ledger's rows while a Tuner runs, and ends trials that exceed their time limit.
 
-    def __init__(self, search: Asynchronous, study: Study, session: str) -> None:
-        self.search, self.study, self.session = search, study, session
+    error: the first exception that was raised here; Tune itself turns exceptions into text.
+    stopping: whether all trials are to be ended (see `Stopper`).
+    """
+
+    def __init__(self, records: SearchRecords, stop: Stop, study: Study, session: str) -> None:
+        self.records, self.study, self.session = records, study, session
+        self._stop = stop
         self.error: BaseException | None = None
         self.stopping = False
         self._ending: list[Any] = []
@@ -50,7 +53,7 @@ class Book(NotKept, tune.Callback):
 
     @contextlib.contextmanager
     def _own_errors(self) -> Iterator[None]:
-        """Tune turns an exception into text: the first of ours is kept."""
+        """Keep the first exception that is raised here: Tune turns it into text."""
         try:
             yield
         except BaseException as error:
@@ -60,77 +63,67 @@ class Book(NotKept, tune.Callback):
     # ------------------------------------------------------------------ a trial's life
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Write the lease of a trial that starts for the first time in this Tuner, and limit the
+        number of its deaths."""
         index = int(str(trial))
         self._since[index] = time.monotonic()
         if index in self._leased:
             return
         self._leased.add(index)
-        lease = self.search.lease(self.study, index)
-        deaths = self.search.deaths[lease.id]
+        lease = self.records.lease(self.study, index)
+        deaths = self.records.deaths[lease.id]
         trial.max_failures = min(
             most - 1 - deaths[cause]
             for cause, most in MAX_ATTEMPTS.items()
             if cause == "killed" or deaths[cause]
         )
-        self._elapsed[index] = self.search.track(self.study, index).elapsed_s
+        self._elapsed[index] = self.records.track(self.study, index).elapsed_s
         with self._own_errors():
-            self.search.ledger.append(
-                [
-                    {
-                        "kind": "lease",
-                        "id": lease.id,
-                        "study": self.study.name,
-                        "stage": TUNE,
-                        "index": index,
-                        "attempt": deaths.total() + 1,
-                        "config": dict(lease.config),
-                        "time": utc_now(),
-                    }
-                ],
-                sync=False,
-            )
+            self.records.write_lease(self.study, index)
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
+        """Write the row of a trial that has ended, and restart the clock of its next step."""
         index = int(str(trial))
         payload = result.pop(PAYLOAD, None)
         self._since[index] = time.monotonic()
         self._elapsed[index] = result["elapsed_s"]
-        if result.get("done") and index not in self.search.ended[self.study.name]:
+        if result.get("done") and index not in self.records.ended[self.study.name]:
             outcome, track = payload
             with self._own_errors():
-                self.search.write(self.study, track, outcome, f"{self.session}-{index}")
+                self.records.write(self.study, track, outcome, f"{self.session}-{index}")
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial's process died, and another one goes on from its last boundary."""
+        """Count the death of a trial's process; another one goes on from its last boundary."""
         index = int(str(trial))
         self._since.pop(index, None)
         cause = self._cause(trial, index)
-        if cause == "lost":  # no attempt; what comes from around the trials is tried once more
+        if cause == "lost":  # counts as no attempt; trouble around the trials is tried once more
             again = trial.max_failures + 1
-            trial.max_failures = trial.num_failures if self.search.trouble else again
+            trial.max_failures = trial.num_failures if self.records.trouble else again
             return
-        lease = self.search.lease(self.study, index)
+        lease = self.records.lease(self.study, index)
         deaths = self._count(lease.id, cause)
         if deaths + 1 >= MAX_ATTEMPTS[cause]:
             trial.max_failures = trial.num_failures  # the next one is the last
         name = f"{self.session}-{index}"
         about = {"trial": lease, "cause": cause, "attempt": deaths, "worker": name}
-        self.search.listener("retry", {**about, "output": tail_of(output_file(name))})
+        self.records.listener("retry", {**about, "output": tail_of(output_file(name))})
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Write the row of a failure; a trial that was lost with its machine gets none."""
         index = int(str(trial))
         self._since.pop(index, None)
-        if index in self.search.ended[self.study.name]:
+        if index in self.records.ended[self.study.name]:
             return
         cause = "killed" if index in self._late else self._cause(trial, index)
-        if cause == "lost":  # with its machine: another Tuner takes it up
+        if cause == "lost":  # with its machine: another Tuner goes on with it
             return
         with self._own_errors():
             result = self._failure(trial, index, cause)
-            track = self.search.track(self.study, index)
-            self.search.write(self.study, track, result, f"{self.session}-{index}")
+            track = self.records.track(self.study, index)
+            self.records.write(self.study, track, result, f"{self.session}-{index}")
 
     def _failure(self, trial: Any, index: int, cause: str) -> Result:
         output = tail_of(output_file(f"{self.session}-{index}"))
@@ -138,7 +131,7 @@ class Book(NotKept, tune.Callback):
         if index in self._late:
             late = f"ran longer than {limits.timeout_s:g} s"
             return failure("timeout", late, output=output)
-        deaths = self._count(self.search.lease(self.study, index).id, cause)
+        deaths = self._count(self.records.lease(self.study, index).id, cause)
         message = (
             f"the worker used more than {limits.memory_mb:g} MB, {deaths} times"
             if cause == "oom"
@@ -147,22 +140,19 @@ class Book(NotKept, tune.Callback):
         return failure(cause, message, output=output)
 
     def _count(self, id: str, cause: str) -> int:
-        self.search.deaths[id][cause] += 1
-        death = {"kind": "death", "id": id, "cause": cause, "time": utc_now()}
         with self._own_errors():
-            self.search.ledger.append([death])
-        return self.search.deaths[id][cause]
+            return self.records.write_death(id, cause)
 
     def _cause(self, trial: Any, index: int) -> str:
-        """killed, oom or gpu_oom: a trial's own doing. Else lost: that of its machine, or of what
-        Tune and we do around it."""
+        """killed, oom or gpu_oom where the trial's process caused it; lost where its machine did,
+        or the code of Tune or of this package around the trial."""
         from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError
         from ray.experimental import internal_kv
 
         error = _error_of(trial)
-        unborn = isinstance(error, ActorDiedError) and "its creation task" in str(error)
-        if unborn or not isinstance(error, RayActorError | OutOfMemoryError):
-            self.search.trouble = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        failed_to_start = isinstance(error, ActorDiedError) and "its creation task" in str(error)
+        if failed_to_start or not isinstance(error, RayActorError | OutOfMemoryError):
+            self.records.trouble = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             return "lost"
         with contextlib.suppress(Exception):
             name = f"tabsweep/{self.session}-{index}"
@@ -175,12 +165,14 @@ class Book(NotKept, tune.Callback):
     # ------------------------------------------------------------------ the driver's clock
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        if not self.stopping and (self.search.stop.soon or self.search.stop.now):
-            self.stopping = True  # the stopper ends all of them in this step
+        """Look whether an early end was asked for; Tune then asks the `Stopper`."""
+        if not self.stopping and (self._stop.soon or self._stop.now):
+            self.stopping = True  # `Stopper` ends all of them in this step
             self._ending = [actor for t in trials if (actor := t.temporary_state.ray_actor)]
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        for actor in self._ending:  # their states are kept: nobody waits for a long step's end
+        """End actors and overdue trials, and send a "beat" event every few seconds."""
+        for actor in self._ending:  # their states are stored: no need to wait for a long step
             ray.kill(actor)
         self._ending = []
         now = time.monotonic()
@@ -190,7 +182,7 @@ class Book(NotKept, tune.Callback):
         if now - self._beat > BEAT_S:
             self._beat = now
             with self._own_errors():
-                self.search.listener("beat", self._who_works(trials, now))
+                self.records.listener("beat", self._workers(trials, now))
 
     def _end_overdue(self, trials: list[Any], now: float) -> None:
         timeout_s = self.study.limits.timeout_s
@@ -205,9 +197,9 @@ class Book(NotKept, tune.Callback):
                 trial.max_failures = 0
                 ray.kill(actor)
 
-    def _who_works(self, trials: list[Any], now: float) -> dict[str, Any]:
+    def _workers(self, trials: list[Any], now: float) -> dict[str, Any]:
         running = [trial for trial in trials if trial.status == trial.RUNNING]
-        lease = self.search.lease
+        lease = self.records.lease
         found = []
         for trial in running:
             index = int(str(trial))
@@ -225,7 +217,7 @@ class Book(NotKept, tune.Callback):
                     "waiting": 0,
                 }
             )
-        return {"workers": found, "queued": len(self.search.left(self.study)) - len(running)}
+        return {"workers": found, "queued": len(self.records.left(self.study)) - len(running)}
 
 
 def _error_of(trial: Any) -> BaseException | None:
@@ -237,16 +229,17 @@ def _error_of(trial: Any) -> BaseException | None:
     return None
 
 
-class Stopper(NotKept, tune.Stopper):
-    """Ends every trial of a Tuner once the book says so."""
+class Stopper(NotPickled, tune.Stopper):
+    """Ends every trial of a Tuner once its callback is `stopping`."""
 
-    _book: Book | None = None
+    _callback: LedgerCallback | None = None
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, callback: LedgerCallback) -> None:
+        self._callback = callback
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
 
     def stop_all(self) -> bool:
-        return self._book is not None and self._book.stopping
+        """Whether Tune is to end all trials now."""
+        return self._callback is not None and self._callback.stopping

@@ -1,4 +1,4 @@
-"""How does PBT change a configuration that it copies? A step of every number, within its space."""
+"""Perturbation of a configuration for PBT: a step of every number, within its space."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from ..search.params import Axis, Float, Int, Maybe, Param
 from ..search.space import Space
 
 FACTORS = (0.8, 1.2)  # Jaderberg et al. 2017 (arXiv:1711.09846), sec. 4.1 and appendix A
-SHARE = (
-    0.2  # of a range that is flat in the value itself: DIFF(appendix A): they multiply there too
-)
-RESAMPLE = 0.25  # how often a number is drawn anew instead
+# DIFF(appendix A): a number on a flat range moves by this share of the range; they multiply it.
+SHARE = 0.2
+RESAMPLE = 0.25  # probability that a number is drawn anew instead
 
 Config = dict[str, Any]
 
@@ -23,13 +22,13 @@ def perturb(
     config: Mapping[str, Any],
     rng: random.Random,
     *,
-    law: Callable[[Config], Any] = lambda config: None,
+    unchanged: Callable[[Config], Any] = lambda config: None,
 ) -> Config:
     """Another configuration near this one: every Float and Int moves, the rest stays.
 
     A number on a logarithmic range is multiplied by 0.8 or 1.2, one on a flat range moves by a
     fifth of it, and one in four is drawn anew; none leaves its range. A change that alters
-    `law(config)` is not made: the length of a schedule cannot change half-way.
+    `unchanged(config)` is not made: the length of a schedule cannot change half-way.
     """
     found = dict(config)
     for name, param in space.params.items():
@@ -42,7 +41,7 @@ def perturb(
         if isinstance(param, Maybe) and value == param.value and not inner.contains(value):
             continue
         changed = {**found, name: _moved(inner, name, value, rng)}
-        if law(changed) == law(found):
+        if unchanged(changed) == unchanged(found):
             found = changed
     return found
 

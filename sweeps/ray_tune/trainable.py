@@ -1,4 +1,4 @@
-"""How does a trial advance under Ray Tune? A boundary of its schedule at a time, state in hand."""
+"""The trainable of Ray Tune: a trial that advances from boundary to boundary of its schedule."""
 
 from __future__ import annotations
 
@@ -16,23 +16,30 @@ from ..workers.output_capture import captured
 from ..workers.pool import RunTrial, guarded
 from ..workers.trial_actor import (
     Common,
+    IncompatibleWorker,
     RemoteCheckpoints,
-    Stranger,
     TrialWorker,
-    _last_words,
     output_file,
+    report_crash_cause,
 )
 from .trial_state import Track, added
 
-AT, LOSS = "at", "loss"  # what a scheduler reads: how far, and how well (less is better)
-PAYLOAD = "payload"  # what the driver takes out of a report before Tune keeps it
-NO_LOSS = 1e300  # of a trial without one: finite, so that a scheduler's quantiles stay numbers
+AT, LOSS = "at", "loss"  # what a scheduler reads: progress, and loss
+PAYLOAD = "payload"  # of a report: result and state, removed before Tune stores the report
+NO_LOSS = 1e300  # stands for a missing loss: finite, so that quantiles stay numbers
 FILE = "track"
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What all trials of a study have in common. `data` is a list of one reference."""
+    """What all trials of a study have in common.
+
+    data: [a reference of the data], or [] without data.
+    template: a trial without its configuration.
+    keys: {index: the key of the configuration's checkpoints}.
+    session: the prefix of the workers' names.
+    population: whether the search is PBT.
+    """
 
     run_trial: RunTrial
     data: list[Any]
@@ -43,14 +50,14 @@ class Shared:
     limits: Limits
     loss_of: Callable[[Result], float | None]
     keeper: Any
-    keys: Mapping[int, str]  # of the configurations' checkpoints
+    keys: Mapping[int, str]
     session: str
     eta: int
     population: bool
     gpu: bool = False
 
 
-class _InHand:
+class _StateInMemory:
     """A track's state as `Checkpoints`, whatever the key: PBT hands it to other configurations."""
 
     def __init__(self, track: Track) -> None:
@@ -68,20 +75,24 @@ class _InHand:
 
 
 class _Worker(TrialWorker):
-    """A worker that is told where to go on from, and under which trial's name."""
+    """A worker whose trials go on from a given state, each under a name of its own."""
 
     def check(self) -> None:
+        """Raises IncompatibleWorker where this node differs from the driver's."""
         if self._wrong:
-            raise Stranger(self._wrong)
+            raise IncompatibleWorker(self._wrong)
 
-    def advance(self, name: str, trial: Trial, data: Any, limits: Limits, state: _InHand) -> Result:
+    def advance(
+        self, name: str, trial: Trial, data: Any, limits: Limits, state: _StateInMemory
+    ) -> Result:
+        """Run a trial to its next stop under this name; out of memory ends the process."""
         self._name = name
         self._guard_memory(limits.memory_mb)
         with captured(path=output_file(name)) as output:
             result = guarded(self._run_trial, trial, data, state)
         if result.cause in ("oom", "gpu_oom"):
-            # Perhaps a neighbour's doing: the driver decides whether a fresh process goes on.
-            _last_words(name, result.cause)
+            # Another process may have caused it: the driver decides whether a fresh one goes on.
+            report_crash_cause(name, result.cause)
             os._exit(137)
         return replace(result, output=output.text())
 
@@ -91,10 +102,11 @@ class StepTrial(tune.Trainable):
     Tune's name of the trial is the index of the configuration that this trial began with.
 
     At every boundary the track goes to the run's own checkpoints, so that neither a new process nor
-    a new driver needs anything of Tune's. Tune's checkpoints hand a state from trial to trial.
+    a new driver needs anything of Tune's. Tune's checkpoints pass a state from trial to trial.
     """
 
     def setup(self, config: dict[str, Any], shared: Shared | None = None) -> None:
+        """Load the data, go to the first configuration; `shared` comes by `with_parameters`."""
         import ray
 
         assert shared is not None
@@ -108,12 +120,13 @@ class StepTrial(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Go to another configuration, from its checkpoint where there is one."""
         point = new_config["point"]
         self._point = point
         self._index = int(self.trial_name)
         self._trouble = ""
         found = self._find()
-        # What was reported of a track that is picked up again may be lost: report it once more.
+        # The last report of a resumed trial may be lost: its last boundary is reported once more.
         self._repeat = found is not None
         self._track = found or Track(self._index, point["config"], point["length"], point["every"])
         return True
@@ -134,13 +147,14 @@ class StepTrial(tune.Trainable):
             self._trouble = f"no checkpoint could be written: {type(error).__name__}"
 
     def step(self) -> dict[str, Any]:
+        """Run to the next boundary, store the state, and report."""
         track, shared = self._track, self._shared
         stop = track.step if self._repeat and track.step else track.next_stop()
         self._repeat = False
         mark = {**(shared.template.fidelity or {}), "index": self._index}
         fidelity = {**mark, "length": track.length, "stop": stop, "every": track.every}
         trial = replace(shared.template, config=track.config, fidelity=fidelity)
-        name, state = f"{shared.session}-{self._index}", _InHand(track)
+        name, state = f"{shared.session}-{self._index}", _StateInMemory(track)
         began = time.monotonic()
         result = self._worker.advance(name, trial, self._data, shared.limits, state)
         track.elapsed_s += time.monotonic() - began
@@ -179,11 +193,13 @@ class StepTrial(tune.Trainable):
     # ------------------------------------------------------------------ from trial to trial
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write the state for Tune, which passes it to another trial."""
         if self._last_result:
             self._last_result.pop(PAYLOAD, None)  # Tune would keep it beside the checkpoint
         Path(checkpoint_dir, FILE).write_bytes(self._track.pack())
 
     def load_checkpoint(self, checkpoint: Any) -> None:
+        """Take over a state, a copy of another trial's where it is one (PBT)."""
         handed = Track.unpack(Path(checkpoint, FILE).read_bytes())
         config = self._point["config"]
         if handed.index != self._index or handed.config != config:

@@ -1,4 +1,4 @@
-"""Where does a trial of an asynchronous search stand, and how did it come there?"""
+"""State of a trial of an asynchronous search: configuration, progress, curve, history, bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Curve = list[tuple[int, float | None]]  # (step, loss) at every boundary
 
 @dataclass
 class Track:
-    """What travels with a trial's state, to a checkpoint or to another trial.
+    """A trial's state and all that goes with it to a checkpoint or to another trial.
 
     `index` is the configuration's place in its search. `curve` holds (step, loss or None) of every
     boundary of this state's past, `history` what PBT did to it: {"step", "from", "changes"}, where
@@ -36,26 +36,27 @@ class Track:
 
     def pack(self) -> bytes:
         """A line of JSON, then the model's own bytes."""
-        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "state"}
-        facts["held"] = self.state is not None
-        return canonical(facts).encode() + b"\n" + (self.state or b"")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "state"}
+        values["held"] = self.state is not None
+        return canonical(values).encode() + b"\n" + (self.state or b"")
 
     @classmethod
     def unpack(cls, data: bytes) -> Track:
         """Raises ValueError for bytes that `pack` did not write."""
         line, newline, state = data.partition(b"\n")
         try:
-            facts = json.loads(line)
-            held = facts.pop("held")
-            return cls(**facts, state=state if held and newline else None)
+            values = json.loads(line)
+            held = values.pop("held")
+            return cls(**values, state=state if held and newline else None)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"this is no trial's state: {error!r}") from None
 
     def next_stop(self) -> int:
+        """The next boundary of the schedule, in steps."""
         return min(self.length, (self.step // self.every + 1) * self.every)
 
     def copied_to(self, index: int, config: Config, own: Track) -> Track:
-        """This state as another trial continues it, with its own costs."""
+        """This state as trial `index` goes on from it, with the costs and the time of `own`."""
         changes = {
             name: [self.config.get(name), config.get(name)]
             for name in sorted({*self.config, *config})
@@ -72,6 +73,7 @@ class Track:
         )
 
     def descends_from(self, other: Track) -> bool:
+        """Whether this state continues the other one, with the same configuration."""
         return (
             self.config == other.config
             and self.step >= other.step
@@ -80,8 +82,8 @@ class Track:
 
 
 def added(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """The costs of a fit in pieces: times add up, peaks do not, the last prediction and the last
-    piece's seconds a step count."""
+    """The costs of a fit in pieces: times add up, peaks are maxima, and of `predict_s` and `step_s`
+    the last one counts."""
     found = dict(before)
     for name, value in now.items():
         if name.startswith("peak_"):

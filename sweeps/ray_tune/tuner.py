@@ -1,4 +1,4 @@
-"""How is a Tuner made and run? Points, scheduler, resources, and silence."""
+"""Making and running a Tuner of Ray Tune: points, scheduler, resources, and no output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray import tune
@@ -29,15 +29,14 @@ from ..trial import MAX_ATTEMPTS, derive_seed
 from ..workers.pool import ClusterLost
 from ..workers.ray_cluster import nodes, on_node
 from ..workers.trial_actor import CheckpointKeeper
-from .callbacks import Book, NotKept, Stopper
+from .callbacks import LedgerCallback, NotPickled, Stopper
 from .pbt import perturb
+from .search_records import SearchRecords
+from .settings import Settings
 from .trainable import AT, LOSS, NO_LOSS, Shared, StepTrial
 from .trial_state import Track
 
-if TYPE_CHECKING:
-    from .async_search import Asynchronous
-
-# What keeps Tune from printing, logging and snapshots that nobody reads, and out of signals.
+# No printing, no log files, no snapshots of the Tuner, and no signal handlers of Tune.
 SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
@@ -68,8 +67,8 @@ def name_of(trial: Any) -> str:
     return str(trial.config["point"]["index"])
 
 
-class Explore(NotKept):
-    """PBT's change of a configuration that it copies."""
+class Explore(NotPickled):
+    """PBT's perturbation of a configuration that it copies, as Tune calls it."""
 
     def __init__(self, study: Study, seed: int) -> None:
         self._study, self._rng = study, random.Random(seed)
@@ -77,15 +76,15 @@ class Explore(NotKept):
     def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
         point = config["point"]
         space = self._study.sampler.space  # type: ignore[attr-defined]
-        law = self._study.length_of
+        perturbed = perturb(space, point["config"], self._rng, unchanged=self._study.length_of)
         return {
             **config,
-            "point": {**point, "config": perturb(space, point["config"], self._rng, law=law)},
+            "point": {**point, "config": perturbed},
         }
 
 
 def resources_of(study: Study, slots: int | None) -> dict[str, float]:
-    """What a trial holds, no more than the largest machine has. A GPU is not shared here."""
+    """The resources of a trial, no more than the largest machine has. GPUs are not shared."""
     needs, there = study.needs, list(nodes().values())
     found: dict[str, float] = {}
     if needs.gpu_mb:
@@ -145,37 +144,43 @@ def quiet() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def fit(search: Asynchronous, study: Study, left: list[int], keeper: Any) -> None:
-    """One Tuner for the configurations that are left, in a folder of its own."""
+def fit(
+    records: SearchRecords, settings: Settings, study: Study, left: list[int], keeper: Any
+) -> None:
+    """Run one Tuner for the configurations that are left, in a folder of its own.
+
+    `keeper` is the actor of `keeping`. Raises ClusterLost where Tune itself fails, and what the
+    ledger raised while a row was written.
+    """
     slug = re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-")[:60]
     name = f"{slug}-{hashlib.sha256(study.name.encode()).hexdigest()[:8]}"
-    shutil.rmtree(search.folder / name, ignore_errors=True)
-    resources = resources_of(study, search.slots)
-    if search.how == "pbt":
-        check_shared(search.folder)
-    if study.data_key and study.data_key not in search.data:
-        search.data[study.data_key] = ray.put(search.load(study.data_key))
-    tracks = {index: search.track(study, index) for index in left}
-    book = Book(search, study, f"tune-{os.getpid()}-{time.time_ns()}")
+    shutil.rmtree(records.folder / name, ignore_errors=True)
+    resources = resources_of(study, settings.slots)
+    if records.how == "pbt":
+        check_shared(records.folder)
+    if study.data_key and study.data_key not in settings.data:
+        settings.data[study.data_key] = ray.put(settings.load(study.data_key))
+    tracks = {index: records.track(study, index) for index in left}
+    callback = LedgerCallback(records, settings.stop, study, f"tune-{os.getpid()}-{time.time_ns()}")
     shared = Shared(
-        run_trial=search.run_trial,
-        data=[search.data[study.data_key]] if study.data_key else [],
-        paths=search.paths,
-        common=search.common,
-        expected=dict(search.common()) if search.common else {},
-        template=replace(search.lease(study, left[0]), config={}),
+        run_trial=settings.run_trial,
+        data=[settings.data[study.data_key]] if study.data_key else [],
+        paths=settings.paths,
+        common=settings.common,
+        expected=dict(settings.common()) if settings.common else {},
+        template=replace(records.lease(study, left[0]), config={}),
         limits=study.limits,
         loss_of=study.loss_of,
         keeper=keeper,
-        keys={index: search.lease(study, index).chain for index in left},
-        session=book.session,
+        keys={index: records.lease(study, index).chain for index in left},
+        session=callback.session,
         eta=study.halving.eta if study.halving else 2,
-        population=search.how == "pbt",
+        population=records.how == "pbt",
         gpu="GPU" in resources,
     )
     concurrent = None
-    if search.slots is not None and search.how == "asha":
-        concurrent = max(1, search.slots // int(resources["CPU"]))
+    if settings.slots is not None and records.how == "asha":
+        concurrent = max(1, settings.slots // int(resources["CPU"]))
     points = [point_of(study, track) for track in tracks.values()]
     with quiet():
         trainable = tune.with_parameters(StepTrial, shared=shared)
@@ -183,7 +188,7 @@ def fit(search: Asynchronous, study: Study, left: list[int], keeper: Any) -> Non
             tune.with_resources(trainable, tune.PlacementGroupFactory([resources])),
             param_space={"point": tune.grid_search(points)},
             tune_config=tune.TuneConfig(
-                scheduler=scheduler_of(search, study, tracks),
+                scheduler=scheduler_of(records, study, tracks),
                 reuse_actors=True,
                 max_concurrent_trials=concurrent,
                 trial_name_creator=name_of,
@@ -191,10 +196,10 @@ def fit(search: Asynchronous, study: Study, left: list[int], keeper: Any) -> Non
             ),
             run_config=tune.RunConfig(
                 name=name,
-                storage_path=str(search.folder.resolve()),
+                storage_path=str(records.folder.resolve()),
                 verbose=0,
-                callbacks=[book],
-                stop=Stopper(book),
+                callbacks=[callback],
+                stop=Stopper(callback),
                 failure_config=tune.FailureConfig(max_failures=MAX_ATTEMPTS["killed"] - 1),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
@@ -202,24 +207,24 @@ def fit(search: Asynchronous, study: Study, left: list[int], keeper: Any) -> Non
         try:
             tuner.fit()
         except Exception as error:  # Tune makes text of what was raised
-            if book.error is not None:
-                raise book.error from None
+            if callback.error is not None:
+                raise callback.error from None
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ClusterLost(f"Ray Tune ended: {lines[-1][:300]}") from error
-    shutil.rmtree(search.folder / name, ignore_errors=True)
+    shutil.rmtree(records.folder / name, ignore_errors=True)
 
 
-def scheduler_of(search: Asynchronous, study: Study, tracks: Mapping[int, Track]) -> Any:
-    """ASHA or PBT as Tune has them; ASHA knows what was seen on its rungs before."""
+def scheduler_of(records: SearchRecords, study: Study, tracks: Mapping[int, Track]) -> Any:
+    """Tune's scheduler for ASHA or PBT; ASHA is told the losses of its rungs in earlier Tuners."""
     assert study.halving is not None
-    if search.how == "pbt":
+    if records.how == "pbt":
         return PopulationBasedTraining(
             time_attr=AT,
             metric=LOSS,
             mode="min",
             perturbation_interval=1,
             custom_explore_fn=Explore(
-                study, derive_seed(search.run_id, study.name, time.time_ns())
+                study, derive_seed(records.run_id, study.name, time.time_ns())
             ),
             log_config=False,
         )
@@ -231,9 +236,9 @@ def scheduler_of(search: Asynchronous, study: Study, tracks: Mapping[int, Track]
         max_t=eta ** (study.halving.rungs - 1),
         reduction_factor=eta,
     )
-    # What was seen on the rungs before; the last boundary of a track is reported once more.
+    # The losses of earlier Tuners; the last boundary of a track is reported once more.
     none: Any = None
-    seen = [(ended.config, ended.curve) for ended in search.ended[study.name].values()]
+    seen = [(ended.config, ended.curve) for ended in records.ended[study.name].values()]
     seen += [(track.config, track.curve[:-1]) for track in tracks.values()]
     for number, (config, curve) in enumerate(seen):
         stops = [rung["stop"] for rung in study.fidelities(config)]
@@ -247,7 +252,7 @@ def scheduler_of(search: Asynchronous, study: Study, tracks: Mapping[int, Track]
 
 
 def point_of(study: Study, track: Track) -> dict[str, Any]:
-    """What Tune hands to a trial."""
+    """The part of Tune's configuration that a trial reads (see `StepTrial`)."""
     return {
         "index": track.index,
         "config": track.config,

@@ -1,4 +1,4 @@
-"""Which configurations go on to the next rung, and how far does each rung run?"""
+"""Successive halving: the sizes of the rungs, their lengths, and the promoted configurations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Halving:
 
     Every configuration runs the lowest of `rungs` rungs; the best 1/`eta` of a rung go on to the
     next, which runs `eta` times as many steps; the last rung runs a configuration's whole schedule.
-    A rung is decided when all of it has ended, so the decision does not depend on who ended first.
+    A rung is decided when all of it has ended, so the order of ends does not matter.
     """
 
     eta: int = 3

@@ -1,4 +1,4 @@
-"""How does hyperopt's TPE search a space?  Told trials in, one configuration out.
+"""hyperopt's TPE as a backend of the samplers: finished trials in, one configuration out.
 
 hyperopt models every number by itself, from the trials in which it exists. So a conditional
 parameter needs no tree of choices: all numbers are drawn, those of absent parameters are dropped,
@@ -15,7 +15,7 @@ from .space import Axis, Space
 
 
 class HyperoptTPE:
-    """One hyperopt `Trials`, kept in memory. Configurations must lie inside `space`."""
+    """One `hyperopt.Trials`, kept in memory. Configurations must lie inside `space`."""
 
     def __init__(self, space: Space) -> None:
         from hyperopt import Trials

@@ -1,4 +1,4 @@
-"""What may stand in a configuration?  Plain Python that JSON holds exactly, to the last digit."""
+"""Values of configurations: plain Python that JSON stores exactly, to the last digit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plain(value: Any) -> Any:
         if not all(type(key) is str for key in value):
             raise ValueError(f"the keys of a configuration are text, got {list(value)!r}")
         return {key: plain(item) for key, item in value.items()}
-    if getattr(value, "shape", None) == ():  # a scalar of numpy, seen without importing numpy
+    if getattr(value, "shape", None) == ():  # a numpy scalar, recognised without importing numpy
         return plain(value.item())
     raise ValueError(
         f"a configuration holds None, bool, int, float, str, lists and dicts of these;"

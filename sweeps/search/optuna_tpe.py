@@ -1,7 +1,7 @@
-"""How does Optuna's TPE search a space?  Told trials in, one configuration out.
+"""Optuna's TPE as a backend of the samplers: finished trials in, one configuration out.
 
-The study in memory holds finished trials only, and every question goes to a freshly seeded
-sampler: an answer depends on the trials and the seed, not on what was asked before.
+The Optuna study in memory holds finished trials only, and every suggestion comes from a freshly
+seeded sampler: it depends on the trials and the seed, not on earlier suggestions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OptunaTPE:
-    """One study, kept in memory. Configurations must lie inside `space`."""
+    """One Optuna study, kept in memory. Configurations must lie inside `space`."""
 
     def __init__(self, space: Space) -> None:
         import optuna
@@ -25,7 +25,7 @@ class OptunaTPE:
         self._space = space
         self._distributions = {axis.label: _distribution(axis) for axis in space.axes}
         # DIFF(Optuna 5 defaults): Optuna looks through the old trials for the parameters that they
-        # have in common, anew for each question; the space knows which these are. Same
+        # have in common, again for each suggestion; the space knows which these are. Same
         # suggestions, a fifth of the time less; conditional parameters are drawn one by one.
         labels = sorted(axis.label for axis in space.joint_axes)
         self._joint = {label: self._distributions[label] for label in labels}

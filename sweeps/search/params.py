@@ -1,7 +1,7 @@
-"""What may one hyperparameter be?  Five kinds of parameter, and lists of whole settings; values.
+"""Parameters of a search space: Fixed, Choice, Float, Int, Maybe, and Variants of many at once.
 
 A parameter is frozen, comparable, hashable and printable, and it turns into plain data and back.
-What a sampler must know about it is said by its axes: the numbers to draw. `read` turns drawn
+Its axes tell a sampler which numbers to draw. `read` turns drawn
 numbers into a value, `write` turns a value back into numbers, so that one description serves
 random search, Optuna and hyperopt alike.
 """
@@ -25,7 +25,7 @@ class Axis:
     """One number that a sampler draws.
 
     kind: `index` (0..high, no order between them), `int` (low..high) or `float` ([low, high]).
-    log: flat in the logarithm instead of flat.
+    log: uniform in the logarithm instead of uniform.
     """
 
     label: str
@@ -35,11 +35,11 @@ class Axis:
     log: bool = False
 
 
-Draw = Callable[[Axis], float]  # a sampler's side of `read`
+Draw = Callable[[Axis], float]  # (axis) -> the number that a sampler draws for it
 
 
 class Param:
-    """The law of the kinds; compared by their plain data, so 1, 1.0 and True differ."""
+    """Base of all kinds; compared by their plain data, so 1, 1.0 and True differ."""
 
     @property
     def size(self) -> int | None:
@@ -59,7 +59,7 @@ class Param:
         raise NotImplementedError
 
     def read(self, name: str, draw: Draw) -> Any:
-        """The value that the numbers drawn for this parameter's axes stand for."""
+        """The value for the numbers that were drawn for this parameter's axes."""
         raise NotImplementedError
 
     def write(self, name: str, value: Any) -> dict[str, float]:
@@ -67,7 +67,7 @@ class Param:
         raise NotImplementedError
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data as it stands in a space file."""
+        """Plain data, as in a space file."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -90,30 +90,37 @@ class Fixed(Param):
 
     @property
     def size(self) -> int:
+        """1."""
         return 1
 
     def point(self, index: int) -> Any:
+        """Value number `index` of `size` in a fixed order."""
         return copy.deepcopy(self.value)
 
     def contains(self, value: Any) -> bool:
+        """Whether `value` can be drawn."""
         return _same(self.value, value)
 
     def axes(self, name: str) -> tuple[Axis, ...]:
+        """Empty: nothing is drawn."""
         return ()
 
     def read(self, name: str, draw: Draw) -> Any:
+        """The value for the drawn numbers."""
         return copy.deepcopy(self.value)
 
     def write(self, name: str, value: Any) -> dict[str, float]:
+        """Empty: nothing is drawn."""
         return {}
 
     def to_data(self) -> dict[str, Any]:
+        """Plain data, as in a space file."""
         return {"kind": "fixed", "value": copy.deepcopy(self.value)}
 
 
 @dataclass(frozen=True, eq=False)
 class Choice(Param):
-    """One of some values, each equally likely; no order is read into them."""
+    """One of some values, each equally likely and in no order."""
 
     values: tuple[Any, ...]
 
@@ -135,36 +142,43 @@ class Choice(Param):
 
     @property
     def size(self) -> int:
+        """Number of values."""
         return len(self.values)
 
     def point(self, index: int) -> Any:
+        """Value number `index` of `size` in a fixed order."""
         return copy.deepcopy(self.values[index])
 
     def contains(self, value: Any) -> bool:
+        """Whether `value` can be drawn."""
         try:
             return identity(plain(value)) in self._index
         except ValueError:
             return False
 
     def axes(self, name: str) -> tuple[Axis, ...]:
+        """The numbers to draw; none where there is only one value."""
         return (Axis(name, "index", 0, self.size - 1),) if self.size > 1 else ()
 
     def read(self, name: str, draw: Draw) -> Any:
+        """The value for the drawn numbers."""
         return self.point(int(draw(self.axes(name)[0])) if self.size > 1 else 0)
 
     def write(self, name: str, value: Any) -> dict[str, float]:
+        """The numbers that `read` turns into `value`."""
         return {name: self._index[identity(plain(value))]} if self.size > 1 else {}
 
     def to_data(self) -> dict[str, Any]:
+        """Plain data, as in a space file."""
         return {"kind": "choice", "values": copy.deepcopy(list(self.values))}
 
 
 @dataclass(frozen=True, eq=False)
 class Variants(Choice):
-    """One of some settings of several hyperparameters, which then stand in the configuration.
+    """One of some settings of several hyperparameters, which are then keys of the configuration.
 
     Every value is a table of the same names. The parameter's own name is that of the list and
-    stands in no configuration.
+    is no key of any configuration.
     """
 
     def __post_init__(self) -> None:
@@ -184,12 +198,13 @@ class Variants(Choice):
         return tuple(sorted(self.values[0]))
 
     def to_data(self) -> dict[str, Any]:
+        """Plain data, as in a space file."""
         return {**super().to_data(), "kind": "variants"}
 
 
 @dataclass(frozen=True, eq=False)
 class Float(Param):
-    """A real number: flat on [low, high] or in the logarithm, then moved by `shift`.
+    """A real number: uniform on [low, high] or in the logarithm, then moved by `shift`.
 
     With a shift the values lie in [low + shift, high + shift].
     """
@@ -206,26 +221,33 @@ class Float(Param):
 
     @property
     def size(self) -> int | None:
+        """1 where low equals high, else None: a continuum."""
         return 1 if self.low == self.high else None
 
     def point(self, index: int) -> float:
+        """Value number `index` of `size` in a fixed order."""
         return self._value(self.low)
 
     def contains(self, value: Any) -> bool:
+        """Whether `value` can be drawn."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         return self.low + self.shift <= value <= self.high + self.shift
 
     def axes(self, name: str) -> tuple[Axis, ...]:
+        """The numbers to draw; none where there is only one value."""
         return () if self.size else (Axis(name, "float", self.low, self.high, self.log),)
 
     def read(self, name: str, draw: Draw) -> float:
+        """The value for the drawn numbers."""
         return self._value(self.low if self.size else float(draw(self.axes(name)[0])))
 
     def write(self, name: str, value: Any) -> dict[str, float]:
+        """The numbers that `read` turns into `value`."""
         return {} if self.size else {name: _clip(value - self.shift, self.low, self.high)}
 
     def to_data(self) -> dict[str, Any]:
+        """Plain data, as in a space file."""
         data = {"kind": "log-uniform" if self.log else "uniform", "low": self.low}
         data["high"] = self.high
         return data | ({"shift": self.shift} if self.shift else {})
@@ -264,16 +286,20 @@ class Int(Param):
 
     @property
     def size(self) -> int:
+        """Number of whole numbers."""
         return (self.high - self.low) // self.step + 1
 
     def point(self, index: int) -> int:
+        """Value number `index` of `size` in a fixed order."""
         return self.low + index * self.step
 
     def contains(self, value: Any) -> bool:
+        """Whether `value` can be drawn."""
         whole = isinstance(value, int) and not isinstance(value, bool)
         return whole and self.low <= value <= self.high and (value - self.low) % self.step == 0
 
     def axes(self, name: str) -> tuple[Axis, ...]:
+        """The numbers to draw; none where there is only one value."""
         if self.size == 1:
             return ()
         if self.log:
@@ -281,6 +307,7 @@ class Int(Param):
         return (Axis(name, "int", 0, self.size - 1),)
 
     def read(self, name: str, draw: Draw) -> int:
+        """The value for the drawn numbers."""
         if self.size == 1:
             return self.low
         drawn = int(draw(self.axes(name)[0]))
@@ -289,11 +316,13 @@ class Int(Param):
         return self.point(min(max(drawn, 0), self.size - 1))
 
     def write(self, name: str, value: Any) -> dict[str, float]:
+        """The numbers that `read` turns into `value`."""
         if self.size == 1:
             return {}
         return {name: value if self.log else (value - self.low) // self.step}
 
     def to_data(self) -> dict[str, Any]:
+        """Plain data, as in a space file."""
         data: dict[str, Any] = {"kind": "int", "low": self.low, "high": self.high}
         if self.log:
             data["log"] = True
@@ -321,33 +350,40 @@ class Maybe(Param):
 
     @property
     def size(self) -> int | None:
+        """Number of different values, None where `of` is a continuum."""
         if self.of.size is None:
             return None
         return 1 + self.of.size - (self._gap is not None)
 
     def point(self, index: int) -> Any:
+        """Value number `index` of `size` in a fixed order."""
         if index == 0:
             return copy.deepcopy(self.value)
         return self.of.point(index - 1 + (self._gap is not None and index - 1 >= self._gap))
 
     def contains(self, value: Any) -> bool:
+        """Whether `value` can be drawn."""
         return _same(self.value, value) or self.of.contains(value)
 
     def axes(self, name: str) -> tuple[Axis, ...]:
+        """A switch between `value` and `of`, and the axes of `of`."""
         return (self._switch(name), *self.of.axes(name))
 
     def read(self, name: str, draw: Draw) -> Any:
+        """The value for the drawn numbers."""
         if int(draw(self._switch(name))) == 0:
             return copy.deepcopy(self.value)
         return self.of.read(name, draw)
 
     def write(self, name: str, value: Any) -> dict[str, float]:
+        """The numbers that `read` turns into `value`."""
         switch = self._switch(name).label
         if _same(self.value, value):
             return {switch: 0}
         return {switch: 1, **self.of.write(name, value)}
 
     def to_data(self) -> dict[str, Any]:
+        """Plain data, as in a space file."""
         return {
             "kind": "optional",
             "value": copy.deepcopy(self.value),
@@ -355,11 +391,11 @@ class Maybe(Param):
         }
 
     def _switch(self, name: str) -> Axis:
-        # No parameter can be called like this: names are identifiers.
+        # The name of no parameter: those are identifiers.
         return Axis(f"{name}?", "index", 0, 1)
 
 
-# kind in plain data -> (constructor, keys that must stand there, keys that may)
+# kind in plain data -> (constructor, required keys, optional keys)
 KINDS: dict[str, tuple[Callable[..., Param], set[str], set[str]]] = {
     "fixed": (Fixed, {"value"}, set()),
     "choice": (Choice, {"values"}, set()),
@@ -392,9 +428,9 @@ def parse_param(data: Any) -> Param:
     return build(**{key: value for key, value in data.items() if key != "kind"})
 
 
-def _same(ours: Any, value: Any) -> bool:
+def _same(own: Any, value: Any) -> bool:
     try:
-        return identity(ours) == identity(plain(value))
+        return identity(own) == identity(plain(value))
     except ValueError:
         return False
 

@@ -1,9 +1,9 @@
-"""Which configuration comes next?  Grid, random, Optuna's TPE and hyperopt's TPE.
+"""Samplers: grid, random, Optuna's TPE and hyperopt's TPE.
 
 A suggestion is a pure function of (space, history, index, seed): `suggest`. A `Sampler` gives the
-same answers and keeps the history in memory, so that asking n times costs no n replays.
+same suggestions and keeps the history in memory, so that it is not replayed for each of them.
 
-A history is rows (index, configuration, loss): lower is better, None stands for a failed cell.
+A history is rows (index, configuration, loss): lower is better, None stands for a failed trial.
 The suggestion for an index sees the results of the indices up to index - lag, in index order,
 whatever the order in which they arrived.
 """
@@ -23,8 +23,8 @@ from .space import Space
 Config = dict[str, Any]
 Result = tuple[int, Mapping[str, Any], float | None]
 
-# TPE, first trials and failures: Optuna draws at random until 10 trials succeeded, and leaves
-# failed ones out; hyperopt until 20 trials ended, and takes failed ones for the worst.
+# TPE, first trials and failures: Optuna draws at random until 10 trials have succeeded, and ignores
+# failed ones; hyperopt until 20 trials have ended, and counts failed ones as the worst.
 SAMPLERS = ("grid", "hyperopt", "random", "tpe")
 
 
@@ -64,11 +64,12 @@ def make_sampler(
 ) -> Sampler:
     """A sampler of SAMPLERS for one study.
 
-    n_trials: how many will be asked for; only the grid wants to know (None: all its points).
+    n_trials: how many trials the study has; only the grid uses it (None: all its points).
     first: configurations for the first indices. One outside the space is tried like the others
-        but stands in no sampler's history; one that is a grid point is not tried again.
-    lag: how far the results may trail behind the questions. With 1 a study is sequential; None
-        takes whatever has been told, and gives up that equal studies get equal suggestions.
+        but is left out of the sampler's history; one that is a grid point is not tried again.
+    lag: the suggestion for an index uses the results up to index - lag. With 1 a study is
+        sequential; None uses all results that are there, so that equal studies may get different
+        suggestions.
     """
     if name not in _CLASSES:
         raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, _CLASSES)}")
@@ -81,9 +82,9 @@ def make_sampler(
 
 
 def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | None:
-    """How many different configurations a study can try at most, None if without end.
+    """How many different configurations a study can try at most, None if infinitely many.
 
-    A grid ends there; the other samplers would only repeat themselves.
+    A grid ends there; the other samplers would only repeat configurations.
     """
     if space.size is None:
         return None
@@ -92,7 +93,7 @@ def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | N
 
 
 class Sampler:
-    """Base of the samplers: answers the first indices, checks what it is told.
+    """Base of the samplers: suggests the given first configurations, then calls `_propose`.
 
     history_free: suggestions do not depend on results, so `tell` may be left out.
     """
@@ -129,7 +130,7 @@ class Sampler:
 
 
 class RandomSampler(Sampler):
-    """Every index draws by itself from the whole space."""
+    """Draws each configuration from the whole space, independently of the others."""
 
     def _propose(self, index: int) -> Config:
         import numpy as np
@@ -138,12 +139,12 @@ class RandomSampler(Sampler):
 
 
 class GridSampler(Sampler):
-    """Each point once, in a seeded order: any budget is a random subset, and a larger one extends
-    it."""
+    """Each point once, in a seeded random order: a smaller number of trials is a random subset of
+    the grid, and a larger number extends it."""
 
     def __init__(self, name: str, space: Space, **options: Any) -> None:
         super().__init__(name, space, **options)
-        space.grid_point(0)  # a continuous space is refused here, not at the first question
+        space.grid_point(0)  # a continuous space is refused here, not at the first suggestion
         self._end = n_distinct(space, self.first) or 0
         self._points = self._walk()
         self._seen: list[Config] = []
@@ -179,9 +180,10 @@ class TPESampler(Sampler):
         self._added: list[int] = []  # the indices that the backend knows
 
     def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
+        """Report a trial's end; raises ValueError for a loss that is no finite number or None."""
         loss = plain(loss)
         if loss is not None and type(loss) not in (int, float):
-            raise ValueError(f"a loss is a number, or None for a failed cell, got {loss!r}")
+            raise ValueError(f"a loss is a number, or None for a failed trial, got {loss!r}")
         result = plain(config), None if loss is None else float(loss)
         if index in self._added and self._results[index] != result:
             self._forget()
@@ -222,11 +224,15 @@ class TPESampler(Sampler):
 
 
 class Backend(Protocol):
-    """What a TPE library must offer; see optuna_tpe.py and hyperopt_tpe.py."""
+    """A TPE library as a sampler uses it; see optuna_tpe.py and hyperopt_tpe.py."""
 
-    def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None: ...
+    def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
+        """Append a finished trial; None is a failure."""
+        ...
 
-    def propose(self, index: int, seed: int) -> Config: ...
+    def propose(self, index: int, seed: int) -> Config:
+        """The next configuration, given the trials so far."""
+        ...
 
 
 _CLASSES: dict[str, type[Sampler]] = {
@@ -254,7 +260,7 @@ def _key(space: Space, config: Config) -> str:
 
 
 def _hash(seed: int, index: int | str) -> int:
-    """A seed below 2**32 of its own for each index of each study."""
+    """A seed below 2**32 that differs between the indices of a study and between studies."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{index}".encode()).digest()[:4], "big")
 
 

@@ -1,12 +1,12 @@
-"""Which configurations may be tried?  A search space as a value.
+"""Search spaces: the configurations that may be tried, as a value.
 
     Space(
         {"booster": Choice(("tree", "linear")), "max_depth": Int(3, 10)},
         when={"max_depth": {"booster": ["tree"]}},
     )
 
-What a space says is exactly what is searched. It does not matter in which order its parameters
-are given: they stand sorted by name, a condition's parents before its children.
+Exactly these configurations are searched. The order in which parameters are given does not matter:
+they are sorted by name, a condition's parents before its children.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Axis", "Choice", "Fixed", "Float", "Int", "Maybe", "Param", "Space",
 
 Conditions = Mapping[str, Mapping[str, Sequence[Any]]]  # child -> {parent: values that allow it}
 
-_REMARKS = {"note", "source", "search"}  # say where a space comes from, not what it holds
+_REMARKS = {"note", "source", "search"}  # about the origin of a space, not part of it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,12 +163,12 @@ class Space:
         return len(seen) == len(config)
 
     def sample(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A configuration drawn at random, every axis by its own law."""
+        """A configuration drawn at random, every axis by itself."""
 
         def draw(axis: Axis) -> float:
             if axis.kind == "float":
                 return _between(rng.random(), axis.low, axis.high, axis.log)
-            if axis.log:  # a number's share of the logarithm is that of the stretch around it
+            if axis.log:  # its probability is the length of [x - 0.5, x + 0.5] in the logarithm
                 return round(_between(rng.random(), axis.low - 0.5, axis.high + 0.5, log=True))
             return int(rng.integers(int(axis.low), int(axis.high), endpoint=True))
 
@@ -183,7 +183,7 @@ class Space:
 
     @cached_property
     def joint_axes(self) -> tuple[Axis, ...]:
-        """The numbers that every configuration has: no condition and no Maybe lies before them."""
+        """The numbers that every configuration has: those under no condition and in no Maybe."""
         sure = [item for item in self.params.items() if item[0] not in self.when]
         parts = [
             param.axes(name)[: 1 if isinstance(param, Maybe) else None] for name, param in sure
@@ -278,7 +278,7 @@ class Space:
 
 
 def _keys(name: str, param: Param) -> tuple[str, ...]:
-    """The names under which a parameter stands in a configuration."""
+    """The keys of a configuration that a parameter sets."""
     return param.names if isinstance(param, Variants) else (name,)
 
 
@@ -298,7 +298,7 @@ def _conditions(data: Any) -> dict[str, list[Any]]:
 
 
 def _ordered(names: list[str], when: Conditions) -> list[str]:
-    """`names` sorted, but each after the parents that it waits for."""
+    """`names` sorted, but each after the parents of its condition."""
     left, placed = sorted(names), []
     while left:
         ready = next((n for n in left if not set(when.get(n, ())) & set(left)), None)

@@ -1,4 +1,4 @@
-"""Where does an unfinished fit wait? One file a chain of rungs, replaced whole, checked when read.
+"""Checkpoints of unfinished fits: one file for each, replaced whole and checked when read.
 
 A checkpoint is a cache of bytes that the model itself wrote: losing one costs time and nothing
 else, so a damaged one is treated as absent. Nothing is unpickled here.

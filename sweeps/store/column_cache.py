@@ -1,7 +1,7 @@
-"""What does a table need of a record? Its facts in columns, so that a million are read undecoded.
+"""Columns of records: what report tables need, so that a million records are read undecoded.
 
-A segment's facts lie beside it in a file of their own, which is made from the records and can be
-made again: the records alone are the truth.
+The columns of a segment lie beside it in a file of their own. They are made from the records and
+can be made again: only the records are the source.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ KINDS = ("result", "slot", "study")  # the records that tables are made of
 CELL = ("kind", "id", "study", "stage", "status", "dataset", "model", "cause", "message")
 TEXTS = (*CELL, "config", "seed", "origin", "time", "cpu")  # configuration and seed as JSON
 SHARED = tuple(name for name in TEXTS if name not in ("id", "config", "time"))  # by many rows
-NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1: not said
+NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1 where missing
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 SCORES = ("val", "test")  # become val_<metric> and test_<metric>
 
 
-def facts_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that a record states. What has another type than it should is not stated, a score
-    without a meaning (None) is stated as None; text that UTF-8 lacks is escaped.
+def column_values(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a record's columns, by name.
 
-    >>> facts_of({"kind": "study", "study": "iris/0/svm", "n_trials": 4})
+    A value of the wrong type is left out, an undefined score is None; text that UTF-8 cannot hold
+    is escaped.
+
+    >>> column_values({"kind": "study", "study": "iris/0/svm", "n_trials": 4})
     {'kind': 'study', 'study': 'iris/0/svm', 'n_trials': 4}
     """
     info, costs = _mapping(record, "info"), _mapping(record, "costs")
@@ -69,13 +71,15 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def facts_table(
+def column_table(
     kinds: Iterable[str], texts: Iterable[bytes], records: Sequence[Mapping[str, Any]] | None = None
 ) -> pa.Table:
-    """The facts of encoded records of KINDS, a row each; `row` says which of the records it is.
-    records: the same, decoded, where they are at hand.
+    """The columns of encoded records, a row for each of KINDS; `row` is the record's number.
 
-    Texts of SHARED are numbers of the texts in a dictionary.
+    kinds, texts: the kind and the JSON text of each record.
+    records: the same records, decoded, where they are at hand.
+
+    Texts of SHARED are stored as numbers in a dictionary of texts.
     """
     import pyarrow as pa
 
@@ -83,20 +87,20 @@ def facts_table(
     for row, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
         if kind in KINDS:
             rows.append(row)
-            found.append(facts_of(records[row] if records else json.loads(text)))
-    scores = {name for facts in found for name in facts if is_score(name)}
-    given = {"row": rows, "async": [facts.get("async", False) for facts in found]}
+            found.append(column_values(records[row] if records else json.loads(text)))
+    scores = {name for values in found for name in values if is_score(name)}
+    given = {"row": rows, "async": [values.get("async", False) for values in found]}
     columns = {}
-    for name, type_ in types(scores).items():
+    for name, type_ in column_types(scores).items():
         missing = "" if name in TEXTS else -1 if name in NUMBERS else None
-        values = given.get(name) or [facts.get(name, missing) for facts in found]
-        column = pa.array(values, type=pa.string() if name in SHARED else type_)
+        cells = given.get(name) or [values.get(name, missing) for values in found]
+        column = pa.array(cells, type=pa.string() if name in SHARED else type_)
         columns[name] = column.dictionary_encode() if name in SHARED else column
     return pa.table(columns)
 
 
-def types(scores: Iterable[str] = ()) -> dict[str, pa.DataType]:
-    """The columns of a table of facts, with those of some scores."""
+def column_types(scores: Iterable[str] = ()) -> dict[str, pa.DataType]:
+    """{column: its Arrow type}, with the columns of some scores."""
     import pyarrow as pa
 
     return {
@@ -110,10 +114,11 @@ def types(scores: Iterable[str] = ()) -> dict[str, pa.DataType]:
 
 
 def is_score(name: str) -> bool:
+    """Whether a column holds a score."""
     return name.startswith(tuple(f"{part}_" for part in SCORES))
 
 
-def is_facts(schema: pa.Schema) -> bool:
-    """Whether a table has our columns and types, and besides them only scores."""
-    wanted = types(name for name in schema.names if is_score(name))
+def has_columns(schema: pa.Schema) -> bool:
+    """Whether a table has these columns and types, and besides them only scores."""
+    wanted = column_types(name for name in schema.names if is_score(name))
     return [(field.name, field.type) for field in schema] == list(wanted.items())

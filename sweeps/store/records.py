@@ -1,4 +1,4 @@
-"""What does the ledger say of a trial? The records of its end, written and read in one place."""
+"""Records of the ledger about trials, slots and studies: their keys, written and read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from .ledger import Ledger, Record
 
 
 def utc_now() -> str:
+    """The time of day in UTC, to the millisecond: "2030-01-01T00:00:00.000Z"."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def result_record(
     slot: Slot, trial: Trial, result: Result, *, predictions: Mapping[str, Any], **more: Any
 ) -> Record:
-    """The ledger's row for a trial: everything that a report needs, predictions by reference."""
+    """The record of a trial that has ended: all that a report needs, predictions by reference."""
     return {
         "kind": "result",
         "id": trial.id,
@@ -46,7 +47,7 @@ def result_record(
 
 
 def link_record(slot: Slot, trial: Trial) -> Record:
-    """A slot that points at a trial which another slot's record holds."""
+    """The record of a slot that is filled by a trial whose result another slot's record holds."""
     return {
         "kind": "slot",
         "id": trial.id,
@@ -63,7 +64,7 @@ def link_record(slot: Slot, trial: Trial) -> Record:
 
 
 def study_record(study: Study) -> Record:
-    """A study has ended, with this choice."""
+    """The record of a study that has ended: index and validation loss of its best configuration."""
     return {
         "kind": "study",
         "study": study.name,
@@ -76,7 +77,7 @@ def study_record(study: Study) -> Record:
 
 
 def result_of(record: Mapping[str, Any]) -> Result:
-    """What a record says about its trial, predictions left on disk."""
+    """The result in a record, without its predictions."""
     return Result(
         status=record["status"],
         cause=record["cause"],

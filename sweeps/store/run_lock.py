@@ -1,9 +1,9 @@
-"""Who owns a run folder? One driver at a time, for as long as it lives.
+"""The lock of a run folder: one driver at a time, for as long as it lives.
 
 The kernel's lock on `owner.lock` decides where the file system has locks: it is gone when its owner
 is. Where it has none (some network file systems), a lease does: `owner.lease` is created
-exclusively, and its owner counts up in it every few seconds. Whoever wants the folder watches that
-counter by its own monotonic clock, and takes over once it has stood still for half a minute. No two
+exclusively, and its owner increases a counter in it every few seconds. Another driver watches that
+counter by its own monotonic clock, and takes over once it has not changed for half a minute. No two
 clocks are ever compared, so a clock that jumps changes nothing.
 """
 
@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-STALE_S = 30.0  # a counter that stands still so long is a dead owner's
+STALE_S = 30.0  # an owner whose counter has not changed for so long is dead
 BEAT_S = 3.0
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
@@ -35,7 +35,7 @@ class RunLock:
     """The lock of a run folder, or the lease where its file system has no locks.
 
     `check` says whether this process still owns the folder: a process that was stopped for longer
-    than `stale_s` may have lost its lease. `note` hears why `acquire` takes long.
+    than `stale_s` may have lost its lease. `note` gets the reason why `acquire` takes long.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class RunLock:
                     raise RunLocked(f"{self.path} was replaced: another driver may be at work here")
 
     def release(self) -> None:
+        """Give the folder free; nothing happens where it is not held."""
         if self._file is not None:
             self._file.truncate(0)
             self._file.close()
@@ -106,7 +107,7 @@ class RunLock:
 
 
 class Lease:
-    """A file that says whose the folder is, with a counter that its owner keeps moving.
+    """A file that names the owner of the folder, with a counter that the owner keeps increasing.
 
     The counter is written into the file that was created, never under its name: an owner that was
     replaced writes into a file that nobody reads any more.
@@ -123,8 +124,8 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def take(self, stale_s: float, note: Callable[[str], None]) -> None:
-        """Create the lease, or take one over that stands still. Raises RunLocked where its counter
-        moves, or another process was faster."""
+        """Create the lease, or take one over whose counter stands still. Raises RunLocked where it
+        changes, or another process was faster."""
         while not self._create():
             seen = _read(self.path)
             if seen is None:
@@ -155,7 +156,7 @@ class Lease:
         self._file = file
         try:
             self._beat()
-        except OSError:  # no room: nobody shall wait for a lease that nobody keeps
+        except OSError:  # disk full: no other driver is to wait for a lease without an owner
             os.unlink(self.path)
             os.close(file)
             self._file = None
@@ -163,13 +164,13 @@ class Lease:
         return True
 
     def _remove(self, seen: bytes) -> None:
-        """Take a dead owner's lease away, and only that one: others may be doing the same."""
+        """Remove a dead owner's lease, and only that one: other processes may be doing the same."""
         aside = self.path.with_name(f"owner.lease.{self.token}")
         if _read(self.path) != seen:
             return
         with suppress(FileNotFoundError):
             os.rename(self.path, aside)
-            if _read(aside) != seen:  # somebody else's new one: back with it
+            if _read(aside) != seen:  # a new lease of another process: put it back
                 with suppress(OSError):
                     os.link(aside, self.path)
             os.unlink(aside)
@@ -197,6 +198,7 @@ class Lease:
             )
 
     def drop(self) -> None:
+        """Stop the counter, and remove the lease where it is still this process's."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -213,7 +215,7 @@ def _myself() -> dict[str, Any]:
 
 
 def _lock(file: IO[str]) -> None:
-    """Take the lock; somebody who only looks (`owner_of`) holds it for a moment."""
+    """Take the lock, in several attempts: `owner_of` in another process holds it for a moment."""
     for patience in reversed(range(10)):
         try:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -226,7 +228,7 @@ def _lock(file: IO[str]) -> None:
 def owner_of(run: Path) -> dict[str, Any] | None:
     """The live owner of a run folder ({pid, host, since}), or None where nobody holds it.
 
-    A lease says who it is, not whether that process lives: its counter, "beat", moves if it does.
+    A lease names a process, but does not say whether it lives: if so, its counter, "beat", changes.
     """
     path = Path(run) / "owner.lock"
     if not path.exists():

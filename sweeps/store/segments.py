@@ -1,4 +1,4 @@
-"""Where are the records of a ledger, in memory or on disk? Runs of them behind one interface."""
+"""Parts of a ledger, in memory, sealed on disk or not yet opened, behind one interface."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from .column_cache import facts_table, is_facts
+from .column_cache import column_table, has_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 
-@dataclass(slots=True)  # not frozen: that would make it three times as dear
+@dataclass(slots=True)  # not frozen: that would make it three times as slow
 class Head:
-    """Which cell a record speaks of, and how that ended: known without decoding its text.
+    """The kind of a record, its trial and slot, and its status: known without decoding its text.
 
-    "" or -1 stands for what a record of its kind does not say.
+    "" or -1 stands for a field that the record does not have.
     """
 
     kind: str
@@ -39,8 +39,8 @@ class Head:
 
 
 CRC32 = "%08x"
-PARTS = tuple(field.name for field in fields(Head))
-Columns = list[list[Any]]  # one for each part of a head
+HEAD_FIELDS = tuple(field.name for field in fields(Head))
+HeadColumns = list[list[Any]]  # one list for each of HEAD_FIELDS
 
 
 class LedgerError(Exception):
@@ -48,7 +48,7 @@ class LedgerError(Exception):
 
 
 def head_of(record: Mapping[str, Any]) -> Head:
-    """The head of a decoded record; what has another type than it should is not said.
+    """The head of a decoded record; a field of the wrong type counts as missing.
 
     >>> head_of({"kind": "death", "id": "ab", "index": None})
     Head(kind='death', id='ab', study='', stage='', index=-1, status='')
@@ -62,39 +62,49 @@ def head_of(record: Mapping[str, Any]) -> Head:
     )
 
 
-def columns_of(heads: Sequence[Head]) -> Columns:
-    return [[getattr(head, part) for head in heads] for part in PARTS]
+def head_columns(heads: Sequence[Head]) -> HeadColumns:
+    """Heads as columns."""
+    return [[getattr(head, part) for head in heads] for part in HEAD_FIELDS]
 
 
 class Part(Protocol):
-    """Records that follow each other in the ledger, by row."""
+    """Records that follow each other in the ledger; rows count from 0 in each part."""
 
     @property
-    def heads(self) -> Columns: ...
+    def heads(self) -> HeadColumns:
+        """The heads of all records, as columns."""
+        ...
 
     def __len__(self) -> int: ...
 
-    def rows(self, kinds: Sequence[str]) -> Iterable[int]: ...
+    def rows(self, kinds: Sequence[str]) -> Iterable[int]:
+        """The rows of the records of these kinds, in order."""
+        ...
 
-    def text(self, row: int) -> bytes: ...
+    def text(self, row: int) -> bytes:
+        """The JSON text of a record."""
+        ...
 
-    def facts(self) -> pa.Table: ...
+    def columns(self) -> pa.Table:
+        """The records as columns (see `column_cache`)."""
+        ...
 
 
-class Kept:
-    """Records in memory: those of a writer, of a tail, and what is left of a damaged segment.
+class MemoryPart:
+    """Records in memory: those of a writer, of a tail, and the intact ones of a damaged segment.
 
-    They stay encoded: a million of them as dictionaries would not fit.
+    They stay encoded: a million of them as dictionaries would need too much memory.
     """
 
-    def __init__(self, heads: Columns | None = None, texts: Iterable[bytes] = ()) -> None:
-        self.heads: Columns = columns_of([])
+    def __init__(self, heads: HeadColumns | None = None, texts: Iterable[bytes] = ()) -> None:
+        self.heads: HeadColumns = head_columns([])
         self.texts: list[bytes] = []
         self.records: list[dict[str, Any]] | None = None  # decoded, where that was done already
-        self.add(heads or columns_of([]), texts)
+        self.add(heads or head_columns([]), texts)
 
-    def add(self, heads: Columns, texts: Iterable[bytes]) -> None:
-        for name, column, values in zip(PARTS, self.heads, heads, strict=True):
+    def add(self, heads: HeadColumns, texts: Iterable[bytes]) -> None:
+        """Append records: their heads and their texts."""
+        for name, column, values in zip(HEAD_FIELDS, self.heads, heads, strict=True):
             column.extend(values if name == "index" else map(sys.intern, values))
         self.texts.extend(texts)
 
@@ -102,43 +112,55 @@ class Kept:
         return len(self.texts)
 
     def rows(self, kinds: Sequence[str]) -> Iterator[int]:
+        """The rows of the records of these kinds, in order."""
         return (row for row, kind in enumerate(self.heads[0]) if kind in kinds)
 
     def text(self, row: int) -> bytes:
+        """The JSON text of a record."""
         return self.texts[row]
 
-    def facts(self) -> pa.Table:
-        return facts_table(self.heads[0], self.texts, self.records)
+    def columns(self) -> pa.Table:
+        """The records as columns."""
+        return column_table(self.heads[0], self.texts, self.records)
 
 
-class Sealed:
-    """Records of an undamaged segment: what is asked for is read then.
+class SealedPart:
+    """Records of an undamaged segment, each read when it is asked for.
 
-    Raises LedgerError where the file is another by then, or a record's crc is wrong.
+    Raises LedgerError where the file has been replaced by then, or a record's crc is wrong.
     """
 
     def __init__(
-        self, path: Path, stamp: Stamp, file: pq.ParquetFile, facts: Facts | None, groups: Groups
+        self,
+        path: Path,
+        stamp: Stamp,
+        file: pq.ParquetFile,
+        column_file: ColumnFile | None,
+        groups: Groups,
     ) -> None:
         self.path = path
         self._stamp = stamp
         self._metadata = file.metadata
         self._kinds = file.read(columns=["kind"]).column("kind")
-        self._facts = facts
+        self._column_file = column_file
         sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
         self._starts = [0, *accumulate(sizes)]
-        self._groups = groups  # `read_group`, with a memory that all segments share
+        self._groups = groups  # `read_group`, with a cache that all segments share
 
     def __len__(self) -> int:
         return self._starts[-1]
 
     @cached_property
-    def heads(self) -> Columns:
+    def heads(self) -> HeadColumns:
+        """The heads of all records, as columns."""
         with self._open() as file:
             found = heads_in(file)
-        return Kept(found or columns_of([head_of(json.loads(t)) for t in self._texts()])).heads
+        return MemoryPart(
+            found or head_columns([head_of(json.loads(t)) for t in self._texts()])
+        ).heads
 
     def rows(self, kinds: Sequence[str]) -> Iterator[int]:
+        """The rows of the records of these kinds, in order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -146,10 +168,12 @@ class Sealed:
         yield from wanted.to_numpy().nonzero()[0].tolist()
 
     def text(self, row: int) -> bytes:
+        """The JSON text of a record."""
         group = bisect_right(self._starts, row) - 1
         return self._groups(self, group)[row - self._starts[group]]
 
     def read_group(self, group: int) -> list[bytes]:
+        """The texts of a row group, their checksums compared."""
         with self._open() as file:
             table = file.read_row_group(group, columns=["crc", "json"])
         texts = table.column("json").to_pylist()
@@ -161,11 +185,11 @@ class Sealed:
         for group in range(len(self._starts) - 1):
             yield from self.read_group(group)
 
-    def facts(self) -> pa.Table:
-        """From the file beside the segment; from the records where it is gone, damaged or old."""
-        found = self._facts.read(self.path.parent) if self._facts else None
+    def columns(self) -> pa.Table:
+        """From the column file; from the records where it is missing, damaged or old."""
+        found = self._column_file.read(self.path.parent) if self._column_file else None
         if found is None:
-            found = facts_table(self._kinds.to_pylist(), self._texts())
+            found = column_table(self._kinds.to_pylist(), self._texts())
         return found
 
     @contextmanager
@@ -181,14 +205,26 @@ class Sealed:
             raise LedgerError(f"cannot read the sealed segment {self.path}: {error}") from None
 
 
-class Deferred:
-    """Records of a segment that is opened, and found whole or damaged, when one of them is asked
-    for. Of a damaged one the rows beyond the intact records are empty; its facts stay true."""
+class DeferredPart:
+    """Records of a segment that is opened and checked when one of them is asked for.
+
+    Of a damaged one the rows beyond the intact records are empty; its column file stays valid.
+    """
 
     def __init__(
-        self, folder: Path, n: int, kinds: Iterable[str], facts: Facts, opened: Callable[[], Part]
+        self,
+        folder: Path,
+        n: int,
+        kinds: Iterable[str],
+        column_file: ColumnFile,
+        opened: Callable[[], Part],
     ) -> None:
-        self._folder, self._n, self._kinds, self._facts = folder, n, frozenset(kinds), facts
+        self._folder, self._n, self._kinds, self._column_file = (
+            folder,
+            n,
+            frozenset(kinds),
+            column_file,
+        )
         self._opened = opened
 
     @cached_property
@@ -196,41 +232,45 @@ class Deferred:
         return self._opened()
 
     @property
-    def heads(self) -> Columns:
+    def heads(self) -> HeadColumns:
+        """The heads of all records, as columns."""
         return self._part.heads
 
     def __len__(self) -> int:
         return self._n
 
     def rows(self, kinds: Sequence[str]) -> Iterable[int]:
+        """The rows of the records of these kinds; opens nothing where the manifest names none."""
         return self._part.rows(kinds) if self._kinds.intersection(kinds) else ()
 
     def text(self, row: int) -> bytes:
+        """The JSON text of a record."""
         return self._part.text(row)
 
-    def facts(self) -> pa.Table:
-        found = self._facts.read(self._folder)
-        return self._part.facts() if found is None else found
+    def columns(self) -> pa.Table:
+        """From the column file; from the records where it is missing, damaged or old."""
+        found = self._column_file.read(self._folder)
+        return self._part.columns() if found is None else found
 
 
 @dataclass(frozen=True)
-class Facts:
-    """The manifest's word on a file of facts."""
+class ColumnFile:
+    """A file of columns beside a segment, as the manifest names it: its name and checksum."""
 
     file: str
-    crc32: str | None  # a third of the time that reading takes would go into a sha256
-    sha256: str | None  # an older version's
+    crc32: str | None  # a sha256 would take a third of the time of reading
+    sha256: str | None  # written by an older version
 
     @classmethod
-    def of(cls, segment: Mapping[str, Any]) -> Facts | None:
-        """None where another version sealed the segment: its records say the same."""
+    def of(cls, segment: Mapping[str, Any]) -> ColumnFile | None:
+        """From a segment's entry in the manifest; None where another version wrote it without."""
         found = segment.get("facts")
         if not isinstance(found, dict) or not {"crc32", "sha256"} & set(found):
             return None
         return cls(plain_name(found.get("file")), found.get("crc32"), found.get("sha256"))
 
     def read(self, folder: Path) -> pa.Table | None:
-        """None where the file is not what the manifest says, or not what this version asks for."""
+        """The columns; None where the file is damaged, missing or written by another version."""
         import pyarrow as pa
 
         try:
@@ -241,7 +281,7 @@ class Facts:
             table.validate(full=True)  # a run may come from others, its manifest too
         except (OSError, pa.ArrowException):
             return None
-        return table if is_facts(table.schema) else None
+        return table if has_columns(table.schema) else None
 
     def _is_whole(self, data: bytes) -> bool:
         if self.crc32 is not None:
@@ -249,9 +289,9 @@ class Facts:
         return hashlib.sha256(data).hexdigest() == self.sha256
 
 
-def facts_file(table: pa.Table) -> bytes:
-    """In Arrow's own format, which is read in half of the time that Parquet takes; lz4 is, in half
-    of the time that zstd takes, and half as large again."""
+def column_file_bytes(table: pa.Table) -> bytes:
+    """A table in Arrow's own format, read in half the time of Parquet. lz4 is read in half the time
+    of zstd, and takes half as much space again."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -261,20 +301,20 @@ def facts_file(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def heads_in(file: pq.ParquetFile) -> Columns | None:
-    """The heads of a segment's records; None where a version sealed it that knew the kind alone."""
-    if not set(PARTS) <= set(file.schema_arrow.names):
+def heads_in(file: pq.ParquetFile) -> HeadColumns | None:
+    """The heads of a segment's records; None where a version sealed it that stored only kinds."""
+    if not set(HEAD_FIELDS) <= set(file.schema_arrow.names):
         return None
-    table = file.read(columns=list(PARTS))
-    return [table.column(name).to_pylist() for name in PARTS]
+    table = file.read(columns=list(HEAD_FIELDS))
+    return [table.column(name).to_pylist() for name in HEAD_FIELDS]
 
 
 Stamp = tuple[int, int, int]
-Groups = Callable[["Sealed", int], list[bytes]]
+Groups = Callable[["SealedPart", int], list[bytes]]
 
 
 def stamp_of(file: BinaryIO) -> Stamp:
-    """What changes when a file is replaced or written to."""
+    """Inode, size and time of change: they differ when a file was replaced or written to."""
     found = os.fstat(file.fileno())
     return found.st_ino, found.st_size, found.st_mtime_ns
 

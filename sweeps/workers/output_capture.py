@@ -1,8 +1,8 @@
-"""What did a trial print? Everything that reached descriptors 1 and 2, bounded, also after a crash.
+"""Captured output of a trial: all that reaches descriptors 1 and 2, bounded, also after a crash.
 
 The descriptors themselves are redirected, so that C libraries, child processes, `print`, logging
-and a crash's traceback land in one file, in order. With a path that file has a name: what a killed
-worker printed is still there, and `tail_of` reads it.
+and a crash's traceback land in one file, in order. With a path that file has a name, and
+`tail_of` reads what a killed worker printed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LIMIT = 16_384  # bytes of a trial's output that are kept
-ROOM = 64 * 2**20  # bytes that a trial's output may take on the disk meanwhile
-NOTE = 64  # bytes that the line about what was left out may take
-_MODULES = re.compile(r"^Extension modules: .*\n?", re.MULTILINE)  # kilobytes of a crash's report
+DISK_LIMIT = 64 * 2**20  # bytes that a trial's output may take on the disk while it runs
+NOTE = 64  # bytes that the line about what was left out takes at most
+_MODULES = re.compile(r"^Extension modules: .*\n?", re.MULTILINE)  # kilobytes in a crash report
 
 
 class Captured:
@@ -33,7 +33,7 @@ class Captured:
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
         self._file: int | None = None
-        self._head = b""  # kept apart once the file had to be shortened
+        self._head = b""  # the beginning, once the file had to be shortened
         self._dropped = 0
         self._text = ""
         self._lock = threading.Lock()
@@ -68,10 +68,10 @@ class Captured:
                 self._file = None
 
     def trim(self) -> None:
-        """Cut a file that grew beyond ROOM back to its tail: a trial that prints for hours must not
-        fill its node's disk. Its writers append, so they go on behind the tail."""
+        """Cut a file that grew beyond DISK_LIMIT back to its tail: a trial that prints for hours
+        must not fill its node's disk. Its writers append, so they go on behind the tail."""
         with self._lock:
-            if self._file is None or (size := os.fstat(self._file).st_size) <= ROOM:
+            if self._file is None or (size := os.fstat(self._file).st_size) <= DISK_LIMIT:
                 return
             self._head = self._head or os.pread(self._file, self.limit, 0)
             tail = self._tail(size)
@@ -99,7 +99,7 @@ def _clean(data: bytes) -> str:
 
 
 def tail_of(path: Path, limit: int = LIMIT) -> str:
-    """What a worker that died left in its file, shortened like `Captured.text`; "" without one."""
+    """The output in the file of a dead worker, shortened like `Captured.text`; "" without one."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -200,7 +200,7 @@ def _streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper]:
 
 def _flush(*streams: object) -> None:
     for stream in streams:
-        with suppress(Exception):  # whatever a trial made of its streams
+        with suppress(Exception):  # a trial may have replaced or closed its streams
             stream.flush()  # type: ignore[attr-defined]
     if _C_STDOUT is not None:
         _C.fflush(_C_STDOUT)

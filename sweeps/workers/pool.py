@@ -1,4 +1,4 @@
-"""What does the engine need of the workers? Room for a job, what ended, and who is there."""
+"""The worker pool's interface, a pool in the calling process, and the guard around a trial."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from ..store.checkpoints import Checkpoints
 from ..study import Needs
 from ..trial import Limits, Result, Trial, canonical, failure
 
-# (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung; handed in
-# by whoever knows datasets and models.
+# (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
+# passed in, because this room knows neither datasets nor models.
 RunTrial = Callable[..., Result]
 
-# Something that the pool noticed by itself: ("worker" | "lost worker" | "warning", details).
+# What a pool noticed by itself: ("worker", "lost worker", "node", "lost node" or "warning",
+# details).
 News = tuple[str, Mapping[str, Any]]
 
 
 class ClusterLost(Exception):
-    """The workers cannot be reached any more, or none may be used; the message says why."""
+    """The workers cannot be reached any more, or none can be used; the message says why."""
 
 
 @dataclass
 class Job:
-    """A trial on its way to a worker."""
+    """A trial on its way through a worker; `attempt` counts from 1."""
 
     trial: Trial
     data_key: str
@@ -37,10 +38,13 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a job. `death` is set where the worker died under it: 'killed' and 'oom' count
-    as attempts, 'lost' (queued behind the job that died, or its node went away) does not. `output`
-    is what a trial printed before its worker died."""
+class JobOutcome:
+    """How a job ended: with a result, or with the death of its worker.
+
+    `death` is set where the worker died: 'killed' and 'oom' count as attempts, 'lost' (the job
+    waited behind the one that died, or its node went away) does not. `output` is what the trial
+    printed before its worker died.
+    """
 
     job: Job
     result: Result | None
@@ -49,35 +53,48 @@ class Outcome:
     output: str = ""
 
 
-class Pool(Protocol):
-    def room(self, needs: Needs) -> bool: ...
+class WorkerPool(Protocol):
+    """All workers of a sweep, as the engine sees them."""
 
-    def submit(self, job: Job) -> None: ...
+    def room(self, needs: Needs) -> bool:
+        """Whether a job with these needs can be submitted now."""
+        ...
 
-    def poll(self, timeout_s: float) -> list[Outcome]: ...
+    def submit(self, job: Job) -> None:
+        """Start or queue a job; only after `room` said yes."""
+        ...
 
-    def running(self) -> int: ...
+    def poll(self, timeout_s: float) -> list[JobOutcome]:
+        """Jobs that have ended, after waiting at most so long for the first."""
+        ...
+
+    def running(self) -> int:
+        """How many jobs were submitted and have not ended."""
+        ...
 
     def workers(self) -> list[dict[str, Any]]:
-        """Who is there: name, host, threads, gpus, trial (or None), since_s, waiting."""
+        """The workers: name, host, threads, gpus, trial (or None), since_s, waiting."""
         ...
 
     def news(self) -> list[News]:
-        """What happened since the last call."""
+        """What the pool noticed since the last call."""
         ...
 
     def forget(self, data_key: str) -> None:
-        """No study needs this data any more."""
+        """Free this data: no study needs it any more."""
         ...
 
     def keep_for_gpus(self, threads: int) -> None:
-        """CPUs that stay free beside each GPU for trials that need one; 0: none is left."""
+        """Keep so many CPUs free beside each GPU for trials that need one; 0: no such trial is
+        left."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End all workers; what runs is lost."""
+        ...
 
 
-# What libraries say, in one error class or another, when the system gives them no memory.
+# Parts of the messages of libraries that get no memory, whatever the class of the error.
 NO_GPU_MEMORY = re.compile("cudaErrorMemoryAllocation|cuda.{0,60}out of memory", re.I)
 NO_MEMORY = ("bad_alloc", "bad allocation", "cannot allocate memory", "can't allocate memory")
 
@@ -91,7 +108,7 @@ def guarded(
         return checked(run_trial(trial, data, *more))
     except MemoryError as error:
         return failure("oom", f"MemoryError: {error}" if str(error) else "MemoryError")
-    except (Exception, SystemExit) as error:  # a trial's failure is data, never the sweep's end
+    except (Exception, SystemExit) as error:  # a failed trial must not end the sweep
         import traceback
 
         text = str(error).strip().splitlines()
@@ -105,8 +122,10 @@ def guarded(
 
 
 def checked(result: Result) -> Result:
-    """The same result where the ledger can hold it. A score that is NaN or infinite is a failure;
-    what else cannot be stored raises TypeError or ValueError."""
+    """The result, where the ledger can store it; a failure where a score is NaN or infinite.
+
+    Raises TypeError or ValueError for anything else that cannot be stored.
+    """
     import numpy as np
 
     if not isinstance(result, Result):
@@ -122,8 +141,8 @@ def checked(result: Result) -> Result:
     return result
 
 
-class InProcess:
-    """One trial at a time in the calling process: for a debugger. No limit can be enforced here."""
+class InProcessPool:
+    """Runs one trial at a time in the calling process, for a debugger. Limits are not enforced."""
 
     def __init__(
         self,
@@ -137,33 +156,40 @@ class InProcess:
         self._queue: deque[Job] = deque()
 
     def room(self, needs: Needs) -> bool:
+        """Whether no job is queued."""
         return not self._queue
 
     def submit(self, job: Job) -> None:
+        """Queue a job; `poll` runs it."""
         self._queue.append(job)
 
-    def poll(self, timeout_s: float) -> list[Outcome]:
+    def poll(self, timeout_s: float) -> list[JobOutcome]:
+        """Run the queued job; `timeout_s` is not used."""
         if not self._queue:
             return []
         job = self._queue.popleft()
         data = self._load(job.data_key)
         result = guarded(self._run_trial, job.trial, data, self._checkpoints)
-        return [Outcome(job, result, worker="in-process")]
+        return [JobOutcome(job, result, worker="in-process")]
 
     def running(self) -> int:
+        """How many jobs are queued: 0 or 1."""
         return len(self._queue)
 
     def workers(self) -> list[dict[str, Any]]:
+        """Always empty: there are no worker processes."""
         return []
 
     def news(self) -> list[News]:
+        """Always empty."""
         return []
 
     def forget(self, data_key: str) -> None:
-        pass
+        """Does nothing: data are loaded for each job."""
 
     def keep_for_gpus(self, threads: int) -> None:
-        pass
+        """Does nothing: one job runs at a time."""
 
     def close(self) -> None:
+        """Drop a queued job."""
         self._queue.clear()

@@ -1,4 +1,4 @@
-"""How is Ray started or joined, which nodes are there, and what do its errors mean?"""
+"""Starting or joining a Ray cluster, its nodes, and the meaning of Ray's errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Node:
-    """A machine of the cluster and what it offers in all; memory in MB."""
+    """A machine of the cluster with its total resources; memory in MB."""
 
     id: str
     host: str
@@ -40,8 +40,8 @@ def nodes() -> dict[str, Node]:
 
 
 def raylet_here() -> int | None:
-    """The process of Ray's own daemon on this machine, without which the driver cannot go on; None
-    where it cannot be found."""
+    """The process id of Ray's daemon on this machine, which the driver needs; None where it cannot
+    be found."""
     import psutil
     import ray
 
@@ -49,13 +49,23 @@ def raylet_here() -> int | None:
     socket_name = next(n["RayletSocketName"] for n in ray.nodes() if n["NodeID"] == here)
     for process in psutil.process_iter(["name", "cmdline"]):
         words = process.info["cmdline"] or []
-        if process.info["name"] == "raylet" and any(socket_name in word for word in words):
+        # Other nodes on this machine have sockets "raylet.1", ...: the whole name is compared.
+        if process.info["name"] == "raylet" and f"--raylet_socket_name={socket_name}" in words:
             return process.pid
     return None
 
 
+def process_runs(pid: int) -> bool:
+    """Whether there is such a process; one that has ended and was not waited for counts as gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def on_node(node: str) -> Any:
-    """Ray's way of saying: there, or not at all."""
+    """A scheduling strategy of Ray: on this node, or not at all."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)
@@ -79,7 +89,7 @@ def death_of(error: Exception) -> str:
 
 
 def check_address(address: str) -> None:
-    """Raises ConnectionError where nobody answers at host:port: Ray itself would ask for ever."""
+    """Raises ConnectionError where nobody answers at host:port: Ray itself would retry for ever."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
@@ -95,14 +105,14 @@ def check_address(address: str) -> None:
 def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) -> None:
     """Start Ray on this machine with `slots` CPUs, or join the cluster at `address`, with the
     product's settings."""
-    # Trials set their own thread counts; these keep the libraries' pools from starting wider.
+    # Trials set their own thread counts; these keep the libraries from starting more threads.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     os.environ.setdefault("RAY_worker_niceness", "0")
     # A trial's own processes end with its worker; Ray's default, but not in every version.
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # What a worker refused is handled, also where nobody asks for the answer any more.
+    # Errors of workers are handled here, also where their result is not fetched any more.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import logging
@@ -125,8 +135,8 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
 def take_back_sigterm() -> None:
     """Ray's handler of crashes takes SIGTERM too, and aborts the process three seconds after one.
 
-    Called when Ray is up, this gives the signal back to whoever handled it in Python. Only the main
-    thread can.
+    Called when Ray is up, this gives the signal back to its handler in Python. Only the main thread
+    can.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if handler is not None and threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""What happens around a trial on its worker? Data at hand, memory watched, output kept.
+"""What a worker process does around a trial: cached data, memory limits, captured output.
 
 `TrialWorker` is the body of a Ray actor; `CheckpointKeeper` of the one that keeps checkpoints.
 """
@@ -20,14 +20,14 @@ from ..trial import Limits, Result, Trial
 from .output_capture import captured
 from .pool import RunTrial, guarded
 
-KEPT = 64  # datasets in a worker's memory at once
+MAX_CACHED = 64  # datasets in a worker's memory at once
 
-# What a node is asked to have in common with the driver: {"numpy": "2.4.6", ...}.
+# What every node must have in common with the driver: {"numpy": "2.4.6", ...}.
 Common = Callable[[], Mapping[str, str]]
 
 
 def output_file(worker: str) -> Path:
-    """Where a worker's trial writes what it prints, on the worker's own machine."""
+    """The file in which a worker's trial writes what it prints, on the worker's own machine."""
     folder = Path(tempfile.gettempdir()) / f"tabsweep-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / f"{worker}.out"
@@ -44,15 +44,15 @@ def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
     return "; ".join(wrong[:5]) + more
 
 
-class Stranger(Exception):
-    """This machine computes with other code or libraries than the driver's."""
+class IncompatibleWorker(Exception):
+    """This worker's machine has other code or libraries than the driver's."""
 
 
 class TrialWorker:
     """Runs one trial at a time, with its data cached between calls.
 
-    `common` is asked here what `expected` holds of it there; a worker on which they differ runs
-    nothing.
+    `expected` is what `common()` returns on the driver's node; a worker on whose node it returns
+    something else runs nothing.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class TrialWorker:
         self._watching = False
 
     def ready(self) -> dict[str, Any]:
-        """Who this is, and what it computes with."""
+        """pid, wrong ("" or what differs from the driver's node) and gpu_mb (0.0 without a GPU)."""
         return {
             "pid": os.getpid(),
             "wrong": self._wrong,
@@ -88,13 +88,18 @@ class TrialWorker:
     def run(
         self, trial: Trial, data_key: str, data_ref: list[Any], limits: Limits, keeper: Any
     ) -> Result:
+        """Run a trial; its failures are results. Raises IncompatibleWorker.
+
+        data_ref: [a reference of the data], fetched once for each data_key; [] without data.
+        keeper: the actor that keeps checkpoints, or None.
+        """
         if self._wrong:
-            raise Stranger(self._wrong)
+            raise IncompatibleWorker(self._wrong)
         self._guard_memory(limits.memory_mb)
         if data_key not in self._data:
             import ray
 
-            if len(self._data) >= KEPT:
+            if len(self._data) >= MAX_CACHED:
                 self._data.pop(next(iter(self._data)))
             self._data[data_key] = ray.get(data_ref[0]) if data_ref else None
         kept = RemoteCheckpoints(keeper) if keeper is not None else None
@@ -103,8 +108,8 @@ class TrialWorker:
         return replace(result, output=output.text())
 
     def _guard_memory(self, limit_mb: float) -> None:
-        """Two nets: the kernel refuses data beyond the limit, and a thread ends the process when
-        its resident memory passes it (libraries that map memory in other ways)."""
+        """Enforce a limit twice: the kernel refuses data beyond it, and a thread ends the process
+        when its resident memory exceeds it (for libraries that map memory in other ways)."""
         if limit_mb == self._limit_mb:
             return
         self._limit_mb = limit_mb
@@ -116,7 +121,7 @@ class TrialWorker:
             if not self._gpu:
                 resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
         except (ImportError, ValueError, OSError):
-            pass  # not every system has this limit; the thread below stands alone then
+            pass  # not every system has this limit; then the thread alone enforces it
         if not self._watching:
             self._watching = True
             threading.Thread(target=self._watch, daemon=True).start()
@@ -126,12 +131,12 @@ class TrialWorker:
         while True:
             time.sleep(0.1)
             if _resident_mb() > base_mb + 1.25 * self._limit_mb:
-                _last_words(self._name, "oom")
+                report_crash_cause(self._name, "oom")
                 os._exit(137)
 
 
 def gpu_memory_mb() -> float:
-    """Memory of the GPU that this process was given, in MB; 0 where there is none to be seen."""
+    """Memory of the GPU that this process was given, in MB; 0 where there is none."""
     try:
         import torch
 
@@ -150,49 +155,56 @@ def _data_mb() -> float:
         return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def _last_words(name: str, word: str) -> None:
+def report_crash_cause(worker: str, cause: str) -> None:
+    """Tell the driver why this process is about to end itself (see `crash_report.crash_cause`)."""
     from ray.experimental import internal_kv
 
-    internal_kv._internal_kv_put(f"tabsweep/{name}", word, overwrite=True)
+    internal_kv._internal_kv_put(f"tabsweep/{worker}", cause, overwrite=True)
 
 
 # ---------------------------------------------------------------------- checkpoints
 
 
 class CheckpointKeeper:
-    """Checkpoints in the run's folder, for workers that may be on other machines."""
+    """Checkpoints in the run's folder, kept for workers on any machine."""
 
     def __init__(self, folder: str) -> None:
         self._folder = CheckpointFolder(Path(folder))
 
     def get(self, key: str) -> tuple[int, bytes] | None:
+        """The last (step, state) that was put under a key, or None."""
         return self._folder.get(key)
 
     def put(self, key: str, step: int, state: bytes) -> None:
+        """Replace what was put under a key; durable when it returns."""
         self._folder.put(key, step, state)
 
     def drop(self, key: str) -> None:
+        """Remove a key; nothing happens where there is none."""
         self._folder.drop(key)
 
 
 class RemoteCheckpoints:
-    """The keeper as a trial sees it. Raises ray.exceptions.RayError where it cannot be reached."""
+    """The keeper as `Checkpoints`. Raises ray.exceptions.RayError where it cannot be reached."""
 
-    PATIENCE_S = 60.0
+    TIMEOUT_S = 60.0
 
     def __init__(self, keeper: Any) -> None:
         self._keeper = keeper
 
     def get(self, key: str) -> tuple[int, bytes] | None:
+        """The last (step, state) that was put under a key, or None."""
         return self._ask(self._keeper.get.remote(key))
 
     def put(self, key: str, step: int, state: bytes) -> None:
+        """Replace what was put under a key; durable when it returns."""
         self._ask(self._keeper.put.remote(key, step, state))
 
     def drop(self, key: str) -> None:
+        """Remove a key; nothing happens where there is none."""
         self._ask(self._keeper.drop.remote(key))
 
     def _ask(self, ref: Any) -> Any:
         import ray
 
-        return ray.get(ref, timeout=self.PATIENCE_S)
+        return ray.get(ref, timeout=self.TIMEOUT_S)

@@ -1,10 +1,9 @@
-"""Is the command line quick to answer, the same everywhere, and readable by people and programs?"""
+"""The command line: its imports, options, JSON documents, listings, error ids and exit codes."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from calls import Ran, bench
 from click.testing import CliRunner
 from tabsweep.benchmark import console
 from tabsweep.benchmark.cli import main
-from tabsweep.benchmark.commands import doctor
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
@@ -54,49 +52,50 @@ def commands(group: click.Group = main, prefix: tuple[str, ...] = ()) -> list[tu
 # ---------------------------------------------------------------------- the cost of an answer
 
 
-def child(code: str, args: list[str]) -> tuple[float, str, int]:
-    """(CPU seconds, user and system; what it printed; exit code) of a Python process."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert process.stdout is not None
-    output = process.stdout.read().decode()
-    process.stdout.close()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime + usage.ru_stime, output, process.returncode
-
-
-RUN = "import sys; from tabsweep.benchmark.cli import main; main()"
-MODULES = f"""
-import sys
+CALLS = f"""
+import json, sys
 from tabsweep.benchmark.cli import main
-try:
-    main()
-except SystemExit as end:
-    print("exit", end.code)
-print("heavy", sorted({HEAVY!r} & set(sys.modules)))
+codes = []
+for args in json.loads(sys.argv[1]):
+    try:
+        codes.append(main(args, prog_name="bench", standalone_mode=True))
+    except SystemExit as end:
+        codes.append(end.code)
+roots = {{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
+print(json.dumps([codes, sorted(roots), sorted({HEAVY!r} & roots)]))
 """
 
 
-@pytest.mark.parametrize("args", CHEAP, ids=" ".join)
-def test_help_and_misspelt_words_cost_at_most_300_ms_of_cpu(args):
-    assert min(child(RUN, args)[0] for _ in range(5)) <= 0.3
+def after(calls: list[list[str]]) -> tuple[list[int], set[str], list[str]]:
+    """(exit codes, packages imported, heavy ones among them) of calls in one fresh process."""
+    process = subprocess.run(
+        [sys.executable, "-c", CALLS, json.dumps(calls)], capture_output=True, text=True
+    )
+    codes, roots, heavy = json.loads(process.stdout.splitlines()[-1])
+    return codes, set(roots), heavy
 
 
-@pytest.mark.parametrize("args", CHEAP + CONFIG_ERRORS, ids=" ".join)
-def test_help_and_refusals_import_nothing_heavy(args, tmp_path, monkeypatch):
+def test_help_and_misspelt_words_import_click_and_nothing_else_of_other_packages():
+    codes, roots, _ = after(CHEAP)
+    assert codes == [0, 0, 0, 2, 2]
+    _, empty, _ = after([])
+    assert roots - empty <= {"_tabsweep_complete"}, "what importing the verbs did not import"
+    ours = {name for name in empty if not name.startswith("_")}
+    assert ours <= {"tabsweep", "click", "sitecustomize", "colorama"}, ours
+
+
+def test_refusals_import_nothing_heavy_and_write_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    _, output, _ = child(MODULES, args)
-    code = 0 if "help" in args[-1] or args == ["--version"] else 2
-    assert f"exit {code}" in output
-    assert "heavy []" in output
+    codes, _, heavy = after(CONFIG_ERRORS)
+    assert codes == [2] * len(CONFIG_ERRORS)
+    assert heavy == []
     assert not list(tmp_path.iterdir())
 
 
 def test_importing_the_package_imports_nothing_heavy():
     code = f"import sys, tabsweep; print(sorted({HEAVY!r} & set(sys.modules)))"
-    assert child(code, [])[1].strip() == "[]"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"
 
 
 # ---------------------------------------------------------------------- the same everywhere
@@ -126,12 +125,12 @@ def test_there_is_a_command_for_every_promise():
     }
 
 
-@pytest.mark.parametrize("path", commands(), ids=" ".join)
-def test_every_command_has_help_and_the_common_options(path):
-    found = bench(*path, "--help")
-    assert found.code == 0
-    for option in ("--json", "--quiet", "--verbose", "--no-color", "--help"):
-        assert option in found.out
+def test_every_command_has_help_and_the_common_options():
+    for path in commands():
+        found = bench(*path, "--help")
+        assert found.code == 0, path
+        for option in ("--json", "--quiet", "--verbose", "--no-color", "--help"):
+            assert option in found.out, path
 
 
 def test_no_line_of_the_overview_is_cut():
@@ -140,11 +139,14 @@ def test_no_line_of_the_overview_is_cut():
         assert listed.strip() and "..." not in listed
 
 
-@pytest.mark.parametrize("args", [["swep"], ["sweep", "--sute"], ["data", "lst"]], ids=" ".join)
-def test_a_misspelt_word_is_answered_with_a_suggestion(args):
-    found = bench(*args)
-    assert found.code == 2
-    assert re.search("did you mean", found.err, re.IGNORECASE)
+def test_a_misspelt_word_is_answered_with_a_suggestion():
+    for args, near in (
+        (["swep"], "sweep"),
+        (["sweep", "--sute"], "--suite"),
+        (["data", "lst"], "list"),
+    ):
+        found = bench(*args)
+        assert found.code == 2 and near in found.err.splitlines()[-1], found.err
 
 
 def test_version_is_the_package_s():
@@ -248,17 +250,14 @@ def test_a_passport_as_json_has_flags_and_no_nan():
 # ---------------------------------------------------------------------- for people
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_every_model_can_be_shown(name):
-    found = bench("models", name)
-    assert found.code == 0
-    assert f"{name}: " in found.out and "hyperparameter" in found.out or name == "constant"
-
-
-@pytest.mark.parametrize("name", suites.names())
-def test_every_suite_can_be_shown(name):
-    found = bench("suites", name)
-    assert found.code == 0 and suites.load(name).default_budget in found.out
+def test_every_model_and_suite_can_be_shown():
+    for name in registry.names():
+        found = bench("models", name)
+        assert found.code == 0, name
+        assert f"{name}: " in found.out and "hyperparameter" in found.out or name == "constant"
+    for name in suites.names():
+        found = bench("suites", name)
+        assert found.code == 0 and suites.load(name).default_budget in found.out, name
 
 
 def test_lists_are_columns_under_a_header():
@@ -276,9 +275,10 @@ def test_quiet_says_nothing_about_what_is_fine():
 
 
 def test_the_tables_that_can_be_reproduced_are_listed():
-    assert bench("reproduce").out == bench("reproduce", "--list").out
+    listed = bench("reproduce").out
+    assert listed == bench("reproduce", "--list").out
     for number in range(8, 13):
-        assert f"npt-table-{number} " in bench("reproduce").out
+        assert f"npt-table-{number} " in listed
 
 
 def test_reproduce_without_a_run_to_compare_says_so(tmp_path):
@@ -304,11 +304,11 @@ def known_errors() -> dict[str, type]:
     """{name: class} of the errors with an id that live in this package."""
     found: dict[str, type] = {}
     for folder in ("benchmark", "sweeps", "models", "datasets", "reports"):
-        for path in sorted((ROOT / folder).glob("*.py")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             for name in re.findall(r"^class (\w+)\(", path.read_text(), re.MULTILINE):
                 if name in console.ERRORS:
-                    module = importlib.import_module(f"tabsweep.{folder}.{path.stem}")
-                    found[name] = getattr(module, name)
+                    dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                    found[name] = getattr(importlib.import_module(f"tabsweep.{dotted}"), name)
     return found
 
 
@@ -350,37 +350,3 @@ def test_an_interrupt_exits_with_130():
     found = raising(KeyboardInterrupt(), "--json")  # type: ignore[arg-type]
     assert found.code == 130
     assert json.loads(found.out) == {"interrupted": True}
-
-
-# ---------------------------------------------------------------------- doctor
-
-
-@pytest.fixture
-def fast_doctor(monkeypatch):
-    """Without the checks that start Ray and ask for every dataset."""
-    monkeypatch.setattr(doctor, "_ray", lambda: (doctor.OKAY, "not started in this test"))
-    monkeypatch.setattr(doctor, "_datasets", lambda mirror, cache: (doctor.WARNING, "not asked"))
-
-
-def test_doctor_passes_here_and_leaves_nothing_behind(fast_doctor, tmp_path):
-    found = bench("doctor", "--runs", tmp_path / "not" / "yet", "--json")
-    checks = {check["name"]: check for check in json.loads(found.out)}
-    assert found.code == 0, checks
-    assert {"python", "libraries", "runs folder", "disk", "clock", "mlflow"} <= set(checks)
-    assert not list(tmp_path.iterdir())
-
-
-def test_doctor_exits_with_3_for_a_tracking_server_open_to_everybody(fast_doctor, monkeypatch):
-    monkeypatch.setenv("TABSWEEP_TRACKING_URI", "http://0.0.0.0:5000")
-    found = bench("doctor")
-    assert found.code == 3
-    assert re.search(r"^problem +mlflow: .*127\.0\.0\.1", found.out, re.MULTILINE)
-
-
-def test_doctor_turns_an_exception_into_a_problem(fast_doctor, monkeypatch):
-    def broken(mirror, cache):
-        raise OSError("no such disk")
-
-    monkeypatch.setattr(doctor, "_datasets", broken)
-    found = bench("doctor")
-    assert found.code == 3 and "problem datasets: OSError: no such disk" in found.out

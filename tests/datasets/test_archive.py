@@ -1,4 +1,4 @@
-"""Is a hostile archive refused before anything of it reaches the disk?"""
+"""Archives: the wanted member comes out whole, hostile archives are refused."""
 
 from __future__ import annotations
 
@@ -47,35 +47,31 @@ def tarred(members: dict[str, bytes], *, links: dict[str, str] | None = None) ->
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("how", "data"),
-    [
+def test_the_member_wanted_comes_out_whole() -> None:
+    for how, data in (
         ("gzip", gzip.compress(GOOD)),
         ("zip", zipped({"readme": b"x", "d/x.csv": GOOD})),
         ("tar", tarred({"readme": b"x", "d/x.csv": GOOD})),
         ("tar", gzip.compress(tarred({"d/x.csv": GOOD}))),
         ("tar", bz2.compress(tarred({"d/x.csv": GOOD}))),
-    ],
-    ids=["gzip", "zip", "tar", "tar.gz", "tar.bz2"],
-)
-def test_the_member_wanted_comes_out_whole(how: str, data: bytes) -> None:
-    assert unpack(data, how, member="d/x.csv", limit=LIMIT) == GOOD
+    ):
+        assert unpack(data, how, member="d/x.csv", limit=LIMIT) == GOOD
 
 
 @pytest.mark.fault(12)
-@pytest.mark.parametrize("name", ["../x", "d/../../x", "/etc/passwd", "C:\\x", "..\\x"])
-def test_a_path_that_leads_outside_spoils_the_whole_archive(name: str) -> None:
-    members = {"x.csv": GOOD, name: b"evil"}
-    for how, data in (("zip", zipped(members)), ("tar", tarred(members))):
-        with pytest.raises(DataError, match="points outside the archive; refused"):
-            unpack(data, how, member="x.csv", limit=LIMIT)
+def test_a_path_that_leads_outside_spoils_the_whole_archive() -> None:
+    for name in ("../x", "d/../../x", "/etc/passwd", "C:\\x", "..\\x"):
+        members = {"x.csv": GOOD, name: b"evil"}
+        for how, data in (("zip", zipped(members)), ("tar", tarred(members))):
+            with pytest.raises(DataError, match="outside"):
+                unpack(data, how, member="x.csv", limit=LIMIT)
 
 
 @pytest.mark.fault(12)
 def test_links_and_devices_spoil_the_whole_archive() -> None:
-    with pytest.raises(DataError, match="is a link"):
+    with pytest.raises(DataError, match="link"):
         unpack(zipped({"x.csv": GOOD, "l": b"/etc"}, link="l"), "zip", member="x.csv", limit=LIMIT)
-    with pytest.raises(DataError, match="is a link or device"):
+    with pytest.raises(DataError, match="link or device"):
         unpack(tarred({"x.csv": GOOD}, links={"l": "/etc"}), "tar", member="x.csv", limit=LIMIT)
 
 
@@ -88,23 +84,23 @@ def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
         ("tar", tarred({"x.csv": bomb})),
         ("tar", gzip.compress(tarred({"other": bomb, "x.csv": GOOD}))),
     ):
-        with pytest.raises(DataError, match="unpacks to more than the .* refused"):
+        with pytest.raises(DataError, match=r"more than the \d+ bytes"):
             unpack(data, how, member="x.csv", limit=LIMIT)
 
 
 @pytest.mark.fault(12)
-@pytest.mark.parametrize("how", ["gzip", "zip", "tar"])
-def test_what_is_no_archive_or_part_of_one_is_one_clear_error(how: str) -> None:
+def test_what_is_no_archive_or_part_of_one_is_one_clear_error() -> None:
     whole = {"gzip": gzip.compress(GOOD), "zip": zipped({"x": GOOD}), "tar": tarred({"x": GOOD})}
-    for data in (b"", b"<html>", whole[how][: len(whole[how]) // 3]):
-        with pytest.raises(DataError) as caught:
-            unpack(data, how, member="x", limit=LIMIT)
-        assert "\n" not in str(caught.value)
+    for how, archive in whole.items():
+        for data in (b"", b"<html>", archive[: len(archive) // 3]):
+            with pytest.raises(DataError) as caught:
+                unpack(data, how, member="x", limit=LIMIT)
+            assert "\n" not in str(caught.value)
 
 
 def test_an_absent_member_is_named() -> None:
     for how, data in (("zip", zipped({"y": GOOD})), ("tar", tarred({"y": GOOD}))):
-        with pytest.raises(DataError, match="no member 'x'"):
+        with pytest.raises(DataError, match="'x'"):
             unpack(data, how, member="x", limit=LIMIT)
 
 

@@ -1,4 +1,4 @@
-"""Do the cards say the truth, and does a wrong card get refused?"""
+"""Cards: each is complete and true of its data; a wrong card is refused."""
 
 from __future__ import annotations
 
@@ -71,46 +71,50 @@ def test_the_catalog_has_the_twenty_five_small_sets_and_what_scikit_learn_bundle
     assert catalog.names() == sorted(catalog.names())
 
 
-@pytest.mark.parametrize("name", catalog.names())
-def test_each_card_is_complete_and_speaks_of_known_datasets(name: str) -> None:
-    card = catalog.card(name)
-    assert card.title and card.citation and card.licence and card.target
-    assert set(card.overlaps) <= set(catalog.names()) - {name}
-    for other in card.overlaps:
-        assert name in catalog.card(other).overlaps, "an overlap is mutual"
-    assert set(card.faults) <= set(FAULTS)
-    for file in card.files:
-        if file.url in UNPINNED:
-            continue
-        assert file.sha256 != UNKNOWN
-        commit = file.url.split("/")[5]
-        assert len(commit) == 40 and int(commit, 16) >= 0, "a URL names a commit, not a branch"
+def test_each_card_is_complete_and_speaks_of_known_datasets() -> None:
+    for name in catalog.names():
+        card = catalog.card(name)
+        assert card.title and card.citation and card.licence and card.target, name
+        assert set(card.overlaps) <= set(catalog.names()) - {name}
+        for other in card.overlaps:
+            assert name in catalog.card(other).overlaps, "an overlap is mutual"
+        assert set(card.faults) <= set(FAULTS)
+        for file in card.files:
+            if file.url in UNPINNED:
+                continue
+            assert file.sha256 != UNKNOWN, name
+            commit = file.url.split("/")[5]
+            assert len(commit) == 40 and int(commit, 16) >= 0, "a URL names a commit, not a branch"
 
 
-@pytest.mark.parametrize("name", BUNDLED)
-def test_a_bundled_set_needs_neither_file_nor_mirror_nor_network(name: str, tmp_path) -> None:
-    table = catalog.load_dataset(name, cache=tmp_path)
-    card = catalog.card(name)
-    assert (table.n_rows, table.n_features) == (card.n_rows, card.n_features)
+def test_a_bundled_set_needs_neither_file_nor_mirror_nor_network(tmp_path) -> None:
+    for name in BUNDLED:
+        table = catalog.load_dataset(name, cache=tmp_path)
+        card = catalog.card(name)
+        assert (table.n_rows, table.n_features) == (card.n_rows, card.n_features), name
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", [n for n in catalog.names() if n not in NOT_THERE])
-def test_each_dataset_of_the_mirror_is_what_its_card_says(name: str, mirror: str, tmp_path) -> None:
-    card = catalog.card(name)
-    table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
-    assert (table.n_rows, table.n_features) == (card.n_rows, card.n_features)
-    assert (table.task, table.n_classes) == (card.task, card.n_classes)
-    gaps = "missing" in card.options and not card.options.get("complete")
-    assert table.frame.isna().any().any() == gaps
-    assert np.isfinite(table.target).all()
-    if card.columns:
-        assert table.kinds == card.kinds
-    if card.task != "regression":
-        assert set(table.target) == set(range(table.n_classes))
-    assert catalog.load_dataset(name, cache=tmp_path).sha256 == table.sha256
-    fixed = "test_rows" in card.options or any(file.role == "test" for file in card.files)
-    assert bool(table.masks) == (fixed or card.protocol == "official")
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_each_dataset_of_the_mirror_is_what_its_card_says(size: str, mirror: str, tmp_path) -> None:
+    names = [name for name in catalog.names() if name not in NOT_THERE]
+    chosen = [name for name in names if (name in LARGE) == (size == "large")]
+    assert len(chosen) >= 15
+    for name in chosen:
+        card = catalog.card(name)
+        table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
+        assert (table.n_rows, table.n_features) == (card.n_rows, card.n_features), name
+        assert (table.task, table.n_classes) == (card.task, card.n_classes), name
+        gaps = "missing" in card.options and not card.options.get("complete")
+        assert table.frame.isna().any().any() == gaps, name
+        assert np.isfinite(table.target).all(), name
+        if card.columns:
+            assert table.kinds == card.kinds, name
+        if card.task != "regression":
+            assert set(table.target) == set(range(table.n_classes)), name
+        assert catalog.load_dataset(name, cache=tmp_path).sha256 == table.sha256, name
+        fixed = "test_rows" in card.options or any(file.role == "test" for file in card.files)
+        assert bool(table.masks) == (fixed or card.protocol == "official"), name
 
 
 def test_no_large_dataset_is_fetched_unless_it_is_named() -> None:
@@ -138,7 +142,7 @@ def test_ranking_within_parts_gives_the_rule_of_the_second_monks_problem(mirror:
 
 
 def test_an_unknown_dataset_is_named_with_the_nearest_known_one() -> None:
-    with pytest.raises(UnknownDataset, match="unknown dataset 'glas'; did you mean 'glass'"):
+    with pytest.raises(UnknownDataset, match="'glas'.*'glass'"):
         catalog.load_dataset("glas")
     for name in ("../../etc/passwd", "a\nb", "x" * 400, ""):
         with pytest.raises(UnknownDataset) as caught:
@@ -152,46 +156,46 @@ def test_a_good_card_is_read() -> None:
     assert [file.role for file in card.files] == ["features", "labels", "test_masks", "val_masks"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('title = "A toy"', 'titel = "A toy"', "unknown key 'titel'; did you mean 'title'"),
-        ('title = "A toy"\n', "", "the key 'title' is missing"),
-        ("n_rows = 3", 'n_rows = "3"', "n_rows = '3' should be of type int"),
-        ("n_rows = 3", "n_rows = true", "n_rows = True should be of type int"),
-        ('"binary"', '"binry"', "unknown task 'binry'; did you mean 'binary'"),
-        ('parser = "coded"', 'parser = "cod"', "unknown parser 'cod'; did you mean 'coded'"),
-        ('parser = "coded"', 'parser = "whitespace"', "parser 'whitespace' needs"),
-        ('"labels"', '"features"', "files of roles"),
-        ('"official"', '"offical"', "unknown protocol 'offical'"),
-        ('categorical = ["b"]', 'categorical = ["c"]', "unknown column 'c'"),
-        ('columns = ["a", "b"]', 'columns = ["a"]\n', "unknown column 'b'"),
-        ("n_features = 2", "n_features = 3", "2 columns, n_features = 3"),
-        ('["a", "b"]', '["b", "b"]', "stands twice"),
-        ("n_classes = 2", "n_classes = 0", "task 'binary' with n_classes = 0"),
-        ("0" * 64, "0" * 63, "not 64 lower-case hex digits"),
-        ("https://", "file://", "not an http"),
-        ("bytes = 10", "bytes = 0", "should be at least 1"),
-        ("bytes = 10", "bytes = 10\nsize = 3", "files\\[0\\]: unknown key 'size'"),
-        ('name = "features.dat"', 'name = "../x"', "not a plain file name"),
-        ("columns =", "options = { part = 1 }\ncolumns =", "unknown option 'part'"),
-        ("columns =", 'options = "x"\ncolumns =', "should be a table"),
-        ("columns =", 'faults = ["odd"]\ncolumns =', "unknown fault 'odd'"),
-        ("bytes = 10", 'bytes = 10\nunpack = "zip"', "needs member_bytes"),
-        ('name = "toy"', "name = ", "not TOML"),
-    ],
-)
-def test_a_wrong_card_is_refused_in_one_line(old: str, new: str, message: str) -> None:
-    assert old in GOOD
-    with pytest.raises(DataError, match=message) as caught:
-        parse_card(GOOD.replace(old, new, 1), "toy.toml")
-    assert str(caught.value).startswith("toy.toml") and "\n" not in str(caught.value)
+WRONG = [  # text of the good card, text in its place, what the error must name
+    ('title = "A toy"', 'titel = "A toy"', "'titel'.*'title'"),
+    ('title = "A toy"\n', "", "'title' is missing"),
+    ("n_rows = 3", 'n_rows = "3"', "n_rows = '3'.* int"),
+    ("n_rows = 3", "n_rows = true", "n_rows = True.* int"),
+    ('"binary"', '"binry"', "'binry'.*'binary'"),
+    ('parser = "coded"', 'parser = "cod"', "'cod'.*'coded'"),
+    ('parser = "coded"', 'parser = "whitespace"', "'whitespace'"),
+    ('"labels"', '"features"', "roles"),
+    ('"official"', '"offical"', "protocol 'offical'"),
+    ('categorical = ["b"]', 'categorical = ["c"]', "column 'c'"),
+    ('columns = ["a", "b"]', 'columns = ["a"]\n', "column 'b'"),
+    ("n_features = 2", "n_features = 3", "2 .*n_features = 3"),
+    ('["a", "b"]', '["b", "b"]', "columns"),
+    ("n_classes = 2", "n_classes = 0", "'binary'.* n_classes = 0"),
+    ("0" * 64, "0" * 63, "sha256.* 64"),
+    ("https://", "file://", "http"),
+    ("bytes = 10", "bytes = 0", "bytes = 0"),
+    ("bytes = 10", "bytes = 10\nsize = 3", r"files\[0\].*'size'"),
+    ('name = "features.dat"', 'name = "../x"', "name = '../x'"),
+    ("columns =", "options = { part = 1 }\ncolumns =", "option 'part'"),
+    ("columns =", 'options = "x"\ncolumns =', "options = 'x'"),
+    ("columns =", 'faults = ["odd"]\ncolumns =', "fault 'odd'"),
+    ("bytes = 10", 'bytes = 10\nunpack = "zip"', "member_bytes"),
+    ('name = "toy"', "name = ", "TOML"),
+]
+
+
+def test_a_wrong_card_is_refused_in_one_line_that_names_what_is_wrong() -> None:
+    for old, new, named in WRONG:
+        assert old in GOOD
+        with pytest.raises(DataError, match=named) as caught:
+            parse_card(GOOD.replace(old, new, 1), "toy.toml")
+        assert str(caught.value).startswith("toy.toml") and "\n" not in str(caught.value)
 
 
 def test_a_card_is_called_like_its_file(tmp_path) -> None:
     path = tmp_path / "other.toml"
     path.write_text(GOOD)
-    with pytest.raises(DataError, match="name = 'toy' should be 'other'"):
+    with pytest.raises(DataError, match="'toy'.*'other'"):
         read_card(path)
 
 

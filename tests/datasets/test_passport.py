@@ -1,4 +1,4 @@
-"""Does the passport find what is wrong with a table, and nothing where all is well?"""
+"""Passports: known faults and overlaps are found in the data, and no others."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def test_odd_columns_are_named(rng, target) -> None:
     table = toy(columns, target)
     page = passport(table, make_folds(table, "holdout"))
     detail = {flag["id"]: flag["detail"] for flag in page["flags"]}
-    assert detail["constant-columns"] == "one value in one"
-    assert detail["empty-columns"] == "no value in none"
-    assert detail["id-like-columns"] == "all rows differ in number, name"
+    assert detail["constant-columns"].endswith(" in one")
+    assert detail["empty-columns"].endswith(" in none")
+    assert detail["id-like-columns"].endswith(" in number, name")
     assert page["columns"]["holes"]["n_missing"] == table.frame["holes"].isna().sum()
     assert "missing-values" in detail and "unseen-categories" in detail
 
@@ -216,15 +216,18 @@ SMALL = [n for n in catalog.names() if catalog.card(n).n_rows <= 2000 and n != "
 
 
 @pytest.mark.parametrize(
-    "name", [*SMALL, pytest.param("forest-cover-15k", marks=pytest.mark.nightly)]
+    "names",
+    [SMALL, pytest.param(["forest-cover-15k"], marks=pytest.mark.nightly)],
+    ids=["small", "forest-cover"],
 )
 def test_the_known_faults_and_no_others_are_found_in_the_data(
-    name: str, mirror: str, tmp_path
+    names: list[str], mirror: str, tmp_path
 ) -> None:
-    table, folds = mirrored(name, mirror, tmp_path)
-    page = passport(table, folds[:1])
-    errors = {flag["id"] for flag in page["flags"] if flag["severity"] == "error"}
-    assert errors == set(catalog.card(name).faults)
+    for name in names:
+        table, folds = mirrored(name, mirror, tmp_path)
+        page = passport(table, folds[:1])
+        errors = {flag["id"] for flag in page["flags"] if flag["severity"] == "error"}
+        assert errors == set(catalog.card(name).faults), name
 
 
 def test_horse_colic_stands_apart_in_its_numbers_too(mirror: str, tmp_path) -> None:

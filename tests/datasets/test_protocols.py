@@ -1,4 +1,4 @@
-"""Do the protocols cut rows as they say, whatever the classes look like?"""
+"""Protocols: sizes, strata, seeds and stored splits, whatever the classes look like."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ TOYS = [
 ]
 
 
-@pytest.mark.parametrize("protocol", ["kfold", "holdout"])
-@pytest.mark.parametrize("table", TOYS, ids=lambda t: f"{t.task}-{t.n_rows}-{t.n_classes}")
-def test_every_row_is_in_exactly_one_part_of_every_fold(table: Table, protocol: str) -> None:
-    for fold in make_folds(table, protocol, seed=3):
-        assert_is_a_triple(fold, table.n_rows)
+def test_every_row_is_in_exactly_one_part_of_every_fold() -> None:
+    for table in TOYS:
+        for protocol in ("kfold", "holdout"):
+            for fold in make_folds(table, protocol, seed=3):
+                assert_is_a_triple(fold, table.n_rows)
 
 
-@pytest.mark.parametrize("table", TOYS, ids=lambda t: f"{t.task}-{t.n_rows}-{t.n_classes}")
-def test_kfold_tests_each_row_once(table: Table) -> None:
-    folds = make_folds(table, "kfold")
-    assert [fold.index for fold in folds] == list(range(10))
-    tested = np.concatenate([fold.test for fold in folds])
-    np.testing.assert_array_equal(np.sort(tested), np.arange(table.n_rows))
+def test_kfold_tests_each_row_once() -> None:
+    for table in TOYS:
+        folds = make_folds(table, "kfold")
+        assert [fold.index for fold in folds] == list(range(10))
+        tested = np.concatenate([fold.test for fold in folds])
+        np.testing.assert_array_equal(np.sort(tested), np.arange(table.n_rows))
 
 
 def test_the_parts_have_the_sizes_of_the_papers() -> None:
@@ -71,22 +71,21 @@ def test_the_parts_have_the_sizes_of_the_papers() -> None:
     assert (len(fold.train), len(fold.val), len(fold.test)) == (700, 100, 200)
 
 
-@pytest.mark.parametrize("protocol", ["kfold", "holdout"])
-def test_classes_keep_their_shares_in_every_part(protocol: str) -> None:
+def test_classes_keep_their_shares_in_every_part() -> None:
     table = toy([600, 300, 100])
-    for fold in make_folds(table, protocol):
+    for fold in (*make_folds(table, "kfold"), *make_folds(table, "holdout")):
         for part in (fold.train, fold.val, fold.test):
             shares = np.bincount(table.target[part], minlength=3) / len(part)
             np.testing.assert_allclose(shares, [0.6, 0.3, 0.1], atol=0.01)
 
 
-@pytest.mark.parametrize("protocol", ["kfold", "holdout"])
-def test_the_seed_and_nothing_else_decides(protocol: str) -> None:
+def test_the_seed_and_nothing_else_decides() -> None:
     table = toy([60, 40])
-    hashes = [fold.sha256 for fold in make_folds(table, protocol, seed=1)]
-    np.random.seed(5)
-    assert [fold.sha256 for fold in make_folds(table, protocol, seed=1)] == hashes
-    assert [fold.sha256 for fold in make_folds(table, protocol, seed=2)] != hashes
+    for protocol in ("kfold", "holdout"):
+        hashes = [fold.sha256 for fold in make_folds(table, protocol, seed=1)]
+        np.random.seed(5)
+        assert [fold.sha256 for fold in make_folds(table, protocol, seed=1)] == hashes
+        assert [fold.sha256 for fold in make_folds(table, protocol, seed=2)] != hashes
 
 
 def test_a_row_that_moves_between_parts_changes_the_hash() -> None:
@@ -112,27 +111,26 @@ def test_official_folds_are_the_stored_masks_and_train_on_the_rest() -> None:
 OFFICIAL = [n for n in catalog.names() if catalog.card(n).parser == "coded"]
 
 
-@pytest.mark.parametrize("name", OFFICIAL)
-def test_the_stored_splits_are_four_whole_triples_in_the_files_order(
-    name: str, mirror: str, tmp_path
-) -> None:
-    table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
-    folds = make_folds(table, "official")
-    assert len(folds) == 4
-    for fold in folds:
-        assert_is_a_triple(fold, table.n_rows)
-    path = next(tmp_path.rglob("*-folds_py.dat"))
-    stored = np.array([[int(v) for v in line.split(",")] for line in path.read_text().split()])
-    assert [len(f.test) for f in folds] == stored.sum(axis=0).tolist()
-    assert all(stored[f.test, k].all() for k, f in enumerate(folds))
+def test_the_stored_splits_are_four_whole_triples_in_the_files_order(mirror: str, tmp_path) -> None:
+    for name in OFFICIAL:
+        table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
+        folds = make_folds(table, "official")
+        assert len(folds) == 4, name
+        for fold in folds:
+            assert_is_a_triple(fold, table.n_rows)
+        path = next((tmp_path / name).glob("*-folds_py.dat"))
+        lines = path.read_text().split()
+        stored = np.array([[int(v) for v in line.split(",")] for line in lines])
+        assert [len(f.test) for f in folds] == stored.sum(axis=0).tolist(), name
+        assert all(stored[f.test, k].all() for k, f in enumerate(folds)), name
 
 
 def test_what_cannot_be_cut_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match="unknown protocol 'kfolds'; did you mean 'kfold'"):
+    with pytest.raises(ValueError, match="'kfolds'.*'kfold'"):
         make_folds(toy([60, 40]), "kfolds")
-    with pytest.raises(ValueError, match="toy has no stored splits; use kfold or holdout"):
+    with pytest.raises(ValueError, match="toy .*kfold or holdout"):
         make_folds(toy([60, 40]), "official")
-    with pytest.raises(DataError, match="needs at least 10 rows, toy has 9"):
+    with pytest.raises(DataError, match=" 10 rows.* 9"):
         make_folds(toy([5, 4]), "kfold")
     assert set(PROTOCOLS) == {
         "kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt",

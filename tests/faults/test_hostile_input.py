@@ -1,4 +1,4 @@
-"""Is hostile input inert: names, tables, suite files, and files that somebody else prepared?"""
+"""Hostile input is inert: names, tables, suite files, and files that somebody else prepared."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calls import Ran, bench
+from repo import ROOT, dotted, modules, tree
 from tabsweep.benchmark.commands.fit import place
+from tabsweep.benchmark.planning.plan_record import last_plan
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.results.run_status import last_plan, status_of
+from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
-ROOT = Path(__file__).parents[2]
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 IRIS = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, "--trials", 1)
 
@@ -128,8 +129,7 @@ def test_odd_names_go_through_a_whole_sweep_and_come_out_inert(named, work):
 @pytest.mark.fault(13)
 @pytest.mark.parametrize("name", BAD, ids=repr)
 def test_a_model_whose_name_has_control_characters_or_is_a_path_is_refused(named, name):
-    line = refused(bench("sweep", *IRIS, "--model", named(name), *FAST), "E004")
-    assert "calls itself" in line or "must be a text" in line
+    refused(bench("sweep", *IRIS, "--model", named(name), *FAST), "E004")
 
 
 @pytest.mark.fault(13)
@@ -185,8 +185,9 @@ def test_odd_but_usable_columns_are_handled_said_and_cost_no_row():
     call = ("--csv", "t.csv", "--target", "price", "--folds", 10, "--trials", 1)
     found = bench("sweep", *call, "--model", "knn", "--model", "decision-tree", *FAST)
     assert found.code == 0, found
-    assert "column 'nothing' has no value in any row; kept as missing numbers" in found.err
-    assert "column 'mixed' mixes 59 numbers and 1 texts ('unknown')" in found.err
+    assert "warning: column 'nothing'" in found.err
+    mixed = next(line for line in found.err.splitlines() if "column 'mixed'" in line)
+    assert all(words in mixed for words in ("59", "1", "'unknown'"))
     ledger = Ledger(Path("runs/csv-t-quick"))
     plan = last_plan(ledger)
     assert plan is not None and plan["datasets"]["t"]["n_rows"] == n
@@ -219,14 +220,14 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("folds:", "fold:", ":7: budgets.quick.fold: unknown key; did you mean 'folds'?"),
-        ("folds: 1", "folds: one", ":7: budgets.quick.folds: must be a whole number, not 'one'"),
-        ("trials: 2", "trials: 0", ":8: budgets.quick.trials: must be at least 1, not 0"),
-        ("trials: 2", "trials: -1", ":8: budgets.quick.trials: must be at least 1, not -1"),
-        ("[knn]", "[knn, knn]", ":6: budgets.quick.models: 'knn' is there 2 times"),
-        ("[knn]", "[kn]", "did you mean 'knn'?"),
-        ("A suite", '!!python/object/apply:os.mkdir ["canary"]', ":2: could not determine"),
-        ("A suite\n", "A suite\n" + BOMB, "more than 20000 values with its aliases written out"),
+        ("folds:", "fold:", ":7: budgets.quick.fold: "),
+        ("folds: 1", "folds: one", ":7: budgets.quick.folds: "),
+        ("trials: 2", "trials: 0", ":8: budgets.quick.trials: "),
+        ("trials: 2", "trials: -1", ":8: budgets.quick.trials: "),
+        ("[knn]", "[knn, knn]", ":6: budgets.quick.models: 'knn'"),
+        ("[knn]", "[kn]", "'knn'"),
+        ("A suite", '!!python/object/apply:os.mkdir ["canary"]', ":2: "),
+        ("A suite\n", "A suite\n" + BOMB, "aliases"),
     ],
     ids=["key", "type", "zero", "negative", "twice", "model", "object", "aliases"],
 )
@@ -362,24 +363,17 @@ ALLOWED = {
 
 @pytest.mark.fault(19)
 def test_no_module_of_the_product_unpickles_anything_from_a_file():
-    calls: dict[tuple[str, str], ast.Call] = {}
-    for folder in ("benchmark", "datasets", "models", "reports", "sweeps"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
-                    calls[str(path.relative_to(ROOT)), ast.unparse(node.func)] = node
-                    words = {keyword.arg for keyword in node.keywords}
-                    assert not words & {"allow_pickle", "trusted"}, ast.unparse(node)
-    assert len(calls) > 1000, "the modules were not found"
-    found = {
-        key
-        for key, node in calls.items()
-        if LOADERS.search(key[1])
-        and not (
-            key[1] == "torch.load"
-            and any(
-                k.arg == "weights_only" and ast.unparse(k.value) == "True" for k in node.keywords
-            )
-        )
-    }
+    n_calls, found = 0, set()
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            n_calls += 1
+            name, words = dotted(node.func), {word.arg: word.value for word in node.keywords}
+            assert not words.keys() & {"allow_pickle", "trusted"}, f"{path}:{node.lineno}"
+            only = words.get("weights_only")
+            weights = isinstance(only, ast.Constant) and only.value is True
+            if LOADERS.search(name) and not (name == "torch.load" and weights):
+                found.add((path.relative_to(ROOT).as_posix(), name))
+    assert n_calls > 1000, "the modules were not found"
     assert found <= ALLOWED, f"these could run what a file says: {found - ALLOWED}"

@@ -1,4 +1,4 @@
-"""Does a sweep over several hosts give the tables of one machine, whichever of them fails?
+"""Sweeps over several hosts, some of which fail, give the tables of one machine.
 
 A Ray head without CPUs for trials and two worker hosts with one CPU each; PostgreSQL and MLflow on
 a fourth. Each host is a set of Linux namespaces with an address of its own (see helpers/hosts.py).
@@ -23,7 +23,7 @@ from tabsweep.benchmark.tracking.mapping import project
 from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = [
-    pytest.mark.xdist_group("ray"),
+    pytest.mark.xdist_group("ray-faults"),
     pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing()),
 ]
 
@@ -37,6 +37,8 @@ for name in MODELS:
     REDUCED += ["--model", name]
 N_STUDIES = len(DATASETS) * 2 * len(MODELS)
 N_TRIALS = 4 * N_STUDIES
+FEWER = ("--trials", 2)  # for the one test that is not nightly
+N_FEWER = 2 * N_STUDIES
 PAUSE_S = 0.3  # before every trial
 COUNT = itertools.count(1)
 
@@ -57,14 +59,29 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     made.off()
 
 
-@pytest.fixture(scope="module")
-def alone(folder: Path, cluster: Cluster) -> Sweep:
-    """The same sweep on this machine alone, while the cluster comes up."""
-    sweep = Sweep(folder / "alone", *REDUCED, "--tracking-uri", "none")
-    sweep.finish()
-    sweep.check_nothing_lost(N_TRIALS)
+def make_alone(folder: Path, cluster: Cluster, n_trials: int, *more: object) -> Sweep:
+    """The same sweep on this machine alone, without Ray, while the cluster comes up."""
+    options = [*REDUCED, *more, "--tracking-uri", "none", "--workers", 0]
+    sweep = Sweep(folder / f"alone-{n_trials}", *options)
+    sweep.start()
+    try:
+        cluster.have(2)
+        sweep.end()
+    finally:
+        sweep.off()
+    sweep.check_nothing_lost(n_trials)
     sweep.check_ran_once()
     return sweep
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path, cluster: Cluster) -> Sweep:
+    return make_alone(folder, cluster, N_TRIALS)
+
+
+@pytest.fixture(scope="module")
+def alone_with_fewer(folder: Path, cluster: Cluster) -> Sweep:
+    return make_alone(folder, cluster, N_FEWER, *FEWER)
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +108,11 @@ def sweep(cluster: Cluster, folder: Path, request: pytest.FixtureRequest) -> Ite
     made.off()
 
 
-def check_same(sweep: Sweep, alone: Sweep, *, cut_off: tuple[str, ...] = ()) -> None:
+def check_same(
+    sweep: Sweep, alone: Sweep, *, planned: int = N_TRIALS, cut_off: tuple[str, ...] = ()
+) -> None:
     """Nothing lost, nothing twice, and the tables of one machine."""
-    sweep.check_nothing_lost(N_TRIALS)
+    sweep.check_nothing_lost(planned)
     sweep.check_nothing_twice(cut_off=cut_off)
     assert sorted(load_results(sweep.run)["id"]) == sorted(load_results(alone.run)["id"])
     assert sweep.tables() == alone.tables()
@@ -134,6 +153,7 @@ def ran_on(sweep: Sweep) -> set[str]:
 # ---------------------------------------------------------------------- all is well
 
 
+@pytest.mark.nightly
 def test_two_worker_hosts_give_the_tables_of_one_machine(cluster, sweep, alone):
     one, two = cluster.have(2)
     sweep.finish()
@@ -147,11 +167,14 @@ def test_two_worker_hosts_give_the_tables_of_one_machine(cluster, sweep, alone):
 
 
 def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
-    cluster, sweep, alone
+    cluster, sweep, alone_with_fewer
 ):
+    """The one test of several hosts that is not nightly: both run trials, one is lost, and the
+    tables are those of one machine."""
     one, two = cluster.have(2)
-    sweep.start(pause_s=PAUSE_S)
+    sweep.start(*FEWER, pause_s=2 * PAUSE_S)
     underway(sweep)
+    sweep.wait(lambda: ran_on(sweep) == {one.name, two.name}, "finished trials of both hosts")
     sweep.wait(on(sweep, two), "a trial on the host that will be cut off")
     cluster.network.plug(two, False)
     hit = sweep.wait(on(sweep, two), "a trial that runs on the host though it is cut off")[0]
@@ -164,7 +187,7 @@ def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
     cluster.part(two)
     starts = [line.host for line in sweep.lines() if line[:2] == ("start", hit.trial)]
     assert sorted(starts) == sorted([two.name, one.name])
-    check_same(sweep, alone, cut_off=(two.name,))
+    check_same(sweep, alone_with_fewer, planned=N_FEWER, cut_off=(two.name,))
 
 
 @pytest.mark.nightly

@@ -1,4 +1,4 @@
-"""What does a driver do whose own Ray dies under it?"""
+"""A driver whose own Ray dies ends with BENCH-E021; its run goes on later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from chaos import Sweep, alive, wait_for
 from tabsweep.sweeps.store.ledger import Ledger
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.xdist_group("ray-faults")
 
 OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear"]
 OPTIONS += ["--folds", 2, "--trials", 4, "--workers", 2, "--tracking-uri", "none"]
@@ -28,10 +28,10 @@ def test_a_driver_whose_ray_dies_says_how_to_go_on_and_blames_no_trial(tmp_path:
     finally:
         sweep.off()
     assert not alive(line.pid) and line in sweep.running()  # a trial was hit
-    assert "error BENCH-E021: Ray on this machine has died" in sweep.output()
-    assert f"go on with: bench resume {sweep.run}" in sweep.output()
+    assert "error BENCH-E021: " in sweep.output()
+    assert f"bench resume {sweep.run}" in sweep.output()  # the way out
     wait_for(lambda: not any(alive(process.pid) for process in family), "the end of all of Ray")
     assert not list(Ledger(sweep.run).records("death"))  # it was nobody's attempt
-    sweep.finish()
+    sweep.finish("--workers", 0)
     sweep.check_nothing_lost(2 * 2 * 4)
     sweep.check_nothing_twice()

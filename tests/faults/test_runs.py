@@ -1,4 +1,4 @@
-"""Does a sweep that a fault strikes end in one line and an exit code, and does its run go on later?
+"""Sweeps that a fault strikes end with one line and an exit code; their runs go on later.
 
 Everything goes through the command line, in this process; a model writes each of its fits into a
 log, which shows what ran when, and how often.
@@ -23,7 +23,7 @@ from tabsweep.benchmark.planning import plan
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.datasets import table
-from tabsweep.sweeps.store import ledger
+from tabsweep.sweeps.store import append_files
 from tabsweep.sweeps.store.ledger import Ledger
 
 MODELS = '''
@@ -167,13 +167,13 @@ class InjectedDisk:
 
     def __init__(self, folder: Path, prefix: str, room: int, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.room, self.refused = folder, room, 0
-        real = ledger._open_to_append
+        real = append_files.open_to_append
 
         def opened(path: Path) -> Any:
             file = real(path)
             return Meter(file, self) if path.name.startswith(prefix) else file
 
-        patch.setattr(ledger, "_open_to_append", opened)
+        patch.setattr(append_files, "open_to_append", opened)
 
     def is_full(self) -> bool:
         return self.refused > 0
@@ -222,7 +222,7 @@ def test_on_a_full_disk_a_sweep_stops_at_once_and_goes_on_when_there_is_room(dis
     run = disk.folder / "full"
     line = the_error(sweep(own, "full", runs=disk.folder, trials=n), "E016", 3)
     assert disk.is_full(), "the disk was never full: the test tests nothing"
-    assert "No space left on device" in line and f"bench resume {run}" in line
+    assert os.strerror(errno.ENOSPC) in line and f"bench resume {run}" in line
     before = fits()
     kept = status_of(run)
     assert 0 < kept.done < n and not kept.failed
@@ -262,7 +262,7 @@ def test_a_result_torn_by_a_crash_runs_again_and_its_bytes_are_kept_apart(own):
     assert status_of(run).done == 2, "the fault did not reach the ledger"
     found = resume(run)
     assert found.code == 0 and status_of(run).done == 3
-    assert f"warning: {len(torn)} bytes of {tail.name} failed their checksum" in found.err
+    assert f"warning: {len(torn)} bytes of {tail.name}" in found.err
     assert [path.read_bytes() for path in (run / "quarantine").iterdir()] == [torn]
     assert sorted(Counter(fits()).values()) == [1, 1, 2]
 
@@ -371,8 +371,7 @@ def test_a_run_is_not_resumed_over_trials_whose_ids_changed(own, monkeypatch, ch
         change(patch)
         for found in (resume("runs/r"), sweep(own, **args)):
             line = the_error(found, "E006", 2)
-            assert line.startswith("3 finished cells of this run were computed by other")
-            assert "--allow-code-change" in line
+            assert line.startswith("3 ") and "--allow-code-change" in line
         assert len(fits()) == 3 and set(load_results("runs/r")["id"]) == ids
         assert resume("runs/r", "--allow-code-change").code == 0
         assert len(fits()) == 6
@@ -384,7 +383,7 @@ def test_a_run_is_not_resumed_over_trials_whose_ids_changed(own, monkeypatch, ch
 def test_another_kind_of_device_is_refused_by_name(own):
     assert sweep(own, "r").code == 0
     line = the_error(sweep(own, "r", "--device", "cuda"), "E005", 2)
-    assert "device of sweep was 'cpu', is 'cuda'" in line
+    assert all(words in line for words in ("device", "'cpu'", "'cuda'"))
     assert len(fits()) == 3
 
 

@@ -1,4 +1,4 @@
-"""Does a sweep that is hit every half minute still end with the same tables?
+"""Soak: a sweep that is hit every half minute ends with the tables of a quiet one.
 
 On one machine the driver with everything below it is killed, or a worker, or all of Ray but the
 driver; on several hosts (see helpers/hosts.py) the driver, a worker, a host's Ray or a whole host.
@@ -33,7 +33,7 @@ PAUSE_S = 1.2  # before every trial, which then takes less than 2 s
 
 pytestmark = [
     pytest.mark.nightly,
-    pytest.mark.xdist_group("ray"),
+    pytest.mark.xdist_group("ray-faults"),
     pytest.mark.timeout(1800 + 90 * KILLS),
 ]
 

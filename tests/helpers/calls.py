@@ -1,4 +1,4 @@
-"""How do tests call the command line? In this process and a folder, what it printed kept apart."""
+"""The command line called in the process of the tests, with a code, output and errors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tabsweep.benchmark.cli import main
 
 
 class Ran(NamedTuple):
+    """The exit code, standard output and standard error of a call."""
+
     code: int
     out: str
     err: str

@@ -1,4 +1,4 @@
-"""How do tests watch and kill a sweep in a process of its own, and see that nothing was lost?"""
+"""Sweeps in processes of their own: started, watched, killed, and checked for lost trials."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ class Sweep:
         self.driver = None
 
     def finish(self, *more: object, pause_s: float = 0.0, host: Host | None = None) -> None:
+        """Start the driver and wait until it has ended well."""
         self.start(*more, pause_s=pause_s, host=host)
         self.end()
 
@@ -110,9 +111,11 @@ class Sweep:
     # ------------------------------------------------------------------ what is known of it
 
     def output(self) -> str:
+        """The end of what the driver printed."""
         return self._output.read_text(errors="replace")[-6000:]
 
     def lines(self) -> list[Line]:
+        """The execution log."""
         found = [line.split() for line in self._log.read_text().splitlines()]
         return [
             Line(word, trial, int(pid), host, float(at)) for word, trial, pid, host, at in found
@@ -129,6 +132,7 @@ class Sweep:
         return [*open_.values()]
 
     def results(self) -> list[dict[str, Any]]:
+        """The result records of the ledger; none before there is a ledger."""
         if not (self.run / "ledger" / "MANIFEST.json").exists():
             return []
         return list(Ledger(self.run).records("result"))
@@ -138,11 +142,13 @@ class Sweep:
         return {record["id"] for record in self.results()}
 
     def events(self, *names: str) -> list[dict[str, Any]]:
+        """Events of these names in the log of the run."""
         path = self.run / "logs" / "events.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         return [event for event in map(json.loads, lines) if event["event"] in names]
 
     def tables(self) -> dict[str, bytes]:
+        """The bytes of the tables of the report, by file name."""
         return {name: (self.run / "report" / name).read_bytes() for name in TABLES}
 
     # ------------------------------------------------------------------ laws
@@ -190,6 +196,7 @@ def wait_for(condition: Callable[[], Any], what: str, *, timeout_s: float = 180)
 
 
 def alive(pid: int) -> bool:
+    """Does a process with this id run on this machine?"""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

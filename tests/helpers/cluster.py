@@ -1,4 +1,4 @@
-"""How do tests get a Ray cluster and an MLflow server on hosts of their own?"""
+"""A Ray cluster and an MLflow server on PostgreSQL, each on hosts of its own (see hosts.py)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ SETTINGS = {
     "RAY_worker_niceness": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",
-    # A host that does not answer is given up after about ten seconds; usually after half a minute.
-    "RAY_health_check_initial_delay_ms": "3000",
+    # A host that does not answer is given up after about twenty seconds, which a busy machine can
+    # do without; Ray's own settings take half a minute.
+    "RAY_health_check_initial_delay_ms": "20000",
     "RAY_health_check_period_ms": "1000",
-    "RAY_health_check_timeout_ms": "3000",
+    "RAY_health_check_timeout_ms": "6000",
     "RAY_health_check_failure_threshold": "3",
 }
 
@@ -107,6 +108,7 @@ class Cluster:
         return int(host.run("pgrep", "-x", "raylet"))
 
     def off(self) -> None:
+        """End every host and with it Ray."""
         self.network.off()
         for process in self._ray.values():
             process.wait()
@@ -121,6 +123,7 @@ class HostPostgres(Postgres):
             rules.write("host all all samenet scram-sha-256\n")
 
     def stop(self, number: int = signal.SIGINT) -> None:
+        """Send a signal to the server and wait for its end."""
         if self._process is not None:
             pid = (self.data / "postmaster.pid").read_text().split()[0]
             self._run("kill", f"-{int(number)}", pid)
@@ -154,6 +157,7 @@ class Tracking:
         )
 
     def start(self) -> None:
+        """Start the MLflow server and wait until it answers."""
         self._server = self.host.start(
             *(BIN / "mlflow", "server", "--host", self.host.address, "--port", 5000),
             *("--workers", 1, "--allowed-hosts", f"{self.host.address}:5000"),
@@ -164,6 +168,7 @@ class Tracking:
         wait_for(self.answers, "the MLflow server", timeout_s=START_S)
 
     def stop(self) -> None:
+        """Kill the MLflow server."""
         if self._server is not None:
             kill_all(self._server)
             self._server = None
@@ -200,5 +205,6 @@ class Tracking:
         return json.loads(output)
 
     def off(self) -> None:
+        """End both servers and remove the database."""
         self.stop()
         self.database.remove()

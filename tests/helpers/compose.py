@@ -1,4 +1,4 @@
-"""What does docker-compose.yml run? Its services' commands and health checks, as plain processes.
+"""Services of docker-compose.yml, their commands and health checks, as plain processes.
 
 Without docker: the file is read, its variables are filled in as docker does it (a test compares the
 two where docker is there), and what belongs to a container (hosts, ports, folders) is replaced.
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from repo import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SECRETS = (
     "POSTGRES_PASSWORD",
     "RAY_AUTH_TOKEN",
@@ -54,6 +54,7 @@ class MissingVariable(Exception):
 
 
 def env_example() -> dict[str, str]:
+    """The variables of .env.example with their defaults."""
     lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
@@ -85,6 +86,7 @@ def interpolate(text: str, variables: Mapping[str, str]) -> str:
 
 
 def filled(node: Any, variables: Mapping[str, str]) -> Any:
+    """A part of the compose file with its variables filled in."""
     if isinstance(node, str):
         return interpolate(node, variables)
     if isinstance(node, dict):
@@ -93,6 +95,7 @@ def filled(node: Any, variables: Mapping[str, str]) -> Any:
 
 
 def raw() -> dict[str, Any]:
+    """The compose file as it is written."""
     return yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 
 
@@ -112,9 +115,11 @@ class Service:
         return done.returncode == 0
 
     def within(self, words: list[str]) -> Service:
+        """The service with `words` before its command."""
         return replace(self, command=[*words, *self.command])
 
     def run(self, *more: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        """Run the command, with more arguments, to its end."""
         return subprocess.run(
             [*self.command, *more],
             env=self.environment,
@@ -124,6 +129,7 @@ class Service:
         )
 
     def start(self, log: Path, *more: str) -> Running:
+        """Start the command, with more arguments, and write its output to `log`."""
         with open(log, "ab") as file:
             process = subprocess.Popen(
                 [*self.command, *more],
@@ -145,6 +151,7 @@ class Running:
     log: Path
 
     def wait_until_healthy(self) -> Running:
+        """Wait for the health check. Raises AssertionError where it does not come."""
         until = time.monotonic() + START_S
         while not self.service.healthy():
             assert self.process.poll() is None, self.log.read_text(errors="replace")[-4000:]

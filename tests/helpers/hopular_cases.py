@@ -1,4 +1,4 @@
-"""How are the official Hopular's names ours? Weights and cells of the parity files."""
+"""Official weights and cells of Hopular, under our names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from tabsweep.models.deep.cells import Cells, Columns
-from tabsweep.models.hopular.network import Network
+from tabsweep.models.hopular.network import HopularNetwork
 
 SAMPLES = "sample_sample_associations"
 FEATURES = "feature_feature_associations"
@@ -17,6 +17,7 @@ SIDES = {"samples": ("sample_norm", SAMPLES), "features": ("feature_norm", FEATU
 
 
 def columns_of(meta: Mapping[str, Any]) -> Columns:
+    """The columns of a case, from its `meta`."""
     categorical = tuple(j in meta["discrete_columns"] for j in range(meta["d"]))
     return Columns(tuple(meta["sizes"]), categorical, tuple(meta["target_columns"]))
 
@@ -51,10 +52,10 @@ def ours(get: Any, n_blocks: int, columns: Columns) -> dict[str, torch.Tensor]:
     return state
 
 
-def network(case: Any, **given: Any) -> Network:
+def network(case: Any, **given: Any) -> HopularNetwork:
     """Our network in float64 with a case's weights, without dropout."""
     meta, columns = case.meta, columns_of(case.meta)
-    module = Network(
+    module = HopularNetwork(
         columns,
         width=meta["e"],
         n_blocks=meta["blocks"],

@@ -1,4 +1,4 @@
-"""How do tests get several hosts on one machine? By Linux namespaces joined by veth cables.
+"""Several hosts on one machine: Linux namespaces joined by veth cables.
 
 A `Host` has its own network, process ids, host name and shared memory; the file system is the
 machine's, like a shared home folder on a cluster. Its hosts' cables end in a bridge inside a
@@ -158,5 +158,6 @@ class Network:
         del self.hosts[host.name]
 
     def off(self) -> None:
+        """Power off every host and the switch."""
         for host in [*self.hosts.values(), self._switch]:
             host.off()

@@ -1,10 +1,11 @@
-"""Evidence from a matrix of scores: what tests of the report's statistics are made of."""
+"""Evidence and ranking matrices made from a matrix of scores, for tests of the reports."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from tabsweep.reports.aggregation.cells import cells, pool, scopes, studies
+from tabsweep.reports.aggregation.cells import cells, studies
+from tabsweep.reports.aggregation.ranking_matrix import ranking_matrices
 from tabsweep.reports.evidence import Evidence
 
 
@@ -34,7 +35,6 @@ def headline(made):
     return table, cells(made, table, made.headline(made.tasks[0]))
 
 
-def pools(made):
-    """The pool of every scope."""
-    head = headline(made)[1]
-    return [pool(made, head, scope) for scope in scopes(made)]
+def matrices(made):
+    """The ranking matrix of every scope."""
+    return ranking_matrices(made, headline(made)[1])

@@ -1,4 +1,4 @@
-"""How do tests start an MLflow server of their own? As a process group on a loopback port."""
+"""An MLflow server on a loopback port, as a process group that ends with its test."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ class MLflowServer:
 
     @property
     def uri(self) -> str:
+        """The address of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> MLflowServer:
+        """Make the schema, start the server and wait until it answers."""
         mlflow = [sys.executable, "-m", "mlflow"]
         upgrade = [*mlflow, "db", "upgrade", self.store]
         subprocess.run(upgrade, env=self._environment, check=True, capture_output=True)
@@ -58,6 +60,7 @@ class MLflowServer:
         return self
 
     def ready(self) -> bool:
+        """Does the server say that it is well?"""
         try:
             with urllib.request.urlopen(f"{self.uri}/health", timeout=2) as answer:
                 return answer.status == 200
@@ -72,6 +75,7 @@ class MLflowServer:
         return sum(times.user + times.system for times in spent)
 
     def log(self) -> str:
+        """What the server printed."""
         return (self.folder / "log").read_text(errors="replace")
 
     def stop(self, number: int = signal.SIGKILL) -> None:

@@ -1,4 +1,4 @@
-"""How are the official NPT's names ours? Weights and cells of the parity files, carried over."""
+"""Official weights and cells of NPT, under our names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from tabsweep.models.deep.cells import Cells, Columns
-from tabsweep.models.npt.network import Network
+from tabsweep.models.npt.network import NPTNetwork
 
 LAYERS = {
     "fc_q": "query",
@@ -24,6 +24,7 @@ LAYERS = {
 
 
 def columns_of(meta: Mapping[str, Any]) -> Columns:
+    """The columns of a case, from its `meta`."""
     categorical = tuple(j in meta["cat_columns"] for j in range(meta["d"]))
     return Columns(tuple(meta["H"]), categorical, tuple(meta["target_columns"]))
 
@@ -67,10 +68,10 @@ def cells_from(encoded: Mapping[str, np.ndarray], columns: Columns) -> Cells:
     return Cells(torch.from_numpy(values), torch.from_numpy(codes), torch.from_numpy(hidden))
 
 
-def network(case: Any, **given: Any) -> Network:
+def network(case: Any, **given: Any) -> NPTNetwork:
     """Our network in float64 with a case's weights, without dropout."""
     meta, columns = case.meta, columns_of(case.meta)
-    module = Network(
+    module = NPTNetwork(
         columns,
         width=meta["e"],
         n_layers=meta["L"],

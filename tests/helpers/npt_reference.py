@@ -1,4 +1,4 @@
-"""What does NPT compute, number by number? A slow reference that shares no code with ours.
+"""A slow reference of NPT, number by number, that shares no code with ours.
 
 NumPy and `math` alone, one row, head and column after the other, from the equations of Kossen et
 al. 2021 (secs. 2.2 to 2.6) and the places where the authors' code differs from them (Block in
@@ -30,11 +30,13 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def linear(x: np.ndarray, p: Arrays, name: str) -> np.ndarray:
+    """(n, in) -> (n, out): the layer `name`."""
     w, b = p[f"{name}.weight"], p[f"{name}.bias"]
     return np.array([[float(np.dot(w[o], row)) + b[o] for o in range(len(b))] for row in x])
 
 
 def layer_norm(x: np.ndarray, p: Arrays, name: str) -> np.ndarray:
+    """(n, W) -> (n, W): the normalisation `name`."""
     rows = []
     for row in x:
         mean = sum(row) / len(row)
@@ -44,10 +46,12 @@ def layer_norm(x: np.ndarray, p: Arrays, name: str) -> np.ndarray:
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
+    """GELU by the error function, element by element."""
     return np.array([[v * 0.5 * (1 + math.erf(v / math.sqrt(2))) for v in row] for row in x])
 
 
 def softmax(row: list[float]) -> list[float]:
+    """Softmax of one row."""
     top = max(row)
     powers = [math.exp(v - top) for v in row]
     return [v / sum(powers) for v in powers]
@@ -112,6 +116,7 @@ def mean_loss(found: Arrays, truth: list[np.ndarray], chosen: np.ndarray, cats: 
 
 
 def parameters(meta: Mapping[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Random parameters of a case, by their official names."""
     d, e, sizes = len(meta["H"]), meta["e"], meta["H"]
     shapes: dict[str, tuple[int, ...]] = {"feature_index_embedding.weight": (d, e)}
     if 0 < len(meta["cat_columns"]) < d:

@@ -1,9 +1,10 @@
-"""Where do the official modules' numbers come from? The folder that TABSWEEP_PARITY names."""
+"""Files with the numbers of official implementations, in the folder that TABSWEEP_PARITY names."""
 
 from __future__ import annotations
 
 import json
 import os
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class Case:
         return name in self.arrays
 
     def tensor(self, name: str) -> torch.Tensor:
+        """An array as a tensor."""
         return torch.from_numpy(self[name])
 
     def under(self, prefix: str) -> dict[str, np.ndarray]:
@@ -64,6 +66,15 @@ def folder() -> Path:
 def case(name: str) -> Case:
     """One file of the folder."""
     return Case(folder() / f"{name}.npz")
+
+
+def names(*patterns: str) -> list[str]:
+    """Names of the files that match one of the patterns; the patterns where there is no folder."""
+    try:
+        stems = sorted(path.stem for path in folder().glob("*.npz"))
+    except pytest.skip.Exception:
+        return list(patterns)
+    return [stem for stem in stems if any(fnmatchcase(stem, pattern) for pattern in patterns)]
 
 
 def difference(ours: Any, theirs: Any) -> float:

@@ -1,4 +1,4 @@
-"""How do tests start a PostgreSQL server of their own? As processes of an unprivileged account."""
+"""A PostgreSQL server for one test, as processes of an unprivileged account."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ USER = "tabsweep"
 
 
 def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -75,6 +76,7 @@ class Postgres:
 
     @property
     def data(self) -> Path:
+        """The data directory of the server."""
         return self.folder / "data"
 
     def uri(self, database: str | None = None, *, password: bool = True) -> str:
@@ -105,6 +107,7 @@ class Postgres:
         assert done.returncode == 0, done.stderr.decode()
 
     def start(self) -> Postgres:
+        """Start the server, wait until it answers, and make the database if it is missing."""
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -126,6 +129,7 @@ class Postgres:
         return self
 
     def ready(self) -> bool:
+        """Does the server accept connections?"""
         return self._run(self.bin / "pg_isready", "--quiet").returncode == 0
 
     def query(self, sql: str, database: str | None = None) -> str:
@@ -136,6 +140,7 @@ class Postgres:
         return done.stdout.decode().strip()
 
     def log(self) -> str:
+        """What the server printed."""
         return (self.folder / "log").read_text(errors="replace")
 
     def stop(self, number: int = signal.SIGINT) -> None:
@@ -147,6 +152,7 @@ class Postgres:
             self._process = None
 
     def remove(self) -> None:
+        """Kill the server and delete its files."""
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
 

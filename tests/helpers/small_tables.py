@@ -1,4 +1,7 @@
-"""Which small table do tests of models learn from, and how do they ask what was learned?"""
+"""A small table of mixed columns, and the small configurations in which models learn it.
+
+A model's small configuration stands in its space file (`[testing]`), so there is no list here.
+"""
 
 from __future__ import annotations
 
@@ -6,61 +9,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tabsweep.models.registry import make_model
+from tabsweep.models.registry import MODELS, load_class, make_model, small_fits
 
-TINY: dict[str, dict[str, Any]] = {
-    "autoint": {"epochs": 25, "width": 8, "n_layers": 2, "lr": 0.02},
-    "dcn-v2": {"epochs": 40, "width": 32, "lr": 0.01},
-    "ft-transformer": {"epochs": 25, "width": 8, "n_layers": 2, "n_heads": 2, "lr": 0.02},
-    "grownet": {
-        "epochs": 12, "epochs_per_stage": 2, "correct_epochs": 2, "hidden": 16, "embedding": 8,
-        "lr": 0.05,
-    },
-    "hopular": {
-        "steps": 40, "width": 8, "n_blocks": 1, "n_nets": 2,
-        "lr": 0.05, "average": 0.3, "gamma": 0.3, "eval_every": 10,
-    },
-    "met": {
-        "epochs": 25, "pretrain_epochs": 1, "embedding": 7, "n_heads": 2, "n_layers": 1,
-        "n_decoder_layers": 1, "hidden": 16, "lr": 0.01, "adversarial_from": 0,
-    },
-    "met-cheatt": {
-        "epochs": 25, "pretrain_epochs": 1, "embedding": 7, "n_heads": 1, "n_layers": 1,
-        "n_decoder_layers": 1, "hidden": 16, "lr": 0.01, "adversarial_from": 0, "order": 3,
-    },
-    "mlp": {"epochs": 40, "width_first": 32, "width_middle": 32, "width_last": 32, "lr": 0.01},
-    "node": {
-        "epochs": 25, "n_layers": 2, "n_trees": 16, "depth": 3, "embedding": 4, "lr": 0.05,
-    },
-    "npt": {
-        "steps": 30, "width": 8, "n_layers": 2, "n_heads": 1,
-        "lr": 0.03, "tradeoff": 0.5, "eval_every": 10,
-    },
-    "resnet": {"epochs": 40, "width": 32, "n_layers": 2, "lr": 0.01},
-    "saint": {
-        "epochs": 25, "pretrain_epochs": 1, "width": 4, "n_heads": 1, "hidden": 16, "lr": 0.01,
-    },
-    "saint-cheatt": {
-        "epochs": 25, "pretrain_epochs": 1, "width": 4, "n_heads": 1, "hidden": 16, "lr": 0.01,
-        "order": 3,
-    },
-    "snn": {"epochs": 40, "width_first": 32, "width_middle": 32, "width_last": 32, "lr": 0.01},
-    "tabnet": {"epochs": 30, "n_steps": 2, "width": 8, "embedding": 4, "lr": 0.03, "momentum": 0.3},
-    "tabtransformer": {
-        "epochs": 25, "pretrain_epochs": 1, "width": 8, "n_layers": 2, "n_heads": 2, "d_head": 4,
-        "hidden": 16, "lr": 0.02,
-    },
-    "tabtransformer-cheatt": {
-        "epochs": 25, "pretrain_epochs": 1, "width": 8, "n_layers": 1, "n_heads": 2, "d_head": 4,
-        "hidden": 16, "lr": 0.02, "order": 3,
-    },
-    "vime": {"epochs": 40, "pretrain_epochs": 1, "width": 32, "hidden": 32, "lr": 0.01},
-}  # fmt: skip
-"""Configurations of networks small enough for a matrix of all models, and large enough to learn."""
+TINY: dict[str, dict[str, Any]] = {name: small_fits(name).get("config", {}) for name in MODELS}
+"""For each registered model a configuration that is quick to fit and still learns `table`."""
+
+ALL = [(name, task) for name, spec in MODELS.items() for task in spec.tasks]
+"""Every registered model on every task that it has."""
+
+
+def is_network(name: str) -> bool:
+    """Whether a registered model is a network of torch."""
+    from tabsweep.models.deep.estimator import (
+        DeepEstimator,
+    )  # with torch, which not every test wants
+
+    return issubclass(load_class(MODELS[name].target), DeepEstimator)
 
 
 def table(task: str, n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Numbers, gaps, categories, a constant and an all-missing column; a target that they tell."""
+    """Numbers, gaps, categories, a constant and an all-missing column; a learnable target."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -83,7 +51,7 @@ def table(task: str, n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarr
 
 
 def small_task(model: str, task: str, **config: Any) -> Any:
-    """What a fit of the TINY network on `table` trains, before its first step."""
+    """The untrained task (network and losses) of a small network on `table`."""
     frame, y = table(task)
     network = make_model(model, task=task, **{**TINY[model], **config})
     from tabsweep.models.deep.trainer import seeded  # with torch, which not every test wants
@@ -94,6 +62,7 @@ def small_task(model: str, task: str, **config: Any) -> Any:
     return made
 
 
-def answers(fitted, frame) -> np.ndarray:
+def answers(fitted: Any, frame: Any) -> np.ndarray:
+    """What a fitted model predicts: probabilities, or values."""
     regression = fitted.task == "regression"
     return fitted.predict(frame) if regression else fitted.predict_proba(frame)

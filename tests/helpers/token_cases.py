@@ -1,4 +1,4 @@
-"""How do the official weights of FT-Transformer and AutoInt enter our networks?"""
+"""Official weights of FT-Transformer and AutoInt, loaded into our networks."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ def logged_trial(log, trial, *given):
 
 
 def main() -> None:
+    """Run `bench` with the logged trial function."""
     log, *arguments = sys.argv[1:]
     from tabsweep.benchmark import cli
     from tabsweep.benchmark.commands import sweep

@@ -1,21 +1,21 @@
-"""Is our AutoInt the one of the RTDL paper, and does it keep the laws of its architecture?
+"""AutoInt against RTDL's numbers, and laws of its architecture.
 
 Parity: the files of the folder that TABSWEEP_PARITY names, float64, 1e-9.
 """
 
 from __future__ import annotations
 
-import pytest
 import torch
-from parity import assert_same, case
+from looped import each
+from parity import assert_same, case, names
 from tabsweep.models.autoint import AutoInt
 from tabsweep.models.deep.layers.token_attention import SHARING
 from token_cases import inputs, loaded, made, network, probabilities
 
 
-@pytest.mark.parametrize("name", ["num", "numcat"])
+@each("name", names("rtdl_autoint_*"))
 def test_every_intermediate_and_output_is_the_official_one(name):
-    given = case(f"rtdl_autoint_{name}")
+    given = case(name)
     module, (numbers, codes) = loaded(given), inputs(given)
     with torch.no_grad():
         x = module.tokens(numbers, codes)
@@ -44,7 +44,7 @@ def test_the_decayed_weights_are_the_official_ones():
         assert (id(parameter) in free) == exempt, name
 
 
-@pytest.mark.parametrize("linformer", ["none", *SHARING])
+@each("linformer", ["none", *SHARING])
 def test_a_row_of_zeros_gives_the_heads_bias_before_anything_is_learned(linformer):
     """No bias of a token, [CLS] or start value of another bias tells such a row from nothing."""
     config = {"width": 8, "n_layers": 2, "linformer": linformer, "linformer_ratio": 0.5}

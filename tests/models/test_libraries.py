@@ -1,4 +1,4 @@
-"""Do our estimators compute exactly what their libraries compute, and stop where they say?"""
+"""Estimators of libraries: the predictions of the library itself, and its early stopping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is our MET the official one with the same weights, and does it keep its own laws?"""
+"""MET against the official numbers, and laws of its pre-training."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
+from looped import each
 from parity import Case, assert_same, case
 from small_tables import TINY, answers, small_task, table
-from tabsweep.models.met import RADIUS, Block, Decoder, METTask, Network, visible_count
+from tabsweep.models.met import RADIUS, Block, Decoder, METNetwork, METTask, visible_count
 from tabsweep.models.registry import defaults, make_model
 from torch.nn import functional as F
 
@@ -44,11 +44,11 @@ def block_of(given: Case, name: str) -> Block:
     return block
 
 
-def official() -> tuple[Case, Network, Decoder]:
+def official() -> tuple[Case, METNetwork, Decoder]:
     """The file, and our encoder and decoder with its weights."""
     given = case("met_reconstruction")
     m = given.meta
-    network = Network(
+    network = METNetwork(
         [block_of(given, f"encoder{i}") for i in range(m["enc"])],
         n_numeric=m["n_features"], n_categories=0, embedding=m["embed_dim"], hidden=4, n_out=1,
     ).double()  # fmt: skip
@@ -105,7 +105,7 @@ def undropped(module: torch.nn.Module) -> None:
 # -- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("percent", [0, 30, 50, 65, 70, 80, 99])
+@each("percent", [0, 30, 50, 65, 70, 80, 99])
 def test_so_many_columns_are_visible_as_the_percentage_leaves_and_one_at_least(percent):
     for n in range(1, 100):
         seen = visible_count(n, percent)
@@ -130,7 +130,7 @@ def test_a_rows_columns_are_all_there_once_and_the_visible_ones_stand_in_order()
     assert (task._places(values, 4).numpy() != places).any()
 
 
-@pytest.mark.parametrize("name", ["met", "met-cheatt"])
+@each("name", ["met", "met-cheatt"])
 def test_a_masked_column_never_reaches_the_encoder(name):
     task = task_of(name, mask_percent=50)
     values = task.module.values(*task.rows)
@@ -161,7 +161,7 @@ def test_the_loss_is_over_visible_columns_too():
     assert torch.allclose(task._lost(wanted[:, :3], places, wanted, (0, 0)), expected)
 
 
-@pytest.mark.parametrize("norm", ["sample", "batch"])
+@each("norm", ["sample", "batch"])
 def test_an_adversary_stays_in_its_ball_and_climbs_from_where_it_starts(norm, monkeypatch):
     task = task_of(mask_percent=30, adversarial_norm=norm, dropout=0.0, pretrain_epochs=4)
     places = task._places(task.module.values(*task.rows), 0)

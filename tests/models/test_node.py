@@ -1,22 +1,22 @@
-"""Are NODE's trees what the paper says, and equal to the official ones with the same weights?"""
+"""NODE's trees against the official numbers and the paper."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import torch
-from parity import assert_same, case
+from looped import each
+from parity import assert_same, case, names
 from small_tables import TINY, table
 from tabsweep.models import node
 from tabsweep.models.deep.row_network import Batch
-from tabsweep.models.node import NODE, Layer, Network, _Leaves
+from tabsweep.models.node import NODE, Layer, NODENetwork, _Leaves
 from tabsweep.models.registry import make_model
 
 CHOICE = {"entmax15": "entmax", "sparsemax": "sparsemax"}
-LAYERS = ["node_odst_entmax", "node_odst_sparsemax"]
-DENSE = ["node_dense", "node_dense_cat"]
+LAYERS = names("node_odst_*")
+DENSE = names("node_dense*")
 
 
 def filled(layer: Layer, given, prefix: str = "") -> Layer:
@@ -45,7 +45,7 @@ def leaf_weights(layer: Layer, x: torch.Tensor) -> torch.Tensor:  # (I, B) -> (T
     return _Leaves.apply(p, torch.eye(n).to(p).expand(len(p), n, n), 10**9)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@each("name", LAYERS)
 def test_a_layer_is_the_official_one(name):
     layer, given = one_layer(name)
     x = given.tensor("in/x").t().contiguous()
@@ -59,7 +59,7 @@ def test_a_layer_is_the_official_one(name):
     assert_same(layer(x).permute(2, 0, 1), given["out/y"])
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@each("name", LAYERS)
 def test_a_layer_starts_as_the_official_one(name):
     layer, given = one_layer(name)
     layer.start(given.tensor("in/x_init").t().contiguous(), given.tensor("init/quantile_levels"))
@@ -67,12 +67,12 @@ def test_a_layer_starts_as_the_official_one(name):
     assert_same(layer.log_temperatures, given["init/log_temperatures"])
 
 
-@pytest.mark.parametrize("name", DENSE)
+@each("name", DENSE)
 def test_the_network_starts_and_answers_as_the_official_one(name, monkeypatch):
     given = case(name)
     m = given.meta
     sizes = m["categories"] or []
-    network = Network(
+    network = NODENetwork(
         n_numeric=m["d_in"], sizes=sizes, width=m["d_embedding"], n_layers=m["num_layers"],
         n_trees=m["layer_dim"], depth=m["depth"], tree_dim=m["tree_dim"], choice="entmax",
         n_out=m["d_out"],
@@ -122,7 +122,7 @@ def random_layer(choice: str = "entmax", **sizes) -> tuple[Layer, torch.Tensor]:
     return layer, x
 
 
-@pytest.mark.parametrize("choice", ["entmax", "sparsemax"])
+@each("choice", ["entmax", "sparsemax"])
 def test_selectors_and_leaves_are_distributions(choice):
     layer, x = random_layer(choice)
     layer.selection.data *= 3
@@ -143,7 +143,7 @@ def test_a_row_that_is_certain_at_each_depth_gets_the_response_of_its_leaf():
 
 def test_thresholds_start_inside_the_rows_and_no_row_is_certain_but_the_farthest():
     torch.manual_seed(0)
-    network = Network(
+    network = NODENetwork(
         n_numeric=4, sizes=[3], width=2, n_layers=2, n_trees=80, depth=3, tree_dim=2,
         choice="sparsemax", n_out=1,
     )  # fmt: skip
@@ -173,8 +173,8 @@ def plain(p: torch.Tensor, response: torch.Tensor) -> torch.Tensor:
     return response @ weights
 
 
-@pytest.mark.parametrize(("depth", "m"), [(1, 1), (3, 2), (5, 40), (6, 2)])
-@pytest.mark.parametrize("room", [1, 10**9])
+@each(("depth", "m"), [(1, 1), (3, 2), (5, 40), (6, 2)])
+@each("room", [1, 10**9])
 def test_trees_in_blocks_give_what_all_leaves_at_once_give(depth, m, room):
     p = torch.rand(5, depth, 6).double().requires_grad_()
     response = torch.randn(5, m, 2**depth).double().requires_grad_()
@@ -211,7 +211,7 @@ def test_a_tree_has_an_answer_for_each_class_and_a_layer_its_share_of_the_trees(
     assert np.diff(inputs).tolist() == [9, 9]
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+@each("task", ["regression", "binary", "multiclass"])
 def test_thirty_rows_are_learned_by_heart(task):
     frame, y = table(task, 30)
     config = {"n_trees": 64, "depth": 4, "epochs": 300, "lr": 0.02}

@@ -1,4 +1,4 @@
-"""Do the preprocessing policies learn from training rows alone and survive every column?"""
+"""Preprocessing: statistics of the training rows alone, and columns of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the registry find every model, refuse what it should, and are its spaces what they say?"""
+"""The registry: specs, search spaces, models from elsewhere, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,83 +10,114 @@ import sys
 from importlib import metadata
 
 import pytest
+from laws import hold
+from small_tables import ALL
 from tabsweep.common.tasks import TASKS
-from tabsweep.models import registry
+from tabsweep.models import discovery, registry, space_files
 from tabsweep.models.base import Estimator, InvalidConfig
 from tabsweep.models.registry import MODELS, default_config, make_model, spaces, spec, unsupported
 from tabsweep.sweeps.search.space import Space, Variants
-
-ALL = [(name, task) for name in MODELS for task in MODELS[name].tasks]
-NAMES = (
-    "autoint catboost constant dcn-v2 decision-tree extra-trees ft-transformer gaussian-process "
-    "gradient-boosting grownet hist-gradient-boosting hopular knn lightgbm linear met met-cheatt "
-    "mlp mlp-sklearn node npt random-forest resnet saint saint-cheatt snn svm tabnet "
-    "tabtransformer tabtransformer-cheatt vime xgboost"
-).split()
 
 
 def parsed(name: str, task: str) -> dict[str, Space]:
     return {key: Space.parse(data) for key, data in spaces(name, task).items()}
 
 
-def test_the_registry_holds_its_models_in_order():
-    assert list(MODELS) == NAMES
+def test_the_registry_is_sorted_by_name():
+    assert list(MODELS) == sorted(MODELS) and all(MODELS[name].name == name for name in MODELS)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_spec_points_at_an_estimator_and_says_what_it_is(name):
-    found = spec(name)
-    cls = registry.load_class(found.target)
-    assert issubclass(cls, Estimator)
-    assert found.summary and found.threads == 1
-    assert found.tasks == (("binary", "regression") if name == "grownet" else TASKS)
-    assert found.family in registry.FAMILIES
-    for library in found.libraries:
-        assert metadata.version(library)
-    policy = make_model(name, task="regression")._policy()
-    assert policy == found.preprocessing or name == "constant"
-    assert 0 < found.memory_mb(1000, 20, 3) < 10_000
+def test_every_model_has_a_space_file_and_every_space_file_a_model():
+    assert {file.stem for file in space_files.FOLDER.glob("*.toml")} == set(MODELS)
 
 
-@pytest.mark.parametrize(("name", "task"), ALL)
-def test_every_space_parses_and_names_only_hyperparameters_of_its_model(name, task):
-    known = registry.defaults(name)
-    for space in parsed(name, task).values():
-        named = {
-            name
-            for key, param in space.params.items()
-            for name in (param.names if isinstance(param, Variants) else [key])
-        }
-        assert named <= set(known)
+def test_a_spec_points_at_an_estimator_and_says_what_it_is():
+    def law(name):
+        found = spec(name)
+        cls = registry.load_class(found.target)
+        assert issubclass(cls, Estimator)
+        assert found.summary and found.threads == 1
+        assert found.tasks == tuple(task for task in TASKS if task in found.tasks) != ()
+        assert found.family in registry.FAMILIES and found.family != "external"
+        for library in found.libraries:
+            assert metadata.version(library)
+        assert make_model(name, task="regression")._policy() == found.preprocessing
+        assert 0 < found.memory_mb(1000, 20, 3) < 10_000
+
+    hold(law, [(name,) for name in MODELS])
 
 
-@pytest.mark.parametrize(("name", "task"), ALL)
-def test_the_default_configuration_lies_inside_the_default_space(name, task):
-    config = default_config(name, task)
-    assert config in parsed(name, task)["default"]
-    made = make_model(name, task=task, **config).get_params()
-    fixed = {k for k, p in spaces(name, task)["default"]["params"].items() if p["kind"] == "fixed"}
-    defaults = registry.defaults(name)
-    # `subsample_freq` is fixed away from the class's default: it makes `subsample` act; the steps
-    # of a network are those of a fit that a search can pay for
-    assert {k for k in fixed if made[k] != defaults[k]} <= {"subsample_freq", "steps"}
+def test_every_space_parses_and_names_only_hyperparameters_of_its_model():
+    def law(name, task):
+        for space in parsed(name, task).values():
+            named = {
+                name
+                for key, param in space.params.items()
+                for name in (param.names if isinstance(param, Variants) else [key])
+            }
+            assert named <= set(registry.defaults(name))
+
+    hold(law, ALL)
 
 
-@pytest.mark.parametrize(("name", "task"), ALL)
-def test_draws_from_every_space_are_accepted_by_the_model(name, task):
+def test_the_default_configuration_lies_inside_the_default_space():
+    def law(name, task):
+        config = default_config(name, task)
+        assert config in parsed(name, task)["default"]
+        made = make_model(name, task=task, **config).get_params()
+        params = spaces(name, task)["default"]["params"]
+        fixed = {k for k, p in params.items() if p["kind"] == "fixed"}
+        defaults = registry.defaults(name)
+        # the steps of a network are those of a fit that a search can pay for
+        allowed = {spec(name).resource, *registry.small_fits(name).get("fixed_off_default", ())}
+        assert {k for k in fixed if made[k] != defaults[k]} <= allowed
+
+    hold(law, ALL)
+
+
+def test_draws_from_every_space_are_accepted_by_the_model():
     import numpy as np
 
-    rng = np.random.default_rng(0)
-    for space in parsed(name, task).values():
-        for _ in range(20):
-            make_model(name, task=task, **space.sample(rng))
+    def law(name, task):
+        rng = np.random.default_rng(0)
+        for space in parsed(name, task).values():
+            for _ in range(20):
+                make_model(name, task=task, **space.sample(rng))
+
+    hold(law, ALL)
 
 
-@pytest.mark.parametrize(("name", "task"), ALL)
-def test_a_grid_has_as_many_points_as_its_search_says(name, task):
-    for key, data in spaces(name, task).items():
-        if data["search"].get("strategy") == "grid" and not (name, key) == ("mlp-sklearn", "npt"):
-            assert Space.parse(data).size == data["search"]["n_configs"]
+def test_a_grid_has_as_many_points_as_its_search_says():
+    def law(name, task):
+        for data in spaces(name, task).values():
+            if data["search"].get("strategy") == "grid":
+                size, n_configs = Space.parse(data).size, data["search"]["n_configs"]
+                # a larger grid is tried in part, and the note says how large the part is
+                part = size > n_configs and f"subset of {n_configs} " in data["note"]
+                assert size == n_configs or part
+
+    hold(law, ALL)
+
+
+def test_settings_of_small_fits_are_no_space_and_known_to_their_model():
+    def law(name):
+        found = registry.small_fits(name)
+        assert not set(space_files.TESTING_KEYS) & set(spaces(name, spec(name).tasks[0]))
+        assert space_files.TESTING not in spaces(name, spec(name).tasks[0])
+        for key in ("config", "random", "draws_nothing", "ignores_validation"):
+            config = {**found.get("config", {}), **found.get(key, {})}
+            make_model(name, task=spec(name).tasks[0], **config)
+        # a fit that can stop and continue says how it is made random: the laws of pieces need it
+        assert bool(found.get("random")) == bool(spec(name).resource)
+
+    hold(law, [(name,) for name in MODELS])
+
+
+def test_a_setting_of_small_fits_with_an_unknown_key_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "mine.toml").write_text("[testing]\nconfg = { epochs = 2 }\n")
+    monkeypatch.setattr(space_files, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="'confg'.*'config'"):
+        registry.small_fits("mine")
 
 
 def test_the_grids_of_npt_have_the_papers_distinct_sizes():
@@ -126,10 +157,12 @@ def test_bounds_printed_as_exponents_are_values_here():
 
 
 def test_a_paper_space_names_its_table_section_or_code():
-    for name in NAMES:
+    def law(name):
         for key, data in spaces(name, "regression").items():
             named = re.search(r"Table|\b[A-Z]\.\d|authors' code", data["source"])
-            assert key in ("default", "quick") or named, (name, key)
+            assert key in ("default", "quick") or named, key
+
+    hold(law, [(name,) for name in MODELS])
 
 
 def test_an_unknown_model_comes_with_a_suggestion():
@@ -153,13 +186,14 @@ def test_task_seed_and_threads_are_no_part_of_a_configuration():
     assert not {"task", "seed", "threads"} & set(registry.defaults("knn"))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_rule_refuses_a_value_of_a_wrong_kind(name):
-    cls = registry.load_class(spec(name).target)
-    for key in cls.rules:
-        for value in (float("nan"), float("inf"), "nonsense", [object()], -7):
-            with pytest.raises(ValueError, match=f"{key} must be"):
-                make_model(name, task="regression", **{key: value})
+def test_every_rule_refuses_a_value_of_a_wrong_kind():
+    def law(name):
+        for key in registry.load_class(spec(name).target).rules:
+            for value in (float("nan"), float("inf"), "nonsense", [object()], -7):
+                with pytest.raises(InvalidConfig, match=key):
+                    make_model(name, task=spec(name).tasks[0], **{key: value})
+
+    hold(law, [(name,) for name in MODELS])
 
 
 def test_a_criterion_of_the_other_task_is_refused():
@@ -256,8 +290,8 @@ def test_an_external_class_that_cannot_serve_is_refused(external, target, messag
 
 
 def pretend_installed(monkeypatch, **points):
-    made = [metadata.EntryPoint(name, value, registry.GROUP) for name, value in points.items()]
-    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: made)
+    made = [metadata.EntryPoint(name, value, discovery.GROUP) for name, value in points.items()]
+    monkeypatch.setattr(discovery.metadata, "entry_points", lambda group: made)
 
 
 def test_an_installed_package_adds_a_model_by_entry_point(external, monkeypatch):
@@ -277,17 +311,17 @@ def test_an_installed_model_may_not_take_a_registered_name(external, monkeypatch
 @pytest.mark.fault(23)
 def test_two_installed_models_may_not_share_a_name(external, monkeypatch):
     points = [
-        metadata.EntryPoint("mine", f"{external}:{cls}", registry.GROUP)
+        metadata.EntryPoint("mine", f"{external}:{cls}", discovery.GROUP)
         for cls in ("Mine", "Plain")
     ]
-    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: points)
+    monkeypatch.setattr(discovery.metadata, "entry_points", lambda group: points)
     with pytest.raises(ValueError, match="must be renamed"):
         registry.names()
 
 
 def test_a_space_table_with_an_unknown_key_is_refused():
     with pytest.raises(ValueError, match="unknown key 'serach'.*did you mean 'search'"):
-        registry._resolve("m", "default", {"params": {}, "serach": {}}, "binary")
+        space_files.resolve("m", "default", {"params": {}, "serach": {}}, "binary")
 
 
 def test_the_models_import_without_the_engine_and_the_boosting_libraries():

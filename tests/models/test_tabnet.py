@@ -1,4 +1,4 @@
-"""Is our TabNet the official one with the same weights, and does it keep its own laws?"""
+"""TabNet against the official numbers, and laws of its steps and norms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 import numpy as np
 import pytest
 import torch
-from parity import assert_same, case
+from looped import each
+from parity import assert_same, case, names
 from small_tables import TINY, table
 from tabsweep.models.registry import make_model
-from tabsweep.models.tabnet import GhostNorm, Network, TabNet
+from tabsweep.models.tabnet import GhostNorm, TabNet, TabNetNetwork
 
-PARITY = ["tabnet_sparsemax", "tabnet_entmax"]
+PARITY = names("tabnet_*max")
 SIZES = {
     "n_numeric": 6, "sizes": [], "width": 1, "n_d": 4, "n_a": 3, "n_steps": 3, "relaxation": 1.4,
     "n_shared": 2, "n_own": 1, "mask": "sparsemax", "size": 8, "momentum": 0.1,
@@ -43,9 +44,9 @@ def our_name(name: str, n_shared: int) -> str:
     return what.replace("bn", f"steps.{step}.norms.{place}")
 
 
-def network_of(meta, state) -> Network:
+def network_of(meta, state) -> TabNetNetwork:
     """Ours, in float64, with the weights of the package's."""
-    network = Network(
+    network = TabNetNetwork(
         n_numeric=meta["input_dim"], sizes=[], width=1, n_d=meta["n_d"], n_a=meta["n_a"],
         n_steps=meta["n_steps"], relaxation=meta["gamma"], n_shared=meta["n_shared"],
         n_own=meta["n_independent"], mask=meta["mask_type"], size=meta["virtual_batch_size"],
@@ -59,7 +60,7 @@ def codes_for(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(len(x), 0, dtype=torch.int64)
 
 
-@pytest.mark.parametrize("name", PARITY)
+@each("name", PARITY)
 def test_every_intermediate_and_output_is_the_official_one(name):
     given = case(name)
     m = given.meta
@@ -103,8 +104,8 @@ def test_a_ghost_batch_norm_is_the_official_one_and_moves_its_statistics_alike()
     assert_same(norm.running_var, given["out/running_var"])
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("mask", ["sparsemax", "entmax"])
+@each("training", [False, True])
+@each("mask", ["sparsemax", "entmax"])
 def test_the_public_package_gives_the_same_with_the_same_weights(mask, training):
     """Also with batch statistics; up to its factor sqrt(1/2), which it rounds to float32."""
     reason = "pytorch-tabnet, the public package to compare with, is not installed"
@@ -137,10 +138,10 @@ def test_the_public_package_gives_the_same_with_the_same_weights(mask, training)
 # -- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mask", ["sparsemax", "entmax"])
+@each("mask", ["sparsemax", "entmax"])
 def test_masks_are_shares_of_a_rows_features_and_most_are_zero(mask):
     torch.manual_seed(0)
-    network = Network(**{**SIZES, "mask": mask, "n_numeric": 20})
+    network = TabNetNetwork(**{**SIZES, "mask": mask, "n_numeric": 20})
     for step in network.walk(torch.randn(20, 30)):
         assert (step.mask >= 0).all()
         assert torch.allclose(step.mask.sum(dim=0), torch.ones(30))
@@ -149,14 +150,14 @@ def test_masks_are_shares_of_a_rows_features_and_most_are_zero(mask):
 
 def test_a_prior_is_what_the_masks_before_left_of_a_feature():
     torch.manual_seed(0)
-    steps = list(Network(**{**SIZES, "relaxation": 1.0}).walk(torch.randn(6, 30)))
+    steps = list(TabNetNetwork(**{**SIZES, "relaxation": 1.0}).walk(torch.randn(6, 30)))
     assert torch.equal(steps[0].prior, torch.ones(6, 30))
     assert torch.allclose(steps[2].prior, (1 - steps[0].mask) * (1 - steps[1].mask))
     spent = steps[0].mask == 1  # with a relaxation of 1 such a feature is gone
     assert spent.any() and (steps[2].prior[spent] == 0).all()
 
 
-@pytest.mark.parametrize("n", [20, 24, 8, 5, 17])
+@each("n", [20, 24, 8, 5, 17])
 def test_a_ghost_batch_norm_is_a_batch_norm_of_each_chunk(n):
     torch.manual_seed(0)
     ours, plain = GhostNorm(3, 8, 0.3).double(), torch.nn.BatchNorm1d(3, momentum=0.3).double()
@@ -210,7 +211,7 @@ def test_the_rate_falls_by_the_decay_rate_in_so_many_steps():
     assert recipe.rate(50) == pytest.approx(0.02 * 0.5**0.5) and recipe.clip_value == 2000.0
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+@each("task", ["regression", "binary", "multiclass"])
 def test_thirty_rows_are_learned_by_heart(task):
     frame, y = table(task, 30)
     config = {"n_steps": 2, "width": 8, "momentum": 0.3, "decay_rate": 0.5, "decay_steps": 40}

@@ -1,10 +1,11 @@
-"""Is our VIME's exchange of values the official one, and does it keep its own laws?"""
+"""VIME's exchange of values against the official numbers, and laws of its pre-training."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from looped import each
 from parity import case
 from small_tables import TINY, small_task, table
 from tabsweep.models.preprocessing import Policy, Preprocessor
@@ -74,7 +75,7 @@ def test_pretraining_adds_the_masks_log_loss_and_the_weighted_error_of_values():
     assert kind is torch.optim.RMSprop and type(task.optimiser()) is torch.optim.AdamW
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+@each("task", ["regression", "binary", "multiclass"])
 def test_the_semi_supervised_loss_adds_the_variance_of_answers_to_exchanged_copies(task):
     settings = {"semi": True, "n_copies": 3, "pretrain_epochs": 1}
     both, alone = task_of(task, consistency=5.0, **settings), task_of(task, pretrain_epochs=1)
@@ -89,7 +90,7 @@ def test_the_semi_supervised_loss_adds_the_variance_of_answers_to_exchanged_copi
     assert torch.allclose(silent.loss(step), alone.loss(step))
 
 
-@pytest.mark.parametrize("frozen", [True, False])
+@each("frozen", [True, False])
 def test_a_frozen_encoder_rests_after_pretraining(frozen):
     frame, y = table("binary")
 

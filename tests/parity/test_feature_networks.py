@@ -1,4 +1,4 @@
-"""Do our networks of single rows compute what RTDL's does? Its weights in, its numbers out.
+"""Networks of single rows against RTDL's, with its weights.
 
 Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, the tolerance 1e-9.
 """
@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
-from parity import assert_same, case, difference
+from looped import each
+from parity import assert_same, case, difference, names
 from tabsweep.models import dcn_v2, grownet, mlp, resnet, snn
 from tabsweep.models.preprocessing import Policy, Preprocessor
 from tabsweep.models.registry import make_model
@@ -64,11 +64,11 @@ def shape_of(given, d_in):
     }
 
 
-@pytest.mark.parametrize("name", ["mlp_num", "mlp_numcat", "snn_num", "snn_numcat"])
+@each("name", names("rtdl_mlp_*", "rtdl_snn_*"))
 def test_hidden_layers_and_outputs_are_the_official_ones(name):
-    given = case(f"rtdl_{name}")
-    meta, kind = given.meta, mlp if name.startswith("mlp") else snn
-    module = kind.Network(
+    given = case(name)
+    meta, mlp_or_snn = given.meta, mlp.MLPNetwork if "mlp" in name else snn.SNNNetwork
+    module = mlp_or_snn(
         **shape_of(given, "d_in"),
         width=meta["d_embedding"],
         widths=meta["d_layers"],
@@ -79,16 +79,16 @@ def test_hidden_layers_and_outputs_are_the_official_ones(name):
     x = module.input(*rows)
     assert_same(x, given["act/embedded"])
     for i, layer in enumerate(module.layers):
-        x = layer(x).relu() if kind is mlp else F.selu(layer(x))
+        x = layer(x).relu() if mlp_or_snn is mlp.MLPNetwork else F.selu(layer(x))
         assert_same(x, given[f"act/hidden_{i}"])
     assert_same(module(*rows), given["out/logits"])
 
 
-@pytest.mark.parametrize("name", ["num", "numcat"])
+@each("name", names("rtdl_resnet_*"))
 def test_every_block_of_resnet_is_the_official_one(name):
-    given = case(f"rtdl_resnet_{name}")
+    given = case(name)
     meta = given.meta
-    module = resnet.Network(
+    module = resnet.ResNetNetwork(
         **shape_of(given, "d_numerical"),
         embedding=meta["d_embedding"],
         n_layers=meta["n_layers"],
@@ -110,16 +110,16 @@ def test_every_block_of_resnet_is_the_official_one(name):
 
 
 def test_resnet_of_the_synthetic_study_has_the_published_size():
-    module = resnet.Network(
+    module = resnet.ResNetNetwork(
         n_numeric=100, sizes=[], embedding=1, n_layers=4, width=256, hidden=384, n_out=1,
         p_hidden=0.5, p_residual=0.0,
     )  # fmt: skip
     assert sum(p.numel() for p in module.parameters()) == 817_665
 
 
-@pytest.mark.parametrize("name", ["parallel", "stacked"])
+@each("name", names("rtdl_dcn2_*"))
 def test_both_branches_of_dcn_are_the_official_ones(name):
-    given = case(f"rtdl_dcn2_{name}")
+    given = case(name)
     meta = given.meta
 
     def rename(name):  # there: cross_layers.1.linear.weight, deep_layers.3.weight
@@ -128,7 +128,7 @@ def test_both_branches_of_dcn_are_the_official_ones(name):
             return f"deep_layers.{int(at) // 3}.{kind}"
         return name.replace(".linear.", ".")
 
-    module = dcn_v2.Network(
+    module = dcn_v2.DCNV2Network(
         **shape_of(given, "d_in"),
         embedding=meta["d_embedding"],
         width=meta["d"],
@@ -160,7 +160,7 @@ def test_both_branches_of_dcn_are_the_official_ones(name):
 
 def boosted(given):
     meta = given.meta
-    module = grownet.Network(
+    module = grownet.GrowNetNetwork(
         n_numeric=meta["n_num"],
         sizes=meta["categories"] or [],
         embedding=meta["d_embedding"] or 1,
@@ -174,9 +174,9 @@ def boosted(given):
     return module
 
 
-@pytest.mark.parametrize("task", ["binary", "regression"])
-def test_learners_and_their_sums_are_the_official_ones(task):
-    given = case(f"rtdl_grownet_{task}")
+@each("name", names("rtdl_grownet_*"))
+def test_learners_and_their_sums_are_the_official_ones(name):
+    given = case(name)
     module, rows = boosted(given), rows_of(given)
     x = module.input(*rows)
     assert_same(x, given["act/embedded"])
@@ -235,7 +235,7 @@ def test_labels_zero_and_one_give_other_targets_and_nothing_pulls_a_zero_down():
 # -- weight decay ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mlp", "resnet", "snn", "dcn-v2"])
+@each("name", ["mlp", "resnet", "snn", "dcn-v2"])
 def test_one_group_holds_all_parameters_and_all_are_decayed(name):
     model = make_model(name, task="binary", weight_decay=0.25)
     x, y = model._prepare(pd.DataFrame({"a": range(9), "c": list("pqrpqrpqr")}), np.arange(9) % 2)
@@ -346,7 +346,7 @@ def test_a_level_that_training_lacks_has_a_row_of_its_own_where_officially_it_ha
     assert np.array_equal(unseen, sizes)  # one beyond the last row of each column's own
     offsets = np.r_[0, np.cumsum(sizes)]
     assert (unseen + offsets[:-1])[-1] == offsets[-1]  # the last column's: beyond the table
-    table = mlp.Network(n_numeric=0, sizes=sizes.tolist(), width=2, widths=[2], n_out=1, p=0.0)
+    table = mlp.MLPNetwork(n_numeric=0, sizes=sizes.tolist(), width=2, widths=[2], n_out=1, p=0.0)
     vectors = table.input.categories(torch.from_numpy(unseen)[None])[0]
     rows = table.input.categories.weight
     assert len(rows) == sizes.sum() + len(sizes)

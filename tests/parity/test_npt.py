@@ -1,4 +1,4 @@
-"""Does our NPT compute what the authors' code computes? Their weights in, their numbers out.
+"""NPT against the authors' code, with its weights.
 
 Files and names: the folder that TABSWEEP_PARITY names; two small cases of our own, from a slow
 reference, stand in tests/parity. Everything is float64, the tolerance 1e-9.
@@ -15,24 +15,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from looped import each
 from npt_cases import cells_from, columns_of, network
-from parity import Case, assert_same, case
+from parity import Case, assert_same, case, names
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.models.deep import optimisers
+from tabsweep.models.deep.cell_masking import without
 from tabsweep.models.deep.cells import cells_of
 from tabsweep.models.deep.layers import attention, feed_forward
 from tabsweep.models.deep.optimisers import Lamb, Lookahead, clip_values
 from tabsweep.models.deep.schedules import rate, tradeoff
 from tabsweep.models.npt.estimator import NPT
-from tabsweep.models.npt.masking import loss_on, without
+from tabsweep.models.npt.masking import loss_on
 
-FORWARD = [
-    "npt_forward_mixed_e16_h4_L2",
-    "npt_forward_mixed_e16_h8_L4",
-    "npt_forward_mixed_e32_h8_L2",
-    "npt_forward_numeric_e16_h4_L4",
-]
-LOSSES = ["npt_loss_regression", "npt_loss_classification_visible_targets"]
+FORWARD = names("npt_forward_*")
+LOSSES = names("npt_loss_*")
 SIZES = {
     "whole": {},
     "blocks": {"BLOCK": 24, "ROWS": 1, "KEEP": 0},
@@ -58,7 +55,7 @@ def decoded_columns(decoded, columns):
     }
 
 
-@pytest.mark.parametrize("name", FORWARD)
+@each("name", FORWARD)
 def test_every_intermediate_and_output_is_the_official_one(name, sizes):
     given = case(name)
     module, columns = network(given), columns_of(given.meta)
@@ -74,7 +71,7 @@ def test_every_intermediate_and_output_is_the_official_one(name, sizes):
         assert_same(values, given[f"out/{j}"])
 
 
-@pytest.mark.parametrize("name", FORWARD)
+@each("name", FORWARD)
 def test_attention_maps_are_the_official_ones(name):
     given = case(name)
     module, columns = network(given), columns_of(given.meta)
@@ -84,7 +81,7 @@ def test_attention_maps_are_the_official_ones(name):
     assert_same(maps[1].transpose(0, 1).reshape(h * n, d, d), given["att/block1"])
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 def test_losses_and_gradients_are_the_official_ones(name, sizes):
     given = case(name)
     module, columns = network(given), columns_of(given.meta)
@@ -142,7 +139,7 @@ def official_names(grads, columns):
     return find
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 def test_what_validation_and_test_rows_see_follows_from_the_masks(name):
     given = case(name)
     columns = columns_of(given.meta)
@@ -162,8 +159,8 @@ def test_what_validation_and_test_rows_see_follows_from_the_masks(name):
 # -- optimisation ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["together", "by block", "by segment"])
-@pytest.mark.parametrize("run", ["a", "b"])
+@each("path", ["together", "by block", "by segment"])
+@each("run", ["a", "b"])
 def test_lamb_and_lookahead_take_the_official_steps(run, path, monkeypatch):
     given = case("npt_optim_lamb_lookahead")
     meta, settings = given.meta, given.meta["runs"][run]
@@ -212,11 +209,7 @@ def test_schedules_are_the_official_curves():
 
 # -- encoding -------------------------------------------------------------------------------------
 
-ENCODED = [
-    "npt_encode_classification",
-    "npt_encode_mixed_semi_supervised",
-    "npt_encode_mixed_train_statistics",
-]
+ENCODED = names("npt_encode_classification", "npt_encode_mixed_*")
 
 
 def frame_of(given):
@@ -233,7 +226,7 @@ def frame_of(given):
     return pd.DataFrame(columns)
 
 
-@pytest.mark.parametrize("name", ENCODED)
+@each("name", ENCODED)
 def test_a_table_is_encoded_as_officially(name):
     given = case(name)
     frame, target = frame_of(given), str(given.meta["target_columns"][0])
@@ -274,7 +267,10 @@ def test_a_table_is_encoded_as_officially(name):
 
 
 def test_statistics_of_features_come_from_all_rows_or_from_training_rows_as_the_fit_sees_them():
-    by_all, by_train = case(ENCODED[1]), case(ENCODED[2])
+    by_all, by_train = (
+        case("npt_encode_mixed_semi_supervised"),
+        case("npt_encode_mixed_train_statistics"),
+    )
     for given, rows in ((by_all, "order"), (by_train, "rows/train")):
         for j in given.meta["num_columns"]:
             target = j in given.meta["target_columns"]
@@ -282,7 +278,7 @@ def test_statistics_of_features_come_from_all_rows_or_from_training_rows_as_the_
             assert_same(np.nanstd(raw), given["raw/std"][j])  # over n, not n - 1
 
 
-@pytest.mark.parametrize("name", ["regression", "binary"])
+@each("name", ["regression", "binary"])
 def test_ten_folds_are_the_official_ones(name):
     """The protocol `kfold` and the authors' split routine draw the very same rows, before their
     re-ordering of the table, which ours leaves out."""
@@ -311,7 +307,7 @@ def own(name):
     return Case(OWN / f"{name}.npz")
 
 
-@pytest.mark.parametrize("name", npt_reference.CASES)
+@each("name", npt_reference.CASES)
 def test_the_reference_gives_the_stored_case_again(name):
     given, again = own(name), npt_reference.made(name)
     assert set(given.arrays) == set(again)
@@ -322,7 +318,7 @@ def test_the_reference_gives_the_stored_case_again(name):
     assert (OWN / f"{name}.npz").stat().st_size < 100_000
 
 
-@pytest.mark.parametrize("name", npt_reference.CASES)
+@each("name", npt_reference.CASES)
 def test_the_network_computes_what_the_slow_reference_does(name, sizes):
     given = own(name)
     columns = columns_of(given.meta)
@@ -339,7 +335,7 @@ def test_the_network_computes_what_the_slow_reference_does(name, sizes):
         assert_same(values, given[f"out/{j}"])
 
 
-@pytest.mark.parametrize("name", npt_reference.CASES)
+@each("name", npt_reference.CASES)
 def test_losses_and_their_slopes_are_the_slow_references(name):
     given = own(name)
     columns = columns_of(given.meta)

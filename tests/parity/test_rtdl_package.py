@@ -1,4 +1,4 @@
-"""Do our networks give the logits of the authors' public package with the same weights?
+"""MLP, ResNet and FT-Transformer against the authors' public package, with its weights.
 
 The package is an extra of the tests (`zoo`): its MLP and ResNet take encoded rows and have one
 width; its FT-Transformer has one table a column, and computes all tokens to the end.
@@ -10,8 +10,8 @@ import pytest
 import torch
 from tabsweep.models.deep.layers.token_attention import SHARING
 from tabsweep.models.ft_transformer import FTTransformer
-from tabsweep.models.mlp import Network as MLP
-from tabsweep.models.resnet import Network as ResNet
+from tabsweep.models.mlp import MLPNetwork as MLP
+from tabsweep.models.resnet import ResNetNetwork as ResNet
 from token_cases import network, put_categories
 
 rtdl = pytest.importorskip(

@@ -1,4 +1,4 @@
-"""Does SAINT compute what its authors' code does? Its weights in, its numbers out.
+"""SAINT against the authors' code, with its weights.
 
 Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, the tolerance 1e-9.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 import torch
-from parity import assert_same, case
-from tabsweep.models.saint.network import HEAD, Cells, Embedding, Layer, Network
+from looped import each
+from parity import assert_same, case, names
+from tabsweep.models.saint.network import HEAD, Cells, Embedding, Layer, SAINTNetwork
 from tabsweep.models.saint.pretext import (
     CONTRASTIVE,
     LOG_LOSS,
@@ -78,7 +78,7 @@ def network_of(given, gaps=()):
     meta = given.meta
     levels = meta["categories"][1:]
     embedding = Embedding(meta["num_continuous"], levels, meta["dim"], gaps=gaps)
-    module = Network(
+    module = SAINTNetwork(
         embedding,
         style=meta["attentiontype"],
         n_layers=meta["depth"],
@@ -126,9 +126,9 @@ def between(layer):
     return found
 
 
-@pytest.mark.parametrize(("name", "kind"), [("column_block", "column"), ("row_block", "row")])
-def test_a_layer_between_columns_or_rows_is_the_official_one(name, kind):
-    given = case(f"saint_{name}")
+@each("name", names("saint_*_block"))
+def test_a_layer_between_columns_or_rows_is_the_official_one(name):
+    given, kind = case(name), name.split("_")[1]
     meta, x = given.meta, given.tensor("in/tokens")
     assert meta["dim_head"] == HEAD[kind]
     shape = x.shape if kind == "column" else (1, len(x), meta["n_tokens"] * meta["dim"])
@@ -148,9 +148,9 @@ def test_a_layer_between_columns_or_rows_is_the_official_one(name, kind):
         assert ((changed - layer(x.view(shape)).view(x.shape)).abs().amax(dim=(1, 2)) > 1e-3).all()
 
 
-@pytest.mark.parametrize("style", ["col", "colrow"])
-def test_every_value_of_the_network_is_the_official_one(style):
-    given = case(f"saint_{style}_model")
+@each("name", names("saint_*_model"))
+def test_every_value_of_the_network_is_the_official_one(name):
+    given = case(name)
     module, cells = network_of(given), cells_of(given)
     assert cells.missing.any() and not cells.missing.all()
     x = module.embedding(cells)

@@ -1,4 +1,4 @@
-"""Does the report refuse results that it could only misread?"""
+"""Evidence: laws on the frames, and the scores of studies and cells that follow from them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def study_of(*rows, planned=None, meta=META):
 
 
 @pytest.mark.fault(16)
-@pytest.mark.parametrize(
-    "rows, law",
-    [
+def test_contradictions_are_refused_with_the_law():
+    for rows, law in (
         ([trial(), trial()], "2 tuning trials have the same dataset 'd'"),
         ([trial(), trial(index=1)], "2 selected trials"),
         ([trial(stage="eval"), trial(stage="eval", index=1)], "evaluation trials have the same"),
@@ -40,15 +39,11 @@ def study_of(*rows, planned=None, meta=META):
         ([trial(fold=0.5)], "whole numbers"),
         ([trial(seed="x")], "whole numbers"),
         ([trial(test_accuracy=np.inf)], "not infinite"),
-        (
-            [trial(fold=3), trial(fold=3)],
-            "2 tuning trials have the same dataset 'd', fold 3, model",
-        ),
-    ],
-)
-def test_contradictions_are_refused_with_the_law(rows, law):
-    with pytest.raises(EvidenceError, match=law):
-        Evidence.of(frame(*rows), meta=META)
+        ([trial(fold=3), trial(fold=3)], "2 tuning trials .* 'd', fold 3, model"),
+        ([trial(stage="rung0")], "selected trial .* tune"),
+    ):
+        with pytest.raises(EvidenceError, match=law):
+            Evidence.of(frame(*rows), meta=META)
 
 
 def test_a_score_that_no_spread_follows_from_is_none_and_the_others_stay():
@@ -63,19 +58,16 @@ def test_a_missing_column_is_named():
         Evidence.of(frame(trial()).drop(columns=["fold", "seed"]), meta=META)
 
 
-@pytest.mark.parametrize(
-    "meta, law",
-    [
+def test_wrong_facts_are_refused():
+    for meta, law in (
         ({}, "must name a metric for the task 'binary'"),
         ({"metric": {"binary": "accuracie"}}, "did you mean 'accuracy'"),
         ({"metric": {"binary": "rmse"}}, "no metric of binary"),
         ({"metric": {"binary": "roc_auc"}}, "lack the column 'test_roc_auc'"),
         ({**META, "hardware": "x"}, "unknown key 'hardware'"),
-    ],
-)
-def test_wrong_facts_are_refused(meta, law):
-    with pytest.raises(ValueError, match=law):
-        Evidence.of(frame(trial()), meta=meta)
+    ):
+        with pytest.raises(ValueError, match=law):
+            Evidence.of(frame(trial()), meta=meta)
 
 
 def test_a_trial_outside_the_plan_is_refused():

@@ -1,96 +1,24 @@
-"""Is the report right, the same to the byte, harmless with any names, and never without words?"""
+"""The written report: numbers, options, byte stability, and reasons for what is missing."""
 
 from __future__ import annotations
 
-import csv
 import io
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
+from report_cases import (
+    HOSTILE,
+    csv_rows,
+    evidence_of,
+    mixed,
+    readable,
+    rows_of,
+    texts,
+)
 from scipy import stats
 from tabsweep.reports import report
-from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.output import escape, tables
-
-HOSTILE = [
-    '=HYPERLINK("http://evil.example","x")',
-    "</script><script>alert(1)</script>",
-    r"\input{/etc/passwd}",
-    "a|b",
-    "$x_",
-    "left\u202eright",
-    "n" * 300,
-    "nul\x00byte",
-    "../../x",
-    "[1cm]",
-    "*star",
-    "--two--dashes---",
-    "# heading\n| --- |",
-    "%comment & more ~^`'\"",
-    "@cmd",
-    "日本語 ñandú 😀",
-    "www.evil.example",
-]
-METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
-TASKS = ("binary", "multiclass", "regression")
-
-
-def rows_of(datasets, models, *, n_folds=2, score=None, seed=0):
-    """One selected trial a study; `datasets` maps name -> task."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for dataset, task in datasets.items():
-        for fold in range(n_folds):
-            for j, model in enumerate(models):
-                value = rng.uniform(0.6, 0.9) + 0.01 * j if score is None else score(dataset, j)
-                rows.append(
-                    {
-                        "dataset": dataset,
-                        "task": task,
-                        "fold": fold,
-                        "model": model,
-                        "index": 0,
-                        "stage": "tune",
-                        "seed": 1,
-                        "status": "done",
-                        "cause": "",
-                        "message": "",
-                        "selected": True,
-                        "cpu_s": 1.5,
-                        "fit_s": 1.0,
-                        "id": f"{len(rows)}",
-                        f"test_{METRIC[task]}": value,
-                    }
-                )
-    return pd.DataFrame(rows)
-
-
-def mixed(n=7):
-    return {f"{task}-{i}": task for task in TASKS for i in range(n)}
-
-
-def evidence_of(frame, planned=None, **meta):
-    tasks = {t: METRIC[t] for t in TASKS}
-    return Evidence.of(frame, planned, {"metric": tasks, "suite": "test", **meta})
-
-
-def texts(evidence, folder, **options):
-    """{path inside the report: bytes}, without the pages (test_html.py has those)."""
-    paths = report.write(evidence, folder, html=False, **options)
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
-
-
-def readable(written):
-    return {n: data for n, data in written.items() if not n.endswith((".pdf", ".parquet"))}
-
-
-def csv_rows(data):
-    return list(csv.DictReader(io.StringIO(data.decode())))
-
 
 # --- right ----------------------------------------------------------------------------------------
 
@@ -292,193 +220,6 @@ def test_time_and_hardware_touch_neither_scores_nor_ranks_nor_tests(tmp_path):
     for name in (n for n in one if n.split(".")[0] in report.TIMELESS):
         assert one[name] == two[name]
     assert one["costs.csv"] != two["costs.csv"] and one["about.md"] != two["about.md"]
-
-
-# --- whatever its names ---------------------------------------------------------------------------
-
-
-def hostile_evidence():
-    frame = rows_of({**dict.fromkeys(HOSTILE, "binary"), **mixed(1)}, HOSTILE[:9])
-    frame.loc[3, ["status", "cause", "message", "selected"]] = [
-        "failed",
-        "=cmd",
-        "Traceback\n|x| \\end{document} <b>",
-        False,
-    ]
-    return evidence_of(
-        frame,
-        notes=[r"\write18{rm} <img src=x> $"],
-        budget="quick_&%",
-        protocol={HOSTILE[0]: "official \x00 #", HOSTILE[1]: "k|fold"},
-        left_out={HOSTILE[4]: "no \\network"},
-        versions={"a|b": "<1>"},
-    )
-
-
-@pytest.mark.fault(13)
-def test_hostile_names_stay_inert_in_latex_markdown_and_csv(tmp_path):
-    written = texts(hostile_evidence(), tmp_path)
-    for name, data in readable(written).items():
-        text = data.decode("utf-8")
-        assert not set(text) & {"\x00", "\u202e", "\r", "\t"}, name
-        if name.endswith(".tex"):
-            assert not re.search(r"\\(input|write18)\b", text) and "\\end{document}" not in text
-            assert text.isascii()
-            body = re.sub(r"^%.*$", "", text, flags=re.M)
-            assert not re.search(r"(?<!\\)[#]", body) and not re.search(r"\\\\\s*[\[*]", body)
-        if name.endswith(".md"):
-            assert not re.search(r"<(script|/script|img|b)\b", text), name
-            assert "http://" not in text and "www.evil" not in text
-            for line in text.splitlines():
-                if line.startswith("| "):
-                    assert line.endswith(" |")
-        if name.endswith(".csv"):
-            for row in csv.reader(io.StringIO(text)):
-                for field in row:
-                    assert not re.match(r"[=@+]", field) and (field[:1] != "-" or float(field))
-
-
-def test_every_markdown_table_has_as_many_cells_in_each_row(tmp_path):
-    for name, data in texts(hostile_evidence(), tmp_path).items():
-        if not name.endswith(".md"):
-            continue
-        for block in re.findall(r"(?:^\|.*\n)+", data.decode(), flags=re.M):
-            counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
-            assert len(counts) == 1, (name, block)
-
-
-def test_names_that_differ_only_at_the_end_stay_apart():
-    assert escape.label("n" * 300 + "1") != escape.label("n" * 300 + "2")
-    assert len(escape.label("n" * 300)) <= escape.LABEL_LIMIT
-
-
-@pytest.mark.fault(13)
-def test_a_number_is_never_taken_for_a_formula():
-    frame = pd.DataFrame(
-        {"text": ["-x", " =1", "＝1", "-0.5"], "value": [-0.12, np.nan, 1e-7, 3.0]}
-    )
-    lines = tables.to_csv(frame).splitlines()
-    assert lines == ["text,value", "'-x,-0.12", "' =1,", "'＝1,1e-07", "'-0.5,3"]
-
-
-# --- it compiles ----------------------------------------------------------------------------------
-
-PDFLATEX = shutil.which("pdflatex")
-needs_latex = pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: install texlive")
-
-
-def compiled(evidence, folder, packages="booktabs", figures=(), **options):
-    """The log of pdflatex on all tables of the report in a plain article with booktabs."""
-    report.write(evidence, folder, html=False, **options)
-    parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs", *figures)
-    inputs = "".join(f"\\input{{{p}}}\n" for p in parts)
-    head = f"\\documentclass{{article}}\n\\usepackage{{{packages}}}\n\\begin{{document}}\n"
-    page = head + inputs
-    (folder / "page.tex").write_text(page + "\\end{document}\n")
-    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Output written" in done.stdout
-    return done.stdout
-
-
-@pytest.mark.fault(13)
-@needs_latex
-def test_the_latex_of_hostile_names_compiles(tmp_path):
-    compiled(hostile_evidence(), tmp_path)
-
-
-@needs_latex
-@pytest.mark.parametrize("n_models", [1, 7, 14])
-def test_25_datasets_fit_the_page_of_a_plain_article(tmp_path, n_models):
-    names = """catboost constant decision-tree extra-trees gaussian-process gradient-boosting
-        hist-gradient-boosting knn lightgbm linear mlp-sklearn random-forest svm xgboost""".split()
-    datasets = {f"conn-bench-sonar-mines-rock{i:02}": TASKS[i // 11] for i in range(25)}
-    log = compiled(evidence_of(rows_of(datasets, names[:n_models])), tmp_path)
-    assert "Overfull \\hbox" not in log and "Float too large" not in log
-
-
-SIUNITX = PDFLATEX and subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True).stdout
-
-
-@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
-def test_columns_on_their_decimal_points_compile_and_fit_the_page(tmp_path):
-    datasets = {f"conn-bench-sonar-mines-rock{i:02}": TASKS[i // 9] for i in range(27)}
-    models = ["catboost", "constant", "hist-gradient-boosting", "linear", "tabtransformer-cheatt"]
-    log = compiled(
-        evidence_of(rows_of(datasets, models)), tmp_path, "booktabs,siunitx", siunitx=True
-    )
-    assert "Overfull \\hbox" not in log and "Float too large" not in log
-
-
-@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
-def test_bold_numbers_in_every_column_fit_the_page_on_decimal_points_too(tmp_path):
-    datasets = {f"conn-bench-sonar-mines-rock{i:02}": "binary" for i in range(12)}
-    models = "npt random-forest resnet svm tabtransformer-cheatt xgboost".split()
-    models += [f"{name}-2" for name in models]
-    best = {d: j for j, d in enumerate(datasets)}
-    frame = rows_of(datasets, models, score=lambda d, j: 1.0 if best[d] == j else 0.7 + j / 100)
-    log = compiled(evidence_of(frame), tmp_path, "booktabs,siunitx", siunitx=True)
-    assert "Overfull \\hbox" not in log
-
-
-def spanning(words):
-    rows = (
-        (tables.Cell("conn-bench-sonar"), tables.Cell("1"), tables.Cell("2")),
-        (tables.Cell("boston"), tables.Cell(" ".join(["reason"] * words), span=2)),
-    )
-    return tables.Table("t", "title", ("dataset", "folds", "p"), (tables.Panel(rows),))
-
-
-def test_a_long_reason_over_several_columns_is_broken_into_lines():
-    assert "\\multicolumn{2}{l}{reason reason}" in tables.to_latex([spanning(2)])
-    assert re.search(r"\\multicolumn\{2\}\{p\{\d+pt\}\}", tables.to_latex([spanning(40)]))
-
-
-@needs_latex
-def test_a_table_with_a_long_reason_is_no_wider_than_the_page(tmp_path):
-    text = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
-    text += tables.to_latex([spanning(n) for n in (5, 6, 7, 8, 9, 10, 40)])
-    (tmp_path / "page.tex").write_text(text + "\\end{document}\n")
-    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "page"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0 and "Overfull \\hbox" not in done.stdout, done.stdout[-2000:]
-
-
-def test_a_table_of_words_alone_takes_smaller_letters_before_it_leaves_the_page():
-    for n, size in ((3, "small"), (8, "scriptsize")):
-        row = (tables.Cell("some-word"),) * n
-        table = tables.Table("t", "t", ("word",) * n, (tables.Panel((row,)),), n_labels=n)
-        assert f"\\{size}\\setlength" in tables.to_latex([table])
-
-
-def test_gaps_between_columns_are_as_wide_as_the_page_allows():
-    few = tables.Table("t", "t", ("a", "b"), (tables.Panel(((tables.Cell("x"),) * 2,)),))
-    many = tables.Table("t", "t", ("a",) * 40, (tables.Panel(((tables.Cell("x"),) * 40,)),))
-    assert "\\tabcolsep}{6pt}" in tables.to_latex([few])
-    assert "\\tabcolsep}{6pt}" not in tables.to_latex([many])
-
-
-@pytest.mark.fault(13)
-@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
-def test_hostile_names_compile_on_decimal_points_too(tmp_path):
-    compiled(hostile_evidence(), tmp_path, "booktabs,siunitx", siunitx=True)
-
-
-def test_a_column_of_numbers_stands_on_its_points_and_one_of_words_does_not():
-    rows = (
-        (tables.Cell("a"), tables.Cell(".912", ".01", bold=True), tables.Cell("fail")),
-        (tables.Cell("b"), tables.Cell("−1.5", underline=True), tables.Cell("12")),
-        (tables.Cell("c"), tables.Cell("n/a"), tables.Cell("open")),
-    )
-    table = tables.Table("t", "title", ("x", "number", "word"), (tables.Panel(rows),))
-    text = tables.to_latex([table], aligned=True)
-    spec = "S[table-format=-1.3{$_{\\mathrm{.01}}$}, print-zero-integer=false]"
-    assert f"{{@{{}}l{spec}r@{{}}}}" in text
-    assert "a & \\bfseries .912{$_{\\mathrm{.01}}$} & fail" in text
-    assert "b & -1.5{\\llap{\\underline{\\phantom{$-$1.5}}}} & 12" in text
-    assert "c & {n/a} & open" in text
-    assert "siunitx" in text and "siunitx" not in tables.to_latex([table])
 
 
 # --- never without words --------------------------------------------------------------------------

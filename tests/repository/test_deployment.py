@@ -1,4 +1,4 @@
-"""Does what the deployment files say work? The same commands and health checks, run as processes.
+"""Deployment files: their commands and health checks, run as processes.
 
 No container is started: docker's engine is not there where these tests run. What they cannot show
 is listed in docs/cluster.md.

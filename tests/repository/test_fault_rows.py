@@ -1,4 +1,4 @@
-"""Does every row of docs/faults.md have a test, and every mark `fault(n)` a row?"""
+"""Rows of docs/faults.md and marks `fault(n)` of tests: each has the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a sweep a pure function of its studies, whatever the workers do and whoever ends it when?
+"""The engine: order of results, kills, deaths, retries, stops, and reuse of other runs.
 
 The pool here is scripted: it ends trials in random order, lets workers die, and keeps a log.
 """
@@ -27,7 +27,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial, failure
-from tabsweep.sweeps.workers.pool import InProcess, Job, News, Outcome
+from tabsweep.sweeps.workers.pool import InProcessPool, Job, JobOutcome, News
 
 SPACE = Space.parse(
     {
@@ -42,7 +42,7 @@ SMALL = Space.parse({"params": {"k": {"kind": "int", "low": 1, "high": 6}}})
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch):
-    """What reaches the disk when is the ledger's affair, and tested there."""
+    """Syncing is tested with the ledger."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -57,7 +57,7 @@ def run_trial(trial: Trial, data: Any) -> Result:
     return Result(status=DONE, val={"loss": score(trial)}, predictions=predictions)
 
 
-Script = Callable[[Job, int], Outcome | None]
+Script = Callable[[Job, int], JobOutcome | None]
 
 
 class ScriptedPool:
@@ -86,7 +86,7 @@ class ScriptedPool:
         self._jobs.append(job)
         self.most = max(self.most, len(self._jobs))
 
-    def poll(self, timeout_s: float) -> list[Outcome]:
+    def poll(self, timeout_s: float) -> list[JobOutcome]:
         if not self._jobs:
             return []
         self._chance.shuffle(self._jobs)
@@ -94,7 +94,7 @@ class ScriptedPool:
         ended, self._jobs = self._jobs[:n], self._jobs[n:]
         return [
             self._script(job, self.submitted[job.trial.id])
-            or Outcome(job, run_trial(job.trial, None))
+            or JobOutcome(job, run_trial(job.trial, None))
             for job in ended
         ]
 
@@ -319,14 +319,14 @@ class Crash(BaseException):
 
 @pytest.mark.fault(1, 2)
 def test_attempts_are_counted_across_restarts_of_the_driver(tmp_path):
-    def die_twice(job: Job, nth: int) -> Outcome:
+    def die_twice(job: Job, nth: int) -> JobOutcome:
         if nth == 3:
             raise Crash
-        return Outcome(job, None, death="killed")
+        return JobOutcome(job, None, death="killed")
 
     with pytest.raises(Crash):
         run(tmp_path, [make_study(n_trials=1)], ScriptedPool(script=die_twice))
-    pool = ScriptedPool(script=lambda job, nth: Outcome(job, None, death="killed"))
+    pool = ScriptedPool(script=lambda job, nth: JobOutcome(job, None, death="killed"))
     ((_, _, status, cause, _),) = run(tmp_path, [make_study(n_trials=1)], pool).values()
     assert (status, cause) == (FAILED, "killed") and pool.submitted.total() == 1
 
@@ -337,60 +337,61 @@ def test_attempts_are_counted_across_restarts_of_the_driver(tmp_path):
 def dying(*deaths: str) -> Script:
     """The first submissions of a trial end in these deaths, later ones well."""
 
-    def script(job: Job, nth: int) -> Outcome | None:
+    def script(job: Job, nth: int) -> JobOutcome | None:
         if nth > len(deaths):
             return None
         death = deaths[nth - 1]
         if death.startswith("result:"):  # the worker lived to tell
-            return Outcome(job, failure(death.removeprefix("result:"), "no memory"))
-        return Outcome(job, None, death=death)
+            return JobOutcome(job, failure(death.removeprefix("result:"), "no memory"))
+        return JobOutcome(job, None, death=death)
 
     return script
 
 
+DEATHS = [
+    (["killed"], 2, None),
+    (["killed", "killed"], 3, None),
+    (["killed"] * 3, 3, "killed"),
+    (["killed"] * 9, 3, "killed"),
+    (["oom"], 2, None),
+    (["oom", "oom"], 2, "oom"),
+    (["result:oom"], 2, None),
+    (["result:oom"] * 2, 2, "oom"),
+    (["oom", "result:oom"], 2, "oom"),
+    (["result:gpu_oom"] * 2, 2, "gpu_oom"),
+    (["killed", "oom", "killed"], 4, None),  # each kind of death has its own count
+    (["killed", "oom", "killed", "killed"], 4, "killed"),
+    (["lost"] * 20, 21, None),  # the loss of a node is nobody's attempt
+    (["lost", "killed", "lost", "killed", "lost", "killed"], 6, "killed"),
+    (["result:error"], 1, "error"),
+    (["result:timeout"], 1, "timeout"),
+    (["result:nonfinite"], 1, "nonfinite"),
+    (["result:invalid_config"], 1, "invalid_config"),
+]
+
+
 @pytest.mark.fault(2, 3, 31)
-@pytest.mark.parametrize(
-    ("deaths", "runs", "cause"),
-    [
-        (["killed"], 2, None),
-        (["killed", "killed"], 3, None),
-        (["killed"] * 3, 3, "killed"),
-        (["killed"] * 9, 3, "killed"),
-        (["oom"], 2, None),
-        (["oom", "oom"], 2, "oom"),
-        (["result:oom"], 2, None),
-        (["result:oom"] * 2, 2, "oom"),
-        (["oom", "result:oom"], 2, "oom"),
-        (["result:gpu_oom"] * 2, 2, "gpu_oom"),
-        (["killed", "oom", "killed"], 4, None),  # each kind of death has its own count
-        (["killed", "oom", "killed", "killed"], 4, "killed"),
-        (["lost"] * 20, 21, None),  # the loss of a node is nobody's attempt
-        (["lost", "killed", "lost", "killed", "lost", "killed"], 6, "killed"),
-        (["result:error"], 1, "error"),
-        (["result:timeout"], 1, "timeout"),
-        (["result:nonfinite"], 1, "nonfinite"),
-        (["result:invalid_config"], 1, "invalid_config"),
-    ],
-)
-def test_a_death_is_forgiven_as_often_as_its_rule_says(tmp_path, deaths, runs, cause):
-    pool = ScriptedPool(script=dying(*deaths))
-    ((_, _, status, found, _),) = run(tmp_path, [make_study(n_trials=1)], pool).values()
-    assert found == cause and status == (FAILED if cause else DONE)
-    assert pool.submitted.total() == runs
-    (record,) = Ledger(tmp_path).records("result")
-    counted = sum(death != "lost" for death in deaths[:runs])
-    assert record["attempt"] == counted + (0 if cause else 1)
-    assert record["limits"] == {"timeout_s": 3600.0, "memory_mb": 8192.0}
-    assert bool(record["message"]) == bool(cause)
+def test_a_death_is_forgiven_as_often_as_its_rule_says(tmp_path):
+    for n, (deaths, runs, cause) in enumerate(DEATHS):
+        folder = tmp_path / str(n)
+        pool = ScriptedPool(script=dying(*deaths))
+        ((_, _, status, found, _),) = run(folder, [make_study(n_trials=1)], pool).values()
+        assert found == cause and status == (FAILED if cause else DONE)
+        assert pool.submitted.total() == runs
+        (record,) = Ledger(folder).records("result")
+        counted = sum(death != "lost" for death in deaths[:runs])
+        assert record["attempt"] == counted + (0 if cause else 1)
+        assert record["limits"] == {"timeout_s": 3600.0, "memory_mb": 8192.0}
+        assert bool(record["message"]) == bool(cause)
 
 
 @pytest.mark.fault(31)
 def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself(tmp_path):
     asked = []
 
-    def once(job: Job, nth: int) -> Outcome | None:
+    def once(job: Job, nth: int) -> JobOutcome | None:
         asked.append(job.needs.gpu_mb)
-        return Outcome(job, failure("gpu_oom", "no memory")) if nth == 1 else None
+        return JobOutcome(job, failure("gpu_oom", "no memory")) if nth == 1 else None
 
     study = make_study(n_trials=2, needs=Needs(gpu_mb=500.0))
     found = run(tmp_path, [study], ScriptedPool(script=once, slots=1))
@@ -400,8 +401,8 @@ def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself(tmp_path):
 
 @pytest.mark.fault(2)
 def test_a_neighbour_is_not_hurt_by_a_trial_that_keeps_dying(tmp_path):
-    def script(job: Job, nth: int) -> Outcome | None:
-        return Outcome(job, None, death="killed") if job.trial.dataset == "bad" else None
+    def script(job: Job, nth: int) -> JobOutcome | None:
+        return JobOutcome(job, None, death="killed") if job.trial.dataset == "bad" else None
 
     found = run(tmp_path, [make_study("bad"), make_study("good")], ScriptedPool(script=script))
     causes = {(key[:3], cause) for key, (_, _, _, cause, _) in found.items()}
@@ -410,9 +411,9 @@ def test_a_neighbour_is_not_hurt_by_a_trial_that_keeps_dying(tmp_path):
 
 @pytest.mark.fault(9)
 def test_a_failure_stands_in_the_history_as_failed_and_is_never_chosen(tmp_path):
-    def script(job: Job, nth: int) -> Outcome | None:
+    def script(job: Job, nth: int) -> JobOutcome | None:
         cause = {1: "error", 2: "unsupported"}.get(job.trial.config["k"])
-        return Outcome(job, failure(cause, "no")) if cause else None
+        return JobOutcome(job, failure(cause, "no")) if cause else None
 
     study = make_study(n_trials=12, seeds=(0, 1))
     told = []
@@ -430,7 +431,7 @@ def test_a_failure_stands_in_the_history_as_failed_and_is_never_chosen(tmp_path)
 
 def test_a_study_in_which_everything_fails_ends_without_an_evaluation(tmp_path):
     study = make_study(seeds=(0, 1))
-    pool = ScriptedPool(script=lambda job, nth: Outcome(job, failure("error", "no")))
+    pool = ScriptedPool(script=lambda job, nth: JobOutcome(job, failure("error", "no")))
     found = run(tmp_path, [study], pool)
     assert study.finished and study.best() is None and len(found) == 5
 
@@ -438,7 +439,7 @@ def test_a_study_in_which_everything_fails_ends_without_an_evaluation(tmp_path):
 def test_equal_losses_choose_the_lower_index(tmp_path):
     study = make_study(sampler="grid", n_trials=6)
     same = Result(status=DONE, val={"loss": 0.5})
-    run(tmp_path, [study], ScriptedPool(slots=6, script=lambda job, nth: Outcome(job, same)))
+    run(tmp_path, [study], ScriptedPool(slots=6, script=lambda job, nth: JobOutcome(job, same)))
     assert study.best() == 0
 
 
@@ -503,8 +504,8 @@ def test_allowed_other_code_ends_as_a_fresh_run_would_wherever_it_is_killed(tmp_
 
 
 def test_a_retry_runs_what_failed_and_ends_as_if_it_had_not_wherever_it_is_killed(tmp_path):
-    def fails(job: Job, nth: int) -> Outcome | None:
-        return Outcome(job, failure("error", "broken")) if job.trial.config["k"] == 2 else None
+    def fails(job: Job, nth: int) -> JobOutcome | None:
+        return JobOutcome(job, failure("error", "broken")) if job.trial.config["k"] == 2 else None
 
     well = run(tmp_path / "well", studies())
     failed = run(tmp_path / "failed", studies(), ScriptedPool(script=fails))
@@ -575,7 +576,7 @@ def test_a_stop_does_not_wait_beyond_its_grace_for_what_never_ends(tmp_path):
     stop = Stop(soon=False)
 
     class Hanging(ScriptedPool):
-        def poll(self, timeout_s: float) -> list[Outcome]:
+        def poll(self, timeout_s: float) -> list[JobOutcome]:
             stop.soon = True
             return []
 
@@ -599,7 +600,7 @@ def test_a_finished_run_is_not_interrupted_and_its_tally_adds_up(tmp_path):
 
 
 def outcome_of(fn: Callable[[Trial, Any], Any]) -> Result:
-    pool = InProcess(fn, lambda key: f"data of {key}")
+    pool = InProcessPool(fn, lambda key: f"data of {key}")
     trial = Trial("d", 0, "m", {}, 0, {})
     pool.submit(Job(trial, "d", make_study().limits))
     assert not pool.room(Needs()) and pool.running() == 1
@@ -619,48 +620,46 @@ class OutOfMemoryError(RuntimeError):
     """Named as torch names it."""
 
 
+RAISED = [
+    (ValueError(), "error", "ValueError: (no message)"),
+    (ValueError("one\ntwo"), "error", "ValueError: one"),
+    (SystemExit(3), "error", "SystemExit: 3"),
+    (MemoryError(), "oom", "MemoryError"),
+    (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
+    (OSError(12, "Cannot allocate memory"), "oom", None),
+    (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
+    (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
+    (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
+    (RuntimeError("x" * 10**6), "error", None),
+]
+
+
 @pytest.mark.fault(27, 31)
-@pytest.mark.parametrize(
-    ("error", "cause", "message"),
-    [
-        (ValueError(), "error", "ValueError: (no message)"),
-        (ValueError("one\ntwo"), "error", "ValueError: one"),
-        (SystemExit(3), "error", "SystemExit: 3"),
-        (MemoryError(), "oom", "MemoryError"),
-        (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
-        (OSError(12, "Cannot allocate memory"), "oom", None),
-        (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
-        (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
-        (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
-        (RuntimeError("x" * 10**6), "error", None),
-    ],
-    ids=lambda value: str(value)[:20],
-)
-def test_whatever_a_trial_raises_becomes_a_failure_with_a_cause(error, cause, message):
-    result = outcome_of(raising(error))
-    assert (result.status, result.cause) == (FAILED, cause)
-    assert message in (None, result.message) and 0 < len(result.message) < 600
-    if cause == "error":
-        assert "Traceback" in result.log or len(result.log) == 4000
+def test_whatever_a_trial_raises_becomes_a_failure_with_a_cause():
+    for error, cause, message in RAISED:
+        result = outcome_of(raising(error))
+        assert (result.status, result.cause) == (FAILED, cause)
+        assert message in (None, result.message) and 0 < len(result.message) < 600
+        if cause == "error":
+            assert "Traceback" in result.log or len(result.log) == 4000
+
+
+RESULTS = [
+    (Result(DONE, val={"loss": math.nan}), "nonfinite"),
+    (Result(DONE, test={"loss": math.inf}), "nonfinite"),
+    (Result(DONE, costs={"fit_s": math.nan}), "error"),
+    (Result(DONE, info={"array": np.zeros(2)}), "error"),
+    (Result(DONE, predictions={"val": np.array([object()])}), "error"),
+    (None, "error"),
+    ({"status": "done"}, "error"),
+    (Result(DONE, val={"loss": None}), None),
+]
 
 
 @pytest.mark.fault(9)
-@pytest.mark.parametrize(
-    ("result", "cause"),
-    [
-        (Result(DONE, val={"loss": math.nan}), "nonfinite"),
-        (Result(DONE, test={"loss": math.inf}), "nonfinite"),
-        (Result(DONE, costs={"fit_s": math.nan}), "error"),
-        (Result(DONE, info={"array": np.zeros(2)}), "error"),
-        (Result(DONE, predictions={"val": np.array([object()])}), "error"),
-        (None, "error"),
-        ({"status": "done"}, "error"),
-        (Result(DONE, val={"loss": None}), None),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_a_result_that_the_ledger_cannot_hold_is_a_failure_not_the_sweeps_end(result, cause):
-    assert outcome_of(lambda trial, data: result).cause == cause
+def test_a_result_that_the_ledger_cannot_hold_is_a_failure_not_the_sweeps_end():
+    for result, cause in RESULTS:
+        assert outcome_of(lambda trial, data, result=result: result).cause == cause
 
 
 # ---------------------------------------------------------------------- other runs
@@ -697,7 +696,7 @@ SUITE = suites.parse(
 )
 
 
-def real_sweep(runs: Path, name: str, **more: Any) -> sweep.Outcome:
+def real_sweep(runs: Path, name: str, **more: Any) -> sweep.SweepOutcome:
     options = Options(budget="quick", **more)
     return sweep.run(sweep.Request(SUITE, options, runs, name, workers=0))
 

@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 from ....models.deep.cells import Cells, Columns
 from ....models.deep.layers.dropout import Seed
-from ....models.npt.network import Network
+from ....models.npt.network import NPTNetwork
 
 
-class Tables(Network):
-    """A `Network` whose rows are those of several tables of `rows` rows each, below each other.
+class Tables(NPTNetwork):
+    """A `NPTNetwork` whose rows are those of several tables of `rows` rows each, below each other.
 
     No row attends to a row of another table; the weights, and what one table gives, are those of
-    `Network`.
+    `NPTNetwork`.
     """
 
     rows = 0  # of one table; 0: all rows are one table

@@ -18,10 +18,10 @@ from ....datasets.catalog import load_dataset, splits
 from ....datasets.errors import ChecksumMismatch, DatasetUnavailable
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
+from ....models.deep.cell_masking import without
 from ....models.deep.cells import Cells, join
 from ....models.npt.estimator import NPT
-from ....models.npt.masking import without
-from ....models.npt.network import Network
+from ....models.npt.network import NPTNetwork
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import printed_values
 from .fitted_inputs import fitted, last_row
@@ -189,7 +189,7 @@ def order_of(n: int, d: int, row: int, seed: int | None) -> np.ndarray:
     return np.concatenate([order.T, np.full((1, d), row)])
 
 
-def _answers(model: NPT, module: Network, state: torch.Tensor, target: int) -> np.ndarray:
+def _answers(model: NPT, module: NPTNetwork, state: torch.Tensor, target: int) -> np.ndarray:
     found = module.decode(state, [target]).of(target).double().cpu().numpy()
     if model.task == "regression":
         return found * model._target_scale + model._target_mean

@@ -20,7 +20,7 @@ from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
 from ....datasets.table import Table as Data
 from ....models.deep.cells import Columns
-from ....models.npt.network import Network
+from ....models.npt.network import NPTNetwork
 from ....models.registry import names, spaces, spec
 from ....sweeps.search.space import Space
 from ...cell import run_cell
@@ -144,7 +144,7 @@ def parameters(data: Data, config: Mapping[str, Any]) -> int:
         (len(sizes),),
     )
     shape = {k: config[k] for k in ("width", "n_layers", "n_heads") if k in config}
-    return sum(p.numel() for p in Network(columns, **shape).parameters())
+    return sum(p.numel() for p in NPTNetwork(columns, **shape).parameters())
 
 
 def configs_of(job: Job, task: str) -> tuple[list[dict[str, Any]], int]:

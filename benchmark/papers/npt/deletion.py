@@ -21,7 +21,8 @@ from ....datasets.protocols import make_folds
 from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
 from ....reports.metrics import rmse
-from ....reports.statistics.tests import standard_error, wilcoxon
+from ....reports.statistics.ranking import standard_error
+from ....reports.statistics.wilcoxon import wilcoxon
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .fitted_inputs import TableInputs, fitted, predictions, table_inputs

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
+from ....models.deep.cell_masking import without
 from ....models.deep.cells import Cells, join
 from ....models.deep.layers.attention import attend
 from ....models.npt.estimator import NPT
-from ....models.npt.masking import without
-from ....models.npt.network import Network
+from ....models.npt.network import NPTNetwork
 from ..experiment_result import Setting
 
 
@@ -40,7 +40,7 @@ class TableInputs:
     parts: (N,) 0 training, 1 validation, 2 test."""
 
     model: NPT
-    module: Network
+    module: NPTNetwork
     cells: Cells
     features: np.ndarray
     parts: np.ndarray
@@ -81,8 +81,8 @@ def table_inputs(model: NPT, data: Data, fold: Fold) -> TableInputs:
         )
 
 
-def last_row(module: Network, x: Tensor) -> Tensor:  # (P, M, d, E) -> (P, d, E)
-    """The network's output at the last row of each of P tables of embedded rows: what `Network`
+def last_row(module: NPTNetwork, x: Tensor) -> Tensor:  # (P, M, d, E) -> (P, d, E)
+    """The network's output at the last row of each of P tables of embedded rows: what `NPTNetwork`
     gives there, without what only the other rows of the last layers need."""
     last = max(i for i, kind in enumerate(module.kinds) if kind == "abd")
     for i, (kind, block) in enumerate(zip(module.kinds, module.blocks, strict=True)):

@@ -18,11 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....models.deep.cell_masking import generator, hide
 from ....models.deep.cells import Cells
 from ....models.deep.optimisers import Lamb
 from ....models.deep.schedules import rate, tradeoff
 from ....models.deep.trainer import Recipe, Training, seed_of, seeded, torch_device
-from ....models.npt.masking import generator, hide, loss_on, select
+from ....models.npt.masking import loss_on, select
 from .batched_tables import Tables, numeric_cells, numeric_columns
 
 TRAIN, VAL, TEST = 1, 2, 3  # what a draw is for; part of its seed
@@ -207,7 +208,7 @@ class LookupTask:
         on_features, n_features = loss_on(decoded, truth, self.columns, hidden | randomised)
         return (1 - weight) * total / count + weight * on_features / n_features.clamp(min=1)
 
-    def score(self) -> float:
+    def val_loss(self) -> float:
         """Mean squared error on the validation tables."""
         predicted = self.predict(self.validation)
         self.correlations.append(correlation(predicted, self.validation.truth))

@@ -20,7 +20,7 @@ from ....datasets.table import Table as Data
 from ....models.deep.trainer import computing
 from ....models.registry import spaces
 from ....reports.metrics import accuracy, log_loss, rmse
-from ....reports.statistics.tests import ranks, standard_error
+from ....reports.statistics.ranking import ranks, standard_error
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
 from .fitted_inputs import fitted

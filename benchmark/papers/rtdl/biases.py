@@ -15,7 +15,7 @@ import numpy as np
 from ....datasets.catalog import load_dataset
 from ....datasets.protocols import Fold, make_folds
 from ....datasets.table import Table as Data
-from ....models.ft_transformer import FTTransformer, Network
+from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
 from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
 from ....reports.sections.seeds import truncated
@@ -31,7 +31,7 @@ METHODS = ("autoint", WITHOUT, "ft-transformer")
 class WithoutBiases(FTTransformer):
     """FT-Transformer whose tokens are x_j W_j and E_j[x_j], without b_j."""
 
-    def _network(self) -> Network:
+    def _network(self) -> FTTransformerNetwork:
         network = super()._network()
         network.tokens.bias = None
         return network

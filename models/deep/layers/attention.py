@@ -1,4 +1,4 @@
-"""How do many rows attend to many rows without a table of all pairs? Block by block.
+"""Softmax attention in blocks, without a table of all pairs.
 
 softmax(scale Q K^T) V with dropout on the weights (Vaswani et al. 2017, sec. 3.2.1), in blocks of
 queries. The backward pass computes the weights of a block anew, so memory grows with the rows and
@@ -31,7 +31,7 @@ SMALL_SUM = 1e-20  # a row whose weights sum to less has lost its digits
 
 
 def attention_weights(q: Tensor, k: Tensor, scale: float) -> Tensor:
-    """(B, H, Tq, Tk): the weights themselves, for figures; as large as the pairs are many."""
+    """The attention weights (B, H, Tq, Tk), one number for each pair of query and key."""
     return torch.softmax(torch.matmul(q * scale, k.transpose(-1, -2)), dim=-1)
 
 
@@ -143,7 +143,7 @@ class _Attention(torch.autograd.Function):
             d_logits = torch.matmul(g, _turned(v[i]))
             if dropped is not None:
                 d_logits.mul_(dropped).addcmul_(weights, less, value=-1)
-            elif at is not None:  # the weights are nobody else's: no second table
+            elif at is not None:  # the weights are not used again: overwritten
                 drop_(d_logits, at).sub_(less).mul_(weights)
                 dropped = drop_(weights, at)
             else:

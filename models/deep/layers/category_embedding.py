@@ -1,4 +1,4 @@
-"""How do category codes become vectors? By one table for all columns, each with a row to spare."""
+"""Embeddings of category codes in one table, with a row for unknown levels of each column."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Categories(nn.Module):
         self.weight = nn.Parameter(torch.empty(int(rows[-1]), width).uniform_(-1, 1) / width**0.5)
 
     def forward(self, codes: Tensor) -> Tensor:  # (B, F) -> (B, F, D)
+        """The vector of each code."""
         return F.embedding(codes + self.offsets, self.weight)
 
 
@@ -38,6 +39,7 @@ class RowInput(nn.Module):
         self.n_out = n_numeric + len(sizes) * width
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F1), (B, F2) -> (B, n_out)
+        """Numbers and the vectors of the categories, side by side."""
         if self.categories is None:
             return numbers
         return torch.cat([numbers, self.categories(codes).flatten(1)], dim=1)

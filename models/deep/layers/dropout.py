@@ -1,4 +1,4 @@
-"""How is dropout drawn so that it can be drawn again? As the positions of what is dropped.
+"""Dropout whose draws are named by a seed and kept as the positions that are dropped.
 
 The gaps between dropped elements are geometric, so drawing them takes time by the dropped elements
 alone: about 1 ns an element at p = 0.1 on a CPU, where torch's own dropout takes 20. A seed names

@@ -1,4 +1,4 @@
-"""How do scores become shares of which most are exactly zero? By sparsemax and 1.5-entmax.
+"""Sparsemax and 1.5-entmax, with exact thresholds.
 
 Both solve max over p on the simplex of p . z + H(p), with the Gini entropy (sparsemax, Martins and
 Astudillo 2016) or Tsallis' entropy of order 1.5 (entmax, Peters et al. 2019). The solution cuts the

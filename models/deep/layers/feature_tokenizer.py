@@ -1,4 +1,4 @@
-"""How does a row become tokens? A vector for each number and category, and one more that asks."""
+"""Feature tokenizer: one vector for each number and category, and a [CLS] token."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class Tokens(nn.Module):
         self.categories = Categories(sizes, width) if sizes else None
 
     def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F1), (B, F2) -> (B, T, D)
+        """The tokens of each row: [CLS], numbers, categories."""
         bias: Tensor | None = self.bias
         if self.cls:
             numbers = torch.cat([numbers.new_ones(len(numbers), 1), numbers], dim=1)

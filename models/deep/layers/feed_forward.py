@@ -1,4 +1,4 @@
-"""How does a feed-forward block run fast and keep little? In blocks of rows that fit the cache.
+"""Feed-forward block (Linear, GELU, dropout, Linear) in blocks of rows that fit the cache.
 
 Linear, GELU, dropout, Linear (Vaswani et al. 2017, sec. 3.3). Between forward and backward only the
 input and the values before the GELU are kept, and where they are few, those after it.

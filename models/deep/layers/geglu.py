@@ -1,4 +1,4 @@
-"""What is the gated feed-forward part of the blocks of TabTransformer and SAINT?"""
+"""Gated feed-forward layer (GEGLU) of TabTransformer and SAINT."""
 
 from __future__ import annotations
 
@@ -22,5 +22,6 @@ class GEGLU(nn.Module):
         self.narrow = nn.Linear(inner, width)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (..., D) -> (..., D)
+        """The layer applied along the last axis."""
         a, gate = self.widen(x).chunk(2, dim=-1)
         return self.narrow(dropout(a * F.gelu(gate), self.p, seed))

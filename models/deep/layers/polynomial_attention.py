@@ -1,4 +1,4 @@
-"""How does a polynomial of the attention matrix mix tokens? (Kim et al. 2024, CheAtt)
+"""Attention through a polynomial of its matrix (Kim et al. 2024, CheAtt).
 
 In place of A V, A = softmax(scale Q K^T), stands sum_k alpha_k P_k(A) V: P_k of a polynomial basis,
 the weights alpha learned, one for each head and each k = 0..K.

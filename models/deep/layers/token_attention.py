@@ -1,8 +1,8 @@
-"""How do the tokens of a row attend to each other?
+"""Multi-head attention between the tokens of a row.
 
-Multi-head attention (Vaswani et al. 2017, sec. 3.2) in which all tokens ask or the first one alone,
-over all keys or over a few mixtures of them (Wang et al. 2020, Linformer), and attention through a
-polynomial of its matrix (Kim et al. 2024).
+All tokens attend or the first one alone (Vaswani et al. 2017, sec. 3.2), to all keys or to a few
+mixtures of them (Wang et al. 2020, Linformer), or through a polynomial of the attention matrix (Kim
+et al. 2024).
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...base import InvalidConfig
 from ..precision import in_float32
 from .attention import attend, attention_weights, join_heads, split_heads
 from .dropout import Seed, dropout
 from .polynomial_attention import Polynomial
 
 SHARING = ("headwise", "key-value", "layerwise")
+LINFORMER = ("none", *SHARING)
 Mix = tuple[Tensor, Tensor]  # (M, T) each: what mixes the keys of T tokens, and their values
 
 
@@ -75,12 +77,12 @@ class TokenAttention(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
-        """All tokens ask: (B, T, D) -> (B, T, D)."""
+        """All tokens attend: (B, T, D) -> (B, T, D)."""
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         return self._joined(self._answer(q, k, v, seed, mix))
 
     def first(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
-        """The first token alone asks: (B, T, D) -> (B, 1, D).
+        """The first token alone attends: (B, T, D) -> (B, 1, D).
 
         q (W x) = (q W) x and weights (W x) = W (weights x), so that keys and values are products of
         one token and not of all. The bias of the keys adds one number to all logits of a query.
@@ -155,13 +157,13 @@ class PolynomialAttention(TokenAttention):
         self.polynomial = Polynomial(basis, order, n_heads, how=how)
 
     def forward(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
-        """All tokens ask: (B, T, D) -> (B, T, D)."""
+        """All tokens attend: (B, T, D) -> (B, T, D)."""
         _all_keys(mix)
         found = self.polynomial.attend(self.qkv(x), self.scale)
         return self._joined(dropout(found, self.p, seed))
 
     def first(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
-        """The first token alone asks: (B, T, D) -> (B, 1, D).
+        """The first token alone attends: (B, T, D) -> (B, 1, D).
 
         The first row of a polynomial of A is that of A^T applied to (1, 0, ..).
         """
@@ -198,3 +200,20 @@ def token_attention(
     return PolynomialAttention(
         width, n_heads, p, basis=attention, order=order, d_head=d_head, bias=bias, out=out
     )
+
+
+def check_heads(model: str, width: int, n_heads: int) -> None:
+    """InvalidConfig where the heads do not divide the width of a token."""
+    if width % n_heads:
+        raise InvalidConfig(
+            f"{model}: width must be a multiple of n_heads = {n_heads}, got {width}"
+        )
+
+
+def check_keys(model: str, attention: str, linformer: str) -> None:
+    """InvalidConfig where a polynomial of the attention matrix would not find it square."""
+    if attention != "softmax" and linformer != "none":
+        raise InvalidConfig(
+            f"{model}: attention={attention!r} needs linformer='none', got {linformer!r}: mixtures "
+            "of keys leave no square attention matrix to take powers of"
+        )

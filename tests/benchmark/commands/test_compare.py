@@ -123,7 +123,7 @@ def test_an_accuracy_of_one_is_an_error_of_nothing_and_no_nan():
 )
 def test_a_change_that_is_no_number_of_percents_is_said_in_words(base, new, median):
     found = compare(with_errors(base), with_errors(new))
-    assert f"All over: median change of the error {median}, p =" in " ".join(
+    assert f"Overall: median change of the error {median}, p =" in " ".join(
         run_diff_section.summary(found)
     )
     if found.regressions:
@@ -229,7 +229,7 @@ def test_runs_with_another_protocol_or_metric_are_refused(meta, says):
 def test_worse_all_over_is_a_regression_from_the_smallest_effect_on():
     assert not compare(run(), run(factor(a=1.009, b=1.009))).regressions
     found = compare(run(), run(factor(a=1.02, b=1.02)))
-    assert found.regressions[0].startswith("worse all over: median change of the error +2.0 %")
+    assert found.regressions[0].startswith("worse overall: median change of the error +2.0 %")
     assert not compare(run(), run(factor(a=1.02, b=1.02)), min_effect=0.03).regressions
     assert not compare(run(), run(factor(a=0.9, b=0.9))).regressions
 
@@ -329,12 +329,12 @@ def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):
     rule = run_diff.global_rule
 
     def any_change(base, new, min_effect):
-        return run_diff.Global(len(base), 1.0, 0.0, not rule(base, new).median == 0.0)
+        return run_diff.Overall(len(base), 1.0, 0.0, not rule(base, new).median == 0.0)
 
     monkeypatch.setattr(run_diff, "global_rule", any_change)
     call = ("compare", "runs/one", "runs/two")
     found = bench(*call, "--fail-on-regression")
-    assert found.code == 4 and "REGRESSION, worse all over" in found.out
+    assert found.code == 4 and "REGRESSION, worse overall" in found.out
     assert bench(*call).code == 0
     assert bench("compare", "runs/one", "runs/one", "--fail-on-regression").code == 0
 

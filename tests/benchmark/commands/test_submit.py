@@ -1,21 +1,16 @@
-"""Does a sweep that is submitted from outside run as if it were started there? And the doctor?"""
+"""`bench submit`: sweeps as jobs of a Ray head, and the doctor on its cluster."""
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,17 +19,15 @@ import click
 import compose
 import pytest
 from calls import bench
-from postgres import free_port
+from ray_head import Head
 from tabsweep.benchmark import cli
-from tabsweep.benchmark.commands import doctor, submit
-from tabsweep.benchmark.console import Face
+from tabsweep.benchmark.commands import submit
+from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import SweepError, check_address_form
-from tabsweep.benchmark.running import cluster_checks
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.run_lock import RunLocked
 
-pytestmark = pytest.mark.xdist_group("ray")
-
+ON_RAY = pytest.mark.xdist_group("ray")
 NOBODY = "http://127.0.0.1:1"  # where nobody listens
 
 
@@ -43,9 +36,6 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(compose.FOREIGN)]:
         if name != "TABSWEEP_CACHE":
             monkeypatch.delenv(name)
-
-
-# ---------------------------------------------------------------------- before anything is sent
 
 
 @pytest.mark.parametrize("command", ["sweep", "resume", "retry", "doctor"])
@@ -88,13 +78,13 @@ def test_rays_client_is_refused_where_the_environment_names_it(
         (["--suite", "smoke", "--folds", "none"], "--folds"),
         (["--suite", "smoke", "--model", "forrest"], "unknown model"),
         (["--suite", "smoke", "--dataset", "irish"], "irish"),
-        (["--suite", "smoke", "--address", "auto"], "leave out its own --address"),
-        (["--suite", "smoke", "--runs", "runs"], "must be an absolute path"),
+        (["--suite", "smoke", "--address", "auto"], "--address"),
+        (["--suite", "smoke", "--runs", "runs"], "--runs"),
         (["--suite", "mine.toml"], "--working-dir"),
         (["--csv", "houses.csv", "--target", "price"], "--working-dir"),
-        (["--csv", "/data/houses.csv", "--target", "price"], "give the run a --name"),
+        (["--csv", "/data/houses.csv", "--target", "price"], "--name"),
         (["--suite", "smoke", "--tracking-uri", "https://me:pw@host"], "MLFLOW_TRACKING_PASSWORD"),
-        ([], "what to sweep"),
+        ([], "--suite NAME or --csv"),
     ],
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
 )
@@ -210,7 +200,7 @@ def test_the_log_is_shown_once_though_the_connection_breaks(
             return SimpleNamespace(is_terminal=lambda: False)
 
     monkeypatch.setattr(submit.asyncio, "sleep", lambda s, sleep=submit.asyncio.sleep: sleep(0))
-    submit.show_log(Face(), Client(), "job")
+    submit.show_log(Console(), Client(), "job")
     assert capsys.readouterr().out == "one\ntwo\nthree\nfour\n"
     assert not left
 
@@ -246,10 +236,8 @@ def test_a_job_ends_with_the_exit_code_of_its_sweep(
     info = SimpleNamespace(
         status=SimpleNamespace(value=status), driver_exit_code=driver, message="gone"
     )
-    assert submit.code_of(Face(quiet=True), info) == code
+    assert submit.code_of(Console(quiet=True), info) == code
 
-
-# ---------------------------------------------------------------------- on a cluster
 
 MODEL = """
 import pathlib, time
@@ -284,40 +272,6 @@ timeout_s = 300
 """
 
 
-class Head:
-    """A Ray head as docker-compose.yml starts it, and how somebody outside speaks to it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.runs = folder, folder / "runs"
-        self.ports = {name: free_port() for name in ("gcs", "dashboard", "agent", "client")}
-        self.service = compose.ray_service("ray-head", home=folder, ports=self.ports)
-        for name in list(self.service.environment):
-            if name.startswith(("TABSWEEP_", "MLFLOW_")):
-                del self.service.environment[name]
-        self.service.environment["TABSWEEP_RUNS"] = str(self.runs)
-        self.url = f"http://127.0.0.1:{self.ports['dashboard']}"
-        self.outside = compose.ray_service("job", home=folder, ports=self.ports).environment
-
-    def bench(self, *words: object, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [Path(sys.executable).parent / "bench", *map(str, words)],
-            env={**self.outside, **more},
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # as from a terminal; whoever runs the tests may have made their children deaf to it
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-    def jobs(self, path: str = "", method: str = "GET") -> Any:
-        """Ray's own interface, without any of our code."""
-        request = urllib.request.Request(f"{self.url}/api/jobs/{path}", method=method)
-        request.add_header("Authorization", f"Bearer {self.outside['RAY_AUTH_TOKEN']}")
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-
-
 @pytest.fixture(scope="module")
 def head() -> Iterator[Head]:
     folder = Path(tempfile.mkdtemp(prefix="ts-"))  # short: the names of sockets are limited
@@ -339,6 +293,7 @@ def wait_for(condition: Any, what: str, timeout_s: float = 120) -> None:
         time.sleep(0.2)
 
 
+@ON_RAY
 def test_a_submitted_sweep_survives_its_viewer_stops_softly_and_goes_on_when_submitted_again(
     head: Head,
 ) -> None:
@@ -353,14 +308,10 @@ def test_a_submitted_sweep_survives_its_viewer_stops_softly_and_goes_on_when_sub
     viewer = head.bench(*words)
     wait_for(lambda: log.exists() or viewer.poll() is not None, "the first trial to begin")
     assert viewer.poll() is None, viewer.communicate()
-    second = head.bench(*words)  # at the same time: while one works, nobody else may
     viewer.send_signal(signal.SIGINT)
     out, err = viewer.communicate(timeout=60)
     assert viewer.returncode == 130, err
-    assert "run held-quick is job tabsweep-held-quick-1" in out and "6 trials planned" in out
-    assert "the job goes on" in err and "ray job stop tabsweep-held-quick-1" in err
-    out, err = second.communicate(timeout=60)
-    assert second.returncode == 3 and "tabsweep-held-quick-1" in err and "--name" in err
+    assert "tabsweep-held-quick-1" in out and "ray job stop tabsweep-held-quick-1" in err
     assert head.jobs("tabsweep-held-quick-1")["status"] == "RUNNING"
 
     # Asked to stop, the sweep waits for the trial that runs. Ray alone would abort it after 3 s.
@@ -381,13 +332,14 @@ def test_a_submitted_sweep_survives_its_viewer_stops_softly_and_goes_on_when_sub
     said = json.loads(out)
     assert (said["job"], said["status"]) == ("tabsweep-held-quick-2", "FAILED"), err
     assert again.returncode == said["exit_code"] == 1  # some trials failed, as they should
-    assert f"3 of 6 trials done, 3 failed (3 error); {6 - len(before)} run now" in err, err
+    assert f"; {6 - len(before)} new, {len(before)} reused; " in err, err
     after = Counter(record["id"] for record in Ledger(head.runs / "held-quick").records("result"))
     assert len(after) == 6 and set(after.values()) == {1}
     assert log.read_text().split() == ["start"] * 6
     assert (head.runs / "held-quick" / "report" / "scores.md").exists()
 
 
+@ON_RAY
 @pytest.mark.nightly
 def test_without_the_token_nothing_can_be_submitted(head: Head) -> None:
     words = ("submit", "--address", head.url, "--suite", "smoke")
@@ -398,6 +350,7 @@ def test_without_the_token_nothing_can_be_submitted(head: Head) -> None:
         assert stranger.returncode == 3 and "asks for a token" in err and "Traceback" not in err
 
 
+@ON_RAY
 def test_the_doctor_examines_a_cluster(head: Head) -> None:
     address = f"127.0.0.1:{head.ports['gcs']}"
     call = ("doctor", "--address", address, "--runs", head.runs, "--json")
@@ -411,6 +364,7 @@ def test_the_doctor_examines_a_cluster(head: Head) -> None:
     assert "asks for a token" in checks["dashboard"]["detail"]
 
 
+@ON_RAY
 @pytest.mark.nightly
 def test_the_doctor_cannot_examine_a_cluster_without_its_token(head: Head) -> None:
     address = f"127.0.0.1:{head.ports['gcs']}"
@@ -419,120 +373,3 @@ def test_the_doctor_cannot_examine_a_cluster_without_its_token(head: Head) -> No
     checks = {check["name"]: check for check in json.loads(out)}
     assert stranger.returncode == 3 and checks["cluster"]["state"] == "problem", checks
     assert "same everywhere" not in checks
-
-
-# ---------------------------------------------------------------------- what the doctor thinks
-
-
-@contextmanager
-def server(answers: Any) -> Iterator[str]:
-    """host:port of a server; `answers(headers)` gives the status of every request."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(answers(self.headers))
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{found.server_port}"
-        found.shutdown()
-
-
-def test_a_dashboard_without_a_token_is_a_problem_unless_only_this_machine_reaches_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with server(lambda headers: 200) as where:
-        assert cluster_checks.judge_dashboard(where)[0] == doctor.OKAY
-        monkeypatch.setattr(cluster_checks, "is_loopback", lambda host: False)  # another's machine
-        state, detail = cluster_checks.judge_dashboard(where)
-        assert state == doctor.PROBLEM and "RAY_AUTH_MODE=token" in detail
-    with server(lambda headers: 401) as where:
-        assert cluster_checks.judge_dashboard(where)[0] == doctor.OKAY
-
-
-@pytest.mark.parametrize(
-    ("anonymous", "own", "far", "state"),
-    [
-        (401, 200, True, doctor.OKAY),
-        (200, 200, True, doctor.PROBLEM),
-        (200, 200, False, doctor.OKAY),
-        (401, 401, True, doctor.PROBLEM),
-        (500, 500, False, doctor.PROBLEM),
-    ],
-)
-def test_an_mlflow_server_must_let_us_in_and_others_not(
-    monkeypatch: pytest.MonkeyPatch, anonymous: int, own: int, far: bool, state: str
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "p:w")
-    monkeypatch.setattr(doctor, "is_loopback", lambda host: not far)
-    mine = "Basic bWU6cDp3"
-    with server(lambda h: own if h["Authorization"] == mine else anonymous) as where:
-        monkeypatch.setenv("TABSWEEP_TRACKING_URI", f"http://{where}")
-        found = doctor._mlflow()
-        assert found[0] == state and "p:w" not in found[1]
-        if far:
-            return
-        monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
-        monkeypatch.setenv("TABSWEEP_TRACKING_URI", f"http://me:p%3Aw@{where}")
-        assert doctor._mlflow()[0] == state and "p%3Aw" not in doctor._mlflow()[1]
-
-
-def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> cluster_checks.Cluster:
-    """A cluster whose nodes have answered; each is what differs from a healthy one."""
-    found = cluster_checks.Cluster("auto")
-    for name, odd in others.items():
-        found.nodes[name] = cluster_checks.Node(name, name, 1, 0, 1000.0)
-        usual = {"versions": own, "disk_gb": 50.0, "shm_mb": 2000.0}
-        found._facts[name] = {**usual, **odd}
-    found.ask = lambda question, of: found._facts  # type: ignore[method-assign]
-    return found
-
-
-def test_a_node_with_other_versions_or_code_is_named() -> None:
-    own = cluster_checks.versions()
-    assert cluster_of(own, a={}).same()[0] == doctor.OKAY
-    odd = {**own, "ray": "2.0.0", "tabsweep's source": "0123"}
-    state, detail = cluster_of(own, a={}, b={"versions": odd}).same()
-    assert state == doctor.PROBLEM and "b: ray 2.0.0 instead of" in detail
-    assert "tabsweep's source 0123 instead of" in detail and "a:" not in detail.split("b:")[0]
-
-
-def test_a_node_that_gives_no_answer_is_a_problem() -> None:
-    found = cluster_of(cluster_checks.versions(), a={})
-    found.nodes["b"] = cluster_checks.Node("b", "far", 1, 0, 1000.0)
-    found._silent["b"] = "No module named 'tabsweep'"
-    state, detail = found.same()
-    assert state == doctor.PROBLEM and "far: no answer (No module named 'tabsweep')" in detail
-
-
-def test_a_clock_that_is_off_by_more_than_the_question_took_is_a_warning() -> None:
-    found = cluster_of({}, a={}, b={})
-    skew = {"a": 0.0, "b": 10.0}
-    found.ask = lambda question, of: {id: time.time() + skew[id] for id in of}  # type: ignore
-    state, detail = found.clocks()
-    assert state == doctor.WARNING and "b +10.00 s" in detail
-    skew["b"] = 0.5
-    assert found.clocks()[0] == doctor.OKAY
-
-
-def test_a_node_that_is_short_of_disk_or_shared_memory_is_named() -> None:
-    state, detail = cluster_of({}, a={}, b={"disk_gb": 0.5}, c={"shm_mb": 64.0}).room()
-    assert state == doctor.WARNING and "b: 0.5 GB" in detail and "64 MB" in detail
-    assert "a:" not in detail
-
-
-def test_a_folder_where_two_could_take_the_same_run_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert doctor._run_lock(tmp_path / "runs")[0] == doctor.OKAY
-    from tabsweep.sweeps.store import run_lock
-
-    monkeypatch.setattr(run_lock, "_lock", lambda file: None)  # a file system that only pretends
-    assert doctor._run_lock(tmp_path / "runs")[0] == doctor.PROBLEM
-    assert not list(tmp_path.iterdir())

@@ -12,7 +12,7 @@ from calls import bench
 from tabsweep.benchmark.cli import RANKINGS
 from tabsweep.benchmark.results.csv_import import read_results
 from tabsweep.reports.aggregation.cells import cells, studies
-from tabsweep.reports.aggregation.ranking_rules import CONVENTIONS
+from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES
 from tabsweep.reports.evidence import EvidenceError
 
 HEAD = "method,dataset,split,seed,metric,value"
@@ -215,13 +215,15 @@ def test_the_command_builds_the_whole_report_beside_the_file():
     assert before == {p.name: p.read_bytes() for p in Path("again").iterdir() if p.is_file()}
 
 
-@pytest.mark.parametrize("name", CONVENTIONS)
+@pytest.mark.parametrize("name", RANKING_RULES)
 def test_the_file_of_ranks_says_by_whose_rules_it_ranks(name):
-    assert tuple(CONVENTIONS) == RANKINGS
+    assert tuple(RANKING_RULES) == RANKINGS
     file(GOOD.replace("b,wine,0,0,accuracy,0.7", "b,wine,0,0,accuracy,0.9").replace("0.6", "0.8"))
     assert bench("report", "--from", "results.csv", "--no-html", "--ranking", name).code == 0
     said = Path("report/ranks.md").read_text()
-    assert [how.said in said for how in CONVENTIONS.values()] == [n == name for n in CONVENTIONS]
+    assert [how.description in said for how in RANKING_RULES.values()] == [
+        n == name for n in RANKING_RULES
+    ]
     ranks = pd.read_csv("report/ranks.csv").query("scope == 'binary'").set_index("model")
     first, second = (1.0, 2.0) if name == "npt" else (1.5, 1.5)
     assert ranks.loc["a", "mean_rank"] == first and ranks.loc["b", "mean_rank"] == second

@@ -1,4 +1,4 @@
-"""Does attention by blocks equal the table of all pairs, gradients and dropout included?
+"""Attention in blocks against the table of all pairs, gradients and dropout included.
 
 The reference is the textbook's: all logits, a softmax, the same dropped weights, a product.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from looped import each
 from tabsweep.models.deep.layers import attention
 from tabsweep.models.deep.layers.attention import attend, attention_weights, join_heads, split_heads
 from torch.nn import functional as F
@@ -67,7 +68,7 @@ def same(ours, theirs, inputs, tolerance=1e-12):
         assert float((a - b).abs().max()) <= tolerance * max(1.0, float(b.abs().max()))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_attention_is_the_librarys_own(shape, sizes):
     q, k, v = heads(shape)
     theirs = F.scaled_dot_product_attention(q, k, v, scale=0.7)
@@ -75,7 +76,7 @@ def test_attention_is_the_librarys_own(shape, sizes):
     same(attend(q, k, v, scale=0.7, p=0.5, seed=None), theirs, (q, k, v))  # no seed, no dropout
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_dropout_drops_weights_forward_and_backward_alike(shape, sizes):
     q, k, v = heads(shape)
     kept = kept_weights(q, k, 0.7)
@@ -84,7 +85,7 @@ def test_dropout_drops_weights_forward_and_backward_alike(shape, sizes):
     assert torch.equal(ours, attend(q, k, v, scale=0.7, p=P, seed=SEED))
 
 
-@pytest.mark.parametrize("p", [0.0, P])
+@each("p", [0.0, P])
 def test_numerical_gradients_agree(p, sizes):
     q, k, v = heads((2, 2, 4, 3, 2))
     forbidden = torch.tensor([0, -1, 2, 1])
@@ -150,7 +151,7 @@ def test_a_row_far_below_the_others_keeps_its_digits(sizes):
     assert torch.isfinite(attend(*single, scale=1.0)).all()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_single_precision_stays_within_its_rounding(shape, sizes):
     q, k, v = heads(shape, grad=False)
     single = attend(q.float(), k.float(), v.float(), scale=0.7)

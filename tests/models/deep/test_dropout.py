@@ -1,10 +1,11 @@
-"""Is dropout fair, seeded and scaled, and is the feed-forward block the plain layers?"""
+"""Dropout is fair, seeded and scaled; the feed-forward block equals the plain layers."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from looped import each
 from tabsweep.models.deep.layers import feed_forward as ff
 from tabsweep.models.deep.layers.dropout import dropout
 from tabsweep.models.deep.layers.feed_forward import feed_forward
@@ -18,7 +19,7 @@ def kept(p, seed, n=N):
     return (dropout(torch.ones(n), p, seed) != 0).numpy()
 
 
-@pytest.mark.parametrize("p", SHARES)
+@each("p", SHARES)
 def test_the_share_of_what_is_kept_is_binomial(p):
     shares = np.array([kept(p, (1, s)).mean() for s in range(10)])
     sigma = np.sqrt(p * (1 - p) / N)
@@ -26,7 +27,7 @@ def test_the_share_of_what_is_kept_is_binomial(p):
     assert 0.3 * sigma < shares.std(ddof=1) < 2 * sigma  # chi2 with 9 degrees: p < 1e-4 outside
 
 
-@pytest.mark.parametrize("p", SHARES)
+@each("p", SHARES)
 def test_every_place_is_dropped_alone_and_like_any_other(p):
     gone = ~kept(p, (2, 3))
     for lag in (1, 2, 7, 64):
@@ -46,8 +47,8 @@ def test_a_seed_names_its_draw():
         assert abs(agree - 0.5) < 5 * 0.5 / np.sqrt(N), other
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("p", [0.1, 0.5])
+@each("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@each("p", [0.1, 0.5])
 def test_what_is_kept_is_scaled_and_the_gradient_goes_the_same_way(p, dtype):
     x = torch.linspace(1, 2, 3 * 101, dtype=dtype).reshape(3, 101).t().requires_grad_()
     out = dropout(x, p, (5,))
@@ -83,7 +84,7 @@ def block(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("p", [0.0, 0.4])
+@each("p", [0.0, 0.4])
 def test_the_block_is_the_plain_layers_gradients_included(p, block):
     x, w1, b1, w2, b2 = layers()
     seed, hidden = (3, 1), len(b1)
@@ -101,7 +102,7 @@ def test_the_block_is_the_plain_layers_gradients_included(p, block):
         assert float((a - b).abs().max()) <= 1e-11
 
 
-@pytest.mark.parametrize("p", [0.0, 0.4])
+@each("p", [0.0, 0.4])
 def test_the_blocks_numerical_gradients_agree(p, block):
     inputs = layers(3, 4, 2, (5,))
     assert torch.autograd.gradcheck(

@@ -1,10 +1,10 @@
-"""Are sparsemax and entmax what they are defined as, do they match the official numbers?"""
+"""Sparsemax and entmax against their definitions and the official numbers."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
+from looped import each
 from parity import TOLERANCE, case
 from tabsweep.models.deep.layers.entmax import (
     CHOICES,
@@ -16,8 +16,8 @@ from tabsweep.models.deep.layers.entmax import (
 )
 
 ALPHA = {sparsemax: 2.0, entmax15: 1.5}
-BOTH = pytest.mark.parametrize("shares", [sparsemax, entmax15])
-PAIRS = pytest.mark.parametrize("choice", CHOICES)
+BOTH = each("shares", [sparsemax, entmax15])
+PAIRS = each("choice", CHOICES)
 
 
 def scores(*shape, scale=1.0, seed=0):
@@ -25,8 +25,8 @@ def scores(*shape, scale=1.0, seed=0):
 
 
 @BOTH
-@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("n", [1, 2, 7, 1500])
+@each("scale", [0.01, 1.0, 30.0])
+@each("n", [1, 2, 7, 1500])
 def test_shares_solve_the_problem_that_defines_them(shares, scale, n):
     """Optimal is what lies on the simplex and has z_i - p_i^(alpha - 1) / (alpha - 1) = tau on its
     support and z_i <= tau elsewhere: the conditions of a concave problem."""
@@ -75,7 +75,7 @@ def test_slopes_are_those_of_small_differences(shares):
     assert torch.autograd.gradcheck(shares, scores(6, 5, seed=3).requires_grad_())
 
 
-@pytest.mark.parametrize("choice", FIRST)
+@each("choice", FIRST)
 def test_along_the_first_axis_shares_and_slopes_are_the_same(choice):
     for n in (1, 2, 9, 70):
         z = scores(n, 40, seed=n, scale=3.0).requires_grad_()
@@ -99,8 +99,8 @@ def test_a_share_of_two_is_the_first_of_the_pair(choice):
     assert one(ends).tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("form", ["rows", "cube"])
-@pytest.mark.parametrize(("name", "shares"), [("entmax15", entmax15), ("sparsemax", sparsemax)])
+@each("form", ["rows", "cube"])
+@each(("name", "shares"), [("entmax15", entmax15), ("sparsemax", sparsemax)])
 def test_values_and_slopes_are_the_official_ones(form, name, shares):
     given = case("node_functions")
     axis = given.meta[f"{form}_dim"]
@@ -121,7 +121,7 @@ def _near_a_kink(z, p, alpha):
     return ((z - tau).abs() < 1e-7).any(-1)
 
 
-@pytest.mark.parametrize(("name", "one"), [("entmoid15", entmoid15), ("sparsemoid", sparsemoid)])
+@each(("name", "one"), [("entmoid15", entmoid15), ("sparsemoid", sparsemoid)])
 def test_shares_of_two_are_the_official_ones(name, one):
     given = case("node_functions")
     x = given.tensor("in/scalars").requires_grad_()

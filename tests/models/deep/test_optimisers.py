@@ -1,4 +1,4 @@
-"""Do LAMB, Lookahead, the average and the clips do what their definitions say, element by element?
+"""LAMB, Lookahead, the average and gradient clipping against their definitions.
 
 The references here are loops over plain numbers, written from the papers' formulas alone.
 """
@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from looped import each
 from tabsweep.models.deep import optimisers
 from tabsweep.models.deep.optimisers import (
     CAP,
@@ -67,8 +68,8 @@ def path(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("debias", [False, True])
-@pytest.mark.parametrize("decay", [0.0, 0.1])
+@each("debias", [False, True])
+@each("decay", [0.0, 0.1])
 def test_every_path_of_lamb_takes_the_steps_of_the_slow_reference(path, debias, decay):
     rng = np.random.default_rng(0)
     starts = {n: start_of(n, s, rng) for n, s in SHAPES.items()} | {"zero": np.zeros((2, 3))}
@@ -89,8 +90,8 @@ def test_every_path_of_lamb_takes_the_steps_of_the_slow_reference(path, debias, 
     assert np.linalg.norm(starts["large"]) > CAP
 
 
-@pytest.mark.parametrize("sizes", [[4, 1, 6, 2], [1] * 13, [13]])
-@pytest.mark.parametrize("tail", [(), (5,), (2, 3)])
+@each("sizes", [[4, 1, 6, 2], [1] * 13, [13]])
+@each("tail", [(), (5,), (2, 3)])
 def test_segments_move_like_tensors_of_their_own(sizes, tail):
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(13, *tail)) * np.arange(1, 14).reshape(13, *[1] * len(tail))
@@ -111,7 +112,7 @@ def test_segments_move_like_tensors_of_their_own(sizes, tail):
         assert differs > 1e-3 if len(sizes) > 1 else differs <= 1e-12
 
 
-@pytest.mark.parametrize("norm", [1e-3, 1.0, 9.99, 10.0, 24.0])
+@each("norm", [1e-3, 1.0, 9.99, 10.0, 24.0])
 def test_a_step_is_as_long_as_the_rate_times_the_capped_norm(norm, path):
     rng = np.random.default_rng(2)
     for t in range(3):

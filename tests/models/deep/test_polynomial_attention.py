@@ -1,4 +1,4 @@
-"""Does polynomial attention compute its polynomial, in every way and for every host?"""
+"""Polynomial attention: every way of evaluation, its layer, and the models that use it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from looped import each
 from scipy import special
 from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.layers import polynomial_attention
@@ -30,7 +31,7 @@ from tabsweep.models.npt.network import Block
 from tabsweep.models.registry import make_model
 
 ORDERS = (0, 1, 2, 5, 10)
-every_basis = pytest.mark.parametrize("basis", BASES)
+every_basis = each("basis", BASES)
 
 
 def draws(seed=0):
@@ -87,7 +88,7 @@ def clenshaw(made, a, v):
 # -- the bases ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("basis", "jacobi", "known"),
     [
         ("power", None, lambda k, x: x**k),
@@ -98,7 +99,7 @@ def clenshaw(made, a, v):
         ("jacobi", (0.0, 0.0), special.eval_legendre),
     ],
 )
-@pytest.mark.parametrize("how", HOW)
+@each("how", HOW)
 def test_on_a_diagonal_matrix_the_terms_are_scipys_polynomials(basis, jacobi, known, how):
     x = np.linspace(-1.0, 1.0, 9)
     a = torch.diag(torch.from_numpy(x))[None, None]
@@ -127,11 +128,11 @@ def test_three_chebyshev_terms_are_powers_with_other_weights():
 
 
 def test_an_unknown_basis_order_or_way_is_refused_with_what_is_known():
-    with pytest.raises(ValueError, match="known: power, chebyshev, legendre, jacobi"):
+    with pytest.raises(ValueError, match="chebyshev"):
         recurrence("fourier", 1)
-    with pytest.raises(ValueError, match="order must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="order.*-1"):
         Polynomial("power", -1, 2)
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="k must.*0"):
         recurrence("power", 0)
     with pytest.raises(ValueError, match="got 'clenshaw'"):
         Polynomial("power", 2, 2, how="clenshaw")
@@ -141,8 +142,8 @@ def test_an_unknown_basis_order_or_way_is_refused_with_what_is_known():
 
 
 @every_basis
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("shape", [(7, 4), (4, 9), (1, 3), (5, 1)])
+@each("order", ORDERS)
+@each("shape", [(7, 4), (4, 9), (1, 3), (5, 1)])
 def test_every_way_of_evaluation_gives_the_same_answers_and_gradients(basis, order, shape):
     a, v = matrices(shape[0]), values(*shape)
     weight = values(shape[0], shape[1] + 1)[..., 1:]
@@ -179,8 +180,8 @@ def test_the_way_is_chosen_by_tokens_and_width_of_a_head():
 
 
 @every_basis
-@pytest.mark.parametrize("how", ["recurrence", "explicit"])
-@pytest.mark.parametrize("block", [1, 10**6])
+@each("how", ["recurrence", "explicit"])
+@each("block", [1, 10**6])
 def test_attention_and_its_polynomial_in_one_are_the_two_after_each_other(
     basis, how, block, monkeypatch
 ):
@@ -200,7 +201,7 @@ def test_attention_and_its_polynomial_in_one_are_the_two_after_each_other(
 
 
 @every_basis
-@pytest.mark.parametrize("how", ["recurrence", "explicit"])
+@each("how", ["recurrence", "explicit"])
 def test_gradients_are_those_of_finite_differences(basis, how):
     made = polynomial(basis, 4, how)
     qkv = torch.randn(2, 4, 18, generator=draws(), dtype=torch.float64, requires_grad=True)
@@ -215,9 +216,9 @@ def test_gradients_are_those_of_finite_differences(basis, how):
 
 
 @every_basis
-@pytest.mark.parametrize("order", [1, 5])
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-@pytest.mark.parametrize("how", ["recurrence", "explicit"])
+@each("order", [1, 5])
+@each(("dtype", "limit"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@each("how", ["recurrence", "explicit"])
 def test_a_fresh_layer_is_ordinary_attention(basis, order, dtype, limit, how):
     torch.manual_seed(0)
     plain = TokenAttention(12, 3, 0.0).to(dtype)
@@ -234,7 +235,7 @@ def test_a_fresh_layer_is_ordinary_attention(basis, order, dtype, limit, how):
         assert float((ours - theirs).abs().max()) <= 10 * limit * float(theirs.abs().max())
 
 
-@pytest.mark.parametrize("how", HOW)
+@each("how", HOW)
 def test_the_first_token_alone_hears_what_it_hears_among_all(how):
     torch.manual_seed(0)
     layer = PolynomialAttention(12, 3, 0.0, basis="legendre", order=4, how=how).double()
@@ -244,7 +245,7 @@ def test_the_first_token_alone_hears_what_it_hears_among_all(how):
 
 
 @every_basis
-@pytest.mark.parametrize("how", HOW)
+@each("how", HOW)
 def test_a_constant_value_is_only_scaled_as_rows_sum_to_one(basis, how):
     a = matrices(6)
     torch.testing.assert_close(a.sum(dim=-1), torch.ones(3, 2, 6, dtype=torch.float64))
@@ -364,7 +365,7 @@ def test_the_factory_gives_ordinary_attention_by_default_with_heads_of_any_width
     assert wide(x).shape == (2, 4, 12) and wide.first(x).shape == (2, 1, 12)
     torch.testing.assert_close(wide.first(x), wide(x)[:, :1])
     mixtures = Mixtures(4, 0.5, "layerwise", 1)
-    with pytest.raises(ValueError, match="square"):
+    with pytest.raises(ValueError, match="mixtures"):
         wide(x, None, mixtures.of(0))
 
 
@@ -381,7 +382,7 @@ SMALL = {
     },
 }  # fmt: skip
 LENGTH = {"npt": "steps"}
-every_host = pytest.mark.parametrize("host", SMALL)
+every_host = each("host", SMALL)
 
 
 def host_table(n=160):
@@ -444,9 +445,9 @@ def test_the_weights_of_polynomials_never_decay(host):
     assert weights and all(decay[i] == 0.0 for i in weights)
 
 
-@pytest.mark.parametrize("host", ["autoint", "ft-transformer"])
+@each("host", ["autoint", "ft-transformer"])
 def test_mixtures_of_keys_and_polynomials_exclude_each_other(host):
-    with pytest.raises(InvalidConfig, match="no square attention matrix"):
+    with pytest.raises(InvalidConfig, match="linformer"):
         fresh(host, attention="power", linformer="headwise").check()
     with pytest.raises(InvalidConfig, match="order"):
         fresh(host, attention="power", order=0).check()

@@ -1,4 +1,4 @@
-"""Does Hopular learn, keep the right weights, stop and go on, and answer from what it kept?"""
+"""Fitted Hopular models: learning, best weights, resuming, and what a prediction reads."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def test_a_saved_model_answers_with_the_same_bytes(tmp_path):
 
 
 def test_the_training_rows_are_stored_once_for_all_predictions(monkeypatch):
-    from tabsweep.models.hopular.network import Network
+    from tabsweep.models.hopular.network import HopularNetwork
 
     frame, y = table("binary")
     model = tiny("binary").fit(frame, y)
-    calls, store = [], Network.store
-    monkeypatch.setattr(Network, "store", lambda *a: calls.append(1) or store(*a))
+    calls, store = [], HopularNetwork.store
+    monkeypatch.setattr(HopularNetwork, "store", lambda *a: calls.append(1) or store(*a))
     first = answers(model, frame)
     assert answers(model, frame).tobytes() == first.tobytes() and len(calls) == 1
     model.fit(frame, y)

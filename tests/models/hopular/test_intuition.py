@@ -1,4 +1,4 @@
-"""Does a Hopular block do what the paper says it can? (Schaefl et al. 2022, secs. 2 and A.6)
+"""Retrieval of a Hopular block as in the paper (Schaefl et al. 2022, secs. 2 and A.6).
 
 Weights are set by hand, in float64. States are made such that the layer norm in front of the
 Hopfield nets only scales them: their mean is 0 and their norm is known.
@@ -7,8 +7,8 @@ Hopfield nets only scales them: their mean is 0 and their norm is known.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
+from looped import each
 from tabsweep.models.hopular.network import RESIDUALS, Block, Hopfield
 from torch import Tensor
 from torch.nn import functional as F
@@ -46,8 +46,8 @@ def on_sphere(n: int, width: int, seed: int) -> Tensor:
 # -- retrieval ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("beta", [0.5, 1.0])
-@pytest.mark.parametrize("seed", range(3))
+@each("beta", [0.5, 1.0])
+@each("seed", range(3))
 def test_a_well_separated_pattern_is_retrieved_in_one_update_within_the_papers_bound(seed, beta):
     n, width = 20, 64
     x, noise = on_sphere(n, width, seed), on_sphere(n, width, 100 + seed)
@@ -127,8 +127,8 @@ def kernel_states(z: Tensor, y: Tensor | None) -> Tensor:
     return torch.cat([z, -z, label], dim=1)
 
 
-@pytest.mark.parametrize("leave_one_out", [False, True])
-@pytest.mark.parametrize("residual", RESIDUALS)
+@each("leave_one_out", [False, True])
+@each("residual", RESIDUALS)
 def test_a_block_does_nadaraya_watson_regression_with_an_rbf_kernel(residual, leave_one_out):
     """Eqs. 11 to 15: normalised inputs, labels in the memory alone."""
     n, k, beta = 80, 3, 6.0

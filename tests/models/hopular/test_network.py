@@ -1,4 +1,4 @@
-"""What may a row of Hopular see, what is drawn and lost, and what does one step of it cost?"""
+"""Hopular's network: what a row may see, its draws and losses, and the cost of a step."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 from hopular_cases import official
+from looped import each
 from tabsweep.models.deep.cells import Cells, Columns, cells_of
+from tabsweep.models.deep.column_decoder import Decoded
 from tabsweep.models.deep.layers import attention
 from tabsweep.models.deep.optimisers import Lamb
 from tabsweep.models.hopular.masking import column_losses, mean_loss, noisy
-from tabsweep.models.hopular.network import RESIDUALS, SUMMARIES, Network
+from tabsweep.models.hopular.network import RESIDUALS, SUMMARIES, HopularNetwork
 from tabsweep.models.hopular.schedules import gamma, rate
 from tabsweep.models.hopular.task import HopularTask, ask
-from tabsweep.models.npt.network import Decoded
 from torch.utils._python_dispatch import TorchDispatchMode
 
 COLUMNS = Columns((1, 3, 1, 2, 4), (False, True, False, True, True), (4,))
@@ -32,10 +33,10 @@ def table(n: int, seed: int = 0, missing: float = 0.0) -> Cells:
     return cells_of(np.where(gaps, np.nan, x), COLUMNS, torch.float64)
 
 
-def network(seed: int = 0, **given) -> Network:
+def network(seed: int = 0, **given) -> HopularNetwork:
     torch.manual_seed(seed)
     settings = {"width": 4, "n_blocks": 2, "n_nets": 2, "scaling": 3.0, **given}
-    module = Network(COLUMNS, **settings).double()
+    module = HopularNetwork(COLUMNS, **settings).double()
     for p in module.parameters():  # no norm at its initial gain
         p.data += 0.1 * torch.randn_like(p)
     return module.eval()
@@ -54,7 +55,9 @@ class Settings:
     length: int = 10
 
 
-def outputs(module: Network, rows: Cells, asked: Cells, own: torch.Tensor | None) -> torch.Tensor:
+def outputs(
+    module: HopularNetwork, rows: Cells, asked: Cells, own: torch.Tensor | None
+) -> torch.Tensor:
     """Everything that the network says of the asked rows, targets hidden."""
     flags = torch.zeros_like(asked.hidden)
     flags[:, -1] = True
@@ -67,8 +70,8 @@ def outputs(module: Network, rows: Cells, asked: Cells, own: torch.Tensor | None
 # -- what a row sees ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("residual", RESIDUALS)
-@pytest.mark.parametrize("summary", SUMMARIES)
+@each("residual", RESIDUALS)
+@each("summary", SUMMARIES)
 def test_a_row_in_training_sees_nothing_of_its_own_copy_in_the_memory(residual, summary):
     module, rows, asked = network(residual=residual, summary=summary), table(N), table(N, 1)
     own = torch.arange(N)
@@ -103,7 +106,7 @@ def test_the_order_of_the_memory_does_not_matter():
     torch.testing.assert_close(moved, outputs(module, rows, asked, own), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_rows", [3, N])
+@each("n_rows", [3, N])
 def test_rows_are_predicted_alike_alone_and_in_company(n_rows):
     module, asked = network(), table(150, 1, missing=0.2)
     with torch.no_grad():
@@ -139,11 +142,11 @@ def test_an_attribute_wise_summary_reads_each_column_from_its_own_cell():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="n_nets must divide the width 4, got 3"):
+    with pytest.raises(ValueError, match="n_nets.*4.*3"):
         network(n_nets=3, width=4)
-    with pytest.raises(ValueError, match="residual must be one of code, paper, got 'both'"):
+    with pytest.raises(ValueError, match="residual.*'both'"):
         network(residual="both")
-    with pytest.raises(ValueError, match="summary must be one of dense, attribute, got 'sum'"):
+    with pytest.raises(ValueError, match="summary.*'sum'"):
         network(summary="sum")
 
 
@@ -199,14 +202,16 @@ def test_gamma_and_the_rate_fall_from_one_end_to_the_other_and_stay():
 # -- one step -------------------------------------------------------------------------------------
 
 
-def gradients(module: Network, cells: Cells, **settings) -> tuple[float, dict[str, torch.Tensor]]:
+def gradients(
+    module: HopularNetwork, cells: Cells, **settings
+) -> tuple[float, dict[str, torch.Tensor]]:
     module.zero_grad()
     loss = HopularTask(module, cells, None, Settings(**settings)).loss(3)
     loss.backward()
     return float(loss.detach()), {n: p.grad.clone() for n, p in module.named_parameters()}
 
 
-@pytest.mark.parametrize("how", ["asked in batches", "attended in blocks", "both"])
+@each("how", ["asked in batches", "attended in blocks", "both"])
 def test_batches_and_blocks_change_neither_loss_nor_gradients(how, monkeypatch):
     module = network(p_input=0.0, p_hopfield=0.0, p_output=0.0)
     cells = table(24)
@@ -256,7 +261,7 @@ class Largest(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("batch_size", [0, 100])
+@each("batch_size", [0, 100])
 def test_no_table_of_all_pairs_of_rows_is_made_with_dropout_on(batch_size, monkeypatch):
     monkeypatch.setattr(attention, "BLOCK", 2**14)
     monkeypatch.setattr(attention, "ROWS", 1)

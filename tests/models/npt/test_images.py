@@ -1,4 +1,4 @@
-"""Does NPT read pictures as pictures, and are their files read without trust?"""
+"""NPT on pictures, and the files that pictures are read from."""
 
 from __future__ import annotations
 

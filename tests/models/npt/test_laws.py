@@ -1,4 +1,4 @@
-"""Does the network obey NPT's laws: what may depend on what, how much is masked, what is counted?
+"""Laws of NPT's network: what may depend on what, how much is masked, what is counted.
 
 Network, masking and batches alone; `test_estimator.py` holds the laws of fitted models.
 """
@@ -10,10 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from looped import each
+from tabsweep.models.deep.cell_masking import generator, hide, without
 from tabsweep.models.deep.cells import FARTHEST, Cells, Columns, cells_of
+from tabsweep.models.deep.column_decoder import Decoded
 from tabsweep.models.npt.batches import Batches, strata_of
-from tabsweep.models.npt.masking import RANDOM_SHARE, generator, hide, loss_on, select, without
-from tabsweep.models.npt.network import Decoded, Network
+from tabsweep.models.npt.masking import RANDOM_SHARE, loss_on, select
+from tabsweep.models.npt.network import NPTNetwork
 
 MIXED = Columns((1, 3, 1, 2, 5, 2), (False, True, False, True, True, True), (5,))
 N = 14
@@ -25,10 +28,10 @@ KINDS = {
 }
 
 
-def network(columns=MIXED, seed=0, **given) -> Network:
+def network(columns=MIXED, seed=0, **given) -> NPTNetwork:
     """In float64, every parameter drawn (layer norms and biases too), in evaluation mode."""
     how = {"width": 8, "n_layers": 4, "n_heads": 2, **given}
-    module = Network(columns, **how).double().eval()
+    module = NPTNetwork(columns, **how).double().eval()
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in module.parameters():
@@ -179,7 +182,7 @@ WDBC = Columns((2, *[1] * 30), (True, *[False] * 30), (0,))
 PROTEIN, CONCRETE = (Columns((1,) * d, (False,) * d, (0,)) for d in (10, 9))
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "width", "n_layers", "count"),
     [
         (BOSTON, 32, 8, 10_519_639),
@@ -197,14 +200,14 @@ PROTEIN, CONCRETE = (Columns((1,) * d, (False,) * d, (0,)) for d in (10, 9))
 def test_the_number_of_parameters_is_the_published_one(columns, width, n_layers, count):
     for n_heads in (8, 16):
         with torch.device("meta"):
-            made = Network(columns, width=width, n_layers=n_layers, n_heads=n_heads)
+            made = NPTNetwork(columns, width=width, n_layers=n_layers, n_heads=n_heads)
         assert sum(p.numel() for p in made.parameters()) == count
 
 
 # -- masking --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [0.05, 0.15, 0.5])
+@each("p", [0.05, 0.15, 0.5])
 def test_masks_select_their_share_and_randomise_a_tenth_of_it(p):
     rng = np.random.default_rng(0)
     candidates = torch.from_numpy(rng.random((60, 12)) < 0.7)
@@ -290,11 +293,11 @@ def test_cells_hide_what_is_missing_unknown_or_out_of_range_and_bound_what_is_fa
     cells = cells_of(x, columns)
     assert cells.hidden.tolist() == [[True, False], [False, False], *[[False, True]] * 3]
     assert cells.values[:, 0].tolist() == [0.0, FARTHEST, -FARTHEST, 0.5, 0.0]
-    single = Network(columns, width=8, n_layers=4, n_heads=2)
+    single = NPTNetwork(columns, width=8, n_layers=4, n_heads=2)
     assert torch.isfinite(single(cells)).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "says"),
     [
         (((1, 2), (False,), (0,)), "one entry a column"),
@@ -334,7 +337,7 @@ def test_an_epoch_deals_every_row_once_in_batches_that_look_like_the_table():
     assert not np.array_equal(Batches(strata, 40, seed=2).at(0), epochs[0][0])
 
 
-@pytest.mark.parametrize("size", [0, 203, 500])
+@each("size", [0, 203, 500])
 def test_one_batch_holds_all_rows_in_their_order(size):
     batches = Batches(np.zeros(203, dtype=int), size, seed=1)
     assert batches.n_batches == 1 and np.array_equal(batches.at(7), np.arange(203))

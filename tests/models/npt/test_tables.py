@@ -1,4 +1,4 @@
-"""Which tables does NPT take, which gaps does it fill, and how is a fitted one kept?
+"""Tables that NPT takes, gaps that it fills, and how a fitted model is kept.
 
 Several targets, one feature, categories alone, imputation, model files.
 """

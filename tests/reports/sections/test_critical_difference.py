@@ -1,7 +1,8 @@
-"""Do the diagrams show the ranks, the same to the byte, whatever the names?"""
+"""Critical-difference diagrams: layout, byte stability and escaping of names."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -12,9 +13,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matrices import evidence, pools
+from matrices import evidence, matrices
 from tabsweep.reports import report
 from tabsweep.reports.sections import critical_difference
+from tabsweep.reports.statistics import ranking
 from tabsweep.reports.statistics import tests as stats
 
 NAMES = [
@@ -33,14 +35,13 @@ def scores(k=6, n=9):
 
 
 def drawn(k=6, names=None):
-    made = evidence(scores(k), names)
-    return made, pools(made)[0]
+    return matrices(evidence(scores(k), names))[0]
 
 
 def test_every_model_hangs_at_its_mean_rank_in_order():
-    made, pool = drawn()
-    drawing = critical_difference.diagram(pool)
-    mean = stats.ranks(pool.scores, "min").mean(axis=0)
+    matrix = drawn()
+    drawing = critical_difference.diagram(matrix)
+    mean = ranking.ranks(matrix.losses, "min").mean(axis=0)
     axis = [line for line in drawing.lines if line.width == 0.8][0]
     feet = [line for line in drawing.lines if line.x1 == line.x2 and line.y1 == axis.y1]
     hung = sorted(1 + 5 * (line.x1 - axis.x1) / (axis.x2 - axis.x1) for line in feet)
@@ -50,9 +51,9 @@ def test_every_model_hangs_at_its_mean_rank_in_order():
 
 
 def test_bars_join_exactly_the_groups_and_the_difference_is_drawn_to_scale():
-    made, pool = drawn()
-    drawing = critical_difference.diagram(pool)
-    mean = sorted(stats.ranks(pool.scores, "min").mean(axis=0))
+    matrix = drawn()
+    drawing = critical_difference.diagram(matrix)
+    mean = sorted(ranking.ranks(matrix.losses, "min").mean(axis=0))
     cd = stats.critical_difference(6, 9)
     axis = [line for line in drawing.lines if line.width == 0.8][0]
     unit = (axis.x2 - axis.x1) / 5
@@ -64,19 +65,18 @@ def test_bars_join_exactly_the_groups_and_the_difference_is_drawn_to_scale():
     assert (span.x2 - span.x1) / unit == pytest.approx(cd)
 
 
-@pytest.mark.parametrize("k", [3, 4, 13, 30])
-def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet(k):
-    made, pool = drawn(k)
-    drawing = critical_difference.diagram(pool)
-    for line in drawing.lines:
-        assert 0 <= min(line.x1, line.x2) and max(line.x1, line.x2) <= drawing.width
-        assert 0 <= min(line.y1, line.y2) and max(line.y1, line.y2) <= drawing.height
-    for text in drawing.texts:
-        start, end = extent(text)
-        assert 0 <= start and end <= drawing.width
-    for side in ("left", "right"):
-        heights = sorted(t.y for t in drawing.texts if t.anchor == side)
-        assert (np.diff(heights) >= critical_difference.ROW - 1e-9).all()
+def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet():
+    for k in (3, 4, 13, 30):
+        drawing = critical_difference.diagram(drawn(k))
+        for line in drawing.lines:
+            assert 0 <= min(line.x1, line.x2) and max(line.x1, line.x2) <= drawing.width, k
+            assert 0 <= min(line.y1, line.y2) and max(line.y1, line.y2) <= drawing.height, k
+        for text in drawing.texts:
+            start, end = extent(text)
+            assert 0 <= start and end <= drawing.width, k
+        for side in ("left", "right"):
+            heights = sorted(t.y for t in drawing.texts if t.anchor == side)
+            assert (np.diff(heights) >= critical_difference.ROW - 1e-9).all(), k
 
 
 def extent(text):
@@ -86,22 +86,23 @@ def extent(text):
     return start, start + width
 
 
-@pytest.mark.parametrize("k", [3, 12, 30])
-@pytest.mark.parametrize("name", ["m", "tabtransformer-cheatt-"])
-def test_no_line_runs_through_a_name(k, name):
-    made, pool = drawn(k, [f"{name}{j}" for j in range(k)])
-    drawing = critical_difference.diagram(pool)
-    for text in (t for t in drawing.texts if t.anchor != "center"):
-        start, end = extent(text)
-        for line in (one for one in drawing.lines if one.x1 == one.x2):
-            beside = not start < line.x1 < end
-            assert beside or not min(line.y1, line.y2) < text.y < max(line.y1, line.y2)
+def test_no_line_runs_through_a_name():
+    for k, name in itertools.product([3, 12, 30], ["m", "tabtransformer-cheatt-"]):
+        drawing = critical_difference.diagram(drawn(k, [f"{name}{j}" for j in range(k)]))
+        for text in (t for t in drawing.texts if t.anchor != "center"):
+            start, end = extent(text)
+            for line in (one for one in drawing.lines if one.x1 == one.x2):
+                beside = not start < line.x1 < end
+                assert beside or not min(line.y1, line.y2) < text.y < max(line.y1, line.y2), (
+                    k,
+                    name,
+                )
 
 
 def test_the_axis_of_models_of_middling_ranks_runs_above_their_names():
     noise = np.random.default_rng(0).normal(size=(25, 12))
     drawing = critical_difference.diagram(
-        pools(evidence(noise, [f"tabtransformer-{j}" for j in range(12)]))[0]
+        matrices(evidence(noise, [f"tabtransformer-{j}" for j in range(12)]))[0]
     )
     axis = [line for line in drawing.lines if line.width == 0.8][0]
     assert axis.x2 - axis.x1 > 0.75 * critical_difference.WIDTH
@@ -111,10 +112,10 @@ def test_the_axis_of_models_of_middling_ranks_runs_above_their_names():
 def test_the_same_pool_gives_the_same_bytes_in_another_process():
     code = (
         "import hashlib, numpy as np\n"
-        "from matrices import evidence, pools\n"
-        "from tabsweep.reports import figures\n"
+        "from matrices import evidence, matrices\n"
+        "from tabsweep.reports.sections import critical_difference\n"
         "scores = np.arange(54.0).reshape(9, 6) % 7 / 10\n"
-        "files = figures.critical_differences(pools(evidence(scores)))\n"
+        "files = critical_difference.critical_differences(matrices(evidence(scores)))\n"
         "for name, data in sorted(files.items()):\n"
         "    data = data.encode() if isinstance(data, str) else data\n"
         "    print(name, hashlib.sha256(data).hexdigest())\n"
@@ -136,16 +137,16 @@ def test_the_same_pool_gives_the_same_bytes_in_another_process():
 def test_the_users_own_plot_settings_change_nothing():
     import matplotlib
 
-    made, pool = drawn()
-    plain = critical_difference.to_svg_and_pdf(critical_difference.diagram(pool), "x")
+    matrix = drawn()
+    plain = critical_difference.to_svg_and_pdf(critical_difference.diagram(matrix), "x")
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "svg.fonttype": "path"}):
-        assert critical_difference.to_svg_and_pdf(critical_difference.diagram(pool), "x") == plain
+        assert critical_difference.to_svg_and_pdf(critical_difference.diagram(matrix), "x") == plain
 
 
 @pytest.mark.fault(13)
 def test_hostile_names_stay_inert_in_the_diagrams():
-    made, pool = drawn(6, NAMES)
-    files = critical_difference.critical_differences([pool])
+    matrix = drawn(6, NAMES)
+    files = critical_difference.critical_differences([matrix])
     svg = files["figures/critical-difference-binary.svg"]
     assert "<script" not in svg and "alert(1)" in svg and "$x_" in svg
     root = ElementTree.fromstring(svg)
@@ -157,7 +158,7 @@ def test_hostile_names_stay_inert_in_the_diagrams():
 @pytest.mark.fault(17)
 def test_where_friedman_says_nothing_there_is_no_diagram(tmp_path):
     made = evidence(scores(2))
-    assert critical_difference.critical_differences(pools(made)) == {}
+    assert critical_difference.critical_differences(matrices(made)) == {}
     report.write(made, tmp_path, html=False)
     assert not (tmp_path / "figures").exists()
 
@@ -173,8 +174,8 @@ def has(package):
 @pytest.mark.fault(13)
 @pytest.mark.skipif(not (PDFLATEX and has("tikz.sty")), reason="needs pdflatex with tikz")
 def test_the_tikz_of_hostile_names_compiles_within_the_width_of_an_article(tmp_path):
-    made, pool = drawn(6, NAMES)
-    files = critical_difference.critical_differences([pool])
+    matrix = drawn(6, NAMES)
+    files = critical_difference.critical_differences([matrix])
     (tmp_path / "cd.tex").write_text(files["figures/critical-difference-binary.tex"])
     page = "\\documentclass{article}\\usepackage{tikz}\\begin{document}\\noindent\\input{cd}\n"
     (tmp_path / "page.tex").write_text(page + "\\end{document}\n")

@@ -1,4 +1,4 @@
-"""Does the leaderboard say who leads, how sure that is, and what became of missing cells?"""
+"""The leaderboard: figures, intervals, and the view with missing cells imputed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matrices import evidence, headline, pools
+from matrices import evidence, headline, matrices
 from tabsweep.reports.evidence import EvidenceError
 from tabsweep.reports.sections import leaderboard
-from tabsweep.reports.statistics import tests as stats
+from tabsweep.reports.statistics import ranking
 
 TOY = np.array(
     """.91 .90 .88 .85 .78 .78 .80 .71 .66 .70 .69 .60
@@ -21,7 +21,7 @@ TOY = np.array(
 def rows(scores, fallback=None, **options):
     """{(view, model): row of the frame}"""
     made = evidence(scores, **options)
-    section = leaderboard.section(made, headline(made)[1], pools(made), fallback)
+    section = leaderboard.section(made, headline(made)[1], matrices(made), fallback)
     return {(r["view"], r["model"]): r for r in section.frame.to_dict("records")}, section
 
 
@@ -58,7 +58,7 @@ def test_under_15_datasets_the_intervals_are_those_of_t_and_elo_has_none():
     from scipy.stats import sem, t
 
     found, section = rows(TOY)
-    rank = stats.ranks(TOY)
+    rank = ranking.ranks(TOY)
     half = t.isf(0.025, 5) * sem(rank)
     assert column(found, "mean_rank_low") == pytest.approx((rank.mean(axis=0) - half).tolist())
     assert column(found, "mean_rank_high") == pytest.approx((rank.mean(axis=0) + half).tolist())
@@ -70,13 +70,13 @@ def test_under_15_datasets_the_intervals_are_those_of_t_and_elo_has_none():
 def test_from_15_datasets_on_the_intervals_are_percentiles_over_resampled_datasets():
     scores = many()
     found, _ = rows(scores)
-    rank = stats.ranks(scores)
+    rank = ranking.ranks(scores)
     picks = np.random.default_rng(leaderboard.SEED).multinomial(25, np.full(25, 1 / 25), size=1000)
     resampled = np.array([np.repeat(rank, p, axis=0).mean(axis=0) for p in picks])
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     assert column(found, "mean_rank_low") == pytest.approx(low.tolist())
     assert column(found, "mean_rank_high") == pytest.approx(high.tolist())
-    ratings = np.array([stats.elo(np.repeat(rank, p, axis=0), centre=1000.0) for p in picks])
+    ratings = np.array([ranking.elo(np.repeat(rank, p, axis=0), centre=1000.0) for p in picks])
     low, high = np.percentile(ratings, [2.5, 97.5], axis=0)
     assert column(found, "elo_low") == pytest.approx(low.tolist(), abs=1e-4)
     assert column(found, "elo_high") == pytest.approx(high.tolist(), abs=1e-4)
@@ -92,10 +92,10 @@ def test_identical_models_share_every_figure():
 def test_the_frame_does_not_know_the_order_of_models_and_datasets_in_the_evidence():
     scores = many()
     made = evidence(scores)
-    first = leaderboard.section(made, headline(made)[1], pools(made)).frame
+    first = leaderboard.section(made, headline(made)[1], matrices(made)).frame
     mixed = made.trials.sample(frac=1.0, random_state=3)
     again = type(made).of(mixed, made.planned.iloc[::-1], made.meta)
-    second = leaderboard.section(again, headline(again)[1], pools(again)).frame
+    second = leaderboard.section(again, headline(again)[1], matrices(again)).frame
     assert first.equals(second)
 
 
@@ -116,8 +116,8 @@ def test_ranks_and_elo_ignore_a_monotone_rescaling_of_the_metric():
     )
 )
 def test_elo_win_rate_and_mean_rank_order_the_models_alike(scores):
-    rank = stats.ranks(np.array(scores, float))
-    mean, rating = rank.mean(axis=0), stats.elo(rank)
+    rank = ranking.ranks(np.array(scores, float))
+    mean, rating = rank.mean(axis=0), ranking.elo(rank)
     for a in range(len(mean)):
         for b in range(len(mean)):
             if mean[a] < mean[b] - 1e-9:
@@ -131,12 +131,12 @@ def test_a_league_is_separable_exactly_where_some_models_lost_no_game_to_the_oth
     seen = set()
     for _ in range(300):
         k, n = int(rng.integers(2, 6)), int(rng.integers(1, 4))
-        rank = stats.ranks(rng.integers(0, 6, (n, k)).astype(float))
+        rank = ranking.ranks(rng.integers(0, 6, (n, k)).astype(float))
         reach = (rank[:, :, None] <= rank[:, None, :]).any(axis=0)
         for _ in range(k):
             reach = (reach.astype(int) @ reach.astype(int)) > 0
         wins = (k - rank).sum(axis=0)[None]
-        assert bool(stats.separable(wins, n)[0]) is not bool(reach.all())
+        assert bool(ranking.separable(wins, n)[0]) is not bool(reach.all())
         seen.add(bool(reach.all()))
     assert seen == {True, False}
 
@@ -167,7 +167,7 @@ def test_the_first_view_leaves_the_dataset_out_for_everybody():
     scores = np.vstack([HOLE, np.tile(FULL[:3], (3, 1))])
     found, _ = rows(scores, **REGRESSION)
     complete = np.delete(scores, 3, axis=0)
-    want = stats.ranks(complete, "min").mean(axis=0).tolist()
+    want = ranking.ranks(complete, "min").mean(axis=0).tolist()
     assert column(found, "mean_rank", models=THREE) == pytest.approx(want)
     assert {r["n_datasets"] for r in found.values() if r["view"] == "complete"} == {len(complete)}
 
@@ -187,7 +187,7 @@ def test_a_fallback_without_a_score_itself_leaves_the_worst_place_and_the_larges
     board = leaderboard.imputed(
         evidence(scores, **REGRESSION),
         headline(evidence(scores, **REGRESSION))[1],
-        pools(evidence(scores, **REGRESSION))[0].scope,
+        matrices(evidence(scores, **REGRESSION))[0].scope,
         "m1",
     )
     assert np.isinf(board.losses[3]).tolist() == [True, True, False]

@@ -1,4 +1,4 @@
-"""Do the three kinds of claim err as often as they say? Simulations without a true difference."""
+"""Simulated error rates of the three kinds of claim when there is no true difference."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from tabsweep.reports.sections import seeds
-from tabsweep.reports.statistics.tests import friedman, holm, nadeau_bengio, ranks
-from tabsweep.reports.statistics.wilcoxon import wilcoxons
+from tabsweep.reports.statistics.ranking import ranks
+from tabsweep.reports.statistics.tests import friedman, holm, nadeau_bengio
+from tabsweep.reports.statistics.wilcoxon import rank_sum, wilcoxon_columns
 
 pytestmark = pytest.mark.nightly
 ALPHA = 0.05
@@ -53,7 +54,7 @@ def pairs_over_datasets(rng, n_runs, n_datasets=25, n_folds=10):
 
 def test_the_claim_across_datasets_counts_each_dataset_once_as_pooled_rows_would_err():
     d = pairs_over_datasets(np.random.default_rng(3), RUNS)
-    means = wilcoxons(d.mean(axis=2).T)
+    means = wilcoxon_columns(d.mean(axis=2).T)
     right, room = share([t.p <= ALPHA for t in means])
     assert abs(right - ALPHA) <= room
     pooled = stats.wilcoxon(d[:1000].reshape(1000, -1), axis=1, method="approx").pvalue
@@ -73,7 +74,7 @@ def test_holm_over_all_435_pairs_of_30_equal_models_seldom_finds_one():
     raw, corrected = [], []
     for _ in range(400):
         scores = rng.normal(size=(25, 30))
-        p = [t.p for t in wilcoxons(scores[:, a] - scores[:, b])]
+        p = [t.p for t in wilcoxon_columns(scores[:, a] - scores[:, b])]
         raw.append(min(p) <= ALPHA)
         corrected.append(min(holm(p)) <= ALPHA)
     right, room = share(corrected)
@@ -82,7 +83,7 @@ def test_holm_over_all_435_pairs_of_30_equal_models_seldom_finds_one():
 
 def test_the_claim_across_seeds_errs_as_often_as_it_says_for_two_models_named_beforehand():
     rng = np.random.default_rng(6)
-    hits = [seeds.rank_sum(*rng.normal(size=(2, 15))) <= ALPHA for _ in range(RUNS)]
+    hits = [rank_sum(*rng.normal(size=(2, 15))) <= ALPHA for _ in range(RUNS)]
     right, room = share(hits)
     assert ALPHA - 0.008 - room <= right <= ALPHA + room  # discrete: at most ALPHA
 

@@ -1,4 +1,4 @@
-"""Does successive halving decide on whole rungs alone, whoever ends first and whatever dies?"""
+"""Successive halving: rungs and promotion, studies on rungs, and whole sweeps in any order."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def test_nobody_left_behind_is_better_than_one_who_goes_on(losses, n):
     assert all((known[index], index) > worst for index in known.keys() - set(chosen))
 
 
-@pytest.mark.parametrize("wrong", [{"eta": 1}, {"rungs": 1}])
-def test_halving_that_halves_nothing_is_refused(wrong):
-    with pytest.raises(ValueError, match="eta >= 2 and rungs >= 2"):
-        Halving(**wrong)
+def test_halving_that_halves_nothing_is_refused():
+    for wrong in ({"eta": 1}, {"rungs": 1}):
+        with pytest.raises(ValueError, match="eta.*rungs"):
+            Halving(**wrong)
 
 
 # ---------------------------------------------------------------------- a study
@@ -232,24 +232,25 @@ def test_a_resumed_sweep_with_lost_checkpoints_gives_the_same_bytes(done, tmp_pa
     assert np.array_equal(mine.sort_index()["test_accuracy"], theirs.sort_index()["test_accuracy"])
 
 
-def test_an_extended_sweep_forgets_whom_the_smaller_one_promoted(done, tmp_path):
-    small = request(tmp_path / "c", options=Options(trials=4))
+def test_an_extended_sweep_forgets_whom_the_smaller_one_promoted(tmp_path):
+    few, many = (Options(models=("xgboost", "linear"), folds=1, trials=n) for n in (4, 9))
+    small = request(tmp_path / "c", options=few)
     sweep.run(small)
-    sweep.run(request(tmp_path / "c", options=Options(trials=9)))
-    fresh = request(tmp_path / "d", options=Options(trials=9))
+    sweep.run(request(tmp_path / "c", options=many))
+    fresh = request(tmp_path / "d", options=many)
     sweep.run(fresh)
     assert tables(small.folder) == tables(fresh.folder)
     assert status_of(small.folder).finished
 
 
 @pytest.mark.xdist_group("ray")
-def test_workers_on_a_cluster_give_the_same_bytes_as_one_process(done, tmp_path):
-    for workers in (1, 2):
-        made = request(tmp_path / str(workers), workers=workers)
-        sweep.run(made)
-        assert tables(made.folder) == tables(done)
-        begun = [r["info"].get("resumed_from") for r in Ledger(made.folder).records("result")]
-        assert max(filter(None, begun)) == 9  # checkpoints travelled through the keeper
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.nightly), 2])
+def test_workers_on_a_cluster_give_the_same_bytes_as_one_process(done, tmp_path, workers):
+    made = request(tmp_path / str(workers), workers=workers)
+    sweep.run(made)
+    assert tables(made.folder) == tables(done)
+    begun = [r["info"].get("resumed_from") for r in Ledger(made.folder).records("result")]
+    assert max(filter(None, begun)) == 9  # checkpoints travelled through the keeper
 
 
 # ---------------------------------------------------------------------- what is not promised
@@ -259,6 +260,6 @@ def test_the_report_says_where_another_sweep_may_give_other_bytes():
     plan = {"studies": [{"model": "xgboost", "async": "asha"}, {"model": "knn", "async": None}]}
     rows = [{"study": "wine/0/svm", "cause": "timeout"}, {"study": "wine/0/knn", "cause": "error"}]
     first, second = promises_of([plan], rows)
-    assert first.startswith("Bytes not promised: xgboost searched by asynchronous ASHA")
-    assert second == "Bytes not promised: a limit of time or memory struck in wine/0/svm."
+    assert "xgboost" in first and "ASHA" in first and "knn" not in first
+    assert "wine/0/svm" in second and "wine/0/knn" not in second
     assert promises_of([{"studies": plan["studies"][1:]}], rows[1:]) == []

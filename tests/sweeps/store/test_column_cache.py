@@ -1,8 +1,9 @@
-"""Do the columns beside a segment say what its records say, and nothing where they are damaged?"""
+"""The columns beside a segment: the same as its records, and made again where damaged."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 import threading
@@ -22,10 +23,12 @@ from tabsweep.benchmark.commands import report
 from tabsweep.benchmark.results.evidence_builder import evidence_of, plain_rows
 from tabsweep.benchmark.results.slots_frame import columns_of, results_frame, study_ends
 from tabsweep.sweeps.store import ledger as store
-from tabsweep.sweeps.store.column_cache import COSTS, facts_of
+from tabsweep.sweeps.store import segment_files
+from tabsweep.sweeps.store.column_cache import COSTS, column_values
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError
 from tabsweep.sweeps.store.records import latest_results
-from tabsweep.sweeps.store.segments import Sealed, facts_file
+from tabsweep.sweeps.store.segment_files import SegmentFolder
+from tabsweep.sweeps.store.segments import SealedPart, column_file_bytes
 from tabsweep.sweeps.trial import canonical
 
 N_STUDIES = 5
@@ -119,71 +122,75 @@ def filled(run: Path, found: list[dict[str, Any]]) -> None:
 
 
 def rows_in(ledger: Ledger) -> list[dict[str, Any]]:
-    return plain_rows(results_frame(columns_of(ledger.facts())))
+    return plain_rows(results_frame(columns_of(ledger.columns())))
 
 
-@pytest.mark.parametrize("sealed", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch, seed, sealed):
-    monkeypatch.setattr(store, "SEAL_AT", 60 if sealed else 1000)
-    monkeypatch.setattr(store, "ROW_GROUP", 7)
-    filled(tmp_path, records(200, seed))
-    assert len(list((tmp_path / "ledger").glob("facts-*"))) == (3 if sealed else 0)
-    ledger = Ledger(tmp_path)
+def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment_files, "ROW_GROUP", 7)
+    for seed, sealed in itertools.product(range(4), (True, False)):
+        monkeypatch.setattr(store, "SEAL_AT", 60 if sealed else 1000)
+        columns_say_what_records_say(tmp_path / f"{seed}-{sealed}", seed, sealed)
+
+
+def columns_say_what_records_say(folder: Path, seed: int, sealed: bool) -> None:
+    filled(folder, records(200, seed))
+    assert len(list((folder / "ledger").glob("facts-*"))) == (3 if sealed else 0)
+    ledger = Ledger(folder)
     expected = one_by_one(ledger)
     assert len(expected) > 20 and rows_in(ledger) == expected
-    compact = results_frame(columns_of(ledger.facts()), compact=True)
+    compact = results_frame(columns_of(ledger.columns()), compact=True)
     assert plain_rows(compact) == expected and "config" in compact
-    with_writer = Ledger(tmp_path, write=True)
+    with_writer = Ledger(folder, write=True)
     assert rows_in(with_writer) == expected
     with_writer.close()
     ends = [(r["study"], r["n_trials"], r["n_slots"]) for r in ledger.records("study")]
-    assert study_ends(columns_of(ledger.facts())) == ends
+    assert study_ends(columns_of(ledger.columns())) == ends
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "gone",
-        "bytes",
-        "empty",
-        "another number",
-        "of an older version",
-        "unnamed",
-        "of a newer version",
-    ],
-)
-def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkeypatch, damage):
-    monkeypatch.setattr(store, "SEAL_AT", 40)
-    filled(tmp_path, records(90, 1))
-    expected = one_by_one(Ledger(tmp_path))
-    manifest = tmp_path / "ledger" / "MANIFEST.json"
-    for path in (tmp_path / "ledger").glob("facts-*"):
-        if damage == "gone":
-            path.unlink()
-        elif damage == "bytes":
-            path.write_bytes(path.read_bytes()[:-100] + bytes(100))
-        elif damage == "empty":
-            path.write_bytes(b"")
-        elif damage == "another number":
-            table = pa.ipc.open_file(path.read_bytes()).read_all()
-            more = pc.add(table.column("fit_s"), 1.0)
-            at = table.column_names.index("fit_s")
-            path.write_bytes(facts_file(table.set_column(at, "fit_s", more)))
-    if damage in ("of an older version", "unnamed", "of a newer version"):
-        named = json.loads(manifest.read_text())
-        for segment in named["segments"]:
-            if damage == "unnamed":
-                del segment["facts"]
-            elif damage == "of a newer version":
-                segment["facts"] = {"file": segment["facts"]["file"], "blake3": "0"}
-            else:
-                segment["facts"]["crc32"] = rewritten(
-                    tmp_path / "ledger" / segment["facts"]["file"]
-                )
-        manifest.write_text(json.dumps(named))
-    ledger = Ledger(tmp_path)
-    assert rows_in(ledger) == expected and not ledger.warnings
+COLUMN_DAMAGE = [
+    "gone",
+    "bytes",
+    "empty",
+    "another number",
+    "of an older version",
+    "unnamed",
+    "of a newer version",
+]
+
+
+def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkeypatch):
+    for n, damage in enumerate(COLUMN_DAMAGE):
+        folder = tmp_path / str(n)
+        monkeypatch.setattr(store, "SEAL_AT", 40)
+        filled(folder, records(90, 1))
+        expected = one_by_one(Ledger(folder))
+        manifest = folder / "ledger" / "MANIFEST.json"
+        for path in (folder / "ledger").glob("facts-*"):
+            if damage == "gone":
+                path.unlink()
+            elif damage == "bytes":
+                path.write_bytes(path.read_bytes()[:-100] + bytes(100))
+            elif damage == "empty":
+                path.write_bytes(b"")
+            elif damage == "another number":
+                table = pa.ipc.open_file(path.read_bytes()).read_all()
+                more = pc.add(table.column("fit_s"), 1.0)
+                at = table.column_names.index("fit_s")
+                path.write_bytes(column_file_bytes(table.set_column(at, "fit_s", more)))
+        if damage in ("of an older version", "unnamed", "of a newer version"):
+            named = json.loads(manifest.read_text())
+            for segment in named["segments"]:
+                if damage == "unnamed":
+                    del segment["facts"]
+                elif damage == "of a newer version":
+                    segment["facts"] = {"file": segment["facts"]["file"], "blake3": "0"}
+                else:
+                    segment["facts"]["crc32"] = rewritten(
+                        folder / "ledger" / segment["facts"]["file"]
+                    )
+            manifest.write_text(json.dumps(named))
+        ledger = Ledger(folder)
+        assert rows_in(ledger) == expected and not ledger.warnings
 
 
 def test_columns_that_an_older_version_named_by_their_sha256_are_read(tmp_path, monkeypatch):
@@ -197,7 +204,7 @@ def test_columns_that_an_older_version_named_by_their_sha256_are_read(tmp_path, 
         data = (tmp_path / "ledger" / file).read_bytes()
         segment["facts"] = {"file": file, "sha256": hashlib.sha256(data).hexdigest()}
     manifest.write_text(json.dumps(named))
-    monkeypatch.setattr(Sealed, "_texts", lambda self: pytest.fail("records were decoded"))
+    monkeypatch.setattr(SealedPart, "_texts", lambda self: pytest.fail("records were decoded"))
     assert rows_in(Ledger(tmp_path)) == expected
 
 
@@ -243,7 +250,7 @@ def test_a_report_names_the_processors_of_its_own_results_alone(tmp_path):
 def rewritten(path: Path) -> str:
     """Leaves a column out of a file; returns its checksum, which is right."""
     table = pa.ipc.open_file(path.read_bytes()).read_all()
-    path.write_bytes(facts_file(table.drop_columns(["origin"])))
+    path.write_bytes(column_file_bytes(table.drop_columns(["origin"])))
     return f"{zlib.crc32(path.read_bytes()):08x}"
 
 
@@ -257,7 +264,7 @@ def test_of_a_damaged_segment_the_columns_say_only_what_its_intact_records_do(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(store, "SEAL_AT", 40)
-    monkeypatch.setattr(store, "ROW_GROUP", 10)
+    monkeypatch.setattr(segment_files, "ROW_GROUP", 10)
     filled(tmp_path, records(90, 2))
     whole = rows_in(Ledger(tmp_path))
     damage_first_segment(tmp_path)
@@ -275,9 +282,9 @@ def test_a_deferred_reader_opens_a_segment_where_a_record_of_it_is_asked_for(tmp
     found[50] = {"kind": "plan", "studies": []}
     filled(tmp_path, found)
     opened: list[str] = []
-    checked = Ledger._checked
+    check = SegmentFolder.check
     monkeypatch.setattr(
-        Ledger, "_checked", lambda self, s: opened.append(s["file"]) or checked(self, s)
+        SegmentFolder, "check", lambda self, s: opened.append(s["file"]) or check(self, s)
     )
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == one_by_one(Ledger(tmp_path))
@@ -296,7 +303,7 @@ def test_what_a_damaged_segment_held_is_still_in_its_columns(tmp_path, monkeypat
     damage_first_segment(tmp_path)
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == whole and not ledger.warnings
-    assert list(ledger.heads()) and "wrong checksum" in ledger.warnings[0] and ledger.torn_bytes
+    assert list(ledger.heads()) and "segment-000001" in ledger.warnings[0] and ledger.torn_bytes
     (tmp_path / "ledger" / "facts-000001.arrow").unlink()
     ledger = Ledger(tmp_path, deferred=True)
     assert rows_in(ledger) == rows_in(Ledger(tmp_path)) != whole and ledger.warnings
@@ -315,7 +322,7 @@ def test_a_segment_that_is_replaced_under_a_reader_is_an_error_and_no_other_reco
     reader = Ledger(tmp_path.parent / copied(tmp_path))
     path = reader.folder / second.name
     path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
-    with pytest.raises(LedgerError, match="replaced meanwhile"):
+    with pytest.raises(LedgerError, match="replaced"):
         reader.at(25)
 
 
@@ -327,14 +334,14 @@ def copied(run: Path) -> str:
 
 def test_a_reader_reads_records_in_any_order_and_forgets_the_oldest(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "SEAL_AT", 30)
-    monkeypatch.setattr(store, "ROW_GROUP", 4)
-    monkeypatch.setattr(store, "GROUPS_KEPT", 2)
+    monkeypatch.setattr(segment_files, "ROW_GROUP", 4)
+    monkeypatch.setattr(segment_files, "GROUPS_KEPT", 2)
     expected = records(100, 4)
     filled(tmp_path, expected)
     ledger = Ledger(tmp_path)
     for at in np.random.default_rng(0).permutation(100):
         assert ledger.at(int(at)) == expected[at]
-    assert ledger._groups.cache_info().currsize == 2
+    assert ledger._segments.groups.cache_info().currsize == 2
 
 
 def test_what_has_another_type_than_it_should_is_not_stated():
@@ -344,7 +351,7 @@ def test_what_has_another_type_than_it_should_is_not_stated():
         **{"val": {"accuracy": "1", "rmse": 10**400, "größe": 1.0, "r2": False}, "test": None},
         **{"costs": {"fit_s": 1, "cpu_s": None}, "info": 7, "message": "\udcc3"},
     }
-    assert facts_of(odd) == {
+    assert column_values(odd) == {
         **{"kind": "result", "config": "[1]", "seed": str(2**70), "message": "\\udcc3"},
         **{"fit_s": 1.0, "val_accuracy": None, "val_rmse": None, "val_r2": None},
     }
@@ -353,6 +360,6 @@ def test_what_has_another_type_than_it_should_is_not_stated():
 def test_a_seed_may_need_more_than_64_bits(tmp_path):
     random = np.random.default_rng(0)
     filled(tmp_path, [result(random, index=i, id=f"{i}", seed=2**70 + i) for i in range(3)])
-    frame = results_frame(columns_of(Ledger(tmp_path).facts()))
+    frame = results_frame(columns_of(Ledger(tmp_path).columns()))
     assert sorted(frame["seed"]) == [2**70, 2**70 + 1, 2**70 + 2]
     assert isinstance(frame, pd.DataFrame) and frame["fold"].dtype == np.int64

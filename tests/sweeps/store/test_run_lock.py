@@ -1,4 +1,4 @@
-"""Does a run folder have one owner where its file system has no locks, whatever the clocks say?"""
+"""The lock of a run folder on file systems without locks: leases, takeovers, jumping clocks."""
 
 from __future__ import annotations
 

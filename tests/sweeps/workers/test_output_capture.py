@@ -1,4 +1,4 @@
-"""Is what a trial prints kept, whoever prints it and however the trial ends?"""
+"""Captured output: every writer, every end of a trial, and its bounds."""
 
 from __future__ import annotations
 
@@ -89,31 +89,32 @@ def fail() -> None:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(
-    "trial", [spoil_nothing, close_descriptors, redirect_streams, close_streams, fail]
-)
-def test_whatever_a_trial_does_the_descriptors_come_back(trial):
-    before, streams = places(), (sys.stdout, sys.stderr)
-    inside = None
-    with captured() as output:
-        try:
-            inside = places()
-            trial()
-        except ZeroDivisionError:
-            pass
-    assert inside is not None and inside != before
-    assert places() == before and (sys.stdout, sys.stderr) == streams
-    with captured() as output:
-        print("next")
-    assert output.text() == "next\n"
+SPOILERS = [spoil_nothing, close_descriptors, redirect_streams, close_streams, fail]
+
+
+def test_whatever_a_trial_does_the_descriptors_come_back():
+    for trial in SPOILERS:
+        before, streams = places(), (sys.stdout, sys.stderr)
+        inside = None
+        with captured() as output:
+            try:
+                inside = places()
+                trial()
+            except ZeroDivisionError:
+                pass
+        assert inside is not None and inside != before
+        assert places() == before and (sys.stdout, sys.stderr) == streams
+        with captured() as output:
+            print("next")
+        assert output.text() == "next\n"
 
 
 def test_an_exception_passes_and_its_output_stays():
     before = places()
     with pytest.raises(ZeroDivisionError), captured() as output:
-        print("last words")
+        print("crash output")
         raise ZeroDivisionError
-    assert output.text() == "last words\n" and places() == before
+    assert output.text() == "crash output\n" and places() == before
 
 
 def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing():
@@ -130,12 +131,15 @@ def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing():
     assert left_out + len(text) - len(f"\n{note}\n") == size
 
 
-@pytest.mark.parametrize("n", [0, 1, 999, 1000, 1001, 1400, 5000])
-def test_output_of_any_length_is_kept_whole_or_shortened_to_the_limit(n):
-    with captured(limit=1000) as output:
-        os.write(1, b"x" * n)
-    text = output.text()
-    assert text == "x" * n if n <= 1000 else (len(text) <= 1000 and "left out" in text)
+LENGTHS = [0, 1, 999, 1000, 1001, 1400, 5000]
+
+
+def test_output_of_any_length_is_kept_whole_or_shortened_to_the_limit():
+    for n in LENGTHS:
+        with captured(limit=1000) as output:
+            os.write(1, b"x" * n)
+        text = output.text()
+        assert text == "x" * n if n <= 1000 else (len(text) <= 1000 and "left out" in text)
 
 
 def test_bytes_that_are_no_text_become_text_without_nul():
@@ -151,7 +155,7 @@ def test_text_can_be_read_while_the_trial_runs():
 
 
 def test_a_trial_that_prints_without_end_does_not_fill_the_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(output_capture, "ROOM", 50_000)
+    monkeypatch.setattr(output_capture, "DISK_LIMIT", 50_000)
     path = tmp_path / "worker"
     with captured(limit=1000, path=path) as output:
         print("first line")

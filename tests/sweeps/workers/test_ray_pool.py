@@ -1,4 +1,4 @@
-"""Which machine runs which trial? Ray itself, several nodes of one machine, GPUs in name only."""
+"""Placement of workers, and the Ray pool on several nodes of one machine with GPUs in name only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import ray
@@ -19,9 +19,10 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost
-from tabsweep.sweeps.workers.ray_cluster import nodes
-from tabsweep.sweeps.workers.ray_pool import RayPool, Shape
+from tabsweep.sweeps.workers.ray_cluster import Node, nodes
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import differences
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -40,7 +41,7 @@ def where(trial: Trial, data: Any) -> Result:
 
 
 def node_name() -> dict[str, str]:
-    return {"libraries": "old" if os.environ.get(NODE) == "stranger" else "new"}
+    return {"libraries": "old" if os.environ.get(NODE) == "different" else "new"}
 
 
 def study(name: str, log: Path, *, seconds: float = 0.05, needs: Needs | None = None) -> Study:
@@ -101,10 +102,10 @@ class Run:
     def __init__(self, folder: Path, studies: list[Study], during: Any = None, **more: Any) -> None:
         self.events: list[tuple[str, Any]] = []
         ledger = Ledger(folder, write=True)
-        self.pools: list[RayPool] = []
+        self.pools: list[RayWorkerPool] = []
 
-        def pool() -> RayPool:
-            self.pools.append(RayPool(where, lambda key: f"data {key}", **more))
+        def pool() -> RayWorkerPool:
+            self.pools.append(RayWorkerPool(where, lambda key: f"data {key}", **more))
             self.pools[0].warm(4)
             return self.pools[0]
 
@@ -124,16 +125,65 @@ class Run:
         return [r["info"][key] for r in self.records if r["model"] == model]
 
 
-def test_trials_with_a_gpu_go_where_one_is_and_the_others_leave_it_room(machines, tmp_path):
+def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs():
+    node = Node("n", "host", cpus=2, gpus=2, memory_mb=50_000.0)
+    placement = Placement({"n": node})
+    needs = Needs(gpu_mb=9_000.0)
+    assert placement.shape(needs) == Shape(1, 1.0, 1024.0)  # nothing is known of the GPU yet
+    placement.gpu_mb["n"] = 80_000.0
+    assert placement.shape(needs) == Shape(1, 1 / 8, 1024.0)
+    assert placement.shape(Needs(gpu_mb=30_000.0)) == Shape(1, 1 / 2, 1024.0)
+    assert placement.shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
+    assert placement.shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
+    assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, node.memory_mb)
+    placement.reserve = 1
+    assert placement.place(Shape(1, 0.0, 1024.0), []) is None  # both CPUs wait for GPU trials
+    placement.reserve = 0
+    assert placement.place(Shape(1, 0.0, 1024.0), []) == node
+
+
+class Held(NamedTuple):
+    shape: Shape
+    node: Node
+
+
+def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
+    small, large = Node("a", "a", 2, 0, 4096.0), Node("b", "b", 4, 1, 8192.0)
+    placement = Placement({"a": small, "b": large}, limit=4)
+    one = Shape(1, 0.0, 1024.0)
+    assert placement.place(one, []) == small  # first where no GPU is
+    held = [Held(Shape(2, 0.0, 1024.0), small)]
+    assert placement.place(one, held) == large
+    assert placement.place(Shape(3, 0.0, 1024.0), held) is None  # 2 + 3 CPUs exceed the limit
+    assert placement.place(Shape(3, 0.0, 1024.0), held, held) == large
+    assert placement.place(Shape(1, 0.0, 9000.0), []) is None
+    placement.refused["a"] = "other libraries"
+    assert placement.place(one, []) == large
+
+
+def test_differences_name_what_is_wrong_and_not_too_much_of_it():
+    assert differences({"a": "1"}, {"a": "1", "b": "2"}) == ""
+    assert (
+        differences({"a": "1", "b": "2"}, {"a": "3"}) == "a 3 instead of 1; b absent instead of 2"
+    )
+    many = {str(i): "1" for i in range(8)}
+    assert differences(many, {}).endswith("; and 3 more")
+
+
+def test_nodes_with_gpus_and_nodes_with_other_libraries(machines, tmp_path):
+    """Trials with a GPU run beside the others; a node that differs is left out with a warning, and
+    where no other is left the run ends."""
     plain, gpu = machines.add("plain"), machines.add("gpu", num_gpus=1)
+    different = machines.add("different")
     log = tmp_path / "log"
     try:
-        studies = [study(f"cpu {i}", log) for i in range(12)]
-        studies += [study(f"gpu {i}", log, needs=Needs(gpu_mb=1000.0)) for i in range(6)]
-        run = Run(tmp_path / "run", studies)
-        assert run.tally.done == 18 and not run.tally.failed and not run.deaths
+        studies = [study(f"cpu {i}", log) for i in range(10)]
+        studies += [study(f"gpu {i}", log, needs=Needs(gpu_mb=1000.0)) for i in range(4)]
+        run = Run(tmp_path / "run", studies, common=node_name)
+        assert run.tally.done == 14 and not run.tally.failed and not run.deaths
         assert set(run.info("gpu", "node")) == {"gpu"} and set(run.info("gpu", "gpus")) == {"0"}
         assert set(run.info("cpu", "gpus")) == {""} and "plain" in run.info("cpu", "node")
+        assert "different" not in run.info("cpu", "node")
         assert set(run.info("cpu", "data")) == {"data d"}
         words = [line.split() for line in log.read_text().splitlines()]
         begun = {kind: min(float(w[-1]) for w in words if w[1] == kind) for kind in ("cpu", "gpu")}
@@ -141,37 +191,26 @@ def test_trials_with_a_gpu_go_where_one_is_and_the_others_leave_it_room(machines
         assert begun["gpu"] < last - 0.1  # beside the others, not after them
         who = next(d["workers"] for e, d in run.events if e == "beat" and d["workers"])
         assert {"name", "host", "threads", "gpus", "trial", "since_s", "waiting"} <= set(who[0])
+        (warning,) = [d["message"] for e, d in run.events if e == "warning"]
+        assert "libraries old instead of new" in warning
+        for node in (plain, gpu):
+            machines.cluster.remove_node(node, allow_graceful=False)
+        plain = gpu = None
+        end = time.monotonic() + 60
+        while len([node for node in nodes().values() if node.cpus]) > 1:
+            assert time.monotonic() < end, nodes()
+            time.sleep(0.2)
+        with pytest.raises(ClusterLost, match="libraries old instead of new"):
+            Run(tmp_path / "other", [study("cpu 9", log)], common=node_name)
     finally:
-        machines.cluster.remove_node(plain)
-        machines.cluster.remove_node(gpu)
-
-
-def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs(machines):
-    gpu = machines.add("gpu", num_gpus=2)
-    try:
-        pool = RayPool(where, lambda key: None)
-        needs = Needs(gpu_mb=9_000.0)
-        assert pool._shape(needs) == Shape(1, 1.0, 1024.0)  # nothing is known of the GPU yet
-        (node,) = [n for n in pool._nodes.values() if n.gpus]
-        pool._gpu_mb[node.id] = 80_000.0
-        assert pool._shape(needs) == Shape(1, 1 / 8, 1024.0)
-        assert pool._shape(Needs(gpu_mb=30_000.0)) == Shape(1, 1 / 2, 1024.0)
-        assert pool._shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
-        assert pool._shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
-        assert pool._shape(Needs(memory_mb=1e9)).memory_mb == node.memory_mb  # type: ignore
-        pool.keep_for_gpus(1)
-        assert pool._place(Shape(1, 0.0, 1024.0)) is None  # both CPUs wait for trials with a GPU
-        pool.keep_for_gpus(0)
-        assert pool._place(Shape(1, 0.0, 1024.0)) == node
-        pool.close()
-    finally:
-        machines.cluster.remove_node(gpu)
+        for node in filter(None, (plain, gpu, different)):
+            machines.cluster.remove_node(node)
 
 
 def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(machines, tmp_path):
     there = {"first": machines.add("first")}
     log = tmp_path / "log"
-    studies = [study(f"cpu {i}", log, seconds=1.0) for i in range(40)]
+    studies = [study(f"cpu {i}", log, seconds=0.6) for i in range(14)]
     lost: list[str] = []
 
     def during(event: str, details: Any) -> None:
@@ -184,40 +223,12 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     try:
         run = Run(tmp_path / "run", studies, during)
     finally:
-        machines.cluster.remove_node(there["second"])
+        machines.cluster.remove_node(there.get("second", there["first"]))
     assert lost and "second" in there  # a trial had begun on the node that went
-    assert run.tally.done == 40 and not run.deaths
+    assert run.tally.done == 14 and not run.deaths
     assert {r["attempt"] for r in run.records} == {1}
     assert set(run.info("cpu", "node")) <= {"first", "second"}
     assert "second" in run.info("cpu", "node")
     assert Counter(r["id"] for r in run.records).most_common(1)[0][1] == 1
     words = {event for event, _ in run.events}
     assert {"node", "lost node"} <= words
-
-
-def test_a_node_with_other_libraries_is_left_out_with_a_warning(machines, tmp_path):
-    stranger, friend = machines.add("stranger"), machines.add("friend")
-    try:
-        studies = [study(f"cpu {i}", tmp_path / "log") for i in range(6)]
-        run = Run(tmp_path / "run", studies, common=node_name)
-        assert run.tally.done == 6 and set(run.info("cpu", "node")) == {"friend"}
-        (warning,) = [d["message"] for e, d in run.events if e == "warning"]
-        assert "is left out: libraries old instead of new" in warning
-        machines.cluster.remove_node(friend, allow_graceful=False)
-        end = time.monotonic() + 60
-        while len([node for node in nodes().values() if node.cpus]) > 1:
-            assert time.monotonic() < end, nodes()
-            time.sleep(0.2)
-        with pytest.raises(ClusterLost, match="no machine of the cluster can be used"):
-            Run(tmp_path / "other", [study("cpu 9", tmp_path / "log")], common=node_name)
-    finally:
-        machines.cluster.remove_node(stranger)
-
-
-def test_differences_name_what_is_wrong_and_not_too_much_of_it():
-    assert differences({"a": "1"}, {"a": "1", "b": "2"}) == ""
-    assert (
-        differences({"a": "1", "b": "2"}, {"a": "3"}) == "a 3 instead of 1; b absent instead of 2"
-    )
-    many = {str(i): "1" for i in range(8)}
-    assert differences(many, {}).endswith("; and 3 more")

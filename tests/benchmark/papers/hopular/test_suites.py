@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from tabsweep.benchmark.commands import reproduce
-from tabsweep.benchmark.console import Face
+from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import NoRun
 from tabsweep.benchmark.papers import experiment_files, run_experiment
 from tabsweep.benchmark.papers.catalog import FOLDER, find_experiment, published_tables
@@ -28,7 +28,7 @@ from tabsweep.models import registry
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.reports.reproduction.median_ranks import ranks_of_values
-from tabsweep.reports.statistics.tests import standard_error
+from tabsweep.reports.statistics.ranking import standard_error
 
 # rows, numeric and categorical features, share of the other rows that validates, missing cells
 MEDIUM = {
@@ -345,7 +345,7 @@ def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_p
     monkeypatch.setattr(run_experiment, "run_experiment", measure)
     given: dict[str, Any] = dict.fromkeys(("name", "paper", "mirror", "cache", "models", "trials"))
     given |= {"runs": tmp_path, "device": "cpu"}
-    face = Face(quiet=True)
+    face = Console(quiet=True)
     with pytest.raises(NoRun, match="holds no reduced hopular-cost"):
         reproduce.reproduce_command(
             face, "hopular-table-a7", no_run=True, budget="reduced", **given

@@ -18,7 +18,7 @@ from tabsweep.benchmark.papers.published_values import load
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table as Data
 from tabsweep.models.deep.cells import Cells, Columns
-from tabsweep.models.npt.network import Network
+from tabsweep.models.npt.network import NPTNetwork
 
 TOY = {"width": 4, "n_layers": 2, "n_heads": 2, "steps": 3, "lr": 1e-2, "p_target": 0.5}
 N = 120
@@ -162,7 +162,7 @@ def fitted_table():
 def test_the_last_row_of_a_table_is_answered_as_by_the_whole_network():
     columns = Columns((1, 1, 3, 1), (False, False, True, False), (3,))
     torch.manual_seed(0)
-    module = Network(columns, width=4, n_layers=4, n_heads=2).double().eval()
+    module = NPTNetwork(columns, width=4, n_layers=4, n_heads=2).double().eval()
     cells = Cells(
         torch.randn(12, 3, dtype=torch.float64),
         torch.randint(0, 3, (12, 1)),

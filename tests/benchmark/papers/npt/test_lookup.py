@@ -16,7 +16,7 @@ from tabsweep.benchmark.papers.npt import lookup_task as lookup
 from tabsweep.benchmark.papers.npt.batched_tables import Tables, numeric_columns
 from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.models.deep.trainer import computing, seeded
-from tabsweep.models.npt.network import Network
+from tabsweep.models.npt.network import NPTNetwork
 
 VARIANTS = {v.name: v for v in lookup.VARIANTS}
 TINY = replace(
@@ -110,7 +110,7 @@ def test_several_tables_at_once_are_each_read_as_if_alone():
     found = lookup.doubled(*source.draw(4, lookup.TEST, g), VARIANTS["original"], g)
     with seeded(0):
         many = Tables(columns, width=4, n_layers=2, n_heads=2).double()
-    alone = Network(columns, width=4, n_layers=2, n_heads=2).double()
+    alone = NPTNetwork(columns, width=4, n_layers=2, n_heads=2).double()
     alone.load_state_dict(many.state_dict())
     cells = replace(found.cells, values=found.cells.values.double())
     many.rows = 10

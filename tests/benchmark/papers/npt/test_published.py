@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.published_values import load
-from tabsweep.reports.aggregation.ranking_rules import CONVENTIONS, ranked
-from tabsweep.reports.statistics.tests import standard_error
+from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
+from tabsweep.reports.statistics.ranking import standard_error
 
 PAPER = FOLDER / "npt"
 
@@ -59,6 +59,6 @@ def test_no_other_ranking_rule_gives_table_1():
             _agrees(mean, printed[m])
             for m, mean in zip(methods, ranked(scores, "max", name).mean(axis=0), strict=True)
         )
-        for name in CONVENTIONS
+        for name in RANKING_RULES
     }
     assert fits == {"npt": True, "average": False, "hopular": False}

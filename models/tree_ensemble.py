@@ -1,4 +1,4 @@
-"""What do the two forests of scikit-learn have in common? Their hyperparameters and checks."""
+"""Shared base of random forest and extra trees; not a model of its own."""
 
 from __future__ import annotations
 
@@ -13,14 +13,29 @@ CRITERIA = {
 }
 
 
-class Forest(SklearnEstimator):
-    """Many trees on unscaled features; categories one-hot, missing values kept (a split sends them;
-    the criterion absolute_error cannot, so there they are imputed).
+class TreeEnsemble(SklearnEstimator):
+    """Many trees on unscaled features; categories one-hot, missing values kept by the splits.
 
-    n_estimators: trees. criterion: `default` for the library's (gini, squared_error), or its name.
-    max_features: features tried at a split: `default` for the library's (sqrt for classes, all for
-    values), `sqrt`, `log2`, or a share. max_depth: 0 for no limit. min_samples_leaf: fewest rows
-    in a leaf.
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_estimators : int, default 100, in [1, 100000]
+        Trees.
+    criterion : str, default "default"
+        Impurity: "default" for the library's ("gini", "squared_error"); classification also has
+        "entropy" and "log_loss", regression "absolute_error", "friedman_mse" and "poisson".
+    max_features : float in (0, 1], "sqrt", "log2" or "default", default "default"
+        Features tried at a split, as a share or a function of their number; "default" for the
+        library's ("sqrt" for classes, all for values).
+    max_depth : int, default 0, in [0, 1000]
+        Depth of the deepest leaf; 0 for no limit.
+    min_samples_leaf : int, default 1, in [1, 100000]
+        Fewest training rows in a leaf.
+
+    Notes
+    -----
+    The criterion "absolute_error" cannot split on missing values, so they are imputed for it.
     """
 
     rules = {
@@ -51,6 +66,7 @@ class Forest(SklearnEstimator):
         self.min_samples_leaf = min_samples_leaf
 
     def check(self) -> None:
+        """As `Estimator.check`; the criterion must be one of the task."""
         super().check()
         known = CRITERIA["regression" if self.task == "regression" else "classification"]
         if self.criterion != "default" and self.criterion not in known:

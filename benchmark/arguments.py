@@ -1,0 +1,335 @@
+"""Click options that commands share, and checks of options before anything heavy is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .errors import SweepError, check_name, check_run
+
+if TYPE_CHECKING:
+    from .planning.suite import Suite
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+RUNS = click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="TABSWEEP_RUNS",
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of runs; its other runs are read-only caches.",
+)
+MIRROR = click.option(
+    "--mirror",
+    envvar="TABSWEEP_MIRROR",
+    help="Folder or base URL with the datasets' files (MANIFEST.csv).",
+)
+CACHE = click.option("--cache", envvar="TABSWEEP_CACHE", help="Folder of downloaded files.")
+URI = click.option(
+    "--tracking-uri",
+    envvar="TABSWEEP_TRACKING_URI",
+    help="MLflow server; default: SQLite in the run's folder. 'none' switches tracking off.",
+)
+WORKERS = click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    help="CPUs for trials; default all. 0 runs in this process, for a debugger.",
+)
+ADDRESS = click.option(
+    "--address",
+    default="local",
+    show_default=True,
+    help="Ray: local, auto (the cluster of this machine) or HOST:PORT.",
+)
+TIMEOUT = click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), help="Time limit of a trial, seconds."
+)
+MEMORY = click.option(
+    "--memory-mb", type=click.FloatRange(min=64), help="Memory limit of a trial, MB."
+)
+ALLOW_CODE_CHANGE = click.option(
+    "--allow-code-change", is_flag=True, help="Run trials again whose code has changed."
+)
+PAPER = click.option(
+    "--paper",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="The folder of a paper (docs/reproduction.md), instead of the built-in ones.",
+)
+FALLBACK = click.option(
+    "--fallback",
+    metavar="MODEL",
+    help="Model whose score replaces a missing one in the leaderboard's second view, or 'worst'. "
+    "Default: constant.",
+)
+RANKINGS = ("average", "npt", "hopular")
+RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
+
+
+def options(*decorators: Decorator) -> Decorator:
+    """Several options as one decorator, listed by --help in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+DATA = options(MIRROR, CACHE)
+
+
+def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `bench sweep`."""
+    return options(
+        click.option("--suite", help="Name of a suite (`bench suites`) or path of a suite file."),
+        click.option("--csv", type=click.Path(path_type=Path), help="A CSV of yours instead."),
+        click.option("--target", help="Column of --csv to predict."),
+        click.option(
+            "--task",
+            type=click.Choice(["binary", "multiclass", "classification", "regression"]),
+            help="Task of --csv; default: from the values of its target.",
+        ),
+        click.option("--budget", help="quick, standard, paper, ... as the suite defines them."),
+        click.option(
+            "--model", "models", multiple=True, help="Name or package.module:Class. Repeatable."
+        ),
+        click.option("--dataset", "datasets", multiple=True, help="Only this one. Repeatable."),
+        click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),
+        click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
+        click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
+        click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+        click.option(
+            "--device",
+            type=click.Choice(["cpu", "cuda"]),
+            default="cpu",
+            show_default=True,
+            help="cuda: models that use a GPU get one, or a share of one.",
+        ),
+        click.option(
+            "--async",
+            "asynchronous",
+            type=click.Choice(["asha", "pbt"]),
+            help="ASHA or PBT on Ray Tune; its tables may differ from run to run.",
+        ),
+        WORKERS,
+        RUNS,
+        click.option("--name", help="Name of the run; default <suite>-<budget>."),
+        click.option(
+            "--reuse",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            help="A run elsewhere whose finished trials may be copied. Repeatable.",
+        ),
+        ADDRESS,
+        DATA,
+        URI,
+        TIMEOUT,
+        MEMORY,
+        ALLOW_CODE_CHANGE,
+        click.option("--dry-run", is_flag=True, help="Show what would run; write nothing."),
+    )(command)
+
+
+def logs_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `bench logs`."""
+    return options(
+        click.option(
+            "--failed", is_flag=True, help="Only failed trials (with --events: warnings)."
+        ),
+        click.option("--study", help="Only this study: dataset/fold/model; * matches anything."),
+        click.option("--trial", help="Only this trial: its id, or the beginning of it."),
+        click.option("--worker", help="Only this worker, or the workers of this host."),
+        click.option("--events", is_flag=True, help="The events of the run instead."),
+        click.option(
+            "--last",
+            type=click.IntRange(min=0),
+            default=20,
+            show_default=True,
+            help="Number of entries; 0: all.",
+        ),
+        click.option("--follow", "-f", is_flag=True, help="Show new entries too, until Ctrl-C."),
+    )(command)
+
+
+def clean_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `bench clean`."""
+    return options(
+        click.option("--runs", type=click.Path(path_type=Path), help="Every run in this folder."),
+        click.option("--report", "parts", multiple=True, flag_value="report", help="The tables."),
+        click.option(
+            "--tracking", "parts", multiple=True, flag_value="tracking", help="MLflow's files."
+        ),
+        click.option(
+            "--checkpoints",
+            "parts",
+            multiple=True,
+            flag_value="checkpoints",
+            help="Saved states of fits.",
+        ),
+        click.option(
+            "--logs",
+            "parts",
+            multiple=True,
+            flag_value="logs",
+            help="Irreversible: events, output.",
+        ),
+        click.option(
+            "--quarantine",
+            "parts",
+            multiple=True,
+            flag_value="quarantine",
+            help="Irreversible: damaged records.",
+        ),
+        click.option("--all", "everything", is_flag=True, help="All of these."),
+        click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+    )(command)
+
+
+def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `bench report`."""
+    return options(
+        click.option(
+            "--from",
+            "results",
+            type=click.Path(path_type=Path),
+            help="Results of another tool instead: CSV of method, dataset, split, seed, metric, "
+            "value.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            help="Default: report/ in the first run, or beside the CSV.",
+        ),
+        click.option(
+            "--reference", metavar="MODEL", help="Model that the others are tested against."
+        ),
+        FALLBACK,
+        click.option(
+            "--ranking",
+            type=click.Choice(RANKINGS),
+            default="average",
+            show_default=True,
+            help="Rules of the file ranks: average ranks, or those of a paper's table.",
+        ),
+        click.option(
+            "--siunitx", is_flag=True, help="Align LaTeX columns with the package siunitx."
+        ),
+        click.option(
+            "--html/--no-html", default=True, show_default=True, help="Write the page in html/."
+        ),
+        DATA,
+    )(command)
+
+
+def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `bench compare`."""
+    return options(
+        click.option(
+            "--history",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="DIR/NAME",
+            help="Another run before RUN_B; with two or more, single cells are tested. Repeatable.",
+        ),
+        click.option(
+            "--min-effect",
+            type=click.FloatRange(min=0, max=1),
+            default=0.01,
+            show_default=True,
+            help="Smallest relative change of the error that counts over all cells; for one cell 3 "
+            "times it.",
+        ),
+        click.option("--fail-on-regression", is_flag=True, help="Exit with 4 if RUN_B is worse."),
+        click.option(
+            "--out", type=click.Path(path_type=Path), help="Write compare.md, .tex, .csv here."
+        ),
+    )(command)
+
+
+def reproduce_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `bench reproduce`."""
+    return options(
+        click.option(
+            "--list", "listing", is_flag=True, help="List the tables that can be reproduced."
+        ),
+        PAPER,
+        click.option("--budget", help="Default: the table's own, mostly paper."),
+        click.option("--model", "models", multiple=True, help="Only this method. Repeatable."),
+        click.option("--dataset", "datasets", multiple=True, help="Only this dataset. Repeatable."),
+        click.option("--folds", type=click.IntRange(min=1)),
+        click.option("--trials", type=click.IntRange(min=1)),
+        click.option(
+            "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True
+        ),
+        click.option("--no-run", is_flag=True, help="Compare an existing run; run nothing."),
+        WORKERS,
+        RUNS,
+        click.option("--name", help="Name of the run; default <suite>-<budget>."),
+        DATA,
+        URI,
+    )(command)
+
+
+def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `bench experiment`."""
+    return options(
+        PAPER,
+        click.option(
+            "--size",
+            type=click.Choice(["reduced", "full"]),
+            default="reduced",
+            show_default=True,
+            help="reduced: minutes on two CPU cores. full: the paper's; most want a GPU.",
+        ),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+        click.option(
+            "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True
+        ),
+        click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True),
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            default=Path("experiments"),
+            show_default=True,
+            help="Folder for the results; each experiment has its own in it.",
+        ),
+        DATA,
+    )(command)
+
+
+def check_options(given: dict[str, Any]) -> Suite | None:
+    """The suite that the options of `bench sweep` name, None for --csv.
+
+    Raises SweepError for options that exclude each other, SuiteError, UnknownDataset, NoRun.
+    """
+    from ..datasets import catalog
+    from .planning import suite as suites
+
+    if (given["suite"] is None) == (given["csv"] is None):
+        raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
+    if given["name"] is not None:
+        check_name(given["name"])
+    for folder in given["reuse"]:
+        check_run(folder)
+    if given["csv"] is not None:
+        if given["target"] is None:
+            raise SweepError("--csv needs --target COLUMN, the column to predict")
+        if given["datasets"]:
+            raise SweepError("--dataset goes with --suite, not with --csv")
+        return None
+    for option in ("target", "task"):
+        if given[option] is not None:
+            raise SweepError(f"--{option} goes with --csv, not with --suite")
+    chosen = suites.load(given["suite"])
+    chosen.budget(given["budget"])
+    for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
+        catalog.card(name)
+    return chosen

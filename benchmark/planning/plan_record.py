@@ -1,0 +1,66 @@
+"""The plan of a run as its ledger keeps it: its studies, their stages and numbers of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.study import EVAL, TUNE
+
+
+def last_plan(ledger: Ledger) -> Record | None:
+    """The plan in force, which is the last one written; None before the first."""
+    positions = list(ledger.positions("plan"))
+    return ledger.at(positions[-1]) if positions else None
+
+
+def plan_in(ledger: Ledger) -> Record:
+    """The plan in force. Raises LedgerError where none was written yet."""
+    plan = last_plan(ledger)
+    if plan is None:
+        raise LedgerError(f"{ledger.run} holds no plan yet: nothing was started in it")
+    return plan
+
+
+def stages_of(study: Mapping[str, Any]) -> dict[str, int]:
+    """{stage: number of slots that a planned study has in it}, in the order in which they run.
+
+    An asynchronous search ends each configuration on the rung where it is stopped: one slot each,
+    counted under the last stage.
+    """
+    if study["reason"]:
+        return {TUNE: 0, EVAL: 0}
+    rungs = study.get("rungs") if not study.get("async") else None
+    *lower, full = rungs or [study["n_trials"]]
+    return {
+        **{f"rung{number}": size for number, size in enumerate(lower)},
+        TUNE: full,
+        EVAL: study["n_seeds"] if study["n_seeds"] > 1 else 0,
+    }
+
+
+def planned_slots(study: Mapping[str, Any]) -> int:
+    """The number of trials of a planned study: all rungs, and the evaluation seeds."""
+    return sum(stages_of(study).values())
+
+
+def study_name(study: Mapping[str, Any]) -> str:
+    """The name of a planned study: dataset/fold/model."""
+    return f"{study['dataset']}/{study['fold']}/{study['model']}"
+
+
+def slots_of(plan: Record) -> dict[tuple[str, str], int]:
+    """{(study, stage): bound}: slots with an index below the bound belong to this plan; those at or
+    above it were made by an older plan.
+
+    A configuration keeps on every rung the index that the search gave it.
+    """
+    found = {}
+    for study in plan["studies"]:
+        name, stages = study_name(study), stages_of(study)
+        search = 0 if study["reason"] else study["n_trials"]
+        for stage in (*(f"rung{n}" for n in range(len(study.get("rungs") or [0]) - 1)), TUNE):
+            found[name, stage] = search
+        found[name, EVAL] = stages[EVAL]
+    return found

@@ -1,0 +1,98 @@
+"""Resuming and extending a run: what must be as before, what stays planned, what runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.records import slot_places
+from ...sweeps.trial import Limits
+from ..errors import SweepError
+from ..planning.plan import KEY_PARTS, Options, Plan
+from ..planning.plan_record import last_plan, planned_slots
+from .request import Request
+
+
+def merge_with(old: Record | None, request: Request) -> Options:
+    """The options of a run that is started again: what its plan `old` held stays planned."""
+    options = request.options
+    if old is None:
+        return options
+    before = old["options"]
+
+    def both(name: str, fallback: Iterable[str]) -> tuple[str, ...]:
+        new = list(getattr(options, name))
+        if not before[name] or not new:
+            # one of the two meant everything in the suite; what else was named stays too
+            extra = [item for item in [*before[name], *new] if item not in fallback]
+            return (*fallback, *extra) if extra else ()
+        return tuple(dict.fromkeys([*before[name], *new]))
+
+    budget = request.suite.budget(options.budget)[1]
+
+    def larger(name: str, usual: int) -> int | None:
+        new, was = getattr(options, name), before[name]
+        return None if new is None and was is None else max(new or usual, was or usual)
+
+    return Options(
+        budget=options.budget,
+        models=both("models", budget.models),
+        datasets=both("datasets", request.suite.datasets),
+        folds=larger("folds", budget.folds),
+        trials=larger("trials", budget.trials),
+        sampler=options.sampler or before["sampler"],
+        space=options.space or before["space"],
+        seed=options.seed,
+        device=options.device,
+        asynchronous=options.asynchronous or before.get("asynchronous"),
+    )
+
+
+def check_same(old: Record | None, plan: Plan) -> None:
+    """Refuse to mix results that cannot stand in one table. Raises SweepError that names each part
+    in which `plan` differs from the run's plan `old`."""
+    if old is None:
+        return
+    differences = []
+    if old["suite"]["name"] != plan.suite.name:
+        differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
+    for part in KEY_PARTS:
+        before, now = old["identity"].get(part, {}), plan.identity[part]
+        changes: dict[str, list[str]] = {}
+        for who in sorted(set(before) & set(now)):
+            if before[who] != now[who]:
+                # the plan keeps of a space its hash alone
+                how = "has changed" if part == "space" else f"was {before[who]!r}, is {now[who]!r}"
+                changes.setdefault(how, []).append(who)
+        for how, those in changes.items():
+            shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
+            differences.append(f"{part}{'' if part == 'seed' else f' of {shown}'} {how}")
+    if differences:
+        raise SweepError(
+            "this run was started differently: " + "; ".join(differences) + ". Choose another "
+            "--name, or start it as before (more folds, trials, models and datasets are fine)"
+        )
+
+
+def runs_again(request: Request, plan: Plan, record: Record) -> bool:
+    """Whether a recorded trial runs again: asked for, or failed under a limit that has grown."""
+    return request.retry(record) or failed_under_less(record, plan.limits)
+
+
+def failed_under_less(record: Record, limits: Limits) -> bool:
+    """Whether a trial hit a limit of time or memory that is larger now."""
+    was = record.get("limits") or {}
+    if record["cause"] == "timeout":
+        return limits.timeout_s > was.get("timeout_s", limits.timeout_s)
+    if record["cause"] == "oom":
+        return limits.memory_mb > was.get("memory_mb", limits.memory_mb)
+    return False
+
+
+def all_ended(ledger: Ledger) -> bool:
+    """Whether every slot of the plan in force has a result: a resume then most likely runs
+    nothing."""
+    plan = last_plan(ledger)
+    if plan is None:
+        return False
+    return len(slot_places(ledger)) >= sum(map(planned_slots, plan["studies"]))

@@ -1,0 +1,75 @@
+"""Other runs as read-only caches: finished trials copied after their scores are computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from ...sweeps.engine import Reused
+from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.trial import DONE, Result, Trial
+from ..planning.plan import Plan
+from .request import Request
+from .run_trial import score_parts
+
+
+def siblings(request: Request) -> list[Path]:
+    """The other runs in the same --runs folder, and those named by --reuse."""
+    folders = [path.parent.parent for path in request.runs.glob("*/ledger/MANIFEST.json")]
+    extra = [path for path in request.reuse if (path / "ledger" / "MANIFEST.json").exists()]
+    own = request.folder.resolve()
+    return sorted({path for path in [*folders, *extra] if path.resolve() != own})
+
+
+def reuse_from(
+    folders: list[Path], plan: Plan, warnings: list[str]
+) -> Callable[[Trial], Reused | None]:
+    """A function that finds a trial's result in other runs, None where they do not have it.
+
+    The ledgers are read at its first call; one that cannot be read adds to `warnings`.
+    """
+
+    @cache
+    def places() -> dict[str, tuple[Ledger, int]]:
+        found: dict[str, tuple[Ledger, int]] = {}
+        for folder in folders:
+            try:
+                ledger = Ledger(folder)
+                for at, head in ledger.heads("result"):
+                    if head.status == DONE:
+                        found.setdefault(head.id, (ledger, at))
+            except Exception as error:
+                warnings.append(f"{folder} is not used as a cache: {error}")
+        return found
+
+    def reuse(trial: Trial) -> Reused | None:
+        if trial.id not in places():
+            return None
+        ledger, at = places()[trial.id]
+        try:
+            return recomputed(trial, ledger, ledger.at(at), plan)
+        except Exception:  # damage in another run must not stop this one: the trial runs here
+            return None
+
+    return reuse
+
+
+def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reused | None:
+    """The recorded result with its scores computed again from the stored predictions, because the
+    id alone proves nothing. None, or an exception, where predictions are missing or damaged."""
+    arrays = ledger.get_predictions(record["predictions"])
+    if set(arrays) != {"val", "test"}:
+        return None
+    data = plan.data[trial.dataset]
+    scores = score_parts(data.table, data.folds[trial.fold], arrays)
+    result = Result(
+        status=DONE,
+        val=scores["val"],
+        test=scores["test"],
+        costs={str(name): float(value) for name, value in record["costs"].items()},
+        info=record["info"],
+        predictions=arrays,
+    )
+    more = {name: record[name] for name in ("time", "attempt", "limits", "worker")}
+    return Reused(record.get("origin") or ledger.run.name, result, more)

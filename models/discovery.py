@@ -1,0 +1,121 @@
+"""Models from outside of the registry: installed entry points and classes named by path."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module, metadata
+from typing import Any
+
+from ..common.tasks import TASKS
+from ..common.text import did_you_mean
+from .model_spec import SKLEARN, ModelSpec
+from .preprocessing import Policy
+from .registry_entries import MODELS
+
+GROUP = "tabsweep.models"
+
+
+def load_class(target: str) -> type:
+    """The class behind `package.module:Class`; ValueError says what is missing."""
+    module_name, _, class_name = target.partition(":")
+    if not class_name or not all(part.isidentifier() for part in module_name.split(".")):
+        raise ValueError(f"a model outside the registry is package.module:Class, got {target!r}")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"cannot import {module_name!r} for model {target!r}: {error}; "
+            "is it installed, or on PYTHONPATH?"
+        ) from error
+    found = getattr(module, class_name, None)
+    if not inspect.isclass(found):
+        classes = [n for n, v in vars(module).items() if inspect.isclass(v)]
+        raise ValueError(
+            f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, classes)}"
+        )
+    return found
+
+
+def entry_points() -> dict[str, str]:
+    """Installed models of other packages: name -> `package.module:Class`."""
+    found: dict[str, str] = {}
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
+        if point.name in MODELS or found.get(point.name, point.value) != point.value:
+            other = MODELS[point.name].target if point.name in MODELS else found[point.name]
+            raise ValueError(
+                f"the installed model {point.name!r} ({point.value}) has the name of {other}; "
+                f"one of the two must be renamed or uninstalled"
+            )
+        found[point.name] = point.value
+    return found
+
+
+def external_spec(target: str, name: str | None) -> ModelSpec:
+    """The spec of a class from elsewhere, by what it declares (`tasks`, `libraries`, ...).
+
+    name: that of its entry point, or None. ValueError where the class lacks what a model needs or
+    takes the name of a registered model.
+    """
+    cls: Any = load_class(target)
+    missing = [m for m in ("fit", "predict") if not callable(getattr(cls, m, None))]
+    if missing:
+        raise ValueError(f"model {target!r} has no method {' and no '.join(missing)}")
+    own = name or _checked_name(getattr(cls, "name", None), target) or target
+    if name is None and own in MODELS:
+        raise ValueError(
+            f"model {target!r} calls itself {own!r}, which is the name of {MODELS[own].target}; "
+            "give the class another `name`"
+        )
+    owners = _distributions(target.partition(":")[0].partition(".")[0])
+    return ModelSpec(
+        own,
+        target,
+        tasks=tuple(getattr(cls, "tasks", TASKS)),
+        family=str(getattr(cls, "family", "external")),
+        libraries=tuple(getattr(cls, "libraries", (*owners, *SKLEARN))),
+        threads=int(getattr(cls, "needs_threads", 1)),
+        max_rows=getattr(cls, "max_rows", None),
+        summary=(inspect.getdoc(cls) or "").partition("\n")[0],
+        preprocessing=getattr(cls, "policy", Policy()),
+        resource=_resource(cls, target),
+        gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),
+    )
+
+
+def _checked_name(name: Any, target: str) -> str | None:
+    """The `name` that a class declares; ValueError for one that is no text, has control characters
+    or is a path to another folder. Other odd names are escaped where they are written."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise ValueError(f"model {target!r}: its `name` must be a text, not {name!r}")
+    way = ".." in name.replace("\\", "/").split("/") or name.startswith(("/", "~"))
+    if way or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        raise ValueError(
+            f"model {target!r} calls itself {name[:80]!r}: a name has no control characters and "
+            "is no path"
+        )
+    return name
+
+
+def _resource(cls: Any, target: str) -> str:
+    """The `resource` that a class declares; ValueError where it lacks what that requires."""
+    name = str(getattr(cls, "resource", ""))
+    if name and not callable(getattr(cls, "fit_to", None)):
+        raise ValueError(f"model {target!r} declares resource = {name!r} but has no method fit_to")
+    if name and not takes(inspect.signature(cls).parameters, name):
+        raise ValueError(f"model {target!r} declares resource = {name!r}, which it does not take")
+    return name
+
+
+@cache
+def _distributions(package: str) -> tuple[str, ...]:
+    """The installed distributions that a top-level package belongs to (slow to find)."""
+    return tuple(sorted(set(metadata.packages_distributions().get(package, []))))
+
+
+def takes(parameters: Mapping[str, inspect.Parameter], name: str) -> bool:
+    """Whether a signature accepts the argument `name`."""
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

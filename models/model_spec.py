@@ -1,0 +1,51 @@
+"""What a sweep must know of a model without importing it: `ModelSpec`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..common.tasks import TASKS
+from .preprocessing import Policy
+
+SKLEARN = ("scikit-learn", "numpy", "pandas", "scipy")
+FAMILIES = ("baseline", "classical", "gbdt", "feature network", "row attention", "external")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What the planner must know of a model without importing it.
+
+    target: `package.module:Class`. libraries: distributions whose versions a result depends on.
+    threads: given to every fit. max_rows, max_classes: above them the model is unsupported.
+    preprocessing: the policy of the default configuration. memory_bytes_per_cell: rough peak memory
+    of a fit over that of the interpreter, per cell of the (one-hot) training table;
+    memory_bytes_per_pair: per pair of training rows; memory_bytes_per_column_pair. Guesses for the
+    preset `quick` where there is one, else for the defaults; what a fit is seen to take corrects
+    them upwards. resource: the hyperparameter that counts the
+    steps of a fit that can stop and go on (`fit_to`), "" where there is none. gpu_mb: GPU memory of
+    a fit in MB, a first guess, 0 for a model that never uses a GPU.
+    """
+
+    name: str
+    target: str
+    tasks: tuple[str, ...] = TASKS
+    family: str = "classical"
+    libraries: tuple[str, ...] = SKLEARN
+    threads: int = 1
+    max_rows: int | None = None
+    max_classes: int | None = None
+    summary: str = ""
+    paper: str = ""
+    preprocessing: Policy = field(default_factory=Policy)
+    memory_bytes_per_cell: float = 64.0
+    memory_bytes_per_pair: float = 0.0
+    memory_bytes_per_column_pair: float = 0.0
+    resource: str = ""
+    gpu_mb: float = 0.0
+
+    def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
+        """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""
+        cells = self.memory_bytes_per_cell * n_rows * (n_features + max(n_classes, 1))
+        pairs = self.memory_bytes_per_pair * n_rows**2
+        pairs += self.memory_bytes_per_column_pair * n_features**2
+        return 50.0 + (cells + pairs) / 2**20

@@ -1,0 +1,321 @@
+"""The registered models, as data: one `ModelSpec` each.
+
+A model's class is imported when the model is made, never here. To add a model: an entry here, its
+module `models/<module>.py` and its space file `models/spaces/<name>.toml`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .model_spec import SKLEARN, ModelSpec
+from .preprocessing import Policy
+
+
+def _own(
+    name: str, target: str, summary: str, paper: str, policy: Policy, **rest: Any
+) -> ModelSpec:
+    return ModelSpec(
+        name,
+        f"tabsweep.models.{target}",
+        summary=summary,
+        paper=paper,
+        preprocessing=policy,
+        **rest,
+    )
+
+
+_SCALED = Policy("standard", "one-hot", "impute", "standard")
+_SCALED_X = Policy("standard", "one-hot", "impute", "none")
+_TREE = Policy("none", "one-hot", "native", "none")
+_ONE_HOT = Policy("none", "one-hot", "native", "standard")
+_IMPUTED = Policy("none", "one-hot", "impute", "standard")
+_NATIVE = Policy("none", "native", "native", "standard")
+_CELLS = Policy("standard", "native", "native", "standard")
+_GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
+_ROWS = Policy("quantile", "ordinal", "impute", "standard")
+_STANDARD_ROWS = Policy("standard", "ordinal", "impute", "standard")
+_FEATURES: dict[str, Any] = {
+    "family": "feature network",
+    "resource": "epochs",
+    "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
+    "memory_bytes_per_cell": 200.0,
+    "gpu_mb": 2000.0,
+}
+_SAINT = {  # 12 weights for each pair of a row's numbers, 8 a column; seven times in all
+    **_FEATURES,
+    "family": "row attention",
+    "memory_bytes_per_column_pair": 7 * 4 * 12 * 8**2,
+}
+_NETWORK: dict[str, Any] = {
+    "resource": "steps",
+    "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
+    "memory_bytes_per_cell": 5000.0,  # of `quick` 1,000; the defaults take up to 50,000
+}
+
+MODELS: dict[str, ModelSpec] = {
+    spec.name: spec
+    for spec in (
+        _own(
+            "autoint",
+            "autoint:AutoInt",
+            "attention between features, all of which are read",
+            "Song et al. 2019, arXiv:1810.11921; Gorishniy et al. 2021, F.10",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "catboost",
+            "catboost:CatBoost",
+            "boosting of symmetric trees, at home with categories",
+            "Prokhorenkova et al. 2018, arXiv:1706.09516",
+            _NATIVE,
+            libraries=("catboost", *SKLEARN),
+            **_GBDT,
+        ),
+        _own(
+            "constant",
+            "constant:Constant",
+            "class frequencies, or the target's mean",
+            "",
+            Policy(),
+            family="baseline",
+        ),
+        _own(
+            "dcn-v2",
+            "dcn_v2:DCNV2",
+            "crossed features beside a multi-layer perceptron",
+            "Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, F.9",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "decision-tree",
+            "decision_tree:DecisionTree",
+            "a single pruned tree",
+            "Breiman et al. 1984, Classification and Regression Trees",
+            _ONE_HOT,
+        ),
+        _own(
+            "extra-trees",
+            "extra_trees:ExtraTrees",
+            "many trees with random thresholds",
+            "Geurts et al. 2006, doi:10.1007/s10994-006-6226-1",
+            _TREE,
+        ),
+        _own(
+            "ft-transformer",
+            "ft_transformer:FTTransformer",
+            "attention between features, read from one token",
+            "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "gaussian-process",
+            "gaussian_process:GaussianProcess",
+            "exact Gaussian process, small data only",
+            "Rasmussen and Williams 2006, Gaussian Processes for Machine Learning",
+            _SCALED,
+            max_rows=2000,
+            max_classes=10,
+            memory_bytes_per_pair=64.0,
+        ),
+        _own(
+            "gradient-boosting",
+            "gradient_boosting:GradientBoosting",
+            "exact gradient boosting of scikit-learn",
+            "Friedman 2001, doi:10.1214/aos/1013203451",
+            _IMPUTED,
+            **_GBDT,
+        ),
+        _own(
+            "grownet",
+            "grownet:GrowNet",
+            "boosting of small networks, corrected together",
+            "Badirli et al. 2020, arXiv:2002.07971; Gorishniy et al. 2021, F.8",
+            _ROWS,
+            tasks=("binary", "regression"),
+            **_FEATURES,
+        ),
+        _own(
+            "hist-gradient-boosting",
+            "hist_gradient_boosting:HistGradientBoosting",
+            "histogram gradient boosting of scikit-learn",
+            "Ke et al. 2017 (LightGBM), which it follows",
+            _NATIVE,
+            **_GBDT,
+        ),
+        _own(
+            "hopular",
+            "hopular.estimator:Hopular",
+            "Hopfield networks that look up the training rows in every block",
+            "Schaefl et al. 2022, arXiv:2206.00664",
+            _CELLS,
+            family="row attention",
+            **_NETWORK,
+            gpu_mb=4000.0,
+        ),
+        _own(
+            "knn",
+            "knn:KNN",
+            "k-nearest neighbours",
+            "Cover and Hart 1967, doi:10.1109/TIT.1967.1053964",
+            _SCALED_X,
+            max_rows=1_000_000,
+        ),
+        _own(
+            "lightgbm",
+            "lightgbm:LightGBM",
+            "leaf-wise boosting on binned features",
+            "Ke et al. 2017, LightGBM (NeurIPS)",
+            _NATIVE,
+            libraries=("lightgbm", *SKLEARN),
+            **_GBDT,
+        ),
+        _own(
+            "linear",
+            "linear:Linear",
+            "logistic or ridge regression",
+            "Hoerl and Kennard 1970, doi:10.2307/1267351",
+            _SCALED,
+        ),
+        _own(
+            "met",
+            "met:MET",
+            "a masked autoencoder of columns, trained on as a classifier",
+            "Majmundar et al. 2022, arXiv:2206.08564; Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "met-cheatt",
+            "met:METCheAtt",
+            "MET with Chebyshev polynomials of its attention",
+            "Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "mlp",
+            "mlp:MLP",
+            "multi-layer perceptron with embedded categories",
+            "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "mlp-sklearn",
+            "mlp_sklearn:MLPSklearn",
+            "scikit-learn's multi-layer perceptron",
+            "Rumelhart et al. 1986, doi:10.1038/323533a0",
+            _SCALED,
+        ),
+        _own(
+            "node",
+            "node:NODE",
+            "ensembles of differentiable oblivious trees",
+            "Popov et al. 2020, arXiv:1909.06312; Gorishniy et al. 2021, F.6",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "npt",
+            "npt.estimator:NPT",
+            "attention between datapoints and between attributes",
+            "Kossen et al. 2021, arXiv:2106.02584",
+            _CELLS,
+            family="row attention",
+            **_NETWORK,
+            gpu_mb=4000.0,
+        ),
+        _own(
+            "random-forest",
+            "random_forest:RandomForest",
+            "many trees on bootstrap samples",
+            "Breiman 2001, doi:10.1023/A:1010933404324",
+            _TREE,
+        ),
+        _own(
+            "resnet",
+            "resnet:ResNet",
+            "residual network of single rows",
+            "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "saint",
+            "saint.estimator:SAINT",
+            "attention between features and between rows, pre-trained on damaged rows",
+            "Somepalli et al. 2021, arXiv:2106.01342; Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_SAINT,
+        ),
+        _own(
+            "saint-cheatt",
+            "saint.estimator:SAINTCheAtt",
+            "SAINT with Chebyshev polynomials of its attention",
+            "Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_SAINT,
+        ),
+        _own(
+            "snn",
+            "snn:SNN",
+            "self-normalising multi-layer perceptron",
+            "Klambauer et al. 2017, arXiv:1706.02515",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "svm",
+            "svm:SVM",
+            "support vector machine, RBF kernel",
+            "Cortes and Vapnik 1995, doi:10.1007/BF00994018",
+            _SCALED,
+            max_rows=20_000,
+        ),
+        _own(
+            "tabnet",
+            "tabnet:TabNet",
+            "steps that look at few features of a row through masks",
+            "Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, F.7",
+            _ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "tabtransformer",
+            "tabtransformer:TabTransformer",
+            "attention between features, pre-trained by hiding cells",
+            "Huang et al. 2020, arXiv:2012.06678; Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "tabtransformer-cheatt",
+            "tabtransformer:TabTransformerCheAtt",
+            "TabTransformer with Chebyshev polynomials of its attention",
+            "Kim et al. 2024 (CheAtt)",
+            _STANDARD_ROWS,
+            **_FEATURES,
+        ),
+        _own(
+            "vime",
+            "vime:VIME",
+            "an encoder that learned which values were exchanged, and a predictor",
+            "Yoon et al. 2020, NeurIPS",
+            Policy("min-max", "one-hot", "impute", "standard"),
+            **_FEATURES,
+        ),
+        _own(
+            "xgboost",
+            "xgboost:XGBoost",
+            "regularised boosting on binned features",
+            "Chen and Guestrin 2016, arXiv:1603.02754",
+            _ONE_HOT,
+            libraries=("xgboost", *SKLEARN),
+            **_GBDT,
+        ),
+    )
+}

@@ -1,0 +1,116 @@
+"""Search spaces as plain data, read from a model's TOML file or from a class outside tabsweep."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..common.text import did_you_mean
+from .discovery import load_class
+from .model_spec import ModelSpec
+from .registry_entries import MODELS
+
+FOLDER = Path(__file__).with_name("spaces")
+SECTIONS = {
+    "binary": ("classification", "binary"),
+    "multiclass": ("classification", "multiclass"),
+    "regression": ("regression",),
+}
+SPACE_KEYS = (
+    "note",
+    "source",
+    "search",
+    "params",
+    *sorted({s for v in SECTIONS.values() for s in v}),
+)
+TESTING = "testing"  # the table of a space file that is no space
+TESTING_KEYS = (
+    "config",
+    "random",
+    "draws_nothing",
+    "ignores_validation",
+    "one_piece",
+    "always_draws",
+    "fit_to_draws_anew",
+    "pieces_rtol",
+    "fixed_off_default",
+)
+
+
+@cache
+def _file(name: str) -> dict[str, Any]:
+    """The tables of a registered model's space file."""
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
+    """The search spaces of a model for a task; `registry.spaces` describes the result."""
+    if spec.name in MODELS:
+        data = {name: table for name, table in _file(spec.name).items() if name != TESTING}
+    else:
+        declare = getattr(load_class(spec.target), "spaces", None)
+        note = "declares no space: its default configuration is its only trial"
+        data = declare() if callable(declare) else {"default": {"params": {}, "note": note}}
+    return {
+        space: resolved
+        for space, table in data.items()
+        if (resolved := resolve(spec.name, space, table, task)) is not None
+    }
+
+
+def resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | None:
+    """One space for one task: the common part and those of the task's sections, merged.
+
+    None where the space does not exist for the task; ValueError for an unknown key.
+    """
+    if not isinstance(table, Mapping):
+        raise ValueError(f"space {space!r} of {model} must be a table, got {table!r}")
+    for key in table:
+        if key not in SPACE_KEYS:
+            raise ValueError(
+                f"unknown key {key!r} in space {space!r} of {model}{did_you_mean(key, SPACE_KEYS)}"
+            )
+    parts = [table[s] for s in SECTIONS[task] if s in table]
+    if not parts and "params" not in table:
+        return None
+    params: dict[str, Any] = dict(table.get("params", {}))
+    notes, search = [table.get("note", "")], dict(table.get("search", {}))
+    for part in parts:
+        params |= part.get("params", {})
+        notes.append(part.get("note", ""))
+        search |= part.get("search", {})
+    return {
+        "params": params,
+        "note": " ".join(n for n in notes if n),
+        "source": table.get("source", ""),
+        "search": search,
+    }
+
+
+def small_fits(name: str) -> dict[str, Any]:
+    """The table `[testing]` of a registered model's space file: settings for tests of all models.
+
+    Nothing but tests reads it, and no trial depends on it. All keys are optional:
+
+    config: a configuration that fits 60 rows in well under a second and still learns them.
+    random: added to `config`, makes random all that can be random in a fit.
+    draws_nothing: added to `config`, where the defaults draw anew in each piece of a fit.
+    ignores_validation: added to `config`, with it the validation rows change nothing.
+    one_piece: configurations that cannot stop and continue.
+    always_draws: whether every configuration draws anew in each piece.
+    fit_to_draws_anew: whether `fit_to` draws differently from `fit`.
+    pieces_rtol: relative difference allowed between a fit in pieces and a fit in one; 0 by default.
+    fixed_off_default: parameters that the space `default` fixes to another value than the class's.
+
+    ValueError for an unknown key.
+    """
+    table = dict(_file(name).get(TESTING, {}))
+    for key in table:
+        if key not in TESTING_KEYS:
+            raise ValueError(
+                f"unknown key {key!r} in [{TESTING}] of {name}{did_you_mean(key, TESTING_KEYS)}"
+            )
+    return table

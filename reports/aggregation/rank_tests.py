@@ -1,0 +1,136 @@
+"""Significance tests on a ranking matrix, and the reason where there are too few datasets for one.
+
+One number per dataset enters each test: the mean over its folds. Within one bounded metric the
+differences of two models are those of the scores (Demsar 2006); for errors in the target's units,
+and where several metrics meet, of the errors relative to their sum, (a - b) / (a + b), which has no
+unit and orders the datasets as the ratio a / b does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..statistics.tests import ALPHA, critical_difference, groups, holm
+from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
+from .ranking_matrix import RankingMatrix
+
+MIN_MODELS_FRIEDMAN = 3
+MIN_DATASETS_FRIEDMAN = 5  # with fewer, the F approximation is too coarse
+MIN_DATASETS_PAIR = fewest_pairs(ALPHA)
+
+# Columns of the tidy frame `tests`.
+COLUMNS = """scope datasets test model_a model_b n_datasets n_models n_zero a_better b_better
+    w_plus w_minus statistic df p p_a_better p_b_better p_holm n_pairs note""".split()
+
+Array = np.ndarray
+
+
+def why_no_friedman(matrix: RankingMatrix) -> str:
+    """Empty, or the reason why Friedman's and Nemenyi's tests are not computed."""
+    if matrix.why_not:
+        return matrix.why_not
+    if len(matrix.models) < MIN_MODELS_FRIEDMAN:
+        return f"n/a: needs at least {MIN_MODELS_FRIEDMAN} models, has {len(matrix.models)}"
+    if len(matrix.datasets) < MIN_DATASETS_FRIEDMAN:
+        return (
+            f"n/a: needs at least {MIN_DATASETS_FRIEDMAN} complete datasets, "
+            f"has {len(matrix.datasets)}"
+        )
+    return ""
+
+
+def why_no_pairs(matrix: RankingMatrix) -> str:
+    """Empty, or the reason why no pair of models is tested."""
+    if matrix.why_not:
+        return matrix.why_not
+    n = len(matrix.datasets)
+    if n < MIN_DATASETS_PAIR:
+        return (
+            f"n/a: needs at least {MIN_DATASETS_PAIR} complete datasets to reach p = {ALPHA:g} "
+            f"two-sided, has {n}"
+        )
+    return ""
+
+
+def nemenyi_difference(matrix: RankingMatrix, alpha: float = ALPHA) -> float:
+    """The critical difference of two mean ranks by Nemenyi's test."""
+    return critical_difference(len(matrix.models), len(matrix.datasets), alpha)
+
+
+def nemenyi_groups(matrix: RankingMatrix, alpha: float = ALPHA) -> list[tuple[int, int]]:
+    """(first, last) positions in `matrix.order()` of the largest groups of models whose mean ranks
+    do not differ significantly by Nemenyi's test."""
+    return groups(matrix.order()[1], nemenyi_difference(matrix, alpha))
+
+
+def uses_relative_errors(matrix: RankingMatrix) -> bool:
+    """Whether differences are relative: errors in the target's units, or several metrics."""
+    return len(set(matrix.scope.metrics)) > 1 or not matrix.metric_of(0).bounded
+
+
+def advantages(matrix: RankingMatrix) -> Array:  # -> (n_datasets, n_models, n_models)
+    """[i, a, b] > 0 where model a does better than model b on dataset i."""
+    losses = matrix.losses
+    if not uses_relative_errors(matrix):
+        return losses[:, None, :] - losses[:, :, None]
+    errors = matrix.errors
+    difference = errors[:, None, :] - errors[:, :, None]
+    total = np.abs(errors[:, None, :]) + np.abs(errors[:, :, None])
+    return np.where(total > 0, difference / np.where(total > 0, total, 1.0), 0.0)
+
+
+# --- rows of the tidy frame -----------------------------------------------------------------------
+
+
+def row(matrix: RankingMatrix, **values: object) -> list[object]:
+    """A row of the frame `tests` in the order of COLUMNS, None where there is no value."""
+    known: dict[str, object] = {
+        "scope": matrix.scope.name,
+        "datasets": matrix.scope.selection,
+        "n_datasets": len(matrix.datasets),
+        "n_models": len(matrix.models),
+        **values,
+    }
+    return [known.get(name) for name in COLUMNS]
+
+
+def pair_rows(
+    matrix: RankingMatrix, pairs: Sequence[tuple[int, int]], test: str, note: str | None = None
+) -> list[list[object]]:
+    """Wilcoxon's test of each pair (a, b) of model numbers, with Holm's correction over all of
+    them; `test` and `note` are the frame's columns of that name."""
+    rank = matrix.ranks()
+    first, second = np.array(pairs).T
+    tests = wilcoxon_columns(advantages(matrix)[:, first, second])
+    adjusted = holm([t.p for t in tests])
+    return [
+        row(
+            matrix,
+            test=test,
+            model_a=matrix.models[a],
+            model_b=matrix.models[b],
+            n_zero=t.n_zero,
+            a_better=int((rank[:, a] < rank[:, b]).sum()),
+            b_better=int((rank[:, a] > rank[:, b]).sum()),
+            w_plus=t.w_plus,
+            w_minus=t.w_minus,
+            statistic=t.t,
+            p=t.p,
+            p_a_better=t.p_greater,
+            p_b_better=t.p_less,
+            p_holm=p_holm,
+            n_pairs=len(pairs),
+            note=note,
+        )
+        for (a, b), t, p_holm in zip(pairs, tests, adjusted, strict=True)
+    ]
+
+
+def rows_of(matrix: RankingMatrix, frame: pd.DataFrame, test: str = "wilcoxon") -> pd.DataFrame:
+    """The rows of the frame `tests` that are of this matrix and test."""
+    scope = matrix.scope
+    same = (frame["scope"] == scope.name) & (frame["datasets"] == scope.selection)
+    return frame[same & (frame["test"] == test)]

@@ -1,0 +1,38 @@
+"""The files of a report: a section in its three forms, and writing them to a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...common.files import write_atomically
+from .tables import Section, to_csv, to_latex, to_markdown
+
+
+def render(section: Section, *, siunitx: bool = False) -> dict[str, str]:
+    """{file name: text} of a section as LaTeX, Markdown and CSV.
+
+    `siunitx`: LaTeX columns of numbers are aligned on their decimal points.
+    """
+    return {
+        f"{section.name}.tex": to_latex(section.tables, aligned=siunitx),
+        f"{section.name}.md": to_markdown(section),
+        f"{section.name}.csv": to_csv(section.frame),
+    }
+
+
+def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]:
+    """Write each text to its file under `out`, atomically; return the sorted paths."""
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for parent in {(folder / name).parent for name in texts}:
+        parent.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        data = text.encode("utf-8") if isinstance(text, str) else text
+        write_atomically(folder / name, data, sync=False)
+    return [folder / name for name in sorted(texts)]
+
+
+def critical_difference_name(scope: str, subset: bool) -> str:
+    """Path of a scope's critical-difference diagram inside the report, without its ending."""
+    return f"figures/critical-difference-{scope.replace(' ', '-')}" + "-subset" * subset

@@ -1,0 +1,190 @@
+"""Ranks of models over datasets, and the figures of a leaderboard that follow from scores or ranks.
+
+Every function takes a matrix of shape (n_datasets, n_models), one number per dataset and model.
+NaN is refused: the caller drops the dataset or imputes the cell, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .distributions import rankdata
+
+# Two values are equal when they differ by less than this share of the larger one.
+TIE_TOLERANCE = 1e-9
+TIES = (
+    f"Scores that differ by less than {TIE_TOLERANCE:g} of the larger count as equal; equal scores "
+    "share their average rank."
+)
+ELO_MEAN = 1000.0  # mean Elo of the models in a report
+
+Array = np.ndarray
+
+
+def _matrix(scores: Array, direction: str) -> Array:
+    """The scores as float64 losses (lower is better)."""
+    if direction not in ("max", "min"):
+        raise ValueError(f"direction must be 'max' or 'min', not {direction!r}")
+    matrix = np.asarray(scores, dtype=np.float64)
+    if matrix.ndim != 2:
+        raise ValueError(f"scores must have shape (n_datasets, n_models), not {matrix.shape}")
+    if np.isnan(matrix).any():
+        raise ValueError("scores hold a missing cell; drop the dataset or impute it, and say so")
+    return -matrix if direction == "max" else matrix
+
+
+def snap(values: Array, tolerance: float = TIE_TOLERANCE) -> Array:  # (..., n) -> the same shape
+    """Values with every run of near-equal neighbours of a row set to the run's smallest.
+
+    Neighbours in sorted order are near-equal when they differ by at most `tolerance` times the
+    larger magnitude, so 0.1 + 0.2 and 0.3 tie whatever the digits (plain rounding has edges).
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape[-1] < 2:
+        return values.copy()
+    order = np.argsort(values, axis=-1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=-1)
+    low, high = ordered[..., :-1], ordered[..., 1:]
+    scale = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(invalid="ignore"):  # infinity - infinity: equal
+        equal = (np.isfinite(scale) & (high - low <= tolerance * scale)) | (high == low)
+    place = np.broadcast_to(np.arange(values.shape[-1]), values.shape).copy()
+    place[..., 1:][equal] = 0
+    heads = np.take_along_axis(ordered, np.maximum.accumulate(place, axis=-1), axis=-1)
+    snapped = np.empty_like(values)
+    np.put_along_axis(snapped, order, heads, axis=-1)
+    return snapped
+
+
+def ranks(
+    scores: Array,
+    direction: str = "max",
+    *,
+    tolerance: float = TIE_TOLERANCE,
+    ties: str = "average",
+) -> Array:  # (n_datasets, n_models) -> the same shape
+    """Rank of every model on every dataset, 1 = best.
+
+    Near-equal scores share their average rank. `ties` may be another name of `distributions.TIES`;
+    'ordinal' breaks ties in column order, as NPT's Table 1 does.
+
+    >>> ranks(np.array([[0.1 + 0.2, 0.3, 0.5]])).tolist()
+    [[2.5, 2.5, 1.0]]
+    """
+    matrix = _matrix(scores, direction)
+    if not matrix.size:
+        return matrix
+    return rankdata(snap(matrix, tolerance), ties)
+
+
+def standard_error(values: Array, axis: int = 0, ddof: int = 1) -> Array:
+    """s / sqrt(n) along the axis; ValueError for fewer than two values."""
+    values = np.asarray(values, dtype=np.float64)
+    n = values.shape[axis]
+    if n < 2:
+        raise ValueError(f"a standard error needs at least 2 values, not {n}")
+    return values.std(axis=axis, ddof=ddof) / math.sqrt(n)
+
+
+def win_rate(rank: Array) -> Array:  # (n_datasets, n_models) -> (n_models,)
+    """Share of (opponent, dataset) pairs that each model wins, ties counting one half."""
+    n_models = rank.shape[1]
+    if n_models < 2:
+        raise ValueError("a win rate needs an opponent; there is one model")
+    return (n_models - rank.mean(axis=0)) / (n_models - 1)
+
+
+def rank_summary(rank: Array) -> dict[str, Array]:  # (n_datasets, n_models) -> of (n_models,)
+    """Of each model: mean rank and its standard error `se` (NaN for one dataset), median rank,
+    `n_best` (datasets on which no other model ranks better), and win rate."""
+    error = standard_error(rank) if len(rank) > 1 else np.full(rank.shape[1], np.nan)
+    return {
+        "mean_rank": rank.mean(axis=0),
+        "se": error,
+        "median_rank": np.median(rank, axis=0),
+        "n_best": (rank == rank.min(axis=1, keepdims=True)).sum(axis=0),
+        "win_rate": win_rate(rank),
+    }
+
+
+def places(values: Sequence[float], direction: str) -> list[int]:
+    """1 for the best of the values, 2 for the next, and so on; near-equal ones share their place.
+
+    >>> places([0.9, 0.8, 0.9, 0.7], "max")
+    [1, 2, 1, 3]
+    """
+    losses = np.asarray(values, dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
+    return (np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True)[1] + 1).tolist()
+
+
+def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
+    """1 for the best error of a dataset, 0 for the worst; 1 for all where all are equal.
+
+    Depends on which models compete.
+    """
+    errors = _matrix(errors, "min")
+    worst, best = errors.max(axis=1, keepdims=True), errors.min(axis=1, keepdims=True)
+    span = worst - best
+    return np.where(span > 0, (worst - errors) / np.where(span > 0, span, 1.0), 1.0)
+
+
+def improvability(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
+    """Share of a model's error that the best model of the dataset does without; 0/0 is 0."""
+    errors = _matrix(errors, "min")
+    if (errors < 0).any():
+        raise ValueError("improvability needs errors of at least 0")
+    best = errors.min(axis=1, keepdims=True)
+    return np.where(errors > 0, 1.0 - best / np.where(errors > 0, errors, 1.0), 0.0)
+
+
+def elo(rank: Array, *, centre: float = 0.0) -> Array:  # (n_datasets, n_models) -> (n_models,)
+    """Bradley-Terry strengths on Elo's scale (400 log10), their mean at `centre`."""
+    n_datasets, n_models = rank.shape
+    if n_models < 2:
+        raise ValueError("a rating needs an opponent; there is one model")
+    return elo_of_wins((n_models - rank).sum(axis=0)[None], n_datasets, centre=centre)[0]
+
+
+def elo_of_wins(
+    wins: Array, n_games: int, *, centre: float = 0.0, start: float | Array = 0.0
+) -> Array:  # (S, k) -> (S, k)
+    """Elo of S leagues of k models in which every pair met `n_games` times; ties are half wins.
+
+    If all pairs met equally often, the likelihood depends only on each model's number of wins. If
+    some models lost no game to the others (`separable`), their strength is infinite; then one tie
+    is added to every pair. Newton's method from `start` (Elo), each step limited to a factor of
+    e^2 in a strength.
+    """
+    n_models = wins.shape[1]
+    extra = 1.0 * separable(wins, n_games)[:, None]
+    share = (wins + 0.5 * (n_models - 1) * extra) / (n_games + extra)
+    found = np.broadcast_to(start, wins.shape) * (math.log(10.0) / 400.0)
+    diagonal = np.arange(n_models)
+    for _ in range(100):
+        strength = np.exp(found)
+        chance = strength[:, :, None] / (strength[:, :, None] + strength[:, None, :])
+        slope = chance * (chance - 1.0)
+        slope[:, diagonal, diagonal] -= slope.sum(axis=2)
+        # Strengths are known up to a factor: a constant added to the matrix makes it invertible.
+        excess = share - (chance.sum(axis=2) - 0.5)
+        step = np.linalg.solve(slope + 1.0 / n_models, excess[:, :, None])[:, :, 0]
+        found = found + np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-5:  # the next would be its square
+            break
+    return centre + (found - found.mean(axis=1, keepdims=True)) * (400.0 / math.log(10.0))
+
+
+def separable(wins: Array, n_games: int) -> Array:  # (S, k) -> (S,) bool
+    """Whether some models of each league won every game against all the others.
+
+    The m models with the most wins have n_games * (m (m - 1) / 2 + m (k - m)) wins exactly where
+    they lost none to the rest (Landau 1953).
+    """
+    k = wins.shape[1]
+    m = np.arange(1, k)
+    most = n_games * (m * (m - 1) / 2.0 + m * (k - m))
+    best = np.cumsum(-np.sort(-wins, axis=1), axis=1)[:, :-1]
+    return (best >= most - 1e-6).any(axis=1)

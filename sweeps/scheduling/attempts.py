@@ -1,0 +1,70 @@
+"""Retry rules: which ends of a job are final, and which give the trial another attempt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ..trial import MAX_ATTEMPTS, Result, Trial, failure
+from ..workers.pool import JobOutcome
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What follows from the outcome of a job.
+
+    result: the trial's final result; None: it runs again.
+    death: the cause of a death that counts as an attempt; None where none counts (a lost node).
+    output: what the trial printed before that death.
+    """
+
+    result: Result | None
+    death: str | None = None
+    output: str = ""
+
+
+class Attempts:
+    """Deaths of workers by trial and cause, and what is allowed after them (`MAX_ATTEMPTS`)."""
+
+    def __init__(self, deaths: dict[str, Counter[str]]) -> None:
+        self._deaths = deaths
+        self._alone: set[str] = set()  # trials that ran out of a shared GPU's memory
+
+    def number(self, trial: Trial) -> int:
+        """The number of the trial's next attempt, from 1."""
+        return self._deaths[trial.id].total() + 1
+
+    def needs_own_gpu(self, trial: Trial) -> bool:
+        """Whether the trial ran out of memory on a GPU that it shared."""
+        return trial.id in self._alone
+
+    def judge(self, outcome: JobOutcome) -> Verdict:
+        """Decide on a job that ended, and count the death where it was one.
+
+        A result "oom" or "gpu_oom" counts as a death the first time: another process on the same
+        machine or GPU may have caused it. A job that was lost with its node counts nothing.
+        """
+        job, trial = outcome.job, outcome.job.trial
+        result, death, output = outcome.result, outcome.death or "lost", outcome.output
+        deaths = self._deaths[trial.id]
+        if result is not None and result.cause in ("oom", "gpu_oom"):
+            if deaths[result.cause] + 1 < MAX_ATTEMPTS[result.cause]:
+                death, output, result = result.cause, output or result.output, None
+                if death == "gpu_oom":
+                    self._alone.add(trial.id)
+        if result is not None or death == "lost":
+            return Verdict(result)
+        deaths[death] += 1
+        if deaths[death] < MAX_ATTEMPTS[death]:
+            return Verdict(None, death, output)
+        message = (
+            f"the worker used more than {job.limits.memory_mb:g} MB, {deaths[death]} times"
+            if death == "oom"
+            else f"the worker process died {deaths[death]} times under this trial"
+        )
+        return Verdict(failure(death, message, output=outcome.output), death)
+
+    def close(self, trial: Trial) -> None:
+        """Forget a trial that has its final result."""
+        self._deaths.pop(trial.id, None)
+        self._alone.discard(trial.id)

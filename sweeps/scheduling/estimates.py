@@ -1,0 +1,54 @@
+"""Running estimates of what trials use: seconds by model, memory by dataset and model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from ..study import Needs, Study
+from ..trial import Result, Trial
+
+SPARE = 1.25  # factor on the memory that an equal trial was seen to use
+
+
+def seconds_of(result: Result) -> float:
+    """Seconds that a trial spent on fitting and predicting; 0.0 where it says nothing."""
+    return result.costs.get("fit_s", 0.0) + result.costs.get("predict_s", 0.0)
+
+
+class Estimates:
+    """What finished trials used, as a forecast for those to come."""
+
+    def __init__(self) -> None:
+        # Of each model: seconds, and the sum of the weights of the studies that they belong to.
+        self._seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._memory: dict[tuple[str, str], Needs] = {}  # of each (dataset, model)
+
+    def observe(self, trial: Trial, result: Result, study: Study) -> None:
+        """Take in the costs of a trial that has ended."""
+        seconds = seconds_of(result)
+        if seconds and study.weight:
+            self._seconds[trial.model][0] += seconds
+            self._seconds[trial.model][1] += study.weight
+        ram, vram = (SPARE * result.costs.get(f"peak_{kind}_mb", 0.0) for kind in ("ram", "vram"))
+        seen = self._memory.get((trial.dataset, trial.model), study.needs)
+        # The declared need of a GPU is a guess: the first that is measured replaces it.
+        guessed = seen.gpu_mb == study.needs.gpu_mb
+        gpu_mb = vram if vram and guessed else max(vram, seen.gpu_mb)
+        if study.needs.gpu_mb == 0.0:
+            gpu_mb = 0.0
+        self._memory[trial.dataset, trial.model] = replace(
+            seen, memory_mb=max(ram, seen.memory_mb), gpu_mb=gpu_mb
+        )
+
+    def needs(self, study: Study, trial: Trial, *, own_gpu: bool = False) -> Needs:
+        """What a trial is given: what its study declares, or more where an equal one used more."""
+        seen = self._memory.get((trial.dataset, trial.model), study.needs)
+        gpu_mb = float("inf") if own_gpu else seen.gpu_mb
+        return replace(study.needs, memory_mb=seen.memory_mb, gpu_mb=gpu_mb)
+
+    def remaining_s(self, study: Study) -> float:
+        """Expected seconds of work that are left in a study."""
+        total, weight = self._seconds[study.meta.get("model", "")]
+        rate = total / weight if weight else 1.0
+        return rate * study.weight * max(1, study.n_slots - study.n_done)

@@ -1,0 +1,35 @@
+"""Periodic "beat" events, and a warning where trials wait and none can run."""
+
+from __future__ import annotations
+
+import time
+
+from ..workers.pool import WorkerPool
+from .interface import Listener
+
+BEAT_S = 2.0  # between two "beat" events
+PATIENCE_S = 30.0  # without a running trial until the warning
+
+
+class Heartbeat:
+    """Tells a listener which workers do what, and warns where none has room for any trial."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._last_beat = 0.0
+        self._last_work = time.monotonic()  # when a trial ran last; a warning moves it on
+
+    def beat(self, pool: WorkerPool, queued: int) -> None:
+        """To be called in every round of the loop; `queued` is the number of waiting studies."""
+        now = time.monotonic()
+        if pool.running() or not queued:
+            self._last_work = now
+        elif now - self._last_work > PATIENCE_S:
+            self._last_work = now + 10 * PATIENCE_S
+            self._listener(
+                "warning",
+                {"message": f"{queued} studies wait: no machine has room for any of their trials"},
+            )
+        if now - self._last_beat > BEAT_S:
+            self._last_beat = now
+            self._listener("beat", {"workers": pool.workers(), "queued": queued})

@@ -1,0 +1,115 @@
+"""Predictions of a run: arrays packed back to back into files, each with its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from . import append_files
+from .segments import LedgerError, plain_name
+
+ROLL_AT = 256 * 1024 * 1024  # bytes in one file
+NUMERIC = "biuf"  # kinds of dtype that predictions may have
+
+
+class Predictions:
+    """The folder `predictions` of a run; a record names file, offset, shape, dtype and sha256."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: BinaryIO | None = None
+        self._number = 0
+
+    def open(self) -> None:
+        """Open the newest file for appending."""
+        existing = sorted(self._folder.glob("[0-9]*.bin"))
+        self._number = int(existing[-1].stem) if existing else 0
+        self._file = append_files.open_to_append(self._folder / file_name(self._number))
+
+    def put(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Append arrays; the caller makes them durable with `sync`.
+
+        Returns what the record keeps: {part: {file, offset, shape, dtype, sha256}}. Raises
+        LedgerError for arrays that are no numbers.
+        """
+        import numpy as np
+
+        assert self._file is not None
+        where: dict[str, Any] = {}
+        for part, array in arrays.items():
+            if self._file.tell() >= ROLL_AT:
+                self.sync()
+                self._file.close()
+                self._number += 1
+                self._file = append_files.open_to_append(self._folder / file_name(self._number))
+            array = np.ascontiguousarray(array)
+            if array.dtype.kind not in NUMERIC:
+                raise LedgerError(f"predictions are numbers; {part} has dtype {array.dtype}")
+            data = array.tobytes()
+            where[part] = {
+                "file": file_name(self._number),
+                "offset": self._file.tell(),
+                "shape": list(array.shape),
+                "dtype": array.dtype.str,
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+            self._file.write(data)
+        return where
+
+    def sync(self) -> None:
+        """Make everything durable that was put."""
+        assert self._file is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def get(self, where: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays that a record points at, by part. Raises LedgerError where their bytes are
+        missing or differ from what was written."""
+        import numpy as np
+
+        found = {}
+        for part, place in where.items():
+            try:
+                path = self._folder / plain_name(place["file"])
+                dtype, sha256 = np.dtype(str(place["dtype"])), str(place["sha256"])
+                start, shape = int(place["offset"]), [int(n) for n in place["shape"]]
+                if dtype.kind not in NUMERIC or min(start, *shape) < 0:
+                    raise ValueError(f"{dtype} {shape} at {start}")
+            except (KeyError, TypeError, ValueError) as error:
+                raise LedgerError(
+                    f"a record names impossible predictions ({error!r}); refused"
+                ) from None
+            data = _read(path, start, math.prod(shape) * dtype.itemsize)
+            if hashlib.sha256(data).hexdigest() != sha256:
+                raise LedgerError(f"predictions in {path} at {start} fail their checksum")
+            found[part] = np.frombuffer(data, dtype=dtype).reshape(shape)
+        return found
+
+    def close(self) -> None:
+        """End writing; a buffer that a full disk did not take is dropped."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+        self._file = None
+
+
+def file_name(number: int) -> str:
+    """The name of a file of predictions."""
+    return f"{number:06d}.bin"
+
+
+def _read(path: Path, start: int, size: int) -> bytes:
+    """Bytes of a file; b"" where it is shorter than that, so that no memory is allocated."""
+    try:
+        with open(path, "rb") as file:
+            if start + size > os.fstat(file.fileno()).st_size:
+                return b""
+            file.seek(start)
+            return file.read(size)
+    except OSError as error:
+        raise LedgerError(f"cannot read predictions: {error}") from None

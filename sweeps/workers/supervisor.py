@@ -1,0 +1,147 @@
+"""Supervision of workers and nodes: starts, time limits, nodes that come, go or are refused."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from ..trial import failure
+from .crash_report import crash_output
+from .placement import Placement
+from .pool import ClusterLost, JobOutcome, News
+from .ray_actors import ActorGroup, TrialActor
+from .ray_cluster import Node, nodes, process_runs, raylet_here
+
+START_TIMEOUT_S = 300.0  # for a worker process to come up, imports of Ray included
+LOOK_S = 1.0  # between two looks at which nodes there are
+MAX_FAILED_STARTS = 3  # in a row; then their node is left out
+
+
+class Supervisor:
+    """Ends workers that are overdue, takes in those that have started, and keeps the list of nodes.
+
+    `grace_s` is added to a trial's time limit. What is noticed goes to `news`.
+    """
+
+    def __init__(
+        self, group: ActorGroup, placement: Placement, news: list[News], here: str, grace_s: float
+    ) -> None:
+        self._group = group
+        self._placement = placement
+        self._news = news
+        self._here = here  # the id of the driver's own node
+        self._grace_s = grace_s
+        self._failed_starts: Counter[str] = Counter()  # in a row, by node
+        self._raylet = raylet_here()
+        self._looked = time.monotonic()
+        self.ray_lost = False  # Ray on this machine is gone
+
+    def check(self) -> list[JobOutcome]:
+        """One round: new workers, overdue workers, and about once a second the nodes."""
+        outcomes = self._check_started()
+        outcomes.extend(self._end_overdue())
+        if time.monotonic() - self._looked > LOOK_S:
+            outcomes.extend(self._check_nodes())
+        return outcomes
+
+    def check_ray(self) -> None:
+        """Raise ClusterLost where Ray's daemon on this machine is gone. Ray itself ends the driver
+        some seconds later, without a message. No trial is to blame for what died with the daemon,
+        so this comes before any death is counted."""
+        if self._raylet is not None and not process_runs(self._raylet):
+            self.ray_lost = True
+            raise ClusterLost("Ray on this machine has died")
+
+    def failed_to_start(self, actor: TrialActor, error: Exception) -> list[JobOutcome]:
+        """A worker ended before it was up, which no trial caused; too often refuses its node."""
+        outcomes = self._group.worker_died(actor, "lost")
+        if actor.node.id in self._placement.nodes:
+            self._failed_starts[actor.node.id] += 1
+            if self._failed_starts[actor.node.id] >= MAX_FAILED_STARTS:
+                text = str(error).strip().splitlines()
+                reason = f"no worker comes up there: {text[0] if text else type(error).__name__}"
+                outcomes.extend(self._refuse(actor.node, reason))
+        return outcomes
+
+    def _check_started(self) -> list[JobOutcome]:
+        """Look at workers that have come up: do they have what the driver's node has?"""
+        starting = {a.starting: a for a in self._group.actors if a.starting is not None}
+        if not starting:
+            return []
+        import ray
+        from ray.exceptions import RayError
+
+        refs = list(starting)
+        outcomes: list[JobOutcome] = []
+        for ref in ray.wait(refs, num_returns=len(refs), timeout=0)[0]:
+            actor = starting[ref]
+            if actor not in self._group.actors:  # its node was refused a moment ago
+                continue
+            try:
+                found = ray.get(ref)
+            except RayError as error:
+                outcomes.extend(self.failed_to_start(actor, error))
+                continue
+            actor.starting, actor.pid = None, found["pid"]
+            actor.head_since = time.monotonic()
+            self._failed_starts.pop(actor.node.id, None)
+            if actor.shape.gpus:
+                self._placement.gpu_mb[actor.node.id] = found["gpu_mb"]
+            if found["wrong"]:
+                outcomes.extend(self._refuse(actor.node, found["wrong"]))
+            else:
+                about = {"worker": actor.name, "host": actor.node.host, "pid": actor.pid}
+                self._news.append(("worker", about))
+        return outcomes
+
+    def _refuse(self, node: Node, reason: str) -> list[JobOutcome]:
+        """Leave a node out, and end its actors. Raises ClusterLost where it was the last one."""
+        self._placement.refused[node.id] = reason
+        if not any(other.cpus for other in self._placement.usable()):
+            raise ClusterLost(f"no machine of the cluster can be used; {node.host}: {reason}")
+        self._news.append(("warning", {"message": f"{node.host} is left out: {reason}"}))
+        outcomes: list[JobOutcome] = []
+        for actor in self._group.on(node.id):
+            outcomes.extend(self._group.retire(actor))
+        return outcomes
+
+    def _end_overdue(self) -> list[JobOutcome]:
+        """End workers whose trial, or whose start, takes longer than its limit."""
+        now = time.monotonic()
+        outcomes: list[JobOutcome] = []
+        for actor in list(self._group.actors):
+            if actor not in self._group.actors:  # its node was refused a moment ago
+                continue
+            if actor.starting is not None:
+                if now - actor.head_since > START_TIMEOUT_S:
+                    late = TimeoutError(f"not up after {START_TIMEOUT_S:g} s")
+                    outcomes.extend(self.failed_to_start(actor, late))
+                continue
+            if not actor.queue:
+                continue
+            job, ref = actor.queue[0]
+            if now - actor.head_since <= job.limits.timeout_s + self._grace_s:
+                continue
+            output = crash_output(actor.name, actor.node.id, self._here)
+            actor.queue.popleft()
+            self._group.refs.pop(ref, None)
+            message = f"ran longer than {job.limits.timeout_s:g} s"
+            result = failure("timeout", message, output=output)
+            outcomes.append(JobOutcome(job, result, worker=actor.name))
+            outcomes.extend(self._group.retire(actor))
+        return outcomes
+
+    def _check_nodes(self) -> list[JobOutcome]:
+        """Look which nodes there are; jobs on a node that is gone are lost."""
+        self._looked = time.monotonic()
+        before, found = self._placement.nodes, nodes()
+        self._placement.nodes = found
+        for id in found.keys() - before.keys():
+            node = found[id]
+            self._news.append(("node", {"host": node.host, "cpus": node.cpus, "gpus": node.gpus}))
+        outcomes = []
+        for id in before.keys() - found.keys():
+            self._news.append(("lost node", {"host": before[id].host}))
+            for actor in self._group.on(id):
+                outcomes.extend(self._group.worker_died(actor, "lost"))
+        return outcomes

@@ -1,0 +1,163 @@
+"""`bench doctor`: its checks of this machine and of a cluster."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import bench
+from tabsweep.benchmark.commands import doctor
+from tabsweep.benchmark.running import cluster_checks
+
+
+@contextmanager
+def server(answers: Any) -> Iterator[str]:
+    """host:port of a server; `answers(headers)` gives the status of every request."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(answers(self.headers))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{found.server_port}"
+        found.shutdown()
+
+
+def test_a_dashboard_without_a_token_is_a_problem_unless_only_this_machine_reaches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with server(lambda headers: 200) as where:
+        assert cluster_checks.judge_dashboard(where)[0] == doctor.OKAY
+        monkeypatch.setattr(cluster_checks, "is_loopback", lambda host: False)  # another's machine
+        state, detail = cluster_checks.judge_dashboard(where)
+        assert state == doctor.PROBLEM and "RAY_AUTH_MODE=token" in detail
+    with server(lambda headers: 401) as where:
+        assert cluster_checks.judge_dashboard(where)[0] == doctor.OKAY
+
+
+@pytest.mark.parametrize(
+    ("anonymous", "own", "far", "state"),
+    [
+        (401, 200, True, doctor.OKAY),
+        (200, 200, True, doctor.PROBLEM),
+        (200, 200, False, doctor.OKAY),
+        (401, 401, True, doctor.PROBLEM),
+        (500, 500, False, doctor.PROBLEM),
+    ],
+)
+def test_an_mlflow_server_must_let_us_in_and_others_not(
+    monkeypatch: pytest.MonkeyPatch, anonymous: int, own: int, far: bool, state: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "p:w")
+    monkeypatch.setattr(doctor, "is_loopback", lambda host: not far)
+    mine = "Basic bWU6cDp3"
+    with server(lambda h: own if h["Authorization"] == mine else anonymous) as where:
+        monkeypatch.setenv("TABSWEEP_TRACKING_URI", f"http://{where}")
+        found = doctor._mlflow()
+        assert found[0] == state and "p:w" not in found[1]
+        if far:
+            return
+        monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
+        monkeypatch.setenv("TABSWEEP_TRACKING_URI", f"http://me:p%3Aw@{where}")
+        assert doctor._mlflow()[0] == state and "p%3Aw" not in doctor._mlflow()[1]
+
+
+def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> cluster_checks.Cluster:
+    """A cluster whose nodes have answered; each is what differs from a healthy one."""
+    found = cluster_checks.Cluster("auto")
+    for name, odd in others.items():
+        found.nodes[name] = cluster_checks.Node(name, name, 1, 0, 1000.0)
+        usual = {"versions": own, "disk_gb": 50.0, "shm_mb": 2000.0}
+        found._answers[name] = {**usual, **odd}
+    found.ask = lambda question, of: found._answers  # type: ignore[method-assign]
+    return found
+
+
+def test_a_node_with_other_versions_or_code_is_named() -> None:
+    own = cluster_checks.versions()
+    assert cluster_of(own, a={}).same()[0] == doctor.OKAY
+    odd = {**own, "ray": "2.0.0", "tabsweep's source": "0123"}
+    state, detail = cluster_of(own, a={}, b={"versions": odd}).same()
+    assert state == doctor.PROBLEM and "b: ray 2.0.0 instead of" in detail
+    assert "tabsweep's source 0123 instead of" in detail and "a:" not in detail.split("b:")[0]
+
+
+def test_a_node_that_gives_no_answer_is_a_problem() -> None:
+    found = cluster_of(cluster_checks.versions(), a={})
+    found.nodes["b"] = cluster_checks.Node("b", "far", 1, 0, 1000.0)
+    found._silent["b"] = "No module named 'tabsweep'"
+    state, detail = found.same()
+    assert state == doctor.PROBLEM and "far: no answer (No module named 'tabsweep')" in detail
+
+
+def test_a_clock_that_is_off_by_more_than_the_question_took_is_a_warning() -> None:
+    found = cluster_of({}, a={}, b={})
+    skew = {"a": 0.0, "b": 10.0}
+    found.ask = lambda question, of: {id: time.time() + skew[id] for id in of}  # type: ignore
+    state, detail = found.clocks()
+    assert state == doctor.WARNING and "b +10.00 s" in detail
+    skew["b"] = 0.5
+    assert found.clocks()[0] == doctor.OKAY
+
+
+def test_a_node_that_is_short_of_disk_or_shared_memory_is_named() -> None:
+    state, detail = cluster_of({}, a={}, b={"disk_gb": 0.5}, c={"shm_mb": 64.0}).room()
+    assert state == doctor.WARNING and "b: 0.5 GB" in detail and "64 MB" in detail
+    assert "a:" not in detail
+
+
+def test_a_folder_where_two_could_take_the_same_run_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert doctor._run_lock(tmp_path / "runs")[0] == doctor.OKAY
+    from tabsweep.sweeps.store import run_lock
+
+    monkeypatch.setattr(run_lock, "_lock", lambda file: None)  # a file system that only pretends
+    assert doctor._run_lock(tmp_path / "runs")[0] == doctor.PROBLEM
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def fast_doctor(monkeypatch):
+    """Without the checks that start Ray and ask for every dataset."""
+    monkeypatch.setattr(doctor, "_ray", lambda: (doctor.OKAY, "not started in this test"))
+    monkeypatch.setattr(doctor, "_datasets", lambda mirror, cache: (doctor.WARNING, "not asked"))
+
+
+def test_doctor_passes_here_and_leaves_nothing_behind(fast_doctor, tmp_path):
+    found = bench("doctor", "--runs", tmp_path / "not" / "yet", "--json")
+    checks = {check["name"]: check for check in json.loads(found.out)}
+    assert found.code == 0, checks
+    assert {"python", "libraries", "runs folder", "disk", "clock", "mlflow"} <= set(checks)
+    assert not list(tmp_path.iterdir())
+
+
+def test_doctor_exits_with_3_for_a_tracking_server_open_to_everybody(fast_doctor, monkeypatch):
+    monkeypatch.setenv("TABSWEEP_TRACKING_URI", "http://0.0.0.0:5000")
+    found = bench("doctor")
+    assert found.code == 3
+    assert re.search(r"^problem +mlflow: .*127\.0\.0\.1", found.out, re.MULTILINE)
+
+
+def test_doctor_turns_an_exception_into_a_problem(fast_doctor, monkeypatch):
+    def broken(mirror, cache):
+        raise OSError("no such disk")
+
+    monkeypatch.setattr(doctor, "_datasets", broken)
+    found = bench("doctor")
+    assert found.code == 3 and "problem datasets: OSError: no such disk" in found.out

@@ -1,0 +1,63 @@
+"""Sweeps without a network: what is left out, what joins, and what is refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from calls import bench
+from small_sweeps import FAST, answer
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.datasets import download, source
+
+pytestmark = pytest.mark.usefixtures("work")
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    """No network, no mirror and an empty cache."""
+    monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
+    net = download.Network()
+    monkeypatch.setattr(source, "shared_network", lambda: net)
+    monkeypatch.setattr(
+        download, "connects", lambda host, port, timeout_s: f"{host} cannot be reached (offline)"
+    )
+
+
+def test_offline_the_left_out_datasets_are_named_and_the_offline_list_joins(offline):
+    start = time.monotonic()
+    document = answer("sweep", "--suite", "uci-small", "--dry-run", *FAST)
+    assert time.monotonic() - start < 20
+    assert not Path("runs").exists()
+    suite = suites.load("uci-small")
+    missing = [name for name in suite.datasets if name != "breast-cancer-wdbc"]
+    assert list(document["left_out"]) == missing
+    assert all("cannot be reached" in reason for reason in document["left_out"].values())
+    (note,) = document["notes"]
+    assert f": {', '.join(suite.offline)}." in note
+    assert document["cells"] == 5 * 2 * (7 * 4 + 5)
+
+
+def test_offline_a_suite_of_files_alone_is_refused_with_every_reason(offline):
+    found = bench("sweep", "--suite", "npt-small", "--dataset", "yacht", *FAST)
+    assert found.code == 3 and "BENCH-E012" in found.err and "yacht: " in found.err
+    assert not Path("runs").exists()
+
+
+def test_offline_the_smoke_suite_runs_whole(offline):
+    args = ("--model", "constant", "--model", "knn", "--folds", 1, "--trials", 1)
+    found = answer("sweep", "--suite", "smoke", *FAST, *args)
+    assert (found["planned"], found["done"], found["left_out"]) == (8, 8, {})
+    about = Path("runs/smoke-quick/report/about.md").read_text()
+    assert "smoke" in about
+
+
+def test_a_sweep_whose_offline_list_joined_says_so_in_its_report(offline):
+    args = ("--model", "constant", "--folds", 1, "--trials", 1)
+    found = bench("sweep", "--suite", "hopular-small", *FAST, *args)
+    assert found.code == 0
+    assert "left out: blood-transfusion, " in found.err and "digits, iris, wine" in found.out
+    folder = Path("runs/hopular-small-quick/report")
+    assert "digits, iris, wine" in (folder / "about.md").read_text()
+    assert "cannot be reached" in (folder / "coverage.md").read_text()

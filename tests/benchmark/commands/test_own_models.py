@@ -1,0 +1,143 @@
+"""Models and tables of the user in sweeps: found, run, retried, and checked on resume."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from calls import bench
+from small_sweeps import AGAIN, FAST, SMALL, answer, sweeps
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import status_of
+
+pytestmark = pytest.mark.usefixtures("work")
+
+
+QUICK = suites.load("uci-small").budgets["quick"].models
+
+
+def fits() -> int:
+    return len(Path("fits.log").read_text().splitlines())
+
+
+def test_a_failure_runs_again_only_when_asked_or_under_a_larger_limit(own):
+    Path("broken").touch()
+    call = ("--model", f"{own}:Moody", "--folds", 1, "--name", "m")
+    failed = sweeps(*call, code=1)
+    assert failed["failed"] == {"oom": 1}
+    assert fits() == 2, "out of memory may be a neighbour's doing: it is tried twice"
+    assert sweeps(*call, code=1)["ran"] == 0
+    assert answer("resume", "runs/m", *AGAIN, code=1)["ran"] == 0
+    assert answer("retry", "runs/m", *AGAIN, "--cause", "timeout", code=5) == {"retried": 0}
+    assert fits() == 2
+    assert answer("retry", "runs/m", *AGAIN, code=1)["ran"] == 1
+    assert fits() == 4
+    assert sweeps(*call, "--memory-mb", 9000, code=1)["ran"] == 1, "the limit is larger now"
+    assert fits() == 6
+    Path("broken").unlink()
+    healed = answer("retry", "runs/m", *AGAIN, "--cause", "oom", "--memory-mb", 16000)
+    assert (healed["ran"], healed["done"], healed["failed"]) == (1, 1, {})
+    assert fits() == 7
+    found = bench("retry", "runs/m", *AGAIN)
+    assert found.code == 5
+    results = load_results("runs/m")
+    assert list(results["status"]) == ["done"]
+
+
+def test_resume_says_how_much_is_done_failed_and_left(own):
+    Path("broken").touch()
+    sweeps("--model", f"{own}:Moody", "--model", "constant", "--folds", 1, "--name", "m", code=1)
+    found = bench("resume", "runs/m", *AGAIN)
+    assert re.search("1 of 2 .*1 failed.*--retry-failed", found.out)
+    assert "bench retry runs/m" in found.out and found.code == 1
+    Path("broken").unlink()
+    assert answer("resume", "runs/m", *AGAIN, "--retry-failed")["done"] == 2
+
+
+@pytest.mark.fault(20)
+def test_models_from_a_file_in_the_working_directory_take_part(own):
+    picks = ("--model", f"{own}:Plain", "--model", f"{own}:Tuned", "--model", "knn")
+    found = bench(*SMALL, *picks, "--folds", 1, "--trials", 3, "--name", "own")
+    assert found.code == 0
+    assert f"{own}:Plain declares no search space" in found.out
+    results = load_results("runs/own")
+    configs = results.groupby("model")["config"].apply(list)
+    assert configs[f"{own}:Plain"] == ["{}"]
+    assert len(set(configs["tuned"])) == 3 and configs["tuned"][0] == '{"weight":1.0}'
+    assert f"{own}:Plain" in Path("runs/own/report/scores.csv").read_text()
+    shown = bench("models", f"{own}:Tuned")
+    assert shown.code == 0 and "uniform [0.5, 2]" in shown.out
+    # A sibling module that changes makes other trials, and finished ones are not mixed with them.
+    helper = Path(f"{own}_helper.py")
+    helper.write_text(helper.read_text() + "\n# a comment changes nothing\n")
+    assert sweeps(*picks, "--folds", 1, "--trials", 3, "--name", "own")["ran"] == 0
+    helper.write_text(helper.read_text().replace("n / n.sum()", "n / (n.sum() + 0)"))
+    refused = bench(*SMALL, *picks, "--folds", 1, "--trials", 3, "--name", "own")
+    assert refused.code == 2 and "BENCH-E006: 4 " in refused.err
+    again = (*picks, "--folds", 1, "--trials", 3, "--name", "own", "--allow-code-change")
+    stale = bench(*SMALL, *again)  # this process has the old modules, and must not run them as new
+    assert stale.code == 1 and status_of(Path("runs/own")).failed == {"error": 4}
+    for name in [name for name in sys.modules if name.startswith(own)]:
+        del sys.modules[name]
+    assert bench("retry", "runs/own", "--workers", 0).code == 0
+    assert status_of(Path("runs/own")).done == 7
+
+
+def test_a_model_for_classification_alone_is_absent_from_regression_by_plan(own):
+    args = ("--dataset", "diabetes", "--model", f"{own}:Classes", "--folds", 1, "--trials", 2)
+    found = sweeps(*args, "--name", "part")
+    assert (found["planned"], found["done"], found["unsupported_studies"]) == (2, 2, 1)
+    assert "has no regression form" in Path("runs/part/report/coverage.md").read_text()
+
+
+COLUMNS = ["a<b[0]|c", "größe (cm)", "col or,comma", 'quo"te', "=SUM(A1)", "{json: x}", "y[1]<z>"]
+
+
+def hostile_csv(path: Path, kind: str, n: int = 90) -> None:
+    """Numbers, categories, missing cells and a constant, under names that break parsers."""
+    import csv
+
+    draw = random.Random(0)
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(COLUMNS)
+        for _ in range(n):
+            size = draw.gauss(0, 1)
+            color = draw.choice(["rot", "blau", "grün", "<x>", '"', "a,b"])
+            amount = draw.gauss(0, 1) if draw.random() > 0.1 else ""
+            answer = draw.choice(["ja", "nein", ""])
+            value = size + (color == "rot") * 1.5 + draw.gauss(0, 0.3)
+            label = "good" if value > 0.2 else "<b>bad</b>"
+            row = [size, color, amount, answer, draw.randint(0, 9), 1]
+            writer.writerow([*row, label if kind == "classes" else value])
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_all_quick_models_run_on_a_table_with_hostile_names(kind):
+    path = Path(f"{kind}.csv")
+    hostile_csv(path, kind)
+    call = ("sweep", "--csv", path, "--target", COLUMNS[-1], *FAST, "--folds", 1, "--trials", 1)
+    found = bench(*call)
+    assert found.code == 0, found.err
+    run = f"runs/csv-{kind}-quick"
+    results = load_results(run)
+    assert set(results["model"]) == set(QUICK)
+    assert set(results["status"]) == {"done"}
+    assert len(results) == len(QUICK)
+    assert set(results["task"]) == {"binary" if kind == "classes" else "regression"}
+    for model in QUICK:  # people see every model's score and cost
+        assert len(re.findall(rf"\b{model}\b", found.out)) >= 2
+    if kind == "classes":
+        return
+    again = answer("resume", run, *AGAIN)
+    assert (again["ran"], again["done"]) == (0, len(results))
+    path.write_text(path.read_text(encoding="utf-8") + "1,rot,1,ja,1,1,9\n", encoding="utf-8")
+    changed = bench("resume", run, *AGAIN)
+    assert changed.code == 2 and "BENCH-E005" in changed.err and "sha256" in changed.err
+    path.unlink()
+    gone = bench("resume", run, *AGAIN)
+    assert gone.code == 2 and "BENCH-E005" in gone.err and "sha256" not in gone.err

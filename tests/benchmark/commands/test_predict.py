@@ -1,0 +1,150 @@
+"""`bench predict`: the rows of a CSV through a saved model, and its errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from saved_models import (
+    X,
+    Y,
+)
+from tabsweep.benchmark.commands.fit import FitError, predict_file
+from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.infer import table_from_csv
+from tabsweep.models import registry
+from tabsweep.models.persistence.model_file import (
+    load_model,
+    save_model,
+)
+from tabsweep.models.persistence.schema import Schema, SchemaError
+
+
+@pytest.fixture(scope="module")
+def houses(tmp_path_factory):
+    """(model file, table, estimator) of a small regression on a CSV's table."""
+    folder = tmp_path_factory.mktemp("houses")
+    frame = X.assign(price=Y["regression"])
+    frame.to_csv(folder / "houses.csv", index=False)
+    table = table_from_csv(folder / "houses.csv", "price", task="regression")
+    model = registry.make_model("random-forest", task="regression", n_estimators=5)
+    model.fit(table.frame, table.target)
+    schema = Schema.of(table.frame, "regression", target="price")
+    return save_model(model, folder / "m", schema=schema), table, model
+
+
+def ask(houses, tmp_path, text, **more):
+    """(rows, warnings, lines of the output) of `bench predict` on a CSV with this text."""
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_bytes(text if isinstance(text, bytes) else text.encode())
+    heard: list[str] = []
+    n = predict_file(houses[0], source, out, warn=heard.append, **more)
+    return n, heard, out.read_text().splitlines()
+
+
+def test_a_csv_of_the_training_rows_gives_the_predictions_in_memory(houses, tmp_path):
+    _, table, model = houses
+    text = table.frame.to_csv(index=False)
+    n, heard, lines = ask(houses, tmp_path, text)
+    assert (n, heard, lines[0]) == (len(table.frame), [], "prediction")
+    assert np.array(lines[1:], dtype=float).tobytes() == model.predict(table.frame).tobytes()
+
+
+def test_order_of_columns_byte_order_mark_and_extra_columns_do_not_matter(houses, tmp_path):
+    plain = ask(houses, tmp_path, "size,weight,kind\n1,2,a\n,,\n")[2]
+    text = "\ufeffkind,note,price,weight,size\na,hello,3,2.0,1\n,,,,\n"
+    n, heard, lines = ask(houses, tmp_path, text)
+    assert (n, lines) == (2, plain)
+    assert heard == ["2 columns that the model does not know are ignored: 'note', 'price'"]
+
+
+def test_unseen_categories_are_counted_and_predicted(houses, tmp_path):
+    n, heard, lines = ask(houses, tmp_path, "size,weight,kind\n1,2,q\n1,2,r\n1,2,q\n1,2,a\n")
+    assert n == 4 and len(lines) == 5
+    assert len(heard) == 1
+    assert (
+        "column 'kind': 3 of 4 rows hold a category that training did not know ('q', 'r')"
+        in (heard[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (
+            "size,wieght,kind\n1,2,a\n",
+            SchemaError,
+            "missing column 'weight' .did you mean 'wieght'",
+        ),
+        ("size\n1\n", SchemaError, "missing columns 'weight', 'kind'.*needs 3 columns"),
+        ("size,weight,kind\n1,2,a\n1,many,a\n", SchemaError, r"'weight': 'many' on line 3 \(row 2"),
+        ("size,weight,kind\n1,2,a\n1,2\n", DataError, "line 3 has 2 fields"),
+        ("size,weight,kind,kind\n1,2,a,b\n", DataError, "2 columns are called 'kind'"),
+        ("size,weight,kind\n", DataError, "a header and no rows"),
+        ("", DataError, "the file is empty"),
+        (b"size,weight,kind\n1,2,\xff\n", DataError, "not UTF-8"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_the_old_output_stays(
+    houses, tmp_path, text, error, message
+):
+    (tmp_path / "out.csv").write_text("old")
+    with pytest.raises(error, match=message) as caught:
+        ask(houses, tmp_path, text)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "out.csv").read_text() == "old"
+
+
+def test_infinite_cells_count_as_missing_with_a_warning(houses, tmp_path):
+    n, heard, lines = ask(houses, tmp_path, "size,weight,kind\ninf,2,a\n,2,a\n")
+    assert lines[1] == lines[2]
+    assert heard == ["column 'size': 1 infinite values count as missing"]
+
+
+def test_an_output_that_would_replace_the_input_or_has_no_folder_is_refused(houses, tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("size,weight,kind\n1,2,a\n")
+    with pytest.raises(FitError, match="would replace what is read"):
+        predict_file(houses[0], source, source)
+    with pytest.raises(FitError, match="would replace what is read"):
+        predict_file(houses[0], source, houses[0])
+    with pytest.raises(FitError, match="a folder that is there"):
+        predict_file(houses[0], source, tmp_path / "no" / "out.csv")
+
+
+@pytest.mark.fault(13)
+def test_classes_that_look_like_formulas_are_inert_and_numbers_stay_numbers(tmp_path):
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0] * 10})
+    target = np.array([0, 1, 2] * 10)
+    model = registry.make_model("decision-tree", task="multiclass").fit(frame, target)
+    classes = ("-1", '=HYPERLINK("x")', "@sum,a")
+    schema = Schema.of(frame, "multiclass", classes=classes)
+    path = save_model(model, tmp_path / "m", schema=schema)
+    (tmp_path / "in.csv").write_text("a\n0\n1\n2\n")
+    assert predict_file(path, tmp_path / "in.csv", tmp_path / "out.csv") == 3
+    out = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    assert out["prediction"].tolist() == ["-1", '\'=HYPERLINK("x")', "'@sum,a"]
+    assert list(out.columns[1:]) == [f"probability_{name}" for name in classes]
+    assert out.iloc[:, 1:].astype(float).to_numpy().tolist() == np.eye(3).tolist()
+
+
+def test_categories_that_are_numbers_are_found_however_they_are_written(tmp_path):
+    kinds = pd.Categorical(["1", "2"] * 10, categories=["1", "2"])
+    frame = pd.DataFrame({"k": kinds, "z": pd.Categorical(["01", "1"] * 10)})
+    model = registry.make_model("decision-tree", task="binary").fit(frame, np.array([0, 1] * 10))
+    schema = Schema.of(frame, "binary", classes=("one", "two"))
+    path = save_model(model, tmp_path / "m", schema=schema)
+    (tmp_path / "in.csv").write_text("k,z\n1.0,01\n2,1\n2.00,1\n")
+    heard: list[str] = []
+    predict_file(path, tmp_path / "in.csv", tmp_path / "out.csv", warn=heard.append)
+    assert heard == []
+    assert pd.read_csv(tmp_path / "out.csv")["prediction"].tolist() == ["one", "two", "two"]
+
+
+def test_a_class_that_training_did_not_hold_has_probability_zero(tmp_path):
+    model = registry.make_model("linear", task="multiclass").fit(X, Y["binary"] * 2)
+    schema = Schema.of(X, "multiclass", classes=("low", "mid", "high"))
+    fitted = load_model(save_model(model, tmp_path / "m", schema=schema))
+    p = fitted.predict_proba(X)
+    assert p.shape == (len(X), 3) and not p[:, 1].any()
+    assert set(fitted.predict(X)) == {"low", "high"}

@@ -1,0 +1,191 @@
+"""`bench status --watch`: the ledger followed, the heartbeat, and what a look shows."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from calls import bench
+from rich.console import Console
+from run_records import answer, lease, make_run, plan, result
+from tabsweep.benchmark.commands import status as watch
+from tabsweep.benchmark.commands.status import Follower, View, Watcher, screen_of
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running.heartbeat import Heartbeat, read_live
+from tabsweep.sweeps.store import ledger as ledgers
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.run_lock import RunLock
+
+
+def test_a_follower_says_at_every_moment_what_the_whole_ledger_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledgers, "SEAL_AT", 10)
+    opened = []
+
+    class Counted(Ledger):
+        def __init__(self, *args: Any) -> None:
+            opened.append(args)
+            super().__init__(*args)
+
+    monkeypatch.setattr(watch, "Ledger", Counted)
+    ledger = Ledger(tmp_path, write=True)
+    ledger.append([plan(n_trials=40)])
+    follower = Follower(tmp_path)
+    for index in range(40):
+        ledger.append([lease(index), result(index, cause="oom" if index % 7 == 3 else None)])
+        found = follower.refresh().status(tmp_path, None)
+        assert found == status_of(tmp_path)
+        assert sum(found.failed.values()) + found.done == index + 1
+    assert len(list((tmp_path / "ledger").glob("segment-*"))) == 8, "it was sealed on the way"
+    assert len(opened) <= 9, "between seals the new records alone are read"
+    leaders = follower.refresh().leaders()
+    assert leaders == {"iris": ("knn", "accuracy", pytest.approx(0.89), 1)}
+    ledger.close()
+
+
+def test_a_follower_waits_for_the_rest_of_a_record_and_survives_a_tail_that_was_cut(tmp_path):
+    ledger = Ledger(make_run(tmp_path, plan()), write=True)
+    follower = Follower(tmp_path)
+    assert follower.refresh().status(tmp_path, None).done == 0
+    line = ledgers.encode(result(0))
+    (tail,) = (tmp_path / "ledger").glob("tail-*")
+    with open(tail, "ab") as file:
+        file.write(line[:30])
+        file.flush()
+        assert follower.refresh().status(tmp_path, None).done == 0
+        file.write(line[30:] + line[:30])
+    assert follower.refresh().status(tmp_path, None).done == 1
+    ledger.close()
+    size = tail.stat().st_size - 30
+    os.truncate(tail, size)  # what opening it for writing does with a torn record
+    assert follower.refresh().status(tmp_path, None).done == 1
+    os.truncate(tail, size - len(line))
+    assert follower.refresh().status(tmp_path, None).done == 0
+
+
+WORKERS = [
+    {"name": "w1", "host": "alpha", "trial": "iris/0/knn", "since_s": 75.0, "threads": 1},
+    {"name": "w2", "host": "alpha", "trial": None, "since_s": 0.0, "threads": 1},
+    {"name": "w3", "host": "beta\x1b[2J", "trial": "iris/0/svm", "since_s": 5, "threads": 1},
+]
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Any:
+    """A run whose driver is this process, at work."""
+    make_run(tmp_path, plan(), lease(0), result(0), lease(1), result(1, cause="oom"), lease(2))
+    with RunLock(tmp_path):
+        live = Heartbeat(tmp_path, every_s=0.0)
+        live.listen("beat", {"workers": WORKERS, "queued": 3})
+        yield SimpleNamespace(run=tmp_path, live=live)
+
+
+def test_a_look_at_a_busy_run_shows_workers_queue_failures_and_the_best(busy):
+    view = Watcher(busy.run).look()
+    assert view.state == "running" and view.queue == {"queued": 3}
+    assert (view.status.running, view.status.failed) == (1, {"oom": 1})
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    console.print(screen_of(view, busy.run, height=30))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for words in ("1 of 4 done, 1 failed (1 oom), 1 running, 2 to go", "alpha 1/2", "beta 1/1",
+                  "3 queued", "1 min 15 s", "idle", "knn, accuracy 0.5 on validation"):  # fmt: skip
+        assert words in text, words
+    assert "\x1b[2J" not in text, "a host cannot clear the screen"
+
+
+def test_a_screen_has_no_more_lines_than_the_terminal(busy):
+    many = [{**WORKERS[0], "name": f"w{n}"} for n in range(500)]
+    busy.live.beat(workers=lambda: many)
+    console = Console(file=io.StringIO(), width=80)
+    console.print(screen_of(Watcher(busy.run).look(), busy.run, height=24))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert len(text.splitlines()) <= 24 and "workers more" in text
+
+
+def test_watch_prints_a_json_object_a_look_until_the_run_ends(busy, monkeypatch):
+    looks = iter([None, None, busy.live.end, None])
+
+    def sleep(seconds: float) -> None:
+        step = next(looks)
+        if step is not None:
+            step("ended")
+            (busy.run / "owner.lock").unlink()  # its owner is gone
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    found = bench("status", busy.run, "--watch", "--json")
+    assert found.code == 0
+    seen = [json.loads(line) for line in found.out.splitlines()]
+    assert [view["state"] for view in seen] == ["running", "running", "running", "stopped"]
+    assert [len(view["workers"]) for view in seen] == [3, 3, 3, 0]
+    assert seen[0]["best"]["iris"]["model"] == "knn"
+
+
+def test_without_a_terminal_watch_prints_a_line_a_look(busy, monkeypatch):
+    def sleep(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    found = bench("status", busy.run, "--watch")
+    assert found.code == 0, "Ctrl-C is how one stops watching"
+    (line,) = found.out.splitlines()
+    assert "1 of 4 done, 1 failed (1 oom)" in line and "best so far iris: knn" in line
+
+
+def test_watch_ends_at_once_where_nobody_works_and_says_how_to_go_on(tmp_path):
+    found = bench("status", make_run(tmp_path / "r", plan(), result(0)), "--watch")
+    assert found.code == 0 and f"bench resume {tmp_path / 'r'}" in found.out
+
+
+def test_a_heartbeat_that_stands_still_is_spoken_of(busy, monkeypatch):
+    watcher = Watcher(busy.run)
+    assert watch.trouble(watcher.look(), busy.run) is None
+    watcher._moved -= 60.0
+    view = watcher.look()
+    assert "no heartbeat for 1 min" in str(watch.trouble(view, busy.run))
+    assert "WARNING: no heartbeat" in watch.line_of(view, busy.run)
+    busy.live.beat()
+    assert watch.trouble(watcher.look(), busy.run) is None
+
+
+def test_a_large_run_is_looked_at_less_often():
+    assert watch.pause(2.0, 0.01) == pytest.approx(1.99)
+    assert watch.pause(2.0, 3.0) == pytest.approx(27.0), "a tenth of the time at most"
+
+
+def test_a_heartbeat_is_written_now_and_then_and_never_stops_a_sweep(tmp_path):
+    live = Heartbeat(tmp_path, every_s=1000.0)
+    calls = []
+
+    def workers() -> list[dict[str, Any]]:
+        calls.append(1)
+        return WORKERS
+
+    for _ in range(100):
+        live.beat(workers=workers, queue={"queued": 1})
+    assert len(calls) == 1, "the others came too early"
+    found = read_live(tmp_path)
+    assert found is not None and (found["beat"], found["pid"]) == (1, os.getpid())
+    assert found["workers"] == WORKERS
+    live.end("ended")
+    found = read_live(tmp_path)
+    assert found is not None and (found["state"], found["beat"]) == ("ended", 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["live.json"]
+    Heartbeat(tmp_path / "gone", every_s=0.0).beat()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"beat": "x"}', '{"beat": 1, "workers": 7}'])
+def test_a_senseless_heartbeat_is_none_or_empty(text, busy):
+    (busy.run / "live.json").write_text(text)
+    found = read_live(busy.run)
+    assert found is None or (found["workers"], found["queue"]) == ([], {})
+    assert Watcher(busy.run).look().workers == []
+
+
+def test_status_without_watch_says_the_same(busy):
+    view: View = Watcher(busy.run).look()
+    assert answer("status", busy.run).items() <= view.to_data().items()

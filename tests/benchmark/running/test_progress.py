@@ -1,0 +1,85 @@
+"""A sweep as it runs: the progress on the terminal, and a wall clock that jumps."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from calls import bench
+from run_records import NAME, plan
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running.progress import Progress
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.study import Slot
+from tabsweep.sweeps.trial import failure
+
+
+def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
+    progress = Progress(quiet=False, color=False)
+    progress.begin(7, "r")
+    (study,) = plan(seeds=3)["studies"]
+    ended = SimpleNamespace(name=NAME, n_slots=4, meta=study, best_loss=lambda: None)
+    for index in range(4):
+        slot = Slot(NAME, "tune", index)
+        progress.listen("result", {"slot": slot, "result": failure("error", "\x1b[2Jbad")})
+    progress.listen("study", {"study": ended})
+    assert progress.total == 4
+    progress.listen("warning", {"message": "beta is left out"})
+    progress.listen("lost node", {"host": "beta"})
+    progress.listen("beat", {"workers": [], "queued": 0})
+    text = capsys.readouterr().err
+    assert "\x1b" not in text and "error: bad" in text
+    assert "warning: beta is left out" in text and "beta; its trials" in text
+
+
+# The command line in a process whose wall clock jumps at every look by -1 h or +1 day.
+JUMPING = """
+import itertools, sys, time
+from datetime import UTC, datetime
+# Five, and five of their own for records: a trial makes two, so that results meet every jump.
+jumps, own = (itertools.cycle([0.0, -3600.0, 86400.0, -7200.0, 60.0]) for _ in range(2))
+real = time.time
+time.time = lambda: real() + next(jumps)
+time.time_ns = lambda: int(1e9 * time.time())
+from tabsweep.sweeps.store import records
+def utc_now():
+    now = datetime.fromtimestamp(real() + next(own), UTC)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+records.utc_now = utc_now  # before anybody else imports it
+from tabsweep.benchmark.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.fault(8)
+@pytest.mark.parametrize(
+    "workers", [0, pytest.param(1, marks=[pytest.mark.nightly, pytest.mark.xdist_group("ray")])]
+)
+def test_a_wall_clock_that_jumps_changes_no_result_no_cost_and_ends_no_trial(workers, tmp_path):
+    args = ["sweep", "--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear",
+            "--folds", 1, "--trials", 6, "--timeout", 600, "--workers", workers,
+            "--tracking-uri", "none", "--json", "--runs"]  # fmt: skip
+
+    command = [sys.executable, "-c", JUMPING, *map(str, [*args, tmp_path / "jumped"])]
+    jumped = subprocess.run(command, capture_output=True, text=True)
+    assert jumped.returncode == 0, jumped.stderr
+    assert bench(*args, tmp_path / "steady", "--workers", 0).code == 0
+    found, wanted = (
+        list(Ledger(tmp_path / folder / "smoke-quick").records("result"))
+        for folder in ("jumped", "steady")
+    )
+    times = [record["time"] for record in found]
+    assert times != sorted(times), "the clock went backwards"
+    assert max(times)[:10] > wanted[0]["time"][:10], "and a day ahead"
+    parts = ("id", "study", "stage", "index", "status", "val", "test")
+    assert [[r[part] for part in parts] for r in sorted(found, key=lambda r: r["id"])] == [
+        [r[part] for part in parts] for r in sorted(wanted, key=lambda r: r["id"])
+    ]
+    costs = [cost for record in found for cost in record["costs"].values()]
+    assert costs and 0.0 <= min(costs) and max(r["costs"]["fit_s"] for r in found) < 600
+    assert 0.0 <= json.loads(jumped.stdout)["wall_s"] < 600
+    assert json.loads(jumped.stdout)["failed"] == {}
+    assert status_of(tmp_path / "jumped" / "smoke-quick").left == 0

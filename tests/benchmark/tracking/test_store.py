@@ -1,0 +1,161 @@
+"""MLflow stores: first use by several processes, allowed addresses, secrets, silent servers."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tabsweep.benchmark.tracking import follower as tracking
+from tabsweep.benchmark.tracking import store as tracking_store
+from tabsweep.benchmark.tracking import sync
+from tracking_records import (
+    SECRET,
+    make_run,
+    records,
+)
+
+pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
+
+
+def test_four_first_users_of_a_fresh_store_all_succeed_and_leave_it_whole(
+    raced: SimpleNamespace,
+) -> None:
+    assert raced.said == [(False, 3)] * 4  # nobody found a store there, everybody made three runs
+    with sqlite3.connect(raced.database) as database:
+        assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
+        keys = database.execute("select value from tags where key = 'tabsweep.key'").fetchall()
+        names = database.execute("select name from experiments").fetchall()
+    assert len(keys) == len(set(keys)) == 12
+    assert names.count(("tiny-quick",)) == 1
+    left = [path.name for path in raced.folder.iterdir() if ".fresh" in path.name]
+    assert left == []
+
+
+@pytest.mark.fault(18)
+def test_a_server_that_is_down_is_one_error_without_credentials(
+    tmp_path: Path, closed_port: int
+) -> None:
+    run = make_run(tmp_path / "a", records())
+    with pytest.raises(tracking.Unreachable) as caught:
+        tracking.sync(run, uri=f"http://me:{SECRET}@127.0.0.1:{closed_port}")
+    assert f"***@127.0.0.1:{closed_port}" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.fixture
+def silent() -> Any:
+    """A port where everybody is let in and nobody is answered; `heard` is what they said."""
+    heard: list[bytes] = []
+    held: list[socket.socket] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def listen(link: socket.socket) -> None:
+        with suppress(OSError):
+            heard.append(link.recv(1000))
+
+    def let_in() -> None:
+        with suppress(OSError):
+            while True:
+                link, _ = listener.accept()
+                held.append(link)
+                threading.Thread(target=listen, args=(link,), daemon=True).start()
+
+    threading.Thread(target=let_in, daemon=True).start()
+    yield SimpleNamespace(uri=f"127.0.0.1:{listener.getsockname()[1]}", heard=heard)
+    listener.close()
+    for link in held:
+        link.close()
+
+
+@pytest.mark.fault(18)
+@pytest.mark.parametrize("scheme", ["http", "postgresql+psycopg2"])
+def test_a_silent_server_is_given_up_without_loading_mlflow(
+    tmp_path: Path, silent: Any, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking_store, "ANSWER_S", 0.5)
+    monkeypatch.setattr(sync, "open_store", None)  # nobody comes that far
+    run = make_run(tmp_path / "a", records())
+    with pytest.raises(tracking.Unreachable, match="timed out") as caught:
+        tracking.sync(run, uri=f"{scheme}://me:{SECRET}@{silent.uri}/path")
+    assert len(silent.heard) == 1 and silent.heard[0], "the server was never spoken to"
+    assert SECRET not in str(caught.value) and SECRET.encode() not in silent.heard[0]
+
+
+@pytest.mark.fault(18)
+def test_a_silent_server_never_holds_the_end_of_a_sweep_beyond_the_time_given(
+    tmp_path: Path, silent: Any
+) -> None:
+    run = make_run(tmp_path / "a", records())
+    syncer = tracking.Syncer(run, uri=f"http://{silent.uri}", interval_s=0.1).start()
+    until = time.monotonic() + 120
+    while not silent.heard and time.monotonic() < until:
+        time.sleep(0.05)
+    assert silent.heard, "the follower never spoke to the server"
+    started = time.monotonic()
+    warning = syncer.stop(timeout=1.0)
+    assert time.monotonic() - started < 1.0 + 10.0  # a kill on a busy machine
+    assert warning is not None and "took longer than 1 s" in warning and "\n" not in warning
+    assert f"bench track sync {run} --tracking-uri http://{silent.uri}" in warning
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://mlflow.example.org:5000",
+        "http://10.0.0.7:5000",
+        "http://localhost.example.org",
+        "file:///tmp/mlruns",
+        "/tmp/mlruns",
+        "mlruns",
+        "databricks",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "ftp://host/x",
+        "https://",
+    ],
+)
+def test_addresses_that_are_unsafe_or_unsupported_are_refused(uri: str) -> None:
+    with pytest.raises(tracking.TrackingError):
+        tracking_store.check(uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://127.0.0.1:5000",
+        "http://localhost:5000",
+        "http://[::1]:5000",
+        "https://mlflow.example.org",
+        "postgresql+psycopg2://u:p@db/mlflow",
+        "sqlite:////tmp/mlflow.db",
+    ],
+)
+def test_addresses_that_are_safe_are_taken(uri: str) -> None:
+    assert tracking_store.check(uri) == uri
+
+
+def test_plain_http_is_taken_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tracking_store.INSECURE, "1")
+    assert tracking_store.check("http://mlflow:5000")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"https://me:{SECRET}@host:5000/x",
+        f"https://me:{SECRET.replace('-', '%2D')}@host",
+        f"postgresql://me@host/db?password={SECRET}",
+    ],
+)
+def test_nothing_secret_survives_redaction(uri: str) -> None:
+    message = f"request to {uri}/api failed: {SECRET} refused, see {uri}"
+    for text in (tracking_store.redact(uri), tracking_store.scrub(message, uri)):
+        assert SECRET not in text and SECRET.replace("-", "%2D") not in text
+        assert "host" in text

@@ -1,0 +1,47 @@
+"""Laws held by many cases in one test: all cases are tried, and those that break it are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def hold(law: Callable[..., None], cases: Iterable[tuple[Any, ...]]) -> None:
+    """Calls `law(*case)` for every case; AssertionError names each case that raised, and why.
+
+    The first failure is the cause, so that pytest shows its traceback.
+
+    >>> hold(lambda n: None, [(1,), (2,)])
+    """
+    failed: list[tuple[tuple[Any, ...], BaseException]] = []
+    n = 0
+    for case in cases:
+        n += 1
+        try:
+            law(*case)
+        except (Exception, _Failed) as error:
+            failed.append((case, error))
+    assert n, "no case was tried"
+    if failed:
+        lines = [f"{_name(case)}: {_line(error)}" for case, error in failed]
+        text = "\n  ".join([f"{law.__name__}: {len(failed)} of {n} cases", *lines])
+        raise AssertionError(text) from failed[0][1]
+
+
+def _name(case: tuple[Any, ...]) -> str:
+    return "-".join(str(part) for part in case)
+
+
+def _line(error: BaseException) -> str:
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words[:300]}"
+
+
+def _failed() -> type[BaseException]:
+    """What `pytest.fail` and `pytest.raises` raise, which is no `Exception`."""
+    import pytest
+
+    return pytest.fail.Exception
+
+
+_Failed = _failed()

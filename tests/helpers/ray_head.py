@@ -1,0 +1,48 @@
+"""A Ray head as docker-compose.yml starts it, and how a client outside talks to it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import compose
+from postgres import free_port
+
+
+class Head:
+    """A Ray head as docker-compose.yml starts it, and how somebody outside speaks to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.runs = folder, folder / "runs"
+        self.ports = {name: free_port() for name in ("gcs", "dashboard", "agent", "client")}
+        self.service = compose.ray_service("ray-head", home=folder, ports=self.ports)
+        for name in list(self.service.environment):
+            if name.startswith(("TABSWEEP_", "MLFLOW_")):
+                del self.service.environment[name]
+        self.service.environment["TABSWEEP_RUNS"] = str(self.runs)
+        self.url = f"http://127.0.0.1:{self.ports['dashboard']}"
+        self.outside = compose.ray_service("job", home=folder, ports=self.ports).environment
+
+    def bench(self, *words: object, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [Path(sys.executable).parent / "bench", *map(str, words)],
+            env={**self.outside, **more},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # as from a terminal; whoever runs the tests may have made their children deaf to it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def jobs(self, path: str = "", method: str = "GET") -> Any:
+        """Ray's own interface, without any of our code."""
+        request = urllib.request.Request(f"{self.url}/api/jobs/{path}", method=method)
+        request.add_header("Authorization", f"Bearer {self.outside['RAY_AUTH_TOKEN']}")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)

@@ -1,0 +1,33 @@
+"""The repository: its root, its product modules and their syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    """The product's modules, room by room."""
+    return tuple(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def dotted(node: ast.expr) -> str:
+    """What a call names: "a.b.c"; "?" stands for anything but names and attributes.
+
+    >>> [dotted(ast.parse(text).body[0].value) for text in ("os.fork", "open", "f(x).load")]
+    ['os.fork', 'open', '?.load']
+    """
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"

@@ -1,0 +1,165 @@
+"""A run made of plain ledger records, and what its MLflow store shows of it."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from tabsweep.benchmark.tracking import store as tracking_store
+from tabsweep.benchmark.tracking.mapping import project
+from tabsweep.sweeps.store.ledger import Ledger
+
+STUDIES = [("boston", 0, "knn"), ("boston", 0, "svm"), ("wine", 1, "knn")]
+SECRET = "s3cr3t-pass"
+
+
+def plan(n_trials: int = 4, *, nonce: int = 0, seeds: int = 1) -> dict[str, Any]:
+    studies = [
+        {
+            "dataset": dataset,
+            "fold": fold,
+            "model": model,
+            "task": "binary" if dataset == "wine" else "regression",
+            "n_trials": n_trials,
+            "n_seeds": seeds,
+            "reason": "",
+        }
+        for dataset, fold, model in STUDIES
+    ]
+    return {
+        "kind": "plan",
+        "suite": {"name": "tiny", "title": "Tiny tables", "note": "for tests"},
+        "options": {"budget": "quick", "seed": 0},
+        "identity": {"sampler": {"knn on regression data": "random, lag 1"}},
+        "metric": {"binary": "roc_auc", "regression": "rmse"},
+        "datasets": {"boston": {"sha256": "ab" * 32, "protocol": "kfold", "n_rows": 506}},
+        "studies": studies,
+        "spaces": ["default"],
+        "environment": {
+            "python": "3.11",
+            "libraries": {"numpy": "2.0", "ray": "absent"},
+            "code": "abc",
+            "cores": 2,
+            "cpu": "a cpu",
+            "memory_mb": 1000,
+            "system": "Linux",
+        },
+        "time": f"2026-01-01T00:00:00.{nonce:03d}Z",
+    }
+
+
+def result(
+    study: tuple[str, int, str], index: int, *, cause: str | None = None, salt: int = 0, **more: Any
+) -> dict[str, Any]:
+    dataset, fold, model = study
+    draw = random.Random(f"{study}{index}{salt}")
+    metric = "roc_auc" if dataset == "wine" else "rmse"
+    scores = {metric: draw.random(), "other": draw.random(), "undefined": None}
+    return {
+        "kind": "result",
+        "id": f"{draw.getrandbits(128):032x}",
+        "study": f"{dataset}/{fold}/{model}",
+        "stage": "tune",
+        "index": index,
+        "dataset": dataset,
+        "fold": fold,
+        "model": model,
+        "config": {"depth": draw.randint(1, 1000), "kind": "gb tree", "layers": [1, 2]},
+        "seed": 0,
+        "status": "failed" if cause else "done",
+        "cause": cause,
+        "info": {},
+        "message": "took longer\nthan `300` s" if cause else "",
+        "val": {} if cause else scores,
+        "test": {} if cause else {name: v and v / 2 for name, v in scores.items()},
+        "costs": {}
+        if cause
+        else {"fit_s": 0.5, "predict_s": 0.1, "cpu_s": 0.4, "peak_ram_mb": 9.0},
+        "time": f"2026-01-01T00:01:{index % 60:02d}.000Z",
+        **more,
+    }
+
+
+def records(n_trials: int = 4) -> list[dict[str, Any]]:
+    """Three studies turn by turn; the second trial of the SVM fails."""
+    return [
+        result(study, i, cause="timeout" if study[2] == "svm" and i == 1 else None)
+        for i in range(n_trials)
+        for study in STUDIES
+    ]
+
+
+def evaluations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Three seeds of the configuration that these trials of the first study choose."""
+    config = min(rows, key=lambda row: row["val"]["rmse"])["config"]
+    return [
+        result(
+            STUDIES[0],
+            i,
+            salt=7,
+            stage="eval",
+            seed=i,
+            config=config,
+            val={},
+            test={"rmse": 0.25 + i},
+        )
+        for i in range(3)
+    ]
+
+
+def make_run(folder: Path, rows: list[dict[str, Any]], **given: Any) -> Path:
+    ledger = Ledger(folder, write=True)
+    ledger.append([plan(**given), *rows])
+    ledger.close()
+    return folder
+
+
+def add(run: Path, rows: list[dict[str, Any]]) -> None:
+    ledger = Ledger(run, write=True)
+    ledger.append(rows)
+    ledger.close()
+
+
+def shown(run: Path, *, history: bool = False) -> dict[str, Any]:
+    """{key: what MLflow shows} of the active runs of this run folder, without ids and times."""
+    from mlflow.tracking import MlflowClient
+
+    found: dict[str, Any] = {}
+    with tracking_store.quiet_mlflow():
+        client = MlflowClient(tracking_store.default_uri(run))
+        experiment = client.get_experiment_by_name("tiny-quick")
+        run_id = project(Ledger(run), live=False).run_id
+        for item in client.search_runs([experiment.experiment_id]):
+            tags = {k: v for k, v in item.data.tags.items() if k != "tabsweep.synced"}
+            if tags["tabsweep.run_id"] != run_id:
+                continue
+            assert tags["tabsweep.key"] not in found, "two runs with one key"
+            found[tags["tabsweep.key"]] = {
+                "name": item.info.run_name,
+                "status": item.info.status,
+                "tags": tags,
+                "params": item.data.params,
+                "metrics": item.data.metrics,
+                "datasets": [d.dataset.name for d in item.inputs.dataset_inputs],
+            }
+            if history:
+                found[tags["tabsweep.key"]]["history"] = {
+                    name: sorted(
+                        (m.step, m.value, m.timestamp)
+                        for m in client.get_metric_history(item.info.run_id, name)
+                    )
+                    for name in item.data.metrics
+                }
+    return found
+
+
+def rows_in(run: Path) -> dict[str, list[Any]]:
+    """Every row of every table of the SQLite store."""
+    with sqlite3.connect(run / "mlflow.db") as database:
+        names = database.execute("select name from sqlite_master where type = 'table'").fetchall()
+        return {
+            name: sorted(map(repr, database.execute(f'select * from "{name}"')))
+            for (name,) in names
+        }

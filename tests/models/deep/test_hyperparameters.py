@@ -1,0 +1,79 @@
+"""Hyperparameters of networks: one field each, which gives rule, default and docstring."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+import pytest
+from sklearn.base import clone
+from tabsweep.models.base import InvalidConfig, Number
+from tabsweep.models.deep.estimator import DeepEstimator
+from tabsweep.models.deep.hyperparameters import entries, hyper
+from tabsweep.models.npt.image_estimators import NPTPatches, NPTResNet
+from tabsweep.models.registry import MODELS, load_class
+
+CLASSES = [load_class(spec.target) for spec in MODELS.values()]
+NETWORKS = [cls for cls in CLASSES if issubclass(cls, DeepEstimator)] + [NPTPatches, NPTResNet]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Base(DeepEstimator):
+    """A base.
+
+    Parameters
+    ----------
+    width
+        The width.
+    """
+
+    width: int = hyper(8, Number(1, 64, whole=True))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Narrow(Base):
+    """A subclass with another default.
+
+    Parameters
+    ----------
+    p
+        A share.
+
+    References
+    ----------
+    None.
+    """
+
+    width: int = 2
+    p: float = hyper(0.5, Number(0.0, 1.0, high_open=True))
+
+
+def test_a_subclass_may_change_a_default_and_inherits_rules_and_entries():
+    found = entries(str(Narrow.__doc__))
+    assert list(found)[:2] == ["p", "width"]
+    assert found["width"] == ["width : int, default=2, in [1, 64]", "    The width."]
+    assert found["p"][0] == "p : float, default=0.5, in [0, 1)"
+    assert entries(str(Base.__doc__))["width"][0] == "width : int, default=8, in [1, 64]"
+    assert str(Narrow.__doc__).endswith("None.")
+    model = Narrow(task="binary", p=0.25)
+    assert clone(model).get_params() == model.get_params() and Narrow(task="binary").width == 2
+    for wrong in ({"width": 65}, {"p": 1.0}, {"device": "tpu"}):
+        with pytest.raises(InvalidConfig, match=next(iter(wrong))):
+            Narrow(task="binary", **wrong).check()
+    with pytest.raises(TypeError):
+        Narrow("binary")
+
+
+def test_every_network_documents_each_hyperparameter_with_its_default_and_range():
+    for cls in NETWORKS:
+        doc = str(cls.__doc__)
+        found, parameters = entries(doc), inspect.signature(cls).parameters
+        assert set(found) == set(parameters) == set(cls._get_param_names()), cls
+        assert all(p.kind is p.KEYWORD_ONLY for p in parameters.values()), cls
+        for name, lines in found.items():
+            assert len(lines) > 1 and all(line.startswith("    ") for line in lines[1:]), name
+            default = parameters[name].default
+            if default is not inspect.Parameter.empty:
+                assert f", default={default!r}" in lines[0], (cls, name)
+        assert set(cls.rules) == set(found) - {"task", "seed", "threads"}, cls
+        assert "\nReferences\n" in doc and doc.count(">>> ") == 5, cls

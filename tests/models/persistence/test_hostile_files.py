@@ -1,0 +1,228 @@
+"""Model files that are damaged or forged: each is refused, and runs nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from saved_models import (
+    QUIET,
+    archive_of,
+    forge,
+    make,
+    saved,
+)
+from tabsweep.models.persistence import archive as container
+from tabsweep.models.persistence.allowlist import CLASSES
+from tabsweep.models.persistence.model_file import (
+    ModelFileError,
+    load_model,
+)
+
+
+def test_a_change_of_any_byte_is_found(tmp_path):
+    path = saved(tmp_path, make("constant", "binary"), "binary")
+    data = path.read_bytes()
+    for at in range(len(data)):
+        wrong = data[:at] + bytes([data[at] ^ 0x20]) + data[at + 1 :]
+        with pytest.raises(ModelFileError):
+            container.unpack(wrong)
+        if at % 50 == 0:
+            path.write_bytes(wrong)
+            with pytest.raises(ModelFileError, match=r"^m\.tabsweep: "):
+                load_model(path, **QUIET)
+
+
+def test_a_cut_or_lengthened_file_is_refused(tmp_path):
+    path = saved(tmp_path, make("decision-tree", "binary"), "binary")
+    data = path.read_bytes()
+    for wrong in (b"", data[:3], data[: len(data) // 2], data[:-1], data + b"\0", b"x" + data):
+        path.write_bytes(wrong)
+        with pytest.raises(ModelFileError, match=r"m\.tabsweep: it "):
+            load_model(path)
+    with pytest.raises(ModelFileError, match="there is no such file"):
+        load_model(tmp_path / "absent")
+
+
+def test_a_member_that_does_not_match_its_checksum_is_named_with_both_hashes(tmp_path):
+    path = saved(tmp_path, make("linear", "binary"), "binary")
+    members = container.unpack(path.read_bytes())
+    members["arrays.bin"] = bytes(len(members["arrays.bin"]))
+    path.write_bytes(container.pack(members))
+    with pytest.raises(ModelFileError, match="arrays.bin has sha256 .* its manifest says"):
+        load_model(path)
+
+
+class Canary:
+    """Unpickling it makes a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return (os.mkdir, (self.path,))
+
+
+@pytest.fixture
+def canary(tmp_path):
+    """Where a hostile file would leave a trace; the trap is proved to work, then armed."""
+    path = tmp_path / "canary"
+    pickle.loads(pickle.dumps(Canary(path)))
+    assert path.exists()
+    path.rmdir()
+    yield path
+    assert not path.exists()
+
+
+@pytest.mark.fault(19)
+def test_a_pickle_is_refused_alone_and_inside_an_archive(tmp_path, canary):
+    bomb = pickle.dumps(Canary(canary))
+    path = tmp_path / "m"
+    for data, why in (
+        (bomb, "looks like a pickle"),
+        (archive_of([("model/data.pkl", bomb), ("version", b"3")]), "is a pickle"),
+        (
+            archive_of([("state.json", bomb), ("manifest.json", bomb)]),
+            "bytes beside|cannot be read",
+        ),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError, match=why):
+            load_model(path)
+
+
+@pytest.mark.fault(12, 19)
+def test_paths_doubles_strangers_and_bombs_are_refused_before_unpacking(tmp_path):
+    path = tmp_path / "m"
+    for names, why in (
+        ([("../x", b"")], "is a path"),
+        ([("/etc/x", b"")], "is a path"),
+        ([("..\\x", b"")], "is a path"),
+        ([("state.json", b"{}"), ("state.json", b"{}")], "appears twice"),
+        ([("run.py", b"")], "is none that a saved model has"),
+    ):
+        with pytest.warns() if "twice" in why else contextlib.nullcontext():
+            data = archive_of(names)
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError, match=why):
+            load_model(path)
+    path.write_bytes(archive_of([("state.json", bytes(10**7))], zipfile.ZIP_DEFLATED))
+    with pytest.raises(ModelFileError, match="refused before unpacking"):
+        load_model(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
+
+
+def hostile_states(canary):
+    """(what, model, edit of the members): each is refused, whatever its checksums say."""
+
+    def set_(member, *keys, value):
+        def edit(members):
+            place = members[member]
+            for key in keys[:-1]:
+                place = place[key]
+            place[keys[-1]] = value
+
+        return edit
+
+    def narrow(members):
+        steps = members["state.json"]["model_"]["state"]["_preprocessor"]["state"]
+        steps["transformers_"] = steps["transformers_"][:1]
+        steps["output_indices_"]["items"] = steps["output_indices_"]["items"][:1]
+
+    run_it = {"$": "tuple", "items": [str(canary)]}
+    call = {"$": "object", "class": "os:mkdir", "state": {"args": run_it}}
+    model = ("state.json", "model_")
+    width = ("state.json", "preprocessor_", "state", "n_out_")
+    objects = {"$": "array", "dtype": "|O", "shape": [1], "order": "C", "at": 0}
+    far = {"$": "array", "dtype": "<f8", "shape": [10**9], "order": "C", "at": 0}
+    deep = []
+    for _ in range(200):
+        deep = [deep]
+    return [
+        ("a function as a class", "linear", set_(*model, value=call)),
+        ("a class off the list", "linear", set_(*model, "class", value="builtins:eval")),
+        ("another kind", "linear", set_(*model, "$", value="eval")),
+        ("a method as a kind", "linear", set_(*model, "$", value="read")),
+        ("an array of objects", "linear", set_(*model, "state", "coef_", value=objects)),
+        ("an array beyond the end", "linear", set_(*model, "state", "coef_", value=far)),
+        ("endless nesting", "linear", set_(*model, "state", "coef_", value=deep)),
+        ("a dunder", "linear", set_(*model, "state", "__class__", value=1)),
+        ("a method", "linear", set_("state.json", "predict_proba", value=1)),
+        ("a parameter", "linear", set_("state.json", "task", value=1)),
+        ("another target", "linear", set_("manifest.json", "model", "target", value="os:mkdir")),
+        ("a task", "linear", set_("manifest.json", "model", "task", value="x")),
+        ("a parameter", "linear", set_("manifest.json", "model", "config", "path", value="x")),
+        ("a number", "linear", set_("manifest.json", "model", "config", "C", value=-1)),
+        ("a format", "linear", set_("manifest.json", "version", value=2)),
+        ("no schema", "linear", set_("manifest.json", "schema", value={})),
+        ("narrower rows", "decision-tree", set_(*width, value=1)),
+        ("narrower rows", "random-forest", set_(*width, value=1)),
+        ("narrower rows", "hist-gradient-boosting", set_(*width, value=1)),
+        ("an odd machine", "svm", set_(*model, "state", "_n_support", value=[1, 1])),
+        ("rows without answers", "knn", set_(*model, "state", "_y", value=[0, 1])),
+        (
+            "other rounds",
+            "gradient-boosting",
+            set_(*model, "state", "n_trees_per_iteration_", value=2),
+        ),
+        ("a narrowing", "hist-gradient-boosting", narrow),
+        ("a broken booster", "xgboost", lambda m: m.update({"booster.ubj": b"{" * 99})),
+        ("a broken booster", "lightgbm", lambda m: m.update({"booster.txt": b"tree\n" * 9})),
+        ("a broken booster", "catboost", lambda m: m.update({"booster.cbm": b"CBM1" + bytes(99)})),
+        ("no booster", "xgboost", lambda m: m.pop("booster.ubj")),
+    ]
+
+
+@pytest.mark.fault(19)
+def test_forged_contents_are_refused_and_run_nothing(tmp_path, canary):
+    honest: dict[str, bytes] = {}
+    path = tmp_path / "m.tabsweep"
+    cases = hostile_states(canary)
+    assert len(cases) == 27
+    for what, name, edit in cases:
+        if name not in honest:
+            honest[name] = saved(tmp_path, make(name, "binary"), "binary").read_bytes()
+            forge(path, lambda members: None)
+            load_model(path)  # the forger's tools work: an honest edit is read
+        path.write_bytes(honest[name])
+        forge(path, edit)
+        with pytest.raises(ModelFileError, match=r"^m\.tabsweep: [^\n]*$"):
+            load_model(path, **QUIET)
+            pytest.fail(f"{what} of {name} was loaded")
+        assert not canary.exists(), what
+
+
+@pytest.mark.parametrize("name", ["decision-tree", "hist-gradient-boosting"])
+def test_a_tree_that_would_walk_in_a_circle_is_refused(name, tmp_path):
+    estimator = make(name, "binary")
+    path = saved(tmp_path, estimator, "binary")
+    model = estimator.model_
+    if name == "decision-tree":
+        nodes = model.tree_.__reduce__()[2]["nodes"]
+        child = "left_child"
+    else:
+        nodes, child = model._predictors[0][0].nodes, "left"
+    good = np.zeros(nodes.shape, nodes.dtype)
+    for field in nodes.dtype.names:
+        good[field] = nodes[field]
+    bad = good.copy()
+    bad[child][0] = 0
+    members = container.unpack(path.read_bytes())
+    assert good.tobytes() in members["arrays.bin"]
+
+    def edit(members):
+        members["arrays.bin"] = members["arrays.bin"].replace(good.tobytes(), bad.tobytes())
+
+    forge(path, edit)
+    with pytest.raises(ModelFileError, match="child that is not there"):
+        load_model(path)
+
+
+def test_every_class_on_the_list_is_one_of_ours_or_scikit_learns():
+    for name in CLASSES:
+        assert name.split(".")[0] in ("tabsweep", "sklearn")
+        assert "pipeline" not in name and "joblib" not in name

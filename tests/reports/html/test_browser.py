@@ -1,0 +1,249 @@
+"""The HTML pages in a browser: filters, figures, printing, and hostile names."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from page_cases import HOSTILE, MODELS, evidence_of, results
+from tabsweep.reports import report
+from tabsweep.reports.aggregation import anytime
+from tabsweep.reports.aggregation.cells import headline_cells, studies
+from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, scopes
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.html import board, write
+from tabsweep.reports.output import files
+from tabsweep.reports.sections import coverage_and_costs
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM:
+        pytest.skip("no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        yield play.chromium.launch(executable_path=CHROMIUM)
+
+
+@pytest.fixture(scope="module")
+def folder(pages, tmp_path_factory):
+    place = tmp_path_factory.mktemp("html")
+    files.write_files(pages, place)
+    return place
+
+
+@pytest.fixture
+def visit(browser):
+    """A function that opens a page and hears every error, dialog and request."""
+    heard: list[str] = []
+    contexts = []
+
+    def go(path: Path, fragment="", **how):
+        context = browser.new_context(**how)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda m: heard.append(f"console: {m.text}"))
+        tab.on("pageerror", lambda e: heard.append(f"error: {e}"))
+        tab.on("dialog", lambda d: heard.append(f"dialog: {d.message}"))
+        tab.on("request", partial(_other_than_files, heard))
+        tab.goto(path.as_uri() + fragment)
+        return tab
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert heard == []
+
+
+def _other_than_files(heard, request):
+    if not request.url.startswith(("file:", "data:")):
+        heard.append(f"request: {request.url}")
+
+
+def shown(tab):
+    """The rows of the leaderboard: {model: {column: exact value}}."""
+    return tab.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll('#board tbody tr')].map((row) => [
+            row.cells[0].textContent,
+            Object.fromEntries([...row.cells].slice(1).map((c, i) => [
+                document.querySelectorAll('#board thead th')[i + 1].dataset.key, c.dataset.value]))
+        ]))"""
+    )
+
+
+def in_python(evidence, *, models=MODELS, keep=lambda d: True, n=None):
+    """The standings of a part of the evidence, by model."""
+    part = evidence.planned
+    wanted = part[part["model"].isin(models) & part["dataset"].map(keep)]
+    trials = evidence.trials
+    inside = trials["model"].isin(models) & trials["dataset"].map(keep)
+    one = Evidence.of(trials[inside], wanted, evidence.meta)
+    headline = headline_cells(one, studies(one))
+    costs = coverage_and_costs.costs(one).frame.set_index(["dataset", "model"])["cpu_s"]
+    if n:
+        headline = anytime.cells_after(anytime.running(one), headline, n)
+        costs = headline.set_index(["dataset", "model"])["cpu"]
+        headline["state"] = headline["state"].where(headline["mean"].notna(), "failed")
+    widest = [scope for scope in scopes(one) if not scope.subset][-1]
+    matrix = RankingMatrix.of(one, headline, widest)
+    cpu = {m: sum(costs[d, m] for d in matrix.datasets) for m in matrix.models}
+    return {entry["model"]: entry for entry in board.standings(matrix, cpu)}
+
+
+@pytest.fixture(scope="module")
+def tab(browser, folder):
+    """One tab for many fragments: the page follows a change of its address."""
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto((folder / "index.html").as_uri())
+    yield tab
+    context.close()
+
+
+FILTERS = {
+    "": {},
+    "#without=svm": {"models": MODELS[:3]},
+    "#tasks=binary,regression": {"keep": lambda d: int(d[-1]) % 3 != 1},
+    "#size=medium": {"keep": lambda d: int(d[-1]) > 1},
+    "#subset=independent&skip=data-0": {
+        "keep": lambda d: d in "data-1 data-2 data-3 data-4 data-5"
+    },
+    "#budget=1&without=linear": {"models": ["forest", "net", "svm"], "n": 1},
+    "#budget=2": {"n": 2},
+}
+
+
+@pytest.mark.parametrize("fragment", FILTERS)
+def test_the_page_ranks_as_python_does(tab, folder, evidence, fragment):
+    tab.goto((folder / "index.html").as_uri() + (fragment or "#sort=mean"))
+    found = shown(tab)
+    want = in_python(evidence, **FILTERS[fragment])
+    assert set(found) == set(want) and len(want) >= 2
+    for model, values in found.items():
+        for key in ("mean", "se", "median", "win", "elo", "score", "best", "cpu"):
+            if key in values:
+                close = pytest.approx(want[model][key], rel=1e-9, abs=1e-9)
+                assert float(values[key]) == close, (model, key)
+
+
+def test_the_page_without_scripts_shows_the_same_leaderboard(visit, folder):
+    texts = [
+        visit(folder / "index.html", java_script_enabled=on).locator("#board tbody").inner_text()
+        for on in (True, False)
+    ]
+    assert texts[0].split() == texts[1].split() and "forest" in texts[0]
+
+
+def test_filters_and_order_stand_in_the_address_and_come_back(visit, folder):
+    tab = visit(folder / "index.html")
+    tab.locator("#pick-models").evaluate("(e) => (e.parentElement.open = true)")
+    tab.get_by_label("svm", exact=True).uncheck()
+    tab.get_by_label("Budget").select_option("2")
+    tab.get_by_role("button", name="Elo").focus()
+    tab.keyboard.press("Enter")
+    head = tab.locator("#board th[data-key=elo]")
+    assert head.get_attribute("aria-sort") == "descending"
+    ratings = [float(v["elo"]) for v in shown(tab).values()]
+    assert ratings == sorted(ratings, reverse=True) and len(ratings) == 3
+    address = tab.url
+    assert "without=svm" in address and "budget=2" in address and "sort=-elo" in address
+    again = visit(folder / "index.html", address[address.index("#") :])
+    assert list(shown(again)) == list(shown(tab))
+    again.get_by_role("button", name="Reset").click()
+    assert len(shown(again)) == 4 and "#" not in again.url
+
+
+def test_an_empty_choice_says_why_nothing_is_ranked(visit, folder):
+    tab = visit(folder / "index.html", "#without=forest,linear,net")
+    assert "needs at least 2 models" in tab.locator("#status").inner_text()
+    assert shown(tab) == {}
+
+
+def test_trials_can_be_filtered_and_searched(visit, folder):
+    tab = visit(folder / "dataset-data-2.html", "#model=linear&status=failed")
+    assert "8 of 32 trials" in tab.locator("#status").inner_text()
+    tab.get_by_label("Model", exact=True).select_option("forest")
+    tab.get_by_label("Status", exact=True).select_option("")
+    tab.get_by_label("Search").fill("depth 3")
+    assert "2 of 32 trials" in tab.locator("#status").inner_text()
+    assert "search=depth%203" in tab.url
+
+
+def test_every_control_and_figure_has_a_name(visit, folder):
+    for name in ("index.html", "dataset-data-0.html"):
+        tab = visit(folder / name)
+        nameless = tab.evaluate(
+            """() => [...document.querySelectorAll('button, select, input, svg, [role=region], a')]
+                .filter((e) => !(e.getAttribute('aria-label') || e.labels?.length
+                    || e.textContent.trim()))
+                .map((e) => e.outerHTML.slice(0, 80))"""
+        )
+        assert nameless == []
+        assert tab.locator("h1").count() == 1
+
+
+def test_hostile_names_do_nothing_in_a_browser(visit, hostile, tmp_path):
+    files.write_files(hostile, tmp_path)
+    for name in (sorted(hostile)[0], "index.html"):
+        tab = visit(tmp_path / name)
+        tab.wait_for_timeout(50)
+        assert tab.locator("img, iframe, object, embed").count() == 0
+    links = tab.eval_on_selector_all(
+        "#datasets td a, #datasets th a", "(l) => l.map((a) => a.href)"
+    )
+    assert len(links) == len(HOSTILE)
+    assert all(link.startswith(tmp_path.as_uri() + "/dataset-") for link in links)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_the_pages_fit_the_screen_and_are_not_empty(visit, folder, width, scheme):
+    import io
+
+    import matplotlib.image
+
+    how = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    for name in ("index.html", "dataset-data-0.html")[: 2 if scheme == "light" else 1]:
+        tab = visit(folder / name, **how)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        picture = matplotlib.image.imread(io.BytesIO(tab.screenshot()))
+        dark = picture[..., :3].mean() < 0.5
+        assert dark == (scheme == "dark") and picture[..., :3].std() > 0.05
+
+
+def test_printing_opens_what_is_folded(visit, folder):
+    tab = visit(folder / "index.html")
+    tab.emulate_media(media="print")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert tab.locator("details:not(.pick):not([open])").count() == 0
+    assert not tab.locator("nav.top").is_visible()
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert tab.locator("details.notes:not([open])").count() > 0
+
+
+def test_tables_of_twelve_models_fit_a_printed_page(visit, tmp_path):
+    models = [f"some-model-{i}" for i in range(12)]
+    one = evidence_of(results(models, n_trials=2))
+    files.write_files(write.pages(one, report.sections(one)), tmp_path)
+    inside = {"width": 700, "height": 1000}  # of A4 with margins of 12 mm
+    for name in ("index.html", "dataset-data-0.html"):
+        tab = visit(tmp_path / name, viewport=inside)
+        tab.emulate_media(media="print")
+        tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= inside["width"]
+
+
+def test_the_critical_difference_stays_on_its_sheet(visit, folder):
+    tab = visit(folder / "index.html")
+    sheet, *texts = tab.evaluate(
+        """() => { const chart = document.querySelector("#drawn svg");
+        return [chart, ...chart.querySelectorAll("text")].map((e) => e.getBoundingClientRect()) }"""
+    )
+    assert len(texts) >= 2 * len(MODELS)
+    for text in texts:
+        assert text["left"] >= sheet["left"] - 1 and text["right"] <= sheet["right"] + 1

@@ -1,0 +1,244 @@
+"""The HTML pages: contents, escaping, content security policy, contrast, and numbers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from page_cases import HOSTILE, METRIC, Tags, evidence_of, results
+from tabsweep.reports import report
+from tabsweep.reports.aggregation import anytime
+from tabsweep.reports.html import charts, dataset, page, write
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+def test_the_folder_holds_an_index_and_a_page_a_dataset(pages, evidence):
+    assert set(pages) == {"index.html", *(f"dataset-{d}.html" for d in evidence.datasets())}
+    for place in (
+        "coverage",
+        "leaderboard",
+        "tuning",
+        "scores",
+        "ranks",
+        "tests",
+        "costs",
+        "about",
+    ):
+        assert f'<section id="{place}"' in pages["index.html"]
+    assert pages["index.html"].index('id="coverage"') < pages["index.html"].index(
+        'id="leaderboard"'
+    )
+
+
+def test_a_report_writes_the_folder_unless_told_not_to(evidence, tmp_path, monkeypatch):
+    monkeypatch.setattr(report.critical_difference, "critical_differences", lambda matrices: {})
+    names = {str(p.relative_to(tmp_path)) for p in report.write(evidence, tmp_path)}
+    assert {"html/index.html", "html/dataset-data-0.html"} <= names
+    assert not list(tmp_path.rglob("*.part"))
+    report.write(evidence, tmp_path / "bare", html=False)
+    assert not (tmp_path / "bare" / "html").exists()
+
+
+def test_the_same_results_in_any_order_give_the_same_bytes(pages, evidence):
+    shuffled = results().sample(frac=1.0, random_state=1)
+    again = evidence_of(shuffled, subset=evidence.subset, notes=evidence.meta["notes"])
+    assert write.pages(again, report.sections(again)) == pages
+
+
+def test_what_failed_stands_before_any_score(pages):
+    text = pages["index.html"]
+    head = text[: text.index('id="leaderboard"')]
+    assert "31 of 32" in head and "out of time" in head and '<details class="fold" open>' in head
+
+
+def test_results_without_any_score_give_pages_that_say_why():
+    frame = results(n=2).assign(status="failed", selected=False)
+    frame[[c for c in frame if c.startswith(("val_", "test_"))]] = math.nan
+    one = evidence_of(frame)
+    made = write.pages(one, report.sections(one))
+    assert "needs at least 2 models with scores" in made["index.html"]
+
+
+def test_file_names_are_harmless_and_different(hostile):
+    names = page.file_names([*HOSTILE, "a", "A", "a b", "a-b"])
+    assert len(set(map(str.lower, names.values()))) == len(names)
+    for name in names.values():
+        assert re.fullmatch(r"dataset-[a-z0-9-]{1,60}\.html", name)
+    assert page.file_names(["iris"]) == {"iris": "dataset-iris.html"}
+
+
+def test_a_report_without_pages_leaves_none_of_an_earlier_one(evidence, tmp_path):
+    report.write(evidence, tmp_path)
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    (tmp_path / "html" / "notes.txt").write_text("a reader's own")
+    report.write(evidence, tmp_path, html=False)
+    gone = before - {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert gone == {path for path in before if path.parent.name == "html"}
+    assert (tmp_path / "html" / "notes.txt").exists()
+
+
+# --- nothing from outside -------------------------------------------------------------------------
+
+KNOWN = set(
+    """html head meta title link style body a nav ul li main h1 h2 h3 p strong b u small sup i span
+    section aside details summary form fieldset noscript div table caption thead tbody tr th td dl
+    dt dd figure figcaption footer script svg path text circle rect title code""".split()
+)
+
+
+def test_hostile_names_stay_text(hostile):
+    for text in hostile.values():
+        tags = Tags(text)
+        assert {tag for tag, _ in tags.found} <= KNOWN
+        assert [tag for tag, _, _ in tags.raw] == ["style", "script", "script"]
+        for tag, attributes in tags.found:
+            assert not [name for name in attributes if name.startswith("on") or name == "style"], (
+                tag
+            )
+        assert "<!--" not in text and "\u202e" not in text and "\x00" not in text
+        json.loads(next(raw for tag, about, raw in tags.raw if about.get("id") == "data"))
+    assert "</script><script>alert(1)</script>" in Tags(hostile["index.html"]).text
+
+
+def test_a_page_asks_for_nothing(pages, hostile):
+    for text in (*pages.values(), *hostile.values()):
+        for tag, attributes in Tags(text).found:
+            for name in ("src", "href", "srcset", "action", "poster", "data"):
+                target = attributes.get(name, "")
+                assert re.fullmatch(r"(#|\.\./|data:,$|dataset-|index\.html)?[\w./-]*", target), tag
+            assert not (tag == "link" and attributes["href"] != "data:,")
+        assert "url(" not in text and "@import" not in text and "fetch(" not in text
+
+
+def test_the_policy_allows_this_style_and_this_script_alone(pages):
+    for text in pages.values():
+        tags = Tags(text)
+        policy = next(a["content"] for t, a in tags.found if t == "meta" and "http-equiv" in a)
+        rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+        assert rules["default-src"] == "'none'" and rules["img-src"] == "data:"
+        for tag, key in (("style", "style-src"), ("script", "script-src")):
+            raw = next(body for t, a, body in tags.raw if t == tag and "type" not in a)
+            digest = base64.b64encode(hashlib.sha256(raw.encode()).digest()).decode()
+            assert rules[key] == f"'sha256-{digest}'"
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_colour_of_text_and_lines_has_contrast_in_light_and_dark():
+    style = (write.HERE / "report.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root \{(.*?)\}", style, flags=re.DOTALL)[:2]
+    for block in blocks:
+        colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+        for ground in ("page", "raised", "sunk", "tint", "good-tint", "bad-tint"):
+            assert contrast(colours["text"], colours[ground]) >= 7.0, ground
+        for ground in ("page", "raised", "sunk"):
+            for name in ("soft", "accent", "good", "bad"):
+                assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+        for i in range(10):
+            assert contrast(colours[f"c{i}"], colours["page"]) >= 4.5, i
+
+
+# --- the numbers ----------------------------------------------------------------------------------
+
+
+def test_the_first_order_is_that_of_the_report_s_leaderboard(evidence, parts):
+    frame = next(p for p in parts if p.name == "leaderboard").frame
+    mine = (frame["scope"] == "all tasks") & (frame["datasets"] == "all")
+    frame = frame[mine & (frame["view"] == "complete") & (frame["note"] == "")]
+    entries = page.index(page.Source.of(evidence, parts))["standings"]
+    assert [e["model"] for e in entries] == frame["model"].tolist()
+    for ours, theirs in (("mean", "mean_rank"), ("win", "win_rate"), ("score", "normalised")):
+        assert [e[ours] for e in entries] == pytest.approx(frame[theirs].tolist(), abs=1e-9)
+    assert [e["elo"] for e in entries] == pytest.approx(frame["elo"].tolist(), abs=1e-5)
+
+
+def test_a_running_choice_is_the_best_of_the_first_trials_by_validation(evidence):
+    steps = anytime.running(evidence)
+    tune = evidence.trials
+    for row in steps.sample(40, random_state=0).itertuples():
+        mine = tune[(tune["dataset"] == row.dataset) & (tune["model"] == row.model)]
+        mine = mine[(mine["fold"] == row.fold) & (mine["index"] < row.n)]
+        name = METRIC[row.task]
+        done = mine[mine["status"] == "done"]
+        if done.empty:
+            assert math.isnan(row.best) and math.isnan(row.test)
+            continue
+        values = done[f"val_{name}"]
+        at = values.idxmin() if name == "rmse" else values.idxmax()
+        assert row.test == done[f"test_{name}"][at]
+        assert abs(row.best) == values[at]
+        assert row.cpu == pytest.approx(mine["cpu_s"].sum())
+
+
+def test_with_every_trial_the_choice_is_the_plan_s_own(evidence, parts):
+    scores = next(p for p in parts if p.name == "scores").frame
+    headline = scores[scores["headline"]].reset_index(drop=True)
+    steps = anytime.running(evidence)
+    assert anytime.budgets(steps) == [1, 2]
+    found = anytime.cells_after(steps, headline, 4)
+    pd.testing.assert_series_equal(found["mean"], headline["mean"])
+    assert anytime.cells_after(steps, headline, 1)["mean"].notna().sum() == 31
+
+
+def test_results_without_validation_scores_have_no_running_choice(evidence):
+    bare = evidence_of(results(n=3).drop(columns=[f"val_{m}" for m in METRIC.values()]))
+    assert not len(anytime.running(bare)) and anytime.by_trials(anytime.running(bare)) == {}
+    data = Tags(write.pages(bare, report.sections(bare))["index.html"]).raw[1][2]
+    assert len(json.loads(data)["budgets"]) == 1
+
+
+def test_tuning_curves_never_get_worse_and_need_every_fold(evidence):
+    paths = anytime.by_trials(anytime.running(evidence))
+    assert "linear" not in paths["data-2"]  # it failed on every fold
+    for of_dataset in paths.values():
+        for path in of_dataset.values():
+            assert (np.diff(path[:, 2]) <= 0).all() and (np.diff(path[:, :2], axis=0) > 0).all()
+
+
+def test_a_large_page_keeps_the_chosen_and_the_failed_and_links_the_rest():
+    one = evidence_of(results(n=1, n_trials=150))
+    made = write.pages(one, report.sections(one))
+    raw = next(
+        body for _, a, body in Tags(made["dataset-data-0.html"]).raw if a.get("id") == "data"
+    )
+    trials = json.loads(raw)["trials"]
+    assert len(trials["model"]) == dataset.MAX_TRIALS < len(one.trials)
+    assert sum(trials["selected"]) == one.trials["selected"].sum()
+    assert trials["status"].count("failed") == (one.trials["status"] == "failed").sum()
+    assert 'href="dataset-data-0.csv"' in made["dataset-data-0.html"]
+    assert made["dataset-data-0.csv"].count("\n") == len(one.trials) + 1
+
+
+def test_more_lines_than_colours_still_have_their_names():
+    lines = [charts.Series(f"model-{i}", ((1.0, 0.0), (2.0, float(i)))) for i in range(20)]
+    svg = charts.lines(lines, title="t", x="x", y="y")
+    labels = re.findall(r'<text class="name"[^>]*>([^<]*)</text>', svg)
+    assert labels == [line.name for line in lines[: charts.MAX_LABELLED]]
+    assert svg.count('class="line c') == charts.MAX_COLOURED < charts.MAX_LABELLED
+    heights = sorted(float(y) for y in re.findall(r'<text class="name"[^>]*y="([\d.]+)"', svg))
+    assert min(b - a for a, b in zip(heights, heights[1:], strict=False)) > 12
+    assert heights[0] > 0
+
+
+def test_ticks_are_round_and_inside():
+    for low, high in ((0.0, 1.0), (-3.2, 17.0), (0.761, 0.7633)):
+        ticks = charts.Axis(low, high, 0, 100).ticks()
+        assert 3 <= len(ticks) <= 8 and low - 1e-9 <= ticks[0] and ticks[-1] <= high + 1e-9
+    assert charts.Axis(1, 48, 0, 100, 2).ticks() == [1, 2, 4, 8, 16, 32]
+    assert charts.Axis(5, 5, 0, 100).ticks() == [5] and charts.Axis(5, 5, 0, 100).at(5) == 50

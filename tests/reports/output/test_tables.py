@@ -1,0 +1,140 @@
+"""The LaTeX of tables: layout, siunitx columns, and compilation without overfull boxes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from report_cases import (
+    TASKS,
+    evidence_of,
+    hostile_evidence,
+    rows_of,
+)
+from tabsweep.reports import report
+from tabsweep.reports.output import tables
+
+PDFLATEX = shutil.which("pdflatex")
+needs_latex = pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: install texlive")
+
+
+def compiled(evidence, folder, packages="booktabs", figures=(), **options):
+    """The log of pdflatex on all tables of the report in a plain article with booktabs."""
+    report.write(evidence, folder, html=False, **options)
+    parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs", *figures)
+    inputs = "".join(f"\\input{{{p}}}\n" for p in parts)
+    head = f"\\documentclass{{article}}\n\\usepackage{{{packages}}}\n\\begin{{document}}\n"
+    page = head + inputs
+    (folder / "page.tex").write_text(page + "\\end{document}\n")
+    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Output written" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.fault(13)
+@needs_latex
+def test_the_latex_of_hostile_names_compiles(tmp_path):
+    compiled(hostile_evidence(), tmp_path)
+
+
+@needs_latex
+@pytest.mark.parametrize("n_models", [1, 7, 14])
+def test_25_datasets_fit_the_page_of_a_plain_article(tmp_path, n_models):
+    names = """catboost constant decision-tree extra-trees gaussian-process gradient-boosting
+        hist-gradient-boosting knn lightgbm linear mlp-sklearn random-forest svm xgboost""".split()
+    datasets = {f"conn-bench-sonar-mines-rock{i:02}": TASKS[i // 11] for i in range(25)}
+    log = compiled(evidence_of(rows_of(datasets, names[:n_models])), tmp_path)
+    assert "Overfull \\hbox" not in log and "Float too large" not in log
+
+
+SIUNITX = PDFLATEX and subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True).stdout
+
+
+@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
+def test_columns_on_their_decimal_points_compile_and_fit_the_page(tmp_path):
+    datasets = {f"conn-bench-sonar-mines-rock{i:02}": TASKS[i // 9] for i in range(27)}
+    models = ["catboost", "constant", "hist-gradient-boosting", "linear", "tabtransformer-cheatt"]
+    log = compiled(
+        evidence_of(rows_of(datasets, models)), tmp_path, "booktabs,siunitx", siunitx=True
+    )
+    assert "Overfull \\hbox" not in log and "Float too large" not in log
+
+
+@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
+def test_bold_numbers_in_every_column_fit_the_page_on_decimal_points_too(tmp_path):
+    datasets = {f"conn-bench-sonar-mines-rock{i:02}": "binary" for i in range(12)}
+    models = "npt random-forest resnet svm tabtransformer-cheatt xgboost".split()
+    models += [f"{name}-2" for name in models]
+    best = {d: j for j, d in enumerate(datasets)}
+    frame = rows_of(datasets, models, score=lambda d, j: 1.0 if best[d] == j else 0.7 + j / 100)
+    log = compiled(evidence_of(frame), tmp_path, "booktabs,siunitx", siunitx=True)
+    assert "Overfull \\hbox" not in log
+
+
+def spanning(words):
+    rows = (
+        (tables.TableCell("conn-bench-sonar"), tables.TableCell("1"), tables.TableCell("2")),
+        (tables.TableCell("boston"), tables.TableCell(" ".join(["reason"] * words), span=2)),
+    )
+    return tables.ReportTable("t", "title", ("dataset", "folds", "p"), (tables.Panel(rows),))
+
+
+def test_a_long_reason_over_several_columns_is_broken_into_lines():
+    assert "\\multicolumn{2}{l}{reason reason}" in tables.to_latex([spanning(2)])
+    assert re.search(r"\\multicolumn\{2\}\{p\{\d+pt\}\}", tables.to_latex([spanning(40)]))
+
+
+@needs_latex
+def test_a_table_with_a_long_reason_is_no_wider_than_the_page(tmp_path):
+    text = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
+    text += tables.to_latex([spanning(n) for n in (5, 6, 7, 8, 9, 10, 40)])
+    (tmp_path / "page.tex").write_text(text + "\\end{document}\n")
+    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "page"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0 and "Overfull \\hbox" not in done.stdout, done.stdout[-2000:]
+
+
+def test_a_table_of_words_alone_takes_smaller_letters_before_it_leaves_the_page():
+    for n, size in ((3, "small"), (8, "scriptsize")):
+        row = (tables.TableCell("some-word"),) * n
+        table = tables.ReportTable("t", "t", ("word",) * n, (tables.Panel((row,)),), n_labels=n)
+        assert f"\\{size}\\setlength" in tables.to_latex([table])
+
+
+def test_gaps_between_columns_are_as_wide_as_the_page_allows():
+    few = tables.ReportTable("t", "t", ("a", "b"), (tables.Panel(((tables.TableCell("x"),) * 2,)),))
+    many = tables.ReportTable(
+        "t", "t", ("a",) * 40, (tables.Panel(((tables.TableCell("x"),) * 40,)),)
+    )
+    assert "\\tabcolsep}{6pt}" in tables.to_latex([few])
+    assert "\\tabcolsep}{6pt}" not in tables.to_latex([many])
+
+
+@pytest.mark.fault(13)
+@pytest.mark.skipif(not SIUNITX, reason="needs pdflatex with siunitx: install texlive-science")
+def test_hostile_names_compile_on_decimal_points_too(tmp_path):
+    compiled(hostile_evidence(), tmp_path, "booktabs,siunitx", siunitx=True)
+
+
+def test_a_column_of_numbers_stands_on_its_points_and_one_of_words_does_not():
+    rows = (
+        (
+            tables.TableCell("a"),
+            tables.TableCell(".912", ".01", bold=True),
+            tables.TableCell("fail"),
+        ),
+        (tables.TableCell("b"), tables.TableCell("−1.5", underline=True), tables.TableCell("12")),
+        (tables.TableCell("c"), tables.TableCell("n/a"), tables.TableCell("open")),
+    )
+    table = tables.ReportTable("t", "title", ("x", "number", "word"), (tables.Panel(rows),))
+    text = tables.to_latex([table], aligned=True)
+    spec = "S[table-format=-1.3{$_{\\mathrm{.01}}$}, print-zero-integer=false]"
+    assert f"{{@{{}}l{spec}r@{{}}}}" in text
+    assert "a & \\bfseries .912{$_{\\mathrm{.01}}$} & fail" in text
+    assert "b & -1.5{\\llap{\\underline{\\phantom{$-$1.5}}}} & 12" in text
+    assert "c & {n/a} & open" in text
+    assert "siunitx" in text and "siunitx" not in tables.to_latex([table])

@@ -1,0 +1,60 @@
+"""The section on the folds of one dataset: Nadeau and Bengio's test with Holm's correction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matrices import evidence, headline
+from tabsweep.reports.sections import folds
+from tabsweep.reports.statistics import tests as stats
+
+D = np.array([0.012, 0.004, 0.009, -0.002, 0.015, 0.007, 0.003, 0.011, 0.006, 0.001])
+
+
+def folds_section(scores, **meta):
+    made = evidence(scores, **meta)
+    table, head = headline(made)
+    return folds.section(made, table, head)
+
+
+def test_example_d_stands_in_the_folds_of_one_dataset():
+    base = np.linspace(0.5, 0.6, 10)
+    scores = np.array([[base, base + D]])  # (1 dataset, 2 models, 10 folds)
+    section = folds_section(scores, test_over_train={"d00": 1 / 9})
+    (row,) = section.frame.to_dict("records")
+    assert (row["reference"], row["model"], row["n_folds"]) == ("m1", "m0", 10)
+    assert [f"{row[k]:.6f}" for k in ("t", "p", "p_holm")] == ["2.723281", "0.023481", "0.023481"]
+    assert f"{row['mean_gain']:.4f}" == "0.0066"
+    cells = [c.text for c in section.tables[0].panels[0].rows[0]]
+    assert cells == ["d00", "10", ".023", "best"]
+
+
+def test_holm_corrects_over_the_models_of_the_dataset():
+    rng = np.random.default_rng(0)
+    scores = 0.7 + 0.01 * rng.normal(size=(1, 4, 10)) + 0.01 * np.arange(4)[None, :, None]
+    frame = folds_section(scores, test_over_train={"d00": 1 / 9}).frame
+    assert set(frame["n_pairs"]) == {3} and len(frame) == 3
+    assert frame["p_holm"].tolist() == pytest.approx(stats.holm(frame["p"].tolist()))
+
+
+@pytest.mark.fault(17)
+@pytest.mark.parametrize(
+    "shape, meta, reason",
+    [
+        ((1, 1, 10), {"test_over_train": {"d00": 1 / 9}}, "at least 2 models"),
+        ((1, 2, 2), {"test_over_train": {"d00": 1 / 9}}, "at least 3 folds, has 2"),
+        ((1, 2, 10), {}, "not known"),
+        ((1, 2, 10), {"protocol": {"d00": "official: stored"}}, "test parts overlap"),
+    ],
+)
+def test_folds_that_test_nothing_say_why(shape, meta, reason):
+    section = folds_section(np.random.default_rng(0).uniform(0.5, 0.9, shape), **meta)
+    (note,) = section.frame["note"]
+    assert note.startswith("n/a: ") and reason in note
+    assert reason in section.tables[0].panels[0].rows[0][-1].text
+
+
+def test_a_model_that_is_equal_on_every_fold_has_p_one():
+    base = np.linspace(0.5, 0.6, 10)
+    frame = folds_section(np.array([[base, base]]), test_over_train={"d00": 1 / 9}).frame
+    assert frame["p"].tolist() == [1.0] and frame["reference"].tolist() == ["m0"]

@@ -1,0 +1,101 @@
+"""Tests across datasets: Nemenyi's groups, all models against one reference, kinds of claims."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matrices import evidence, matrices
+from tabsweep.reports import report
+from tabsweep.reports.evidence import Evidence, EvidenceError
+from tabsweep.reports.sections import nemenyi, wilcoxon_tests
+from tabsweep.reports.statistics import ranking, wilcoxon
+from tabsweep.reports.statistics import tests as stats
+
+# --- Nemenyi's groups -----------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(1, 9), min_size=1, max_size=9).map(sorted), st.floats(0.1, 4))
+def test_two_models_share_a_group_exactly_where_they_lie_closer_than_the_difference(mean, cd):
+    found = stats.groups(mean, cd)
+    for i, j in itertools.combinations(range(len(mean)), 2):
+        together = any(a <= i and j <= b for a, b in found)
+        assert together == (mean[j] - mean[i] < cd)
+    for (a, b), (c, d) in itertools.permutations(found, 2):
+        assert not (c <= a and b <= d)
+
+
+def spread(n=12, k=4):
+    rng = np.random.default_rng(5)
+    return 0.7 + 0.03 * np.arange(k) + 0.02 * rng.normal(size=(n, k))
+
+
+def section_of(made, reference=None):
+    mine = matrices(made)
+    return nemenyi.added(wilcoxon_tests.section(made, mine), made, mine, reference)
+
+
+def test_models_share_a_letter_where_nemenyi_does_not_tell_them_apart():
+    made = evidence(spread())
+    (table,) = [t for t in section_of(made).tables if t.name.startswith("tests-nemenyi")]
+    (mine,) = matrices(made)
+    rank = ranking.ranks(mine.losses, "min").mean(axis=0)
+    letters = {row[0].text: set(row[2].text.split()) - {"–"} for row in table.panels[0].rows}
+    cd = stats.critical_difference(4, 12)
+    for a, b in itertools.combinations(range(4), 2):
+        shared = bool(letters[f"m{a}"] & letters[f"m{b}"])
+        assert shared == (abs(rank[a] - rank[b]) < cd)
+
+
+# --- one reference --------------------------------------------------------------------------------
+
+
+def test_a_named_reference_is_tested_against_every_other_with_holm_over_these_alone():
+    scores = spread()
+    frame = section_of(evidence(scores), "m1").frame
+    mine = frame[frame["test"] == nemenyi.TEST]
+    assert mine["model_b"].tolist() == ["m0", "m2", "m3"] and set(mine["model_a"]) == {"m1"}
+    p = [wilcoxon.wilcoxon(scores[:, 1] - scores[:, j]).p for j in (0, 2, 3)]
+    assert mine["p"].tolist() == pytest.approx(p)
+    assert mine["p_holm"].tolist() == pytest.approx(stats.holm(p))
+    assert set(mine["n_pairs"]) == {3} and set(mine["note"]) == {""}
+    # The all-pairs family of the same frame keeps its own size.
+    assert set(frame[frame["test"] == "wilcoxon"]["n_pairs"]) == {6}
+
+
+def test_without_a_name_the_best_is_the_reference_and_that_it_was_chosen_after_looking_is_said():
+    section = section_of(evidence(spread()))
+    mine = section.frame[section.frame["test"] == nemenyi.TEST]
+    assert set(mine["model_a"]) == {"m3"} and "after looking" in mine["note"].iloc[0]
+    (table,) = [t for t in section.tables if t.name.startswith("tests-reference")]
+    assert any("--reference" in n for n in table.notes)
+
+
+def test_a_reference_that_is_nowhere_is_refused_and_one_that_is_not_ranked_gets_its_reason():
+    scores = spread()
+    with pytest.raises(EvidenceError, match="not 'm9'; models: m0, m1, m2, m3"):
+        section_of(evidence(scores), "m9")
+    scores[3:, 0] = np.nan
+    frame = section_of(evidence(scores), "m0").frame
+    (note,) = frame[frame["test"] == nemenyi.TEST]["note"]
+    assert note == "n/a: m0 is complete on 3 of 12 datasets, too few to be ranked"
+
+
+# --- kinds of claims ------------------------------------------------------------------------------
+
+
+def test_each_kind_of_claim_stands_in_its_own_section_and_says_what_it_is_about():
+    made = evidence(spread())
+    runs = [made.trials.assign(stage="eval", seed=k, index=k, selected=False) for k in range(5)]
+    with_seeds = Evidence.of(pd.concat([made.trials, *runs]), meta=made.meta)
+    parts = {s.name: s for s in report.sections(with_seeds)}
+    for name, claim in (("seeds", "Across seeds"), ("folds", "Across folds")):
+        assert any(n.startswith(claim) for t in parts[name].tables for n in t.notes)
+    assert any(n.startswith("Across datasets") for t in parts["tests"].tables for n in t.notes)
+    said = [n for s in parts.values() for t in s.tables for n in t.notes]
+    assert len({n for n in said if n.startswith("Across ")}) == 3

@@ -1,0 +1,181 @@
+"""A model is added by exactly three files: its module, its registry entry, its search spaces.
+
+The three edits are made in a copy of the repository, where the tests of every model then run. They
+repeat a registered model under the name `newcomer`: its module, with the class renamed; its space
+file; its entry, found as the element of the registry's longest literal that names the module and
+class.
+"""
+
+from __future__ import annotations
+
+import ast
+import filecmp
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NEW = "newcomer"
+SKIPPED = shutil.ignore_patterns(
+    *(".venv", ".git", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "runs"),
+    *("*.egg-info", "mlruns", "mlflow.db", "catboost_info"),
+)
+
+
+def copied(scratch: Path) -> Path:
+    """A copy of the repository whose folder bears the package's name, so that it can be imported
+    from `scratch`."""
+    shutil.copytree(ROOT, scratch / "tabsweep", ignore=SKIPPED)
+    return scratch / "tabsweep"
+
+
+def run_in(copy: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """This interpreter in the copy: what stands on PYTHONPATH comes before what is installed."""
+    own = {"PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=copy,
+        env={**os.environ, **own, **variables},
+        capture_output=True,
+        text=True,
+    )
+
+
+def entries(source: str, target: str) -> tuple[list[tuple[int, int]], int]:
+    """(first and last line of each entry, number of the one of `target`) of a registry's source.
+
+    The entries are the elements of the longest tuple, list or dict of which one names the target.
+    """
+    found: list[tuple[list[tuple[int, int]], int]] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            parts = [(k, v) for k, v in zip(node.keys, node.values, strict=True) if k]
+        elif isinstance(node, ast.Tuple | ast.List):
+            parts = [(element, element) for element in node.elts]
+        else:
+            continue
+        spans = [(first.lineno, last.end_lineno or last.lineno) for first, last in parts]
+        for number, (first, last) in enumerate(parts):
+            texts = [ast.get_source_segment(source, part) or "" for part in (first, last)]
+            if any(re.search(rf"\b{re.escape(target)}\b", text) for text in texts):
+                found.append((spans, number))
+    return max(found, key=lambda pair: len(pair[0]), default=([], -1))
+
+
+def add_to_registry(copy: Path, name: str, target: str) -> Path:
+    """Give `newcomer` the entry of a registered model, before the first name that is greater; the
+    path of the edited file."""
+    for path in sorted((copy / "models").glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        spans, number = entries(source, target)
+        if len(spans) < 10:  # a mention, not the registry
+            continue
+        lines = source.splitlines(keepends=True)
+        texts = ["".join(lines[first - 1 : last]) for first, last in spans]
+        names = [re.findall(r"[\"']([a-z0-9-]+)[\"']", text)[0] for text in texts]
+        assert names[number] == name, f"{path}: the entry of {target} begins with {names[number]}"
+        module, kind = target.split(":")
+        entry = re.sub(rf"\b{module}:{kind}\b", f"{NEW}:Newcomer", texts[number])
+        entry = re.sub(rf"([\"']){re.escape(name)}([\"'])", rf"\1{NEW}\2", entry, count=1)
+        after = next((i for i, other in enumerate(names) if other > NEW), None)
+        place = spans[after][0] - 1 if after is not None else spans[-1][1]
+        path.write_text("".join([*lines[:place], entry, *lines[place:]]), encoding="utf-8")
+        return path
+    raise AssertionError(f"no module of models/ holds a registry with {target}")
+
+
+def add_model(copy: Path, name: str, target: str) -> list[Path]:
+    """Make the three edits; the files that they touch."""
+    module, kind = target.split(":")
+    own = copy / "models" / f"{NEW}.py"
+    spaces = copy / "models" / "spaces" / f"{NEW}.toml"
+    source = (copy / "models" / f"{module}.py").read_text(encoding="utf-8")
+    own.write_text(re.sub(rf"\b{kind}\b", "Newcomer", source), encoding="utf-8")
+    shutil.copy(spaces.with_name(f"{name}.toml"), spaces)
+    return [own, add_to_registry(copy, name, target), spaces]
+
+
+def changed(one: Path, other: Path) -> set[str]:
+    """The files, relative to the roots, that differ between two trees or stand in one alone."""
+    found: set[str] = set()
+    pending = [filecmp.dircmp(one, other, ignore=["__pycache__"], hide=[])]
+    while pending:
+        here = pending.pop()
+        base = Path(here.left).relative_to(one)
+        names = [*here.left_only, *here.right_only, *here.diff_files, *here.funny_files]
+        found.update((base / name).as_posix() for name in names)
+        pending += here.subdirs.values()
+    return found
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy without an edit."""
+    return copied(tmp_path_factory.mktemp("before"))
+
+
+def with_model(pristine: Path, scratch: Path, name: str, target: str) -> Path:
+    """A copy with the three edits, and with no other."""
+    copy = scratch / "tabsweep"
+    shutil.copytree(pristine, copy)
+    edited = {path.relative_to(copy).as_posix() for path in add_model(copy, name, target)}
+    assert len(edited) == 3 and changed(pristine, copy) == edited
+    program = "import tabsweep; print(tabsweep.__file__)"
+    assert run_in(copy, "-c", program).stdout.strip() == str(copy / "__init__.py")
+    return copy
+
+
+def passes(copy: Path, *arguments: str, models: str = "") -> None:
+    """pytest in the copy finds tests, and none fails; of `models` alone, where they are named."""
+    limited = {"TABSWEEP_TEST_MODELS": models} if models else {}
+    done = run_in(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, **limited)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def test_three_files_add_a_model_that_is_tested_and_swept(pristine: Path, tmp_path: Path) -> None:
+    """A model whose fits can be resumed: the tests of models hold it to all of their laws."""
+    copy = with_model(pristine, tmp_path, "lightgbm", "lightgbm:LightGBM")
+    laws = [f"tests/models/test_{name}.py" for name in ("contract", "registry", "resumable")]
+    passes(copy, *laws, models=NEW)
+    sweep = ("--suite", "smoke", "--model", NEW, "--model", "constant", "--workers", "0")
+    done = run_in(copy, "-m", "tabsweep.benchmark.cli", "sweep", *sweep, "--runs", str(tmp_path))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    scores = list(tmp_path.rglob("report/scores.csv"))
+    assert len(scores) == 1 and NEW in scores[0].read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("name", "target"), [("knn", "knn:KNN"), ("lightgbm", "lightgbm:LightGBM"), ("snn", "snn:SNN")]
+)
+def test_three_files_pass_all_tests_of_models_and_of_the_repository(
+    name: str, target: str, pristine: Path, tmp_path: Path
+) -> None:
+    """A model with a single piece, one whose fits can be resumed, and a network."""
+    copy = with_model(pristine, tmp_path, name, target)
+    ruff = shutil.which("ruff", path=str(Path(sys.executable).parent))
+    assert ruff is not None
+    for check in (["format", "--check"], ["check"]):
+        subprocess.run([ruff, *check, "--no-cache", "models"], cwd=copy, check=True)
+    passes(
+        copy,
+        *("tests/models", "tests/repository", "tests/benchmark/planning"),
+        f"--ignore=tests/repository/{Path(__file__).name}",
+        "--ignore=tests/repository/test_deployment.py",
+    )
+
+
+def test_the_entry_is_found_in_a_tuple_and_in_a_dict() -> None:
+    rows = "".join(f'    own(\n        "m{i}",\n        "m{i}:M{i}",\n    ),\n' for i in range(3))
+    assert entries(f"A = (\n{rows})\n", "m1:M1") == ([(2, 5), (6, 9), (10, 13)], 1)
+    assert entries('D = {\n    "a": Spec(".a:A"),\n    "b": Spec(".b:B"),\n}\n', "b:B") == (
+        [(2, 2), (3, 3)],
+        1,
+    )
+    assert entries('x = "a:A"\n', "a:A") == ([], -1)

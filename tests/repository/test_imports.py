@@ -1,0 +1,332 @@
+"""Import graph of the package: no cycle anywhere, and arrows between and inside the rooms."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tabsweep.models import registry
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "tabsweep"
+
+# Room -> the other rooms that it may import.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "common": (),
+    "datasets": ("common",),
+    "models": ("common",),
+    "sweeps": ("common",),
+    "reports": ("common",),
+    "benchmark": ("common", "datasets", "models", "sweeps", "reports"),
+}
+
+# Room -> its layers, top first. A layer is a set of folders and files; each imports what stands in
+# the layers below it. Neighbours in a layer may import each other in one direction.
+LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "benchmark": (
+        ("cli", "perf"),
+        ("commands",),
+        ("papers", "running", "tracking"),
+        ("results",),
+        ("planning",),
+        ("console", "errors", "arguments", "cell"),
+    ),
+    "sweeps": (
+        ("ray_tune",),
+        ("engine",),
+        ("scheduling",),
+        ("workers",),
+        ("store",),
+        ("study",),
+        ("search",),
+        ("trial", "fingerprint"),
+    ),
+    "reports": (
+        ("report", "explain"),
+        ("analyses", "sections", "html", "regression", "reproduction"),
+        ("output", "aggregation"),
+        ("evidence",),
+        ("statistics", "metrics"),
+    ),
+}
+
+SCRIPTS = "benchmark.perf"  # run from a checkout, never installed; may use the package's front door
+
+
+# ---------------------------------------------------------------------- reading the graph
+
+
+@dataclass(frozen=True, order=True)
+class Import:
+    """An import of one module by another; dotted names without the package's, "" is the package."""
+
+    importer: str
+    imported: str
+    file: str  # of the importer, relative to the package's root
+    line: int
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """(importer, imported)."""
+        return self.importer, self.imported
+
+    def __str__(self) -> str:
+        importer, imported = (name or PACKAGE for name in self.ends)
+        return f"{self.file}:{self.line}: {importer} -> {imported}"
+
+
+def modules_of(root: Path, folders: tuple[str, ...]) -> dict[str, Path]:
+    """{dotted name: path} of every module of a package."""
+    paths = [root / "__init__.py", *(p for name in folders for p in (root / name).rglob("*.py"))]
+    found = {}
+    for path in sorted(path for path in paths if path.exists()):
+        parts = path.relative_to(root).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def absolute(target: str, dots: int, module: str, is_package: bool) -> str:
+    """The dotted name, without the package's, that `dots` and `target` mean in `module`."""
+    parts = module.split(".") if module else []
+    base = parts[: len(parts) - dots + is_package]
+    return ".".join([*base, *([target] if target else [])])
+
+
+def named(node: ast.AST, module: str, is_package: bool) -> Iterator[tuple[str, str]]:
+    """(module, name or "") of the package that a syntax node imports.
+
+    Read are `import a.b`, `from a import b`, relative and absolute, wherever they stand (inside
+    functions, under TYPE_CHECKING), and `import_module("a.b")` with a literal.
+    """
+    own = f"{PACKAGE}."
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if f"{alias.name}.".startswith(own):
+                yield alias.name[len(own) :], ""
+    elif isinstance(node, ast.ImportFrom):
+        target = node.module or ""
+        if node.level:
+            target = absolute(target, node.level, module, is_package)
+        elif f"{target}.".startswith(own):
+            target = target[len(own) :]
+        else:
+            return
+        for alias in node.names:
+            yield target, alias.name
+    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = node.func
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        target = node.args[0].value
+        if name not in ("import_module", "__import__") or not isinstance(target, str):
+            return
+        rest = target.lstrip(".")
+        if rest != target:
+            yield absolute(rest, len(target) - len(rest), module, is_package), ""
+        elif target.startswith(own):
+            yield target[len(own) :], ""
+
+
+def imports_of(root: Path, folders: tuple[str, ...]) -> list[Import]:
+    """Every import of a module of the package by a module of the package."""
+    known = modules_of(root, folders)
+    found = set()
+    for module, path in known.items():
+        place = path.relative_to(root).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for target, name in named(node, module, path.name == "__init__.py"):
+                deeper = f"{target}.{name}" if target else name
+                imported = deeper if name and deeper in known else target
+                if imported in known:
+                    found.add(Import(module, imported, place, getattr(node, "lineno", 0)))
+    return sorted(found)
+
+
+def cycles(edges: set[tuple[str, str]]) -> list[list[str]]:
+    """A shortest cycle through each node that lies on one; equal ones once."""
+    after: dict[str, list[str]] = {}
+    for importer, imported in sorted(edges):
+        after.setdefault(importer, []).append(imported)
+    found: dict[frozenset[str], list[str]] = {}
+    for start in sorted(after):
+        paths, seen = [[start]], set()
+        while paths:
+            path = paths.pop(0)
+            following = after.get(path[-1], [])
+            if start in following:
+                found.setdefault(frozenset(path), [*path, start])
+                break
+            paths += [[*path, node] for node in following if node not in seen]
+            seen.update(following)
+    return list(found.values())
+
+
+def told(ways: list[list[str]], imports: list[Import], unit: dict[str, str]) -> str:
+    """Cycles as text: each arrow with one file and line where it is drawn."""
+    lines = []
+    for way in ways:
+        lines.append(" -> ".join(name or PACKAGE for name in way))
+        for arrow in zip(way, way[1:], strict=False):
+            drawn = (i for i in imports if (unit[i.importer], unit[i.imported]) == arrow)
+            lines.append(f"    {next(drawn)}")
+    return "\n".join(lines)
+
+
+@cache
+def graph() -> list[Import]:
+    """The import graph of this package."""
+    return imports_of(ROOT, tuple(ROOMS))
+
+
+def room_and_unit(module: str) -> tuple[str, str]:
+    """("reports", "sections") of "reports.sections.ranks": a room and a folder or file in it."""
+    parts = module.split(".")
+    return parts[0], parts[1] if parts[1:] else ""
+
+
+def layer_of(room: str, unit: str) -> int:
+    """How deep a unit stands in its room, 0 on top; -1 where no layer names it."""
+    return next((depth for depth, names in enumerate(LAYERS[room]) if unit in names), -1)
+
+
+def absent(room: str, unit: str) -> bool:
+    """Whether a room has no folder and no file of this name."""
+    return not (ROOT / room / unit).is_dir() and not (ROOT / room / f"{unit}.py").is_file()
+
+
+# ---------------------------------------------------------------------- the laws
+
+
+def test_there_is_no_import_cycle() -> None:
+    found = cycles({arrow.ends for arrow in graph()})
+    modules = {name: name for arrow in graph() for name in arrow.ends}
+    assert not found, "\n" + told(found, graph(), modules)
+
+
+def test_rooms_import_only_the_rooms_below_them() -> None:
+    wrong = []
+    for arrow in graph():
+        (room, _), (other, _) = map(room_and_unit, arrow.ends)
+        if not room or room == other or arrow.importer.startswith(SCRIPTS):
+            continue
+        if other not in ROOMS[room]:
+            wrong.append(f"{arrow}; {room} may import {', '.join(ROOMS[room]) or 'no other room'}")
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("room", LAYERS)
+def test_inside_a_room_imports_lead_down_the_layers(room: str) -> None:
+    inside = [i for i in graph() if all(room_and_unit(end)[0] == room for end in i.ends)]
+    wrong = []
+    for arrow in inside:
+        unit, other = (room_and_unit(end)[1] for end in arrow.ends)
+        depth, below = layer_of(room, unit), layer_of(room, other)
+        if unit != other and -1 not in (depth, below) and below < depth:
+            above = ", ".join(LAYERS[room][below])
+            wrong.append(f"{arrow}; {unit} stands below {above}")
+    homeless = {
+        unit
+        for module in modules_of(ROOT, (room,))
+        if module and layer_of(room, unit := room_and_unit(module)[1]) < 0
+    }
+    wrong += [f"{room}/{unit} stands in no layer of LAYERS" for unit in sorted(homeless)]
+    named = [unit for names in LAYERS[room] for unit in names]
+    wrong += [f"{room}/{unit} of LAYERS does not exist" for unit in named if absent(room, unit)]
+    units = {end: room_and_unit(end)[1] for arrow in inside for end in arrow.ends}
+    between = {(units[i.importer], units[i.imported]) for i in inside}
+    around = cycles({(a, b) for a, b in between if a != b})
+    assert not wrong and not around, "\n" + "\n".join([*wrong, told(around, inside, units)])
+
+
+def test_no_module_of_models_imports_a_registered_model() -> None:
+    """What models share stands in modules of its own; a model's files are imported by no other."""
+    targets = [spec.target.partition(":")[0] for spec in registry.MODELS.values()]
+    homes = {room_and_unit(target.partition(".")[2])[1] for target in targets}
+    assert {"knn", "npt"} <= homes
+    wrong = []
+    for arrow in graph():
+        (room, unit), (other_room, other) = map(room_and_unit, arrow.ends)
+        if room == other_room == "models" and unit != other and other in homes:
+            wrong.append(f"{arrow}; {other} is a registered model")
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_common_needs_nothing_but_the_standard_library() -> None:
+    wrong = []
+    for path in sorted((ROOT / "common").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names.append(node.module or "")
+            wrong += [
+                f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
+                for name in names
+                if name.partition(".")[0] not in sys.stdlib_module_names
+            ]
+    assert not wrong
+
+
+# ---------------------------------------------------------------------- the reader itself
+
+
+def package(root: Path, **sources: str) -> list[Import]:
+    """The imports of a made-up package; `a__b="..."` is the text of a/b.py."""
+    for name, source in sources.items():
+        path = root / f"{name.replace('__', '/')}.py" if name != "top" else root / "__init__.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return imports_of(root, ("a", "b"))
+
+
+CYCLES = {
+    "relative": ("from .y import f", "from . import x"),
+    "absolute": ("import tabsweep.a.y", "from tabsweep.a import x"),
+    "of whole names": ("from tabsweep.a.y import f", "import tabsweep.a.x as other"),
+    "lazy": ("from .y import f", "def g():\n    from .x import h\n"),
+    "type-only": (
+        "from .y import f",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .x import H\n",
+    ),
+    "in a method": ("from . import y", "class C:\n    def m(self):\n        from .x import h\n"),
+    "by import_module": (
+        "from importlib import import_module\ny = import_module('tabsweep.a.y')",
+        "import importlib\ndef g():\n    return importlib.import_module('.x', __package__)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CYCLES)
+def test_every_kind_of_import_closes_a_cycle(kind: str, tmp_path: Path) -> None:
+    found = package(tmp_path, a__x=CYCLES[kind][0], a__y=CYCLES[kind][1])
+    assert [arrow.ends for arrow in found] == [("a.x", "a.y"), ("a.y", "a.x")]
+    ways = cycles({arrow.ends for arrow in found})
+    assert ways == [["a.x", "a.y", "a.x"]]
+    text = told(ways, found, {name: name for name in ("a.x", "a.y")})
+    assert f"a/y.py:{found[1].line}: a.y -> a.x" in text
+
+
+def test_a_long_cycle_is_found_once_and_what_leads_into_it_is_none() -> None:
+    edges = {("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("e", "e")}
+    assert cycles(edges) == [["b", "c", "d", "b"], ["e", "e"]]
+    assert cycles({("a", "b"), ("a", "c"), ("b", "c")}) == []
+
+
+def test_imports_of_other_rooms_the_front_door_and_libraries_are_told_apart(tmp_path: Path) -> None:
+    found = package(
+        tmp_path,
+        top="def f():\n    from .b.z import g\n",
+        a__x="import numpy\nfrom numpy import a\nfrom ..b.z import g\nfrom .. import version\n",
+        a__deep__w="from ...b import z\nfrom ..x import h\nimport tabsweepers.a.x\n",
+        b__z="import json\n",
+    )
+    assert [str(arrow) for arrow in found] == [
+        "__init__.py:2: tabsweep -> b.z",
+        "a/deep/w.py:2: a.deep.w -> a.x",
+        "a/deep/w.py:1: a.deep.w -> b.z",
+        "a/x.py:4: a.x -> tabsweep",
+        "a/x.py:3: a.x -> b.z",
+    ]
