@@ -66,10 +66,10 @@ def _labels(table: ExperimentTable) -> int:
     return max(1, n)
 
 
-def typeset(table: ExperimentTable) -> tables.Table:
+def typeset(table: ExperimentTable) -> tables.ReportTable:
     """The table as `reports` writes it to LaTeX and Markdown."""
-    rows = tuple(tuple(tables.Cell(text) for text in row) for row in cells(table))
-    return tables.Table(
+    rows = tuple(tuple(tables.TableCell(text) for text in row) for row in cells(table))
+    return tables.ReportTable(
         table.name,
         table.title,
         tuple(table.columns),

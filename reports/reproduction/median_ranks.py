@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation.cells import headline_cells, studies
-from ..aggregation.ranking_matrix import RankingMatrix as Pool
-from ..aggregation.ranking_matrix import scopes
+from ..aggregation.ranking_matrix import RankingMatrix, scopes
 from ..aggregation.ranking_rules import ranked
 from ..evidence import Evidence
 from ..output import escape, footnotes
@@ -88,15 +87,15 @@ def _table(
     return made, pd.DataFrame(rows, columns=columns)
 
 
-def _pools(evidence: Evidence) -> list[Pool]:
+def _pools(evidence: Evidence) -> list[RankingMatrix]:
     """The widest scope, with all datasets and with the subset where there is one."""
     headline = headline_cells(evidence, studies(evidence))
     every = scopes(evidence)
     widest = [s for s in every if not s.subset][-1].name
-    return [Pool.of(evidence, headline, scope) for scope in every if scope.name == widest]
+    return [RankingMatrix.of(evidence, headline, scope) for scope in every if scope.name == widest]
 
 
-def _rows(mine: Pool, known: Mapping[str, tuple[str, float]]) -> list[dict[str, object]]:
+def _rows(mine: RankingMatrix, known: Mapping[str, tuple[str, float]]) -> list[dict[str, object]]:
     """One row a ranked model, the best median first."""
     rank = ranks(mine.losses, "min")
     middle, mean = np.median(rank, axis=0), rank.mean(axis=0)

@@ -119,3 +119,14 @@ def test_a_folder_without_a_file_or_with_a_table_that_nobody_names_is_refused(tm
     (folder / "paper.toml").write_text("title = ", encoding="utf-8")
     found = bench("experiment", "--paper", folder)
     assert found.code == 2 and "BENCH-E024" in found.err
+
+
+def test_the_example_of_the_documentation_is_a_papers_file(tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    folder = write_paper(tmp_path / "mypaper")
+    (folder / "paper.toml").write_text(example, encoding="utf-8")
+    (folder / "suites" / "toy-small.toml").rename(folder / "suites" / "mypaper-small.toml")
+    table = folder / "published" / "table2.csv"
+    (folder / "published" / "table3.csv").write_bytes(table.read_bytes())
+    assert list(read_paper(folder).file.experiment) == ["mypaper-cost"]
