@@ -22,6 +22,7 @@ from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.trial import DONE, Result, Trial
 
 STEPPED = [name for name, spec in MODELS.items() if spec.resource]
+USUAL = {"gradient-boosting", "lightgbm", "catboost", "ft-transformer", "npt"}
 ROWS = np.arange(100)
 FOLD = Fold(0, train=ROWS[:60], val=ROWS[60:80], test=ROWS[80:])
 
@@ -114,8 +115,11 @@ def every_boundary(monkeypatch):
 # -- going on -------------------------------------------------------------------------------------
 
 
+# That every model continues on every task is tested where fits are resumed (models/test_resumable);
+# here the tasks take turns.
 @pytest.mark.parametrize(
-    ("name", "task"), [(name, task) for name in STEPPED for task in MODELS[name].tasks]
+    ("name", "task"),
+    [(name, MODELS[name].tasks[n % len(MODELS[name].tasks)]) for n, name in enumerate(STEPPED)],
 )
 def test_a_preempted_trial_goes_on_and_equals_the_undisturbed_one(name, task, every_boundary):
     config = small_fits(name).get("draws_nothing", {}) if one_piece(name) else {}
@@ -134,7 +138,10 @@ def test_a_preempted_trial_goes_on_and_equals_the_undisturbed_one(name, task, ev
     assert survivor.put_at == [6, 9]
 
 
-@pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in USUAL else pytest.param(name, marks=pytest.mark.nightly) for name in STEPPED],
+)
 def test_a_higher_rung_goes_on_from_the_lower_one(name):
     store, payload = Store(), data()
     low, high = trial(name, 3), trial(name, 12)
