@@ -22,12 +22,13 @@ import numpy as np
 import pytest
 import torch
 from laws import hold
+from repo import HELPERS
 from small_tables import NAMES, TINY, answers, is_network, table
 from tabsweep.models import registry
-from tabsweep.models.base import InvalidConfig
+from tabsweep.models.base import BadState, InvalidConfig
 from tabsweep.models.persistence.archive import MEMBERS, pack, to_json, unpack
 from tabsweep.models.registry import MODELS, make_model, small_fits
-from tabsweep.models.resumable import BadState, Stepwise, boundaries, seed_at
+from tabsweep.models.resumable import Stepwise, boundaries, seed_at
 
 HERE = Path(__file__).parent
 STOP, EVERY, LENGTH = 6, 3, 9
@@ -249,7 +250,7 @@ def test_another_process_goes_on_to_the_same_bytes(tmp_path):
     (tmp_path / "state").write_bytes(fit.states[EVERY])
     code = f"""
 import sys
-sys.path[:0] = {[str(HERE), str(HERE.parent / "helpers")]}
+sys.path[:0] = {[str(HERE), *HELPERS]}
 from test_resumable import fits
 state = open({str(tmp_path / "state")!r}, "rb").read()
 fit = fits("lightgbm", "multiclass", "random")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from repo import HELPERS
 from small_tables import TINY
 from small_tables import table as small_table
 from tabsweep.benchmark import cell
@@ -300,7 +301,7 @@ def test_gpu_memory_is_counted_where_a_model_used_a_gpu(monkeypatch):
 def test_a_model_without_torch_does_not_import_it():
     code = f"""
 import sys
-sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[2] / "helpers")]}
+sys.path[:0] = {[str(Path(__file__).parent), *HELPERS]}
 from test_cell_steps import data, run_trial, trial
 result = run_trial(trial("gradient-boosting"), data())
 assert result.status == "done" and "torch" not in sys.modules
