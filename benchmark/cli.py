@@ -33,8 +33,7 @@ from .arguments import (
 from .console import ENVIRONMENT, OK, Console, common
 from .errors import check_address_form, check_gpu, check_run
 
-# Without this, Python ends with a search for cycles among all objects of a command: half a second
-# after a large report, for memory that the system takes back anyway.
+# Python would end with a search for cycles among all objects: .5 s after a large report.
 atexit.register(gc.freeze)
 
 
