@@ -17,50 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from calls import bench
+from refusals import FAST, SMALL, files, refused
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import ray_session
-from tabsweep.datasets import catalog, download, source
+from tabsweep.datasets import catalog, download
 from tabsweep.sweeps.store.run_lock import RunLock
 
-FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
-SMALL = ("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1, *FAST)
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, no mirror and no network."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("TABSWEEP_MIRROR", raising=False)
-    monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
-    net = download.Network()
-    monkeypatch.setattr(source, "shared_network", lambda: net)
-    really = download.connects
-
-    def connects(host: str, port: int, timeout_s: float) -> str:
-        if host == "127.0.0.1":
-            return really(host, port, timeout_s)
-        return f"{host} cannot be reached (there is no network in this test)"
-
-    monkeypatch.setattr(download, "connects", connects)
-    return folder
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-def refused(id: str, *args: object, code: int = 2) -> str:
-    """The one line with which a call is refused; nothing was written."""
-    before = files(Path.cwd())
-    found = bench(*args)
-    assert (found.code, found.out) == (code, ""), found
-    lines = [line for line in found.err.splitlines() if not line.startswith("warning: ")]
-    assert len(lines) == 1 and lines[0].startswith(f"error {id}: "), found.err
-    assert files(Path.cwd()) == before
-    return lines[0].removeprefix(f"error {id}: ")
+pytestmark = pytest.mark.usefixtures("isolated")
 
 
 # ---------------------------------------------------------------------- names and options
@@ -438,10 +402,10 @@ OWN = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, *FAST)
 
 
 @pytest.fixture
-def own_models(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def own_models(isolated: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module with models, in the working directory alone."""
-    name = f"own_{random.Random(str(work)).randrange(10**9)}"
-    (work / f"{name}.py").write_text(MODELS)
+    name = f"own_{random.Random(str(isolated)).randrange(10**9)}"
+    (isolated / f"{name}.py").write_text(MODELS)
     monkeypatch.setattr(sys, "path", sys.path.copy())
     return name
 

@@ -1,0 +1,33 @@
+"""Small ledgers for tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tabsweep.sweeps.store.ledger import Ledger
+
+
+def row(n: int) -> dict:
+    return {"kind": "result", "id": f"id-{n}", "value": n / 3, "text": f"row {n} é\r\n"}
+
+
+def filled(run: Path, n: int) -> list[dict]:
+    """A ledger of n records, closed; returns them."""
+    ledger = Ledger(run, write=True)
+    for i in range(n):
+        ledger.append([row(i)])
+    ledger.close()
+    return [row(i) for i in range(n)]
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in sorted(run.rglob("*"))
+        if path.is_file()
+    }
+
+
+def tail_of(run: Path) -> Path:
+    return run / "ledger" / json.loads((run / "ledger" / "MANIFEST.json").read_text())["tail"]

@@ -1,0 +1,362 @@
+"""The engine over several starts: seeds, extension, retry, stops, and reuse of other runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import ScriptedPool, dying, ended, make_study, prefixes, run, run_trial, studies
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running import sweep
+from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.study import Needs
+from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial, failure
+from tabsweep.sweeps.workers.pool import InProcessPool, Job, JobOutcome
+
+pytestmark = pytest.mark.usefixtures("unsynced")
+
+
+# ---------------------------------------------------------------------- seeds, extension, retry
+
+
+def test_the_chosen_configuration_runs_once_on_each_further_seed(tmp_path):
+    study = make_study(seeds=(0, 1, 2))
+    pool = ScriptedPool()
+    found = run(tmp_path, [study], pool)
+    chosen = found[f"s#tune#{study.best()}"]
+    evaluations = [found[f"s#eval#{i}"] for i in range(3)]
+    assert all(config == chosen[1] for _, config, *_ in evaluations)
+    assert evaluations[0][0] == chosen[0]  # the tuning seed's cell has run already
+    assert len({id for id, *_ in evaluations}) == 3 and pool.submitted.total() == 7
+    seeds = {record["id"]: record["seed"] for record in Ledger(tmp_path).records("result")}
+    assert [seeds[id] for id, *_ in evaluations] == [0, 1, 2]
+
+
+def test_an_extended_study_runs_what_is_new_and_ends_as_if_begun_so(tmp_path):
+    direct = run(tmp_path / "direct", [make_study(n_trials=9, seeds=(0, 1))])
+    run(tmp_path / "grown", [make_study(n_trials=2, seeds=(0, 1))])
+    records = len(Ledger(tmp_path / "grown"))
+    known = {record["id"] for record in Ledger(tmp_path / "grown").records("result")}
+    pool = ScriptedPool()
+    assert run(tmp_path / "grown", [make_study(n_trials=9, seeds=(0, 1))], pool) == direct
+    assert not known & set(pool.submitted)
+    # Killed anywhere on the way, though the chosen configuration is another one by now.
+    assert direct["s#eval#0"][1] not in [direct[f"s#tune#{i}"][1] for i in range(2)]
+    for cut in prefixes(tmp_path / "grown", tmp_path / "cut", at_least=records):
+        assert run(cut, [make_study(n_trials=9, seeds=(0, 1))]) == direct
+
+
+@pytest.mark.fault(20)
+def test_other_code_is_refused_with_a_count_and_changes_nothing(tmp_path):
+    run(tmp_path, studies())
+    finished = len(ended(tmp_path))
+    before = len(Ledger(tmp_path))
+    pool = ScriptedPool()
+    with pytest.raises(SourceChanged) as caught:
+        run(tmp_path, studies(source="v2"), pool)
+    tuned = 12 + 5 + 5 + 5
+    assert caught.value.count in range(tuned, finished + 1)
+    assert str(caught.value.count) in str(caught.value)
+    assert "--allow-code-change" in str(caught.value)
+    assert not pool.log and len(Ledger(tmp_path)) == before
+    run(tmp_path, studies())  # the old code still finds everything as it was
+
+
+@pytest.mark.fault(20)
+def test_allowed_other_code_ends_as_a_fresh_run_would_wherever_it_is_killed(tmp_path):
+    fresh = run(tmp_path / "fresh", studies(source="v2"))
+    old = run(tmp_path / "old", studies())
+    assert not {id for id, *_ in fresh.values()} & {id for id, *_ in old.values()}
+    records = len(Ledger(tmp_path / "old"))
+    allowed = {"allow_code_change": True}
+    assert run(tmp_path / "old", studies(source="v2"), **allowed) == fresh
+    for cut in prefixes(tmp_path / "old", tmp_path / "cut", at_least=records, step=7):
+        assert run(cut, studies(source="v2"), **allowed) == fresh
+    pool = ScriptedPool()
+    assert run(tmp_path / "old", studies(source="v2"), pool) == fresh and not pool.log
+
+
+def test_a_retry_runs_what_failed_and_ends_as_if_it_had_not_wherever_it_is_killed(tmp_path):
+    def fails(job: Job, nth: int) -> JobOutcome | None:
+        return JobOutcome(job, failure("error", "broken")) if job.trial.config["k"] == 2 else None
+
+    well = run(tmp_path / "well", studies())
+    failed = run(tmp_path / "failed", studies(), ScriptedPool(script=fails))
+    ids = {id for id, _, status, *_ in failed.values() if status == FAILED}
+    assert 0 < len(ids) < len(failed)
+    pool = ScriptedPool(script=fails)
+    assert (
+        run(tmp_path / "failed", studies(), pool) == failed and not pool.log
+    )  # no retry was asked for
+    records = len(Ledger(tmp_path / "failed"))
+    pool = ScriptedPool()
+    retry = {"retry": lambda record: record["status"] == FAILED}
+    assert run(tmp_path / "failed", studies(), pool, **retry) == well
+    fine = {id for id, _, status, *_ in failed.values() if status == DONE}
+    assert ids & set(pool.submitted) and not fine & set(pool.submitted)
+    for cut in prefixes(tmp_path / "failed", tmp_path / "cut", at_least=records, step=3):
+        found = run(cut, studies(), **retry)
+        assert found == well
+        assert run(cut, studies()) == well
+
+
+def test_a_retry_looks_at_records_and_has_attempts_of_its_own(tmp_path):
+    always = ScriptedPool(script=dying(*["killed"] * 9))
+    run(tmp_path, [make_study(n_trials=1)], always)
+    asked = []
+
+    def retry(record: dict[str, Any]) -> bool:
+        asked.append(record["cause"])
+        return record["cause"] == "killed"
+
+    pool = ScriptedPool(script=dying("killed", "killed"))
+    ((_, _, status, *_),) = run(tmp_path, [make_study(n_trials=1)], pool, retry=retry).values()
+    assert status == DONE and asked == ["killed"] and pool.submitted.total() == 3
+
+
+# ---------------------------------------------------------------------- stopping
+
+
+def stop_after(n: int, stop: Stop, word: str) -> Callable[[str, Any], None]:
+    heard = []
+
+    def listener(event: str, details: Any) -> None:
+        heard.append(event)
+        if len(heard) == n:
+            setattr(stop, word, True)
+
+    return listener
+
+
+@pytest.mark.parametrize("word", ["soon", "now"])
+def test_a_stop_is_obeyed_and_a_resume_ends_as_the_uninterrupted_run(tmp_path, word):
+    whole = run(tmp_path / "whole", studies())
+    stop = Stop()
+    pool = ScriptedPool(slots=4)
+    ledger = Ledger(tmp_path / "run", write=True)
+    listener = stop_after(6, stop, word)
+    engine = Engine(studies(), ledger=ledger, pool=pool, stop=stop, listener=listener)
+    tally = engine.run()
+    ledger.close()
+    assert tally.interrupted and 6 <= tally.ran < 32
+    assert pool.log[-1] == ("close",)
+    if word == "soon":  # what ran was waited for
+        assert pool.running() == 0 and pool.submitted.total() == tally.ran
+    assert len(ended(tmp_path / "run")) == tally.ran
+    assert run(tmp_path / "run", studies()) == whole
+
+
+@pytest.mark.fault(30)
+def test_a_stop_does_not_wait_beyond_its_grace_for_what_never_ends(tmp_path):
+    stop = Stop(soon=False)
+
+    class Hanging(ScriptedPool):
+        def poll(self, timeout_s: float) -> list[JobOutcome]:
+            stop.soon = True
+            return []
+
+    pool = Hanging()
+    ledger = Ledger(tmp_path, write=True)
+    tally = Engine(studies(), ledger=ledger, pool=pool, stop=stop, grace_s=0.05).run()
+    ledger.close()
+    assert tally.interrupted and tally.ran == 0 and pool.log[-1] == ("close",)
+
+
+def test_a_finished_run_is_not_interrupted_and_its_tally_adds_up(tmp_path):
+    stop = Stop()
+    ledger = Ledger(tmp_path, write=True)
+    tally = Engine(studies(), ledger=ledger, pool=ScriptedPool(), stop=stop).run()
+    ledger.close()
+    assert not tally.interrupted
+    assert (tally.ran + tally.reused, tally.done, tally.failed) == (32, 32, 0)
+
+
+# ---------------------------------------------------------------------- in this process
+
+
+def outcome_of(fn: Callable[[Trial, Any], Any]) -> Result:
+    pool = InProcessPool(fn, lambda key: f"data of {key}")
+    trial = Trial("d", 0, "m", {}, 0, {})
+    pool.submit(Job(trial, "d", make_study().limits))
+    assert not pool.room(Needs()) and pool.running() == 1
+    (outcome,) = pool.poll(0.0)
+    assert outcome.result is not None and pool.running() == 0
+    return outcome.result
+
+
+def raising(error: BaseException) -> Callable[[Trial, Any], Any]:
+    def fn(trial: Trial, data: Any) -> Any:
+        raise error
+
+    return fn
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as torch names it."""
+
+
+RAISED = [
+    (ValueError(), "error", "ValueError: (no message)"),
+    (ValueError("one\ntwo"), "error", "ValueError: one"),
+    (SystemExit(3), "error", "SystemExit: 3"),
+    (MemoryError(), "oom", "MemoryError"),
+    (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
+    (OSError(12, "Cannot allocate memory"), "oom", None),
+    (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
+    (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
+    (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
+    (RuntimeError("x" * 10**6), "error", None),
+]
+
+
+@pytest.mark.fault(27, 31)
+def test_whatever_a_trial_raises_becomes_a_failure_with_a_cause():
+    for error, cause, message in RAISED:
+        result = outcome_of(raising(error))
+        assert (result.status, result.cause) == (FAILED, cause)
+        assert message in (None, result.message) and 0 < len(result.message) < 600
+        if cause == "error":
+            assert "Traceback" in result.log or len(result.log) == 4000
+
+
+RESULTS = [
+    (Result(DONE, val={"loss": math.nan}), "nonfinite"),
+    (Result(DONE, test={"loss": math.inf}), "nonfinite"),
+    (Result(DONE, costs={"fit_s": math.nan}), "error"),
+    (Result(DONE, info={"array": np.zeros(2)}), "error"),
+    (Result(DONE, predictions={"val": np.array([object()])}), "error"),
+    (None, "error"),
+    ({"status": "done"}, "error"),
+    (Result(DONE, val={"loss": None}), None),
+]
+
+
+@pytest.mark.fault(9)
+def test_a_result_that_the_ledger_cannot_hold_is_a_failure_not_the_sweeps_end():
+    for result, cause in RESULTS:
+        assert outcome_of(lambda trial, data, result=result: result).cause == cause
+
+
+# ---------------------------------------------------------------------- other runs
+
+
+def test_a_trial_that_another_run_vouches_for_is_copied_with_its_origin(tmp_path):
+    asked = []
+
+    def reuse(trial: Trial) -> Reused | None:
+        asked.append(trial.id)
+        return Reused("other", run_trial(trial, None), {"time": "then"})
+
+    pool = ScriptedPool()
+    made = [make_study(seeds=(0, 1))]
+    found = run(tmp_path / "run", made, pool, reuse=reuse)
+    assert not pool.submitted and len(asked) == 6
+    assert found == run(tmp_path / "own", [make_study(seeds=(0, 1))])
+    ledger = Ledger(tmp_path / "run")
+    for record in ledger.records("result"):
+        assert (record["origin"], record["time"], record["study"]) == ("other", "then", "s")
+        assert ledger.get_predictions(record["predictions"])["val"][0] == record["val"]["loss"]
+
+
+SUITE = suites.parse(
+    {
+        "name": "small",
+        "title": "one study on data that is always there",
+        "datasets": ["wine"],
+        "budgets": {
+            "quick": {"models": ["knn"], "folds": 1, "trials": 3, "sampler": "tpe", "seeds": 2}
+        },
+    },
+    "a test",
+)
+
+
+def real_sweep(runs: Path, name: str, **more: Any) -> sweep.SweepOutcome:
+    options = Options(budget="quick", **more)
+    return sweep.run(sweep.Request(SUITE, options, runs, name, workers=0))
+
+
+def rewrite(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Somebody else's ledger: records changed, checksums right."""
+    ledger = Ledger(run)
+    records = list(ledger.records())
+    for record in records:
+        if record["kind"] == "result":
+            change(record)
+    (run / "ledger" / "tail-000001.jsonl").write_bytes(b"")
+    ledger = Ledger(run, write=True)
+    ledger.append(records)
+    ledger.close()
+
+
+def test_a_sibling_run_is_reused_only_as_far_as_its_predictions_bear_it_out(tmp_path):
+    first = real_sweep(tmp_path, "first")
+    assert (first.tally.ran, first.tally.reused) == (4, 1)  # of two seeds one is the tuning seed
+    original = load_results(tmp_path / "first")
+
+    def same(name: str) -> bool:
+        columns = ["study", "stage", "index", "id", "config", "status", "val_accuracy"]
+        found = load_results(tmp_path / name)
+        return found[columns].equals(original[columns])
+
+    second = real_sweep(tmp_path, "second")
+    assert (second.tally.ran, second.tally.reused) == (0, 5) and same("second")
+    assert set(load_results(tmp_path / "second")["origin"]) == {"first"}
+    real_sweep(tmp_path, "third")
+    assert set(load_results(tmp_path / "third")["origin"]) == {"first"}
+    for name in ("second", "third"):
+        (tmp_path / name / "ledger" / "MANIFEST.json").unlink()  # no caches any more
+
+    def forge(record: dict[str, Any]) -> None:
+        record["val"] = record["test"] = {"accuracy": 1.0, "log_loss": 0.0}
+
+    rewrite(tmp_path / "first", forge)
+    forged = real_sweep(tmp_path, "forged")
+    assert (forged.tally.ran, forged.tally.reused) == (0, 5) and same("forged")
+    (tmp_path / "forged" / "ledger" / "MANIFEST.json").unlink()
+
+    shapes: list[Callable[[dict[str, Any]], None]] = [
+        lambda record: record["predictions"].pop("val"),
+        lambda record: record["predictions"].update(val=record["predictions"]["test"]),
+        lambda record: record["predictions"]["val"].update(file="../../x"),
+        lambda record: record["predictions"]["val"].update(sha256="0" * 64),
+        lambda record: record.update(predictions={}),
+        lambda record: record.update(costs=None),
+    ]
+    backup = (tmp_path / "first" / "ledger" / "tail-000001.jsonl").read_bytes()
+    for i, change in enumerate(shapes):
+        rewrite(tmp_path / "first", change)
+        refused = real_sweep(tmp_path, f"refused-{i}")
+        assert (refused.tally.ran, refused.tally.reused) == (4, 1) and same(f"refused-{i}")
+        (tmp_path / f"refused-{i}" / "ledger" / "MANIFEST.json").unlink()
+        (tmp_path / "first" / "ledger" / "tail-000001.jsonl").write_bytes(backup)
+
+
+def test_status_and_results_follow_the_plan_in_force_when_a_run_is_extended(tmp_path):
+    real_sweep(tmp_path, "run")
+    before = status_of(tmp_path / "run")
+    assert (before.planned, before.done, before.left, before.running) == (5, 5, 0, 0)
+    real_sweep(tmp_path, "run", trials=6)
+    after = status_of(tmp_path / "run")
+    assert (after.planned, after.done, after.left) == (8, 8, 0)
+    rows = load_results(tmp_path / "run")
+    (chosen,) = rows[rows["selected"]]["config"]
+    assert list(rows[rows["stage"] == "eval"]["config"]) == [chosen, chosen]
+    # Killed with the chosen configuration not evaluated yet: the old one's scores are not its own.
+    ledger = Ledger(tmp_path / "run")
+    records = [record for record in ledger.records() if record.get("stage") != "eval"]
+    result = next(record for record in records if record["kind"] == "result")
+    stale = {**result, "stage": "eval", "index": 0, "config": {"p": 1}, "id": "stale"}
+    (tmp_path / "run" / "ledger" / "tail-000001.jsonl").write_bytes(b"")
+    ledger = Ledger(tmp_path / "run", write=True)
+    ledger.append([*records, stale])
+    ledger.close()
+    assert not (load_results(tmp_path / "run")["stage"] == "eval").any()
