@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..console import OK, Console, duration
-from ..papers.catalog import Experiment, experiments
+from ..errors import check_gpu
+from ..papers.catalog import experiments, find_experiment
 from ..papers.experiment_result import Size
 
 
-def list_experiments(face: Console, paper: Path | None = None) -> int:
+def list_experiments(console: Console, paper: Path | None = None) -> int:
     """`bench experiment` without a name. paper: the folder of a paper, instead of the built-in
     ones."""
     known = experiments(paper).values()
-    face.data(
+    console.data(
         [
             {
                 "name": e.name,
@@ -26,13 +27,14 @@ def list_experiments(face: Console, paper: Path | None = None) -> int:
             for e in known
         ]
     )
-    face.table(["experiment", "what", "source"], [[e.name, e.title, e.source] for e in known])
+    console.table(["experiment", "what", "source"], [[e.name, e.title, e.source] for e in known])
     return OK
 
 
 def experiment_command(
-    face: Console,
-    experiment: Experiment,
+    console: Console,
+    name: str,
+    paper: Path | None,
     *,
     size: Size,
     seed: int,
@@ -42,13 +44,16 @@ def experiment_command(
     mirror: str | None,
     cache: str | None,
 ) -> int:
-    """`bench experiment NAME`: runs it, prints its tables, says where the files are."""
+    """`bench experiment NAME`: runs it, prints its tables, says where the files are. Raises
+    UnknownExperiment and NoGpu before anything runs."""
     from ..papers.experiment_files import cells
     from ..papers.run_experiment import run_experiment
 
+    experiment = find_experiment(name, paper)
+    check_gpu(device)
     folder = out / experiment.name
-    face.say(f"{experiment.name}: {experiment.title} ({experiment.source})")
-    face.say(f"size {size}: {experiment.full if size == 'full' else experiment.reduced}")
+    console.say(f"{experiment.name}: {experiment.title} ({experiment.source})")
+    console.say(f"size {size}: {experiment.full if size == 'full' else experiment.reduced}")
     result, facts, files = run_experiment(
         experiment,
         size=size,
@@ -56,22 +61,22 @@ def experiment_command(
         device=device,
         threads=threads,
         out=out,
-        say=face.say,
+        say=console.say,
         mirror=mirror,
         cache=cache,
     )
     for table in result.tables:
-        face.say(f"\n{table.title}")
-        face.table(list(table.columns), cells(table))
+        console.say(f"\n{table.title}")
+        console.table(list(table.columns), cells(table))
         if table.note:
-            face.say(table.note)
-    face.say()
+            console.say(table.note)
+    console.say()
     for remark in result.remarks:
-        face.say(remark)
-    face.say(f"{duration(facts['seconds'])}; written to {folder}:")
+        console.say(remark)
+    console.say(f"{duration(facts['seconds'])}; written to {folder}:")
     for path in files:
-        face.say(f"  {path.relative_to(folder)}")
-    face.data(
+        console.say(f"  {path.relative_to(folder)}")
+    console.data(
         {
             "experiment": experiment.name,
             "tables": {

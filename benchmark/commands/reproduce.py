@@ -17,31 +17,31 @@ from ..papers.table_sources import TableSource, source_of, table_sources
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
 
 
-def list_tables(face: Console, paper: Path | None = None) -> int:
+def list_tables(console: Console, paper: Path | None = None) -> int:
     """`bench reproduce --list`. paper: the folder of a paper, instead of the built-in ones."""
     found = table_sources(paper)
-    face.data(
+    console.data(
         [
             {k: v for k, v in asdict(source).items() if v != "" or k in ("table", "title")}
             for source in found
         ]
     )
     made = [source for source in found if source.command]
-    face.table(
+    console.table(
         ["table", "what", "metric", "values", "suite or experiment", "command"],
         [[s.table, s.title, s.metric, s.cells, s.suite or s.experiment, s.command] for s in made],
     )
     others = [source for source in found if not source.command]
     if others:
-        face.say("\nstored, without anything of ours beside:")
-        face.table(
+        console.say("\nstored, without anything of ours beside:")
+        console.table(
             ["table", "what", "values", "why"], [[s.table, s.title, s.cells, s.why] for s in others]
         )
     return OK
 
 
 def reproduce_command(
-    face: Console,
+    console: Console,
     table: str,
     *,
     paper: Path | None,
@@ -56,7 +56,7 @@ def reproduce_command(
     _refuse_others(source_of(chosen, paper))
     given["budget"] = budget or chosen.entry.budget
     make = _from_experiment if chosen.entry.experiment else _from_suite
-    return make(face, chosen, no_run=no_run, **given)
+    return make(console, chosen, no_run=no_run, **given)
 
 
 def _refuse_others(source: TableSource) -> None:
@@ -69,7 +69,7 @@ def _refuse_others(source: TableSource) -> None:
     raise SweepError(f"{source.table} {way}; `bench reproduce --list` says what is")
 
 
-def _from_suite(face: Console, table: PaperTable, *, no_run: bool, **given: Any) -> int:
+def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: Any) -> int:
     """A table that a run stands beside: RUNS/NAME holds it, by default <suite>-<budget>."""
     from ...reports.reproduction.comparison import write_comparison
     from ..results.evidence_builder import evidence_of
@@ -99,19 +99,19 @@ def _from_suite(face: Console, table: PaperTable, *, no_run: bool, **given: Any)
     if no_run:
         check_run(request.folder)
     else:
-        code = sweep.run_and_report(face, request, given["tracking_uri"])
+        code = sweep.run_and_report(console, request, given["tracking_uri"])
         if code not in (OK, FAILED):
             return code
     evidence = with_ensembles(
         evidence_of([request.folder]), [request.folder], mirror=request.mirror, cache=request.cache
     )
     files = write_comparison(evidence, published, request.folder / "report")
-    _show(face, files, [path for path in files if path.suffix == ".md"])
+    _show(console, files, [path for path in files if path.suffix == ".md"])
     return code
 
 
 def _from_experiment(
-    face: Console,
+    console: Console,
     table: PaperTable,
     *,
     no_run: bool,
@@ -137,13 +137,19 @@ def _from_experiment(
         if no_run:
             raise NoRun(f"{folder} holds no {size} {experiment.name}; leave --no-run out")
         check_gpu(device)
-        face.say(f"{experiment.name}, {size}: {getattr(experiment, size)}")
+        console.say(f"{experiment.name}, {size}: {getattr(experiment, size)}")
         run_experiment(
-            experiment, size=size, device=device, out=out, say=face.say, mirror=mirror, cache=cache
+            experiment,
+            size=size,
+            device=device,
+            out=out,
+            say=console.say,
+            mirror=mirror,
+            cache=cache,
         )
     else:
-        face.say(f"{folder} holds what was measured before; without that folder it runs anew")
-    _show(face, sorted(folder.glob(f"{table.name}.*")), [folder / f"{table.name}.md"])
+        console.say(f"{folder} holds what was measured before; without that folder it runs anew")
+    _show(console, sorted(folder.glob(f"{table.name}.*")), [folder / f"{table.name}.md"])
     return OK
 
 
@@ -156,9 +162,9 @@ def _facts_of(folder: Path, size: str) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) and facts.get("size") == size else None
 
 
-def _show(face: Console, files: list[Path], pages: list[Path]) -> None:
+def _show(console: Console, files: list[Path], pages: list[Path]) -> None:
     """Print the pages and where the files are."""
     for path in pages:
-        face.say(path.read_text(encoding="utf-8").rstrip())
-    face.say("\n".join(str(path) for path in files))
-    face.data({"files": [str(path) for path in files]})
+        console.say(path.read_text(encoding="utf-8").rstrip())
+    console.say("\n".join(str(path) for path in files))
+    console.data({"files": [str(path) for path in files]})
