@@ -4,8 +4,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# Two test processes. Tests that start Ray are in two groups (xdist_group "ray" and "ray-faults"): one group never
-# overlaps itself, so at most two Ray clusters are up at a time, on however many processes.
+# Two test processes. The tests that start Ray are in two groups (xdist_group "ray" and "ray-faults"), each of
+# which runs in one process: at most two Ray clusters are up at a time.
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 ARGS ?=
 

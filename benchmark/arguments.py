@@ -58,7 +58,7 @@ PAPER = click.option(
     "--paper",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="The folder of a paper (docs/reproduction.md), instead of the built-in ones.",
+    help="A paper's folder (docs/reproduction.md) instead of the built-in ones.",
 )
 FALLBACK = click.option(
     "--fallback",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +30,6 @@ from .arguments import (
 )
 from .console import ENVIRONMENT, OK, Console, common
 from .errors import check_address_form, check_run
-
-# Without this, Python ends with a search for cycles among all objects of a command: half a second
-# after a large report, for memory that the system takes back anyway.
-atexit.register(gc.freeze)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -208,7 +202,9 @@ def report(
     bench report --from results.csv
     """
     if bool(runs) == bool(results):
-        raise click.UsageError("name runs, or --from a CSV: bench report runs/uci-small-quick")
+        raise click.UsageError(
+            "name either runs or --from a CSV: bench report runs/uci-small-quick"
+        )
     for run in runs:
         check_run(run)
     from .commands.report import write_report

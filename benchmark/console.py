@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import gc
 import json
 import math
 import os
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from ..reports.output.tables import Section
+
+# Without this, Python ends with a search for cycles among all objects of a command: half a second
+# after a large report, for memory that the system takes back anyway.
+atexit.register(gc.freeze)
 
 # Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do.
 OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# A sweep on the nodes that SLURM gives: a Ray head on the first one, Ray workers on the others.
+# A sweep on the nodes of a SLURM job: a Ray head on the first one, Ray workers on the others.
 #
 #   sbatch --nodes=4 --cpus-per-task=32 --gpus-per-node=2 --time=8:00:00 \
 #       deploy/slurm.sh --suite uci-small --budget standard --runs "$HOME/runs"
 #
 # The options are those of `bench sweep`. Every node must have the same tabsweep; it is found on the
-# PATH of the shell that calls sbatch. A job that runs out of time stops softly and puts itself into
-# the queue again; one that was cancelled or preempted stops softly; the same command, by hand or by
-# SLURM's requeueing, goes on where the run was.
+# PATH of the shell that calls sbatch. Before its time limit a job stops gracefully and requeues
+# itself; one that is cancelled or preempted stops gracefully. The same command, by hand or by SLURM's
+# requeueing, resumes the run.
 #
-# Only this job may use its Ray: a token is made for it, unless RAY_AUTH_TOKEN is set or
-# RAY_AUTH_TOKEN_PATH names a file with one, which nobody else may read. There is no dashboard.
+# Only this job can use its Ray cluster: a token is made for it, unless RAY_AUTH_TOKEN is set or
+# RAY_AUTH_TOKEN_PATH names a file with one, readable by you alone. There is no dashboard.
 #
-#   TABSWEEP_HEAD_ADDRESS  the head's address, where its name leads to the wrong network
+#   TABSWEEP_HEAD_ADDRESS  the head's address, if its host name resolves to the wrong network
 #   TABSWEEP_GRACE_S       seconds that running trials may take to end after a signal (20)
 #
 #SBATCH --job-name=tabsweep
@@ -33,7 +33,7 @@ for program in bench ray python srun scontrol; do
     command -v "$program" > /dev/null || fail "no $program on the PATH: activate tabsweep's environment before sbatch"
 done
 for option in "$@"; do
-    [[ $option != --address* ]] || fail "--address is the job's own affair"
+    [[ $option != --address* ]] || fail "--address is set by this script and cannot be given"
 done
 
 # ---------------------------------------------------------------------- who may join

@@ -32,6 +32,10 @@ class InvalidConfig(ValueError):
     """A hyperparameter is unknown, or its value is outside what the model accepts."""
 
 
+class BadState(ValueError):
+    """Bytes that are no state of this model on such data; fit from zero instead."""
+
+
 @dataclass(frozen=True)
 class Number:
     """Accepts numbers in [low, high] (open at a bound that is excluded), or one of `words`."""

@@ -14,10 +14,6 @@ Start = tuple[int, bytes]
 Save = Callable[[int, bytes], None]
 
 
-class BadState(ValueError):
-    """Bytes that are no state of this model on such data; fit from zero instead."""
-
-
 def _states() -> Any:
     """The module that turns models into bytes and back.
 

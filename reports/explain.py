@@ -34,10 +34,10 @@ class Trace:
 
     value: the number in the table's CSV, None if the cell has none. state: of the score (see
     `cells`). steps: sentences on how the value follows from the trials. flags: reasons why it is
-    not compared like other cells (partial, left out of the ranking, ...). folds: one row per
-    fold (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model), by
-    TRIAL_COLUMNS; `counts` marks those that the score of their fold is made of. ranked: the number
-    depends on the other models as well.
+    not compared like other cells (partial, left out of the ranking, ...). folds: one row per fold
+    (fold, state, cause, score, n_seeds). trials: one row per trial of the (dataset, model) with
+    TRIAL_COLUMNS; `counts` marks the trials that enter the score of their fold. ranked: whether
+    the number depends on the other models as well.
     """
 
     table: str
@@ -101,7 +101,8 @@ def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str
 
 
 def _score(evidence: Evidence, dataset: str, model: str, metric: str = "") -> Trace:
-    """The mean over folds of one metric, by default the headline metric, which chose."""
+    """The mean over folds of one metric, by default the headline metric, by which the
+    configuration was chosen."""
     evidence = _only(evidence, dataset)
     head = evidence.headline(evidence.tasks[0])
     metric = metric or head
@@ -147,7 +148,8 @@ def _only(evidence: Evidence, dataset: str) -> Evidence:
 
 
 def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFrame:
-    """The trials of a model in TRIAL_COLUMNS, and `counts`; validation by `head`, which chose."""
+    """The trials of a model in TRIAL_COLUMNS, and `counts`; `validation` is by `head`, the
+    headline metric."""
     trials = evidence.trials[evidence.trials["model"] == model].copy()
     for column, name in ((f"val_{head}", "validation"), (f"test_{metric}", "test")):
         trials[name] = trials[column] if column in trials else np.nan

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from ...common.network import is_loopback
 from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console
-from ..tracking.store import is_loopback
 
 Step = Callable[[], tuple[str, str]]  # -> state, detail
 

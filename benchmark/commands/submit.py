@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from ...common.network import is_loopback
 from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
 from ..arguments import check_options
@@ -30,7 +31,7 @@ from ..errors import SweepError
 from ..planning.own_tables import csv_name
 from ..planning.plan import UnknownModel
 from ..planning.suite import load
-from ..tracking.store import has_secret, is_loopback, redact
+from ..tracking.store import has_secret, redact
 
 # What a sweep that is asked to stop may take to end its running trials; Ray's own default is 3.
 STOP_WAIT_S = 60

@@ -34,7 +34,7 @@ from tabsweep.benchmark.tracking.store import default_uri, quiet_mlflow
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import DONE, Result, Trial
 
-HELPERS = Path(__file__).resolve().parents[2] / "tests" / "helpers"
+HELPERS = Path(__file__).resolve().parents[2] / "tests" / "helpers" / "processes"
 PAUSE = "TABSWEEP_PERF_PAUSE"
 DEAD = "http://127.0.0.1:9"  # nobody listens on the discard port
 AT_ONCE = (1, 4, 8)

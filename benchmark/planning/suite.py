@@ -162,7 +162,7 @@ def files_in(paper: Path) -> dict[str, Path]:
 
 
 def names() -> list[str]:
-    """The names of the suites that come with the package, sorted."""
+    """The names of all suites, sorted."""
     return list(files())
 
 

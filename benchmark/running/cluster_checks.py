@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...common.network import is_loopback
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
 from ..console import OKAY, PROBLEM, WARNING, count
 from ..planning.environment import LIBRARIES, ROOT, version
-from ..tracking.store import is_loopback
 
 ANSWER_S = 90.0  # for a node to start a worker process and answer
 SKEW_S = 2.0
@@ -77,7 +77,7 @@ def source_hash() -> str:
     import hashlib
 
     digest = hashlib.sha256()
-    for folder in ("benchmark", "datasets", "models", "reports", "sweeps"):
+    for folder in ("benchmark", "common", "datasets", "models", "reports", "sweeps"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "perf" not in path.relative_to(ROOT).parts:  # run from a checkout, never installed
                 digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")

@@ -7,7 +7,6 @@ under a file lock and moved there whole: several first users at once would other
 from __future__ import annotations
 
 import fcntl
-import ipaddress
 import logging
 import os
 import re
@@ -18,6 +17,8 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+
+from ...common.network import is_loopback
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -90,16 +91,6 @@ def check(uri: str) -> str:
             f"{INSECURE}=1 where the network is trusted"
         )
     return uri
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is of this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def sqlite_path(uri: str) -> Path | None:

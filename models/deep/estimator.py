@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base import Number, OneOf
-from ..resumable import BadState, Save, Start, Stepwise, _states, boundaries
+from ..base import BadState, Number, OneOf
+from ..resumable import Save, Start, Stepwise, _states, boundaries
 from .hyperparameters import Hyperparameters, hyper
 from .trainer import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from ..resumable import BadState
+from ..base import BadState
 from .allowlist import NotPlain
 from .archive import ModelFileError, check_sums, pack, parse, to_json, unpack
 from .serialization import Reader, Writer

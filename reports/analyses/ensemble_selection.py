@@ -124,8 +124,8 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
         f"Ensembles: forward selection with replacement on the validation rows (Caruana et al. "
         f"2004), from the best trial on, of the {LIBRARY} best by validation score, at most "
         f"{ROUNDS} members; probabilities, or predictions, are averaged. Nothing was fitted again.",
-        "members: different trials in the ensemble, mean over the folds. The choice is one of the "
-        "validation rows' own, on which an ensemble is never worse than its best member.",
+        "members: different trials in the ensemble, mean over the folds. The ensemble is chosen on "
+        "the validation rows, on which it is never worse than its best member.",
     )
     header = ("trials of", "chosen", "ensemble", "members")
     return ReportTable(f"greedy-{task}", title, header, tuple(panels), notes)

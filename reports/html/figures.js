@@ -173,7 +173,7 @@ function costFigure(data, matrix, entries) {
   const spoken = `Score against CPU seconds. Not beaten on both: ${list.join("; ")}.`;
   const note =
     "Score: 1 for the best and 0 for the worst ranked model of a dataset, mean over datasets. " +
-    "The line joins the models that no other beats on both. Costs compare on like hardware only.";
+    "The line joins the models that no other beats on both. Costs are comparable on the same hardware only.";
   return figure(title, chart(width, floor + 42, spoken, parts), note);
 }
 

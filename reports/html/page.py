@@ -277,7 +277,7 @@ def thin(points: np.ndarray) -> tuple[tuple[float, float], ...]:
 
 
 def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
-    """A figure a model: the share of the validation score's variance that each hyperparameter
+    """One figure per model: the share of the validation score's variance that each hyperparameter
     explains, mean over the datasets of the frame (`Evidence.importance`)."""
     if frame is None or not len(frame):
         return []

@@ -90,7 +90,8 @@ def _visible(value: Any) -> Any:
 
 
 def embedded(document: Any) -> str:
-    """The document as JSON that can stand in a <script> element: <, > and & are escaped.
+    """The document as JSON that can stand in a <script> element: <, >, & and the two Unicode line
+    separators are escaped.
 
     >>> embedded({"name": "</script>"})
     '{"name":"\\\\u003c/script\\\\u003e"}'

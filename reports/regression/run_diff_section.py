@@ -152,8 +152,8 @@ def _cells_table(found: Comparison) -> ReportTable:
         f"Cells whose error changed by more than {100 * found.min_effect:g} %, the largest first; "
         f"{int((~large).sum())} changed by less, {found.n_equal} are equal to the last bit. "
         "Error: change of the error, positive is worse. In joint SE: the difference over the root "
-        "of the sum of both squared standard errors over folds; the folds are the same, so it "
-        "understates.",
+        "of the sum of both squared standard errors over folds; as the folds are the same, it is "
+        "too small.",
         f"p: against the spread over base runs (n/a with fewer than {FEWEST_BASES}, or none), "
         f"one-sided for worse, Holm over all cells; bold: below {CELL_P:g} and more than "
         f"{100 * CELL_EFFECT * found.min_effect:g} %.",
@@ -226,6 +226,7 @@ def _costs_table(found: Comparison) -> ReportTable:
     header = ("model", "trials", *(f"CPU s, {n}" for n in _names(found)), "ratio", "largest")
     notes = (
         "Trials that both runs did, each itself (copied results have the costs of another run). "
-        "Ratio: geometric mean over datasets. Like hardware only, and never a regression alone.",
+        "Ratio: geometric mean over datasets. Comparable on the same hardware only; never a "
+        "regression by itself.",
     )
     return ReportTable("compare-costs", "CPU time.", header, _panels(rows, header), notes)

@@ -218,16 +218,16 @@ def costs(evidence: Evidence) -> Section:
         *footnotes.setting(evidence),
         "Trials that share one result count once, failed ones included. Copied: results taken from "
         "another run; their costs are those of that run.",
-        "Wall seconds are summed over trials, not the sweep's own; they compare on like hardware "
-        "only, and CPU seconds nearly so.",
+        "Wall seconds are sums over trials, not the duration of the sweep. They are comparable on "
+        "the same hardware only; CPU seconds depend on it less.",
     ]
     table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
     return Section("costs", "Costs", (table,), frame)
 
 
 def _again(trials: pd.DataFrame, ids: np.ndarray, *keys: np.ndarray) -> np.ndarray:
-    """Which rows have a result that an earlier row of the same id (and keys) has counted already;
-    `ids` are numbers, which a million of are compared faster than texts."""
+    """Mask of the rows whose result was already counted in an earlier row with the same id (and
+    keys). `ids` are integer codes, which are compared faster than strings."""
     found = np.bincount(ids, minlength=1)[ids] > 1
     shared = pd.DataFrame(dict(enumerate((ids[found], *(key[found] for key in keys)))))
     found[found] = shared.duplicated().to_numpy() & (trials["id"][found] != "").to_numpy()
@@ -238,7 +238,7 @@ def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
     """One row per (dataset, model)."""
     trials, (number, keys) = evidence.trials, evidence.study_numbers
     order = np.arange(len(trials))
-    if (np.diff(number) < 0).any():  # sums to the last bit are those of this order
+    if (np.diff(number) < 0).any():  # the last bits of the sums depend on this order
         order = np.argsort(number, kind="stable")
     order = order[~_again(trials, ids)[order]]
     tasks = evidence.planned.drop_duplicates("dataset").set_index("dataset")["task"]

@@ -155,7 +155,7 @@ def _notes(
     if any(len(m.datasets) > 1 for m in matrices):
         notes.append(
             "After the mean: s/√N over N datasets (ddof 1). It describes the spread; ranks of "
-            "different models are not independent, so it is no test."
+            "different models are not independent, so it is not a significance test."
         )
     if several:
         last = ", best and missing last" if gaps else " and best"

@@ -28,11 +28,11 @@ _WORDS = {
     FAILED: (
         "fail",
         "fail: no trial of a fold's study has a validation score, or its evaluation failed "
-        "(coverage's table says why)",
+        "(the coverage table has the cause)",
     ),
     OPEN: ("open", "open: planned trials are not recorded yet"),
     UNSUPPORTED: ("n/s", "n/s: the model does not support this dataset"),
-    UNDEFINED: ("undef", "undef: the metric has no meaning on these test rows"),
+    UNDEFINED: ("undef", "undef: the metric is undefined on these test rows"),
     ABSENT: ("–", "–: not planned"),
 }
 _PARTIAL_MARK, _OVERLAP_MARK, _UNDEFINED_MARK = "†", "‡", "§"
@@ -185,11 +185,11 @@ def _spread_notes(evidence: Evidence, block: pd.DataFrame) -> list[str]:
         )
     if overlap.any():
         notes.append(
-            f"{_OVERLAP_MARK} The stored test parts overlap: after the mean stands the spread "
+            f"{_OVERLAP_MARK} The stored test parts overlap: after the mean is the spread "
             "(standard deviation, ddof 1) over them, not a standard error."
         )
     if (block["n_folds"] == 1).any():
-        notes.append("A mean without a second number rests on one fold.")
+        notes.append("A mean without a second number is from one fold.")
     return notes
 
 
@@ -206,7 +206,7 @@ def _state_notes(block: pd.DataFrame) -> list[str]:
     if len(undefined):
         counts = [f"{r.n_undefined} of {r.dataset}" for r in undefined.itertuples()]
         notes.append(
-            f"{_UNDEFINED_MARK} Folds on which the metric has no meaning for any model, left out "
+            f"{_UNDEFINED_MARK} Folds on which the metric is undefined for every model, left out "
             f"for all: {footnotes.join(counts)}."
         )
     for state in (FAILED, OPEN, UNSUPPORTED, UNDEFINED):

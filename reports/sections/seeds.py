@@ -158,9 +158,9 @@ def section(evidence: Evidence, datasets: Collection[str] | None = None) -> Sect
 HEADER = ("model", "single", "std", "n", "p", "ensemble", "std", "n", "p")
 RULE = (
     f"Bold: the best mean, and every mean that is not significantly worse than it: one-sided exact "
-    f"rank-sum test of the runs (Wilcoxon 1945), p > {ALPHA:g}. The paper says Wilcoxon and no "
-    "more; seeds are not paired across models. No correction for many comparisons, and the best "
-    "was chosen from these same results."
+    f"rank-sum test of the runs (Wilcoxon 1945), p > {ALPHA:g}. The paper names only "
+    "Wilcoxon's test; seeds are not paired across models. No correction for many comparisons, and "
+    "the best was chosen from these same results."
 )
 STD = "std: population (ddof 0), truncated to two digits, as in the paper."
 ENSEMBLES = (

@@ -1,7 +1,7 @@
 """Ranks of models over datasets, and the figures of a leaderboard that follow from scores or ranks.
 
 Every function takes a matrix of shape (n_datasets, n_models), one number per dataset and model.
-NaN is refused: the caller drops the dataset or imputes the cell, and says so.
+NaN raises ValueError: the caller drops the dataset or imputes the cell, and notes it in the table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _matrix(scores: Array, direction: str) -> Array:
     if matrix.ndim != 2:
         raise ValueError(f"scores must have shape (n_datasets, n_models), not {matrix.shape}")
     if np.isnan(matrix).any():
-        raise ValueError("scores hold a missing cell; drop the dataset or impute it, and say so")
+        raise ValueError("scores hold a missing cell; drop the dataset or impute the cell")
     return -matrix if direction == "max" else matrix
 
 
@@ -123,7 +123,7 @@ def places(values: Sequence[float], direction: str) -> list[int]:
 def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
     """1 for the best error of a dataset, 0 for the worst; 1 for all where all are equal.
 
-    Depends on which models compete.
+    Depends on which models are compared.
     """
     errors = _matrix(errors, "min")
     worst, best = errors.max(axis=1, keepdims=True), errors.min(axis=1, keepdims=True)
@@ -132,7 +132,7 @@ def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, i
 
 
 def improvability(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
-    """Share of a model's error that the best model of the dataset does without; 0/0 is 0."""
+    """1 - best error / own error on each dataset; 0 where both are 0."""
     errors = _matrix(errors, "min")
     if (errors < 0).any():
         raise ValueError("improvability needs errors of at least 0")
@@ -172,7 +172,7 @@ def elo_of_wins(
         excess = share - (chance.sum(axis=2) - 0.5)
         step = np.linalg.solve(slope + 1.0 / n_models, excess[:, :, None])[:, :, 0]
         found = found + np.clip(step, -2.0, 2.0)
-        if np.abs(step).max() < 1e-5:  # the next would be its square
+        if np.abs(step).max() < 1e-5:  # the next step would be about its square
             break
     return centre + (found - found.mean(axis=1, keepdims=True)) * (400.0 / math.log(10.0))
 

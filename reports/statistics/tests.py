@@ -50,7 +50,9 @@ def friedman(rank: Array) -> Friedman:  # (n_datasets, n_models)
     f = (n - 1) * chi2 / rest if rest > 1e-12 * n * (k - 1) else math.inf
     tie_sum = sum(float((c**3 - c).sum()) for c in (_tie_sizes(row) for row in rank))
     share = 1.0 - tie_sum / (n * k * (k * k - 1))
-    chi2_ties = chi2 / share if share > 1e-12 else 0.0  # everything ties: no evidence at all
+    chi2_ties = (
+        chi2 / share if share > 1e-12 else 0.0
+    )  # if everything ties there is no evidence of a difference
     return Friedman(
         n,
         k,
@@ -80,7 +82,7 @@ def critical_difference(n_models: int, n_datasets: int, alpha: float = 0.05) -> 
 def groups(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """(first, last) of every largest run of ascending mean ranks that lies within `difference`.
 
-    Runs of one are left out: such a model lies apart from all others.
+    Groups of one are left out: such a model differs from all others.
 
     >>> groups([1.0, 1.5, 2.2, 4.0], 1.0)
     [(0, 1), (1, 2)]

@@ -127,8 +127,8 @@ def _exact_p(doubled: Array, plus: Array, total: Array) -> Array:  # (P, n), (P,
 
 
 def _lower_tail(ranks: Array, sums: Array) -> tuple[Array, Array]:  # (P, n) ascending, (P,)
-    """(P(S < s), P(S = s)) for the sum S of a random half of the ranks, each kept with probability
-    1/2; all are whole numbers. Distributions are computed up to the largest of `sums`."""
+    """(P(S < s), P(S = s)) of the sum S of the ranks, each kept with probability 1/2; all are whole
+    numbers. Distributions are computed up to the largest of `sums`."""
     kinds, kind = np.unique(ranks, axis=0, return_inverse=True)
     width = int(sums.max()) + 1
     ways = np.zeros((len(kinds), 2 * width))  # the left half stays 0: what a shift reads there

@@ -46,7 +46,7 @@ class Halving:
         [34, 102, 300]
         """
         if length < 1:
-            raise ValueError(f"a schedule has at least one step, got {length}")
+            raise ValueError(f"a schedule must have at least one step, got {length}")
         every = math.ceil(length / self.eta ** (self.rungs - 1))
         stops = [min(length, every * self.eta**rung) for rung in range(self.rungs - 1)]
         return [{"length": length, "stop": stop, "every": every} for stop in (*stops, length)]

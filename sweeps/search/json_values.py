@@ -17,18 +17,18 @@ def plain(value: Any) -> Any:
         return value
     if type(value) is float:
         if not math.isfinite(value):
-            raise ValueError(f"a configuration holds finite numbers only, got {value!r}")
+            raise ValueError(f"numbers of a configuration must be finite, got {value!r}")
         return value
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
         if not all(type(key) is str for key in value):
-            raise ValueError(f"the keys of a configuration are text, got {list(value)!r}")
+            raise ValueError(f"keys of a configuration must be text, got {list(value)!r}")
         return {key: plain(item) for key, item in value.items()}
     if getattr(value, "shape", None) == ():  # a numpy scalar, recognised without importing numpy
         return plain(value.item())
     raise ValueError(
-        f"a configuration holds None, bool, int, float, str, lists and dicts of these;"
+        f"a configuration may hold None, bool, int, float, str, lists and dicts of these;"
         f" got {type(value).__name__}: {value!r}"
     )
 

@@ -126,14 +126,14 @@ class Choice(Param):
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, list | tuple):
-            raise ValueError(f"values is a list, got {self.values!r}")
+            raise ValueError(f"values must be a list, got {self.values!r}")
         values = tuple(plain(value) for value in self.values)
         if not values:
             raise ValueError("values must not be empty; leave the parameter out instead")
         seen = [identity(value) for value in values]
         twice = [value for i, value in enumerate(values) if seen[i] in seen[:i]]
         if twice:
-            raise ValueError(f"values are different from each other, {twice[0]!r} comes twice")
+            raise ValueError(f"values must differ from each other, but {twice[0]!r} comes twice")
         object.__setattr__(self, "values", values)
 
     @cached_property
@@ -185,11 +185,11 @@ class Variants(Choice):
         super().__post_init__()
         for value in self.values:
             if not isinstance(value, dict) or not all(name.isidentifier() for name in value):
-                raise ValueError(f"a variant is a table of hyperparameters, got {value!r}")
+                raise ValueError(f"a variant must be a table of hyperparameters, got {value!r}")
             if value.keys() != self.values[0].keys():
                 raise ValueError(
-                    f"variants name the same hyperparameters, but one has {', '.join(value)} and"
-                    f" another {', '.join(self.values[0])}"
+                    f"variants must set the same hyperparameters, but one has {', '.join(value)}"
+                    f" and another {', '.join(self.values[0])}"
                 )
 
     @property
@@ -270,18 +270,20 @@ class Int(Param):
         for field in ("low", "high", "step"):
             value = plain(getattr(self, field))
             if type(value) is not int or abs(value) > MAX_INT:
-                raise ValueError(f"{field} is a whole number within +-2**53, got {value!r}")
+                raise ValueError(f"{field} must be a whole number within +-2**53, got {value!r}")
             object.__setattr__(self, field, value)
         _check_bounds(self.low, self.high, self.log)
         if self.step < 1:
             raise ValueError(f"step must be at least 1, got {self.step}")
         if self.log and self.step != 1:
-            raise ValueError(f"a logarithmic int has step 1, got {self.step}; leave out one")
+            raise ValueError(
+                f"a logarithmic int must have step 1, got {self.step}; remove log or step"
+            )
         if (self.high - self.low) % self.step:
             top = self.low + (self.high - self.low) // self.step * self.step
             raise ValueError(
-                f"high is reached from low in steps, but low={self.low}, step={self.step}"
-                f" never meets high={self.high}; write high={top}"
+                f"high must be low plus a whole number of steps, got low={self.low},"
+                f" step={self.step}, high={self.high}; write high={top}"
             )
 
     @property
@@ -339,7 +341,7 @@ class Maybe(Param):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", plain(self.value))
         if not isinstance(self.of, Param) or isinstance(self.of, Maybe | Variants):
-            raise ValueError(f"of is a Fixed, Choice, Float or Int, got {self.of!r}")
+            raise ValueError(f"of must be a Fixed, Choice, Float or Int, got {self.of!r}")
 
     @cached_property
     def _gap(self) -> int | None:
@@ -410,7 +412,7 @@ KINDS: dict[str, tuple[Callable[..., Param], set[str], set[str]]] = {
 def parse_param(data: Any) -> Param:
     """A parameter from plain data, {"kind": .., ..}; ValueError for anything not understood."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"a parameter is a table with a kind, got {data!r}")
+        raise ValueError(f"a parameter must be a table with a kind, got {data!r}")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         what = "kind is missing" if kind is None else f"unknown kind {kind!r}"
@@ -438,7 +440,7 @@ def _same(own: Any, value: Any) -> bool:
 def _number(field: str, value: Any) -> float:
     value = plain(value)
     if type(value) not in (int, float):
-        raise ValueError(f"{field} is a number, got {value!r}")
+        raise ValueError(f"{field} must be a number, got {value!r}")
     return value
 
 
@@ -448,7 +450,7 @@ def _clip(value: float, low: float, high: float) -> float:
 
 def _check_bounds(low: float, high: float, log: bool) -> None:
     if type(log) is not bool:
-        raise ValueError(f"log is true or false, got {log!r}")
+        raise ValueError(f"log must be true or false, got {log!r}")
     if low > high:
         raise ValueError(f"low must not exceed high, got low={low}, high={high}; swap them")
     if log and low <= 0:

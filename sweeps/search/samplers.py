@@ -47,7 +47,7 @@ def suggest(
     told = set()
     for i, config, loss in history:
         if i in told:
-            raise ValueError(f"a history names each index once, {i} comes twice")
+            raise ValueError(f"a history must name each index once, but {i} comes twice")
         told.add(i)
         sampler.tell(i, config, loss)
     return sampler.ask(index)
@@ -75,9 +75,9 @@ def make_sampler(
         raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, _CLASSES)}")
     for what, value in (("n_trials", n_trials), ("lag", lag)):
         if value is not None and (type(value) is not int or value < 1):
-            raise ValueError(f"{what} is a whole number from 1 on or None, got {value!r}")
+            raise ValueError(f"{what} must be None or a whole number >= 1, got {value!r}")
     if type(seed) is not int:
-        raise ValueError(f"seed is a whole number, got {seed!r}")
+        raise ValueError(f"seed must be a whole number, got {seed!r}")
     return _CLASSES[name](name, space, seed=seed, n_trials=n_trials, first=first, lag=lag)
 
 
@@ -117,7 +117,7 @@ class Sampler:
     def ask(self, index: int) -> Config:
         """The configuration of trial `index`."""
         if type(index) is not int or index < 0:
-            raise ValueError(f"an index is a whole number from 0 on, got {index!r}")
+            raise ValueError(f"an index must be a whole number >= 0, got {index!r}")
         if index < len(self.first):
             return copy.deepcopy(self.first[index])
         return self._propose(index)
@@ -152,7 +152,7 @@ class GridSampler(Sampler):
     def _propose(self, index: int) -> Config:
         if index >= self._end:
             raise ValueError(
-                f"the grid is used up after {self._end} trials, index {index} does not exist;"
+                f"the grid has {self._end} points, index {index} does not exist;"
                 " ask for fewer trials, or use random or tpe"
             )
         while len(self._seen) <= index - len(self.first):
@@ -183,7 +183,7 @@ class TPESampler(Sampler):
         """Report a trial's end; raises ValueError for a loss that is no finite number or None."""
         loss = plain(loss)
         if loss is not None and type(loss) not in (int, float):
-            raise ValueError(f"a loss is a number, or None for a failed trial, got {loss!r}")
+            raise ValueError(f"a loss must be a number, or None for a failed trial, got {loss!r}")
         result = plain(config), None if loss is None else float(loss)
         if index in self._added and self._results[index] != result:
             self._forget()
@@ -203,7 +203,7 @@ class TPESampler(Sampler):
         if missing:
             raise ValueError(
                 f"the suggestion for index {index} needs the results up to {index - self.lag},"
-                f" but {missing[0]} is missing; tell it first (None if it failed)"
+                f" but {missing[0]} is missing; call tell for it first (None if it failed)"
             )
         return visible
 

@@ -43,7 +43,7 @@ class Space:
     A parameter of kind `Variants` sets several hyperparameters under their own names.
 
     Configurations are dicts of plain Python, sorted by name, as JSON can hold them exactly.
-    Raises ValueError for unknown parents, values that a parent never takes, and circles.
+    Raises ValueError for unknown parents, values that a parent does not have, and cycles.
     """
 
     params: Mapping[str, Param]
@@ -58,7 +58,7 @@ class Space:
         keys = [key for name, param in self.params.items() for key in _keys(name, param)]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
-            raise ValueError(f"{twice[0]!r} is set by two parameters; leave out one of them")
+            raise ValueError(f"{twice[0]!r} is set by two parameters; remove one of them")
         when = {
             child: {parent: plain(list(values)) for parent, values in sorted(parents.items())}
             for child, parents in sorted(self.when.items())
@@ -80,7 +80,9 @@ class Space:
             known = suggest(parent, set(self.params) - {child})
             raise ValueError(f"parameter {child!r}: when names unknown {parent!r}; {known}")
         if isinstance(self.params[parent], Variants):
-            raise ValueError(f"parameter {child!r}: when cannot wait for {parent!r}, a list")
+            raise ValueError(
+                f"parameter {child!r}: when cannot name {parent!r}, a list of variants"
+            )
         if self.params[parent].size is None or isinstance(self.params[parent], Float):
             raise ValueError(
                 f"parameter {child!r}: when needs a parent with finitely many values,"
@@ -91,8 +93,8 @@ class Space:
         for value in values:
             if not self.params[parent].contains(value):
                 raise ValueError(
-                    f"parameter {child!r}: when waits for {parent!r} = {value!r},"
-                    f" which {self.params[parent]!r} never is"
+                    f"parameter {child!r}: when names {parent!r} = {value!r},"
+                    f" which is no value of {self.params[parent]!r}"
                 )
 
     @classmethod
@@ -303,7 +305,7 @@ def _ordered(names: list[str], when: Conditions) -> list[str]:
     while left:
         ready = next((n for n in left if not set(when.get(n, ())) & set(left)), None)
         if ready is None:
-            raise ValueError(f"when goes round in a circle among {', '.join(left)}")
+            raise ValueError(f"the conditions form a cycle: {', '.join(left)}")
         left.remove(ready)
         placed.append(ready)
     return placed

@@ -84,5 +84,7 @@ class CheckpointFolder:
 
     def _file(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
-            raise ValueError(f"the key of a checkpoint is 8 to 64 hexadecimal digits, got {key!r}")
+            raise ValueError(
+                f"the key of a checkpoint must be 8 to 64 hexadecimal digits, got {key!r}"
+            )
         return self.path / f"{key}.checkpoint"

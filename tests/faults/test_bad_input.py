@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import sys
@@ -18,7 +19,7 @@ import pytest
 from calls import bench
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
-from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running import ray_session
 from tabsweep.datasets import catalog, download, source
 from tabsweep.sweeps.store.run_lock import RunLock
 
@@ -98,7 +99,7 @@ def refused(id: str, *args: object, code: int = 2) -> str:
 def test_what_does_not_exist_or_fit_is_refused_with_the_way_out(id, args, says, monkeypatch):
     fast = ("--tracking-uri", "none", "--runs", "runs")
     started = []
-    monkeypatch.setattr(sweep, "start_ray", lambda **options: started.append(options))
+    monkeypatch.setattr(ray_session, "start_ray", lambda **options: started.append(options))
     assert says in refused(f"BENCH-{id}", "sweep", *args, *fast)
     assert not started, "Ray was started for a call that cannot run"
 
@@ -439,7 +440,7 @@ OWN = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, *FAST)
 @pytest.fixture
 def own_models(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module with models, in the working directory alone."""
-    name = f"own_{abs(hash(str(work))) % 10**9}"
+    name = f"own_{random.Random(str(work)).randrange(10**9)}"
     (work / f"{name}.py").write_text(MODELS)
     monkeypatch.setattr(sys, "path", sys.path.copy())
     return name

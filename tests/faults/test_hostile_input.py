@@ -21,7 +21,7 @@ from tabsweep.benchmark.commands.fit import place
 from tabsweep.benchmark.planning.plan_record import last_plan
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
-from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running import ray_session
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
@@ -233,7 +233,7 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 )
 def test_a_wrong_suite_file_starts_nothing_and_the_key_is_named(old, new, says, monkeypatch):
     started: list[object] = []
-    monkeypatch.setattr(sweep, "start_ray", lambda **options: started.append(options))
+    monkeypatch.setattr(ray_session, "start_ray", lambda **options: started.append(options))
     assert SUITE.count(old) == 1
     Path("mine.yaml").write_text(SUITE.replace(old, new))
     call = ("sweep", "--suite", "mine.yaml", "--tracking-uri", "none", "--runs", "runs")

@@ -1,7 +1,7 @@
 """Sweeps over several hosts, some of which fail, give the tables of one machine.
 
 A Ray head without CPUs for trials and two worker hosts with one CPU each; PostgreSQL and MLflow on
-a fourth. Each host is a set of Linux namespaces with an address of its own (see helpers/hosts.py).
+a fourth. Each host is a set of Linux namespaces with an address of its own (processes/hosts.py).
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ def test_a_metric_without_meaning_has_no_value_and_the_tables_say_why():
     assert set(results["status"]) == {"done"} and results["test_accuracy"].notna().all()
     assert not results["selected"][one_class["val"]].any(), "chosen without a score"
     report = Path("runs/csv-t-quick/report")
-    assert "Folds on which the metric has no meaning" in (report / "scores.md").read_text()
+    assert "Folds on which the metric is undefined" in (report / "scores.md").read_text()
     said = (report / "coverage.md").read_text()
     n = int(one_class["val"].sum())
     assert f"Without a score though no trial failed: {n} studies of t. The metric has no" in said

@@ -1,7 +1,7 @@
 """Soak: a sweep that is hit every half minute ends with the tables of a quiet one.
 
 On one machine the driver with everything below it is killed, or a worker, or all of Ray but the
-driver; on several hosts (see helpers/hosts.py) the driver, a worker, a host's Ray or a whole host.
+driver; on several hosts (processes/hosts.py) the driver, a worker, a host's Ray or a whole host.
 Half an hour each. TABSWEEP_SOAK_KILLS=6 is a rehearsal, TABSWEEP_SOAK_SEED draws other kills.
 """
 

@@ -1,4 +1,4 @@
-"""The command line called in the process of the tests, with a code, output and errors."""
+"""`bench` called in this process, with its output and exit code."""
 
 from __future__ import annotations
 

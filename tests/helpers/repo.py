@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+HELPERS = [str(ROOT / "tests" / "helpers" / name) for name in ("", "cases", "processes")]
 ROOMS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 
 

@@ -7,16 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.metrics import log_loss
-from tabsweep.models.registry import default_config, make_model
+from tabsweep.models.registry import MODELS, default_config, defaults, make_model
 from tabsweep.models.svm import SVM, parts
 
-BOOSTING = (
-    "xgboost",
-    "lightgbm",
-    "catboost",
-    "gradient-boosting",
-    "hist-gradient-boosting",
-)
+BOOSTING = [name for name, spec in MODELS.items() if spec.family == "gbdt"]
+ENCODING = [name for name in BOOSTING if "categorical" in defaults(name)]
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +150,7 @@ def test_parts_deal_every_class_evenly():
     assert isinstance(make_model("svm", task="binary"), SVM)
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost", "hist-gradient-boosting"])
+@pytest.mark.parametrize("name", ENCODING)
 @pytest.mark.parametrize("categorical", ["native", "ordinal", "one-hot"])
 def test_boosting_learns_from_a_category_however_it_is_encoded(name, categorical):
     rng = np.random.default_rng(0)

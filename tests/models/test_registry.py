@@ -11,7 +11,7 @@ from importlib import metadata
 
 import pytest
 from laws import hold
-from small_tables import ALL
+from small_tables import ALL, NAMES, is_network
 from tabsweep.common.tasks import TASKS
 from tabsweep.models import discovery, registry, space_files
 from tabsweep.models.base import Estimator, InvalidConfig
@@ -44,7 +44,7 @@ def test_a_spec_points_at_an_estimator_and_says_what_it_is():
         assert make_model(name, task="regression")._policy() == found.preprocessing
         assert 0 < found.memory_mb(1000, 20, 3) < 10_000
 
-    hold(law, [(name,) for name in MODELS])
+    hold(law, [(name,) for name in NAMES])
 
 
 def test_every_space_parses_and_names_only_hyperparameters_of_its_model():
@@ -110,7 +110,20 @@ def test_settings_of_small_fits_are_no_space_and_known_to_their_model():
         # a fit that can stop and continue says how it is made random: the laws of pieces need it
         assert bool(found.get("random")) == bool(spec(name).resource)
 
-    hold(law, [(name,) for name in MODELS])
+    hold(law, [(name,) for name in NAMES])
+
+
+def test_the_docstring_of_an_estimator_names_every_hyperparameter_and_its_default():
+    def law(name):
+        cls = registry.load_class(spec(name).target)
+        entries = {}
+        for names, rest in re.findall(r"^ *([a-zA-Z_0-9, ]+) : (.*)$", cls.__doc__, re.MULTILINE):
+            entries |= dict.fromkeys(names.split(", "), rest)
+        for key, default in registry.defaults(name).items():
+            shown = str(tuple(default) if isinstance(default, list) else default)
+            assert shown in entries[key], key
+
+    hold(law, [(name,) for name in NAMES if not is_network(name)])
 
 
 def test_a_setting_of_small_fits_with_an_unknown_key_is_refused(tmp_path, monkeypatch):
@@ -162,7 +175,7 @@ def test_a_paper_space_names_its_table_section_or_code():
             named = re.search(r"Table|\b[A-Z]\.\d|authors' code", data["source"])
             assert key in ("default", "quick") or named, key
 
-    hold(law, [(name,) for name in MODELS])
+    hold(law, [(name,) for name in NAMES])
 
 
 def test_an_unknown_model_comes_with_a_suggestion():
@@ -193,7 +206,7 @@ def test_every_rule_refuses_a_value_of_a_wrong_kind():
                 with pytest.raises(InvalidConfig, match=key):
                     make_model(name, task=spec(name).tasks[0], **{key: value})
 
-    hold(law, [(name,) for name in MODELS])
+    hold(law, [(name,) for name in NAMES])
 
 
 def test_a_criterion_of_the_other_task_is_refused():

@@ -232,7 +232,7 @@ def ray_ports() -> dict[str, int]:
 
 
 @pytest.mark.nightly
-def test_mlflow_keeps_out_whoever_gives_no_password(
+def test_mlflow_rejects_requests_without_a_password(
     database: postgres.Postgres, folder: Path
 ) -> None:
     port = postgres.free_port()
@@ -338,12 +338,12 @@ def test_all_services_together_run_the_job_and_keep_strangers_out(
         done = job.within(confined).run(*words, timeout_s=300)
         assert done.returncode == 0, done.stdout + done.stderr
         # 1 trial of constant and 3 of knn, on 2 folds
-        assert "8 of 8 trials done, 0 failed; 8 run now" in done.stdout
+        assert "8 of 8 trials done, 0 failed; 8 new, 0 reused" in done.stdout
         results = list(Ledger(folder / "runs" / "smoke-quick").records("result"))
         assert set(Counter(r["id"] for r in results).values()) == {1} and len(results) == 8
         assert database.query("SELECT count(*) FROM runs WHERE lifecycle_stage = 'active'") != "0"
         again = job.run(*words, timeout_s=300)
-        assert again.returncode == 0 and "0 run now" in again.stdout
+        assert again.returncode == 0 and "; 0 new, " in again.stdout
     assert not head.healthy() and not worker.healthy()
 
 
@@ -415,7 +415,7 @@ def slurm(folder: Path) -> dict[str, str]:
     [
         ({"SLURM_JOB_ID": ""}, [], "run it with sbatch"),
         ({"PATH": "/usr/bin:/bin"}, [], "no bench on the PATH"),
-        ({}, ["--address", "auto"], "--address is the job's own affair"),
+        ({}, ["--address", "auto"], "--address"),
         ({"RAY_AUTH_TOKEN_PATH": "{token}"}, [], "others may read"),
     ],
     ids=["outside SLURM", "no environment", "another address", "a token for all to read"],
@@ -435,7 +435,7 @@ def test_the_slurm_script_refuses_what_cannot_work(
 
 
 @pytest.mark.nightly
-def test_a_slurm_job_out_of_time_stops_softly_requeues_itself_and_goes_on(
+def test_a_slurm_job_out_of_time_stops_gracefully_requeues_itself_and_resumes(
     slurm: dict[str, str], folder: Path
 ) -> None:
     (folder / "heldmodel.py").write_text(HELD.format(folder=str(folder)))
@@ -483,7 +483,7 @@ def test_a_slurm_job_out_of_time_stops_softly_requeues_itself_and_goes_on(
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"8 of 8 trials done, 0 failed; {8 - len(before)} run now" in done.stdout
+    assert f"8 of 8 trials done, 0 failed; {8 - len(before)} new, " in done.stdout
     after = Counter(r["id"] for r in Ledger(folder / "runs" / "held-quick").records("result"))
     assert len(after) == 8 and set(after.values()) == {1}
     assert not list(Path("/tmp").glob(f"ray-{os.getpid()}-*"))

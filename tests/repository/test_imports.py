@@ -31,10 +31,11 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
         ("cli", "perf"),
         ("commands",),
+        ("arguments",),
         ("papers", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("console", "errors", "arguments", "cell"),
+        ("console", "errors", "cell"),
     ),
     "sweeps": (
         ("ray_tune",),

@@ -227,7 +227,7 @@ class RecordingLedger(Ledger):
         self.log.append(("predictions",))
 
 
-def test_a_lease_comes_before_dispatch_and_a_synced_record_before_anybody_hears(tmp_path):
+def test_a_lease_comes_before_dispatch_and_a_synced_record_before_any_event(tmp_path):
     pool = ScriptedPool(slots=4)
     log = pool.log
     made = studies()
@@ -361,7 +361,7 @@ DEATHS = [
     (["result:gpu_oom"] * 2, 2, "gpu_oom"),
     (["killed", "oom", "killed"], 4, None),  # each kind of death has its own count
     (["killed", "oom", "killed", "killed"], 4, "killed"),
-    (["lost"] * 20, 21, None),  # the loss of a node is nobody's attempt
+    (["lost"] * 20, 21, None),  # the loss of a node counts as no attempt
     (["lost", "killed", "lost", "killed", "lost", "killed"], 6, "killed"),
     (["result:error"], 1, "error"),
     (["result:timeout"], 1, "timeout"),
@@ -512,7 +512,9 @@ def test_a_retry_runs_what_failed_and_ends_as_if_it_had_not_wherever_it_is_kille
     ids = {id for id, _, status, *_ in failed.values() if status == FAILED}
     assert 0 < len(ids) < len(failed)
     pool = ScriptedPool(script=fails)
-    assert run(tmp_path / "failed", studies(), pool) == failed and not pool.log  # nobody asked
+    assert (
+        run(tmp_path / "failed", studies(), pool) == failed and not pool.log
+    )  # no retry was asked for
     records = len(Ledger(tmp_path / "failed"))
     pool = ScriptedPool()
     retry = {"retry": lambda record: record["status"] == FAILED}

@@ -1,4 +1,4 @@
-"""Do analyses of stored trials and predictions say what a look at the numbers says?"""
+"""`bench analyse`: what analyses of stored trials and predictions compute and write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a comparison of two runs find what changed, and raise no alarm where nothing did?"""
+"""`bench compare`: it finds what changed between two runs, and raises no false alarm."""
 
 from __future__ import annotations
 

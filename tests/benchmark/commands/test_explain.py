@@ -1,4 +1,4 @@
-"""Every number of a table is traced to its trials, and made again by one command."""
+"""`bench explain`: the trials behind each number, and the command that makes it again."""
 
 from __future__ import annotations
 

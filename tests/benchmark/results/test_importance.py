@@ -1,4 +1,4 @@
-"""Does the importance of a hyperparameter say which one the score depends on?"""
+"""Importance of hyperparameters: the one that the score depends on is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a worker give a result only the id of the code that it ran?"""
+"""A worker gives a result only the id of the code that it ran."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from matrices import evidence, matrices
+from repo import HELPERS
 from tabsweep.reports import report
 from tabsweep.reports.sections import critical_difference
 from tabsweep.reports.statistics import ranking
@@ -120,10 +120,9 @@ def test_the_same_pool_gives_the_same_bytes_in_another_process():
         "    data = data.encode() if isinstance(data, str) else data\n"
         "    print(name, hashlib.sha256(data).hexdigest())\n"
     )
-    helpers = str(Path(__file__).parents[2] / "helpers")
     runs = [
         subprocess.run(
-            [sys.executable, "-c", f"import sys; sys.path.insert(0, {helpers!r})\n{code}"],
+            [sys.executable, "-c", f"import sys; sys.path[:0] = {HELPERS!r}\n{code}"],
             capture_output=True,
             text=True,
             check=True,

@@ -37,7 +37,7 @@ from tabsweep.sweeps.workers.pool import ClusterLost
 
 pytestmark = pytest.mark.xdist_group("ray")
 
-DRIVER = Path(__file__).parents[2] / "helpers" / "tune_driver.py"
+DRIVER = Path(__file__).parents[2] / "helpers" / "processes" / "tune_driver.py"
 SPACE = Space.parse(
     {
         "params": {

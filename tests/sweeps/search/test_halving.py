@@ -44,7 +44,7 @@ def test_every_rung_stops_at_a_boundary_of_the_higher_ones(length, eta, rungs):
     st.dictionaries(st.integers(0, 50), st.none() | st.sampled_from([0.1, 0.2, 0.3])),
     st.integers(1, 10),
 )
-def test_nobody_left_behind_is_better_than_one_who_goes_on(losses, n):
+def test_no_configuration_left_behind_is_better_than_a_promoted_one(losses, n):
     chosen = Halving().promote(losses, n)
     known = {index: loss for index, loss in losses.items() if loss is not None}
     assert len(chosen) == min(n, len(known)) and chosen == sorted(chosen)

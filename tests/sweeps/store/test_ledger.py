@@ -612,7 +612,7 @@ def test_a_lost_manifest_does_not_let_sealed_records_be_overwritten(tmp_path, mo
     assert contents(tmp_path) == before
 
 
-# ---------------------------------------------------------------------- somebody else's ledger
+# ---------------------------------------------------------------------- a prepared ledger
 
 
 PATHS = ["../../x", "/etc/passwd", "..", "", "a/b", None, 3]
@@ -760,7 +760,7 @@ def test_a_second_driver_is_refused_by_the_owners_name_and_let_in_when_the_owner
 
 
 @pytest.mark.fault(7)
-def test_a_stale_or_senseless_text_in_the_lock_file_locks_nobody_out(tmp_path):
+def test_a_stale_or_senseless_text_in_the_lock_file_locks_no_driver_out(tmp_path):
     for text in ('{"pid": 1, "host": "elsewhere", "since": 0}', "", "garbage", "[]"):
         (tmp_path / "owner.lock").write_text(text)
         assert owner_of(tmp_path) is None

@@ -192,7 +192,7 @@ def test_a_late_rival_gives_back_the_lease_that_it_took_by_mistake(no_locks, tmp
 
 
 @pytest.mark.parametrize("no_locks", ["ENOLCK"], indirect=True)
-def test_a_full_disk_leaves_no_lease_that_nobody_keeps(no_locks, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_lease_without_an_owner(no_locks, tmp_path, monkeypatch):
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 

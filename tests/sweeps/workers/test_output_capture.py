@@ -205,7 +205,7 @@ def test_a_link_in_the_file_s_place_is_neither_written_nor_read(tmp_path):
         print("mine")
     assert output.text() == "mine\n" and target.read_text() == "precious"
     os.mkfifo(path)
-    assert tail_of(path) == "", "and a pipe keeps nobody waiting"
+    assert tail_of(path) == "", "and reading a pipe does not block"
 
 
 def test_a_trial_runs_where_its_output_cannot_be_kept(tmp_path):

@@ -8,8 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 import ray
 from ray.cluster_utils import Cluster
@@ -21,7 +23,7 @@ from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost
-from tabsweep.sweeps.workers.ray_cluster import Node, nodes
+from tabsweep.sweeps.workers.ray_cluster import Node, nodes, raylet_here
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import differences
 
@@ -159,6 +161,21 @@ def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
     assert placement.place(Shape(1, 0.0, 9000.0), []) is None
     placement.refused["a"] = "other libraries"
     assert placement.place(one, []) == large
+
+
+def test_the_raylet_of_this_node_is_not_mistaken_for_one_with_a_longer_name(monkeypatch):
+    """Pids may start over, so that another node's raylet on this machine has the smaller one."""
+
+    def process(pid: int, socket: str) -> SimpleNamespace:
+        command = ["raylet", f"--raylet_socket_name={socket}"]
+        return SimpleNamespace(pid=pid, info={"name": "raylet", "cmdline": command})
+
+    found = [process(7, "/s/raylet.1"), process(9, "/s/raylet")]
+    monkeypatch.setattr(psutil, "process_iter", lambda attributes: found)
+    monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "n", "RayletSocketName": "/s/raylet"}])
+    here = SimpleNamespace(get_node_id=lambda: "n")
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: here)
+    assert raylet_here() == 9
 
 
 def test_differences_name_what_is_wrong_and_not_too_much_of_it():

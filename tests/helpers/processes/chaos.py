@@ -19,7 +19,7 @@ from hosts import Host
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store.ledger import Ledger
 
-DRIVER = Path(__file__).parents[1] / "driver.py"
+DRIVER = Path(__file__).parents[2] / "driver.py"
 TABLES = [f"{table}.{kind}" for table in ("scores", "ranks", "tests") for kind in ("tex", "csv")]
 
 

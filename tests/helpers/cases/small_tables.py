@@ -5,6 +5,7 @@ A model's small configuration stands in its space file (`[testing]`), so there i
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ from tabsweep.models.registry import MODELS, load_class, make_model, small_fits
 TINY: dict[str, dict[str, Any]] = {name: small_fits(name).get("config", {}) for name in MODELS}
 """For each registered model a configuration that is quick to fit and still learns `table`."""
 
-ALL = [(name, task) for name, spec in MODELS.items() for task in spec.tasks]
+_ONLY = os.environ.get("TABSWEEP_TEST_MODELS", "")
+NAMES = [name for name in MODELS if not _ONLY or name in _ONLY.split(",")]
+"""The registered models; with TABSWEEP_TEST_MODELS=mine,yours those two alone."""
+
+ALL = [(name, task) for name in NAMES for task in MODELS[name].tasks]
 """Every registered model on every task that it has."""
 
 

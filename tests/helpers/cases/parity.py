@@ -57,7 +57,7 @@ def folder() -> Path:
         pytest.skip(f"{VARIABLE} names no folder with the official modules' numbers")
     path = Path(found)
     if not path.is_absolute():
-        path = Path(__file__).resolve().parents[2] / path
+        path = Path(__file__).resolve().parents[3] / path
     if not path.is_dir():
         pytest.fail(f"{VARIABLE}={found}: there is no such folder")
     return path

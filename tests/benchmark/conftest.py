@@ -1,0 +1,44 @@
+"""A working directory for tests of commands, and models of the user in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from calls import working_in
+from small_sweeps import sweeps, write_own_models
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Path]:
+    """An empty working directory."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with working_in(folder):
+        yield folder
+
+
+@pytest.fixture
+def own(work: Path) -> str:
+    """The name of a module with models of the user, in the working directory."""
+    return write_own_models(work)
+
+
+@pytest.fixture(scope="session")
+def _finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run: knn on two folds of iris, three trials each."""
+    with working_in(tmp_path_factory.mktemp("finished")) as folder:
+        assert sweeps("--model", "knn", "--name", "knn")["ran"] == 6
+        return folder / "runs" / "knn"
+
+
+@pytest.fixture
+def copy_run(work: Path, _finished_run: Path) -> Callable[[str], None]:
+    """Copies that run into the folder of runs, under a name."""
+
+    def copy(name: str) -> None:
+        shutil.copytree(_finished_run, work / "runs" / name)
+
+    return copy
