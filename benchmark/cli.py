@@ -29,7 +29,7 @@ from .arguments import (
     sweep_options,
 )
 from .console import ENVIRONMENT, OK, Console, common
-from .errors import check_address_form, check_gpu, check_run
+from .errors import check_address_form, check_run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -324,13 +324,10 @@ def experiment(console: Console, name: str | None, paper: Path | None, **given: 
     to OUT/NAME. On a CPU a second run writes the same bytes but for facts.json and measured times.
     """
     from .commands.experiment import experiment_command, list_experiments
-    from .papers.catalog import find_experiment
 
     if name is None:
         return list_experiments(console, paper)
-    chosen = find_experiment(name, paper)
-    check_gpu(given["device"])
-    return experiment_command(console, chosen, **given)
+    return experiment_command(console, name, paper, **given)
 
 
 @main.command(short_help="Fit a run's chosen configuration on all data and save it.")

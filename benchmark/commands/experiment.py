@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..console import OK, Console, duration
-from ..papers.catalog import Experiment, experiments
+from ..errors import check_gpu
+from ..papers.catalog import experiments, find_experiment
 from ..papers.experiment_result import Size
 
 
@@ -32,7 +33,8 @@ def list_experiments(console: Console, paper: Path | None = None) -> int:
 
 def experiment_command(
     console: Console,
-    experiment: Experiment,
+    name: str,
+    paper: Path | None,
     *,
     size: Size,
     seed: int,
@@ -42,10 +44,13 @@ def experiment_command(
     mirror: str | None,
     cache: str | None,
 ) -> int:
-    """`bench experiment NAME`: runs it, prints its tables, says where the files are."""
+    """`bench experiment NAME`: runs it, prints its tables, says where the files are. Raises
+    UnknownExperiment and NoGpu before anything runs."""
     from ..papers.experiment_files import cells
     from ..papers.run_experiment import run_experiment
 
+    experiment = find_experiment(name, paper)
+    check_gpu(device)
     folder = out / experiment.name
     console.say(f"{experiment.name}: {experiment.title} ({experiment.source})")
     console.say(f"size {size}: {experiment.full if size == 'full' else experiment.reduced}")
