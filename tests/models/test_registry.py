@@ -127,10 +127,10 @@ def test_the_docstring_of_an_estimator_names_every_hyperparameter_and_its_defaul
 
 
 def test_a_setting_of_small_fits_with_an_unknown_key_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "mine.toml").write_text("[testing]\nconfg = { epochs = 2 }\n")
+    (tmp_path / "unwritten.toml").write_text("[testing]\nconfg = { epochs = 2 }\n")
     monkeypatch.setattr(space_files, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match="'confg'.*'config'"):
-        registry.small_fits("mine")
+        registry.small_fits("unwritten")
 
 
 def test_the_grids_of_npt_have_the_papers_distinct_sizes():
@@ -308,10 +308,10 @@ def pretend_installed(monkeypatch, **points):
 
 
 def test_an_installed_package_adds_a_model_by_entry_point(external, monkeypatch):
-    pretend_installed(monkeypatch, mine=f"{external}:Mine")
-    assert "mine" in registry.names() and spec("mine").target == f"{external}:Mine"
-    assert make_model("mine", task="binary").n_neighbors == 5
-    assert list(spaces("mine", "binary")) == ["default"]
+    pretend_installed(monkeypatch, elsewhere=f"{external}:Mine")
+    assert "elsewhere" in registry.names() and spec("elsewhere").target == f"{external}:Mine"
+    assert make_model("elsewhere", task="binary").n_neighbors == 5
+    assert list(spaces("elsewhere", "binary")) == ["default"]
 
 
 @pytest.mark.fault(23)
@@ -324,7 +324,7 @@ def test_an_installed_model_may_not_take_a_registered_name(external, monkeypatch
 @pytest.mark.fault(23)
 def test_two_installed_models_may_not_share_a_name(external, monkeypatch):
     points = [
-        metadata.EntryPoint("mine", f"{external}:{cls}", discovery.GROUP)
+        metadata.EntryPoint("elsewhere", f"{external}:{cls}", discovery.GROUP)
         for cls in ("Mine", "Plain")
     ]
     monkeypatch.setattr(discovery.metadata, "entry_points", lambda group: points)
