@@ -138,6 +138,9 @@ def run_cell(
         value = getattr(estimator, name, None)
         if isinstance(value, int | np.integer):
             info[name.rstrip("_")] = int(value)
+    warned = getattr(estimator, "warnings_", None)
+    if warned:  # {category: how many of a fit's warnings}
+        info["warnings"] = {str(name): int(count) for name, count in warned.items()}
     return Cell(predictions, costs, info)
 
 

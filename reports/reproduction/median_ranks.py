@@ -66,8 +66,8 @@ def _table(
             continue
         found = _rows(mine, known)
         rows += [{"datasets": mine.scope.kind, **row} for row in found]
-        title = f"{mine.scope.kind} ({len(mine.datasets)})"
-        panels.append(Panel(tuple(map(_cells, found)), title))
+        scope = f"{mine.scope.kind} ({len(mine.datasets)})"
+        panels.append(Panel(tuple(map(_cells, found)), scope))
         if mine.thin:
             thin = ", ".join(f"{escape.label(m)} ({n})" for m, n in sorted(mine.thin.items()))
             notes.append(f"Complete on too few of {mine.n_scope} datasets for a rank: {thin}.")
