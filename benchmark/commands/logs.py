@@ -164,6 +164,7 @@ def _trial(line: Line) -> str:
         f"{line.get('status', '')}{f' ({how})' if how else ''}",
         f"trial {line.get('trial') or '?'}",
         *_where(line),
+        *(f"{name} {count}" for name, count in (line.get("warnings") or {}).items()),
     ]
     output = printable(line.get("output") or "").rstrip("\n")
     body = "".join(f"\n    {text}" for text in output.split("\n")) if output else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE
 from ..planning.plan_record import plan_in, planned_slots, slots_of, study_name
-from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends
+from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,9 +176,12 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     parts, ends = [], []
     times: list[str] = [""]
     cpus: set[str] = set()
+    warned: dict[str, Counter[str]] = {}
     for ledger in ledgers:
         columns, plan = columns_of(ledger.columns()), plan_in(ledger)
         ends.append(slots_in_the_end(columns, plan))
+        for model, counts in warnings_by_model(columns).items():
+            warned.setdefault(model, Counter()).update(counts)
         times += last_of(columns.pop("time"))
         plan, frame = planned_frame(ledger, columns, plan, compact=True)
         cpus |= set(frame.pop("cpu"))
@@ -195,6 +198,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     if trials is None:
         trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
     meta = meta_of(plans, trials, last_record=max(times), cpus=sorted(cpus - {""}))
+    meta["fit_warnings"] = {model: dict(sorted(warned[model].items())) for model in sorted(warned)}
     planned = [
         {
             "dataset": study["dataset"],

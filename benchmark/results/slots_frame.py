@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...sweeps.store.column_cache import COSTS
+from ...sweeps.store.column_cache import COSTS, WARNINGS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,23 @@ RESULT = ("seed", "config", "status", "cause", "message", *COSTS, "id", "origin"
 def columns_of(records: pa.Table) -> Columns:
     """The columns of a ledger (`Ledger.columns`) one by one: each can be freed after use."""
     return {name: records.column(name) for name in records.column_names}
+
+
+def warnings_by_model(columns: Columns) -> dict[str, dict[str, int]]:
+    """{model: {category: number of warnings in its fits}} over all recorded results. Consumes the
+    column of warnings."""
+    found: dict[str, Counter[str]] = {}
+    column = columns.pop(WARNINGS, None)
+    if column is None:
+        return {}
+    import pyarrow.compute as pc
+
+    warned = pc.fill_null(pc.not_equal(column, ""), False)
+    models = pc.filter(columns["model"], warned).to_pylist()
+    for model, text in zip(models, pc.filter(column, warned).to_pylist(), strict=True):
+        counts = {str(k): n for k, n in json.loads(text).items() if type(n) is int}
+        found.setdefault(model, Counter()).update(counts)
+    return {model: dict(sorted(found[model].items())) for model in sorted(found)}
 
 
 def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:

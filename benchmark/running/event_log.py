@@ -137,8 +137,11 @@ class EventLog:
         if result.status != DONE:
             self.write("no score", level=ERROR if failed else INFO, **about)
         output = "\n".join(part for part in (result.output, result.log) if part)
-        if output or failed:
+        warned = result.info.get("warnings")
+        if output or failed or warned:
             line = {"time": utc_now(), "status": result.status, "output": output, **about}
+            if warned:  # {category: how many the fit gave}
+                line["warnings"] = dict(warned)
             self._trials.write(line)
 
     def _where(self, details: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,6 +96,7 @@ def _folds_table(evidence: Evidence, studies: pd.DataFrame) -> ReportTable:
         "where planned, must all be done.",
         *_absences(studies),
         *_unchosen(studies),
+        *_fit_warnings(evidence),
     ]
     header = ("dataset", *(escape.label(m) for m in models))
     return ReportTable("coverage-folds", title, header, (Panel(tuple(rows)),), tuple(notes))
@@ -109,6 +110,16 @@ def _absences(studies: pd.DataFrame) -> list[str]:
         f"{escape.visible(str(reason))}."
         for reason, rows in absent.groupby("cause", sort=True)
     ]
+
+
+def _fit_warnings(evidence: Evidence) -> list[str]:
+    """A note on warnings that libraries gave in fits, as {category: count} by model."""
+    warned = evidence.meta.get("fit_warnings") or {}
+    parts = [
+        f"{escape.label(model)}: {', '.join(f'{name} {n}' for name, n in counts.items())}"
+        for model, counts in warned.items()
+    ]
+    return [f"Warnings of libraries in fits: {'; '.join(parts)}."] if parts else []
 
 
 def _unchosen(studies: pd.DataFrame) -> list[str]:

@@ -21,6 +21,7 @@ TEXTS = (*CELL, "config", "seed", "origin", "time", "cpu")  # configuration and 
 SHARED = tuple(name for name in TEXTS if name not in ("id", "config", "time"))  # by many rows
 NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1 where missing
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+WARNINGS = "warnings"  # of the fit, {category: count} as JSON; there only if some fit warned
 SCORES = ("val", "test")  # become val_<metric> and test_<metric>
 
 
@@ -37,6 +38,8 @@ def column_values(record: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: record[name] for name in TEXTS if isinstance(record.get(name), str)}
     if isinstance(info.get("cpu"), str):
         found["cpu"] = info["cpu"]
+    if warned := _mapping(info, WARNINGS):
+        found[WARNINGS] = canonical(warned)
     for name, text in found.items():
         if not text.isascii():
             found[name] = text.encode("utf-8", "backslashreplace").decode()
@@ -88,28 +91,31 @@ def column_table(
         if kind in KINDS:
             rows.append(row)
             found.append(column_values(records[row] if records else json.loads(text)))
-    scores = {name for values in found for name in values if is_score(name)}
+    more = {name for values in found for name in values if is_score(name) or name == WARNINGS}
     given = {"row": rows, "async": [values.get("async", False) for values in found]}
     columns = {}
-    for name, type_ in column_types(scores).items():
-        missing = "" if name in TEXTS else -1 if name in NUMBERS else None
+    for name, type_ in column_types(more).items():
+        missing = "" if name in (*TEXTS, WARNINGS) else -1 if name in NUMBERS else None
         cells = given.get(name) or [values.get(name, missing) for values in found]
         column = pa.array(cells, type=pa.string() if name in SHARED else type_)
         columns[name] = column.dictionary_encode() if name in SHARED else column
     return pa.table(columns)
 
 
-def column_types(scores: Iterable[str] = ()) -> dict[str, pa.DataType]:
-    """{column: its Arrow type}, with the columns of some scores."""
+def column_types(more: Iterable[str] = ()) -> dict[str, pa.DataType]:
+    """{column: its Arrow type}; `more` names the columns of scores, and WARNINGS if it is there."""
     import pyarrow as pa
 
+    more = set(more)
+    warnings = {WARNINGS} & more
     return {
         "row": pa.int32(),
         **dict.fromkeys(TEXTS, pa.string()),
         **dict.fromkeys(SHARED, pa.dictionary(pa.int32(), pa.string())),
         **dict.fromkeys(NUMBERS, pa.int32()),
-        **dict.fromkeys((*COSTS, *sorted(scores)), pa.float64()),
+        **dict.fromkeys((*COSTS, *sorted(more - warnings)), pa.float64()),
         "async": pa.bool_(),
+        **dict.fromkeys(warnings, pa.string()),
     }
 
 
@@ -119,6 +125,6 @@ def is_score(name: str) -> bool:
 
 
 def has_columns(schema: pa.Schema) -> bool:
-    """Whether a table has these columns and types, and besides them only scores."""
-    wanted = column_types(name for name in schema.names if is_score(name))
+    """Whether a table has these columns and types, and besides them only scores and warnings."""
+    wanted = column_types(n for n in schema.names if is_score(n) or n == WARNINGS)
     return [(field.name, field.type) for field in schema] == list(wanted.items())

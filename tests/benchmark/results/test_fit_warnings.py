@@ -1,0 +1,36 @@
+"""Warnings of libraries in fits: counted in the ledger, the coverage table and `bench logs`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from calls import bench, working_in
+from tabsweep.benchmark.results.evidence_builder import evidence_of
+from tabsweep.sweeps.store.ledger import Ledger
+
+
+def test_convergence_warnings_are_counted_wherever_the_records_lie(tmp_path: Path) -> None:
+    call = "sweep --suite smoke --dataset iris --folds 1 --model knn --model mlp-sklearn"
+    with working_in(tmp_path):
+        done = bench(*call.split(), "--workers", 0, "--tracking-uri", "none", "--name", "w")
+        logs = bench("logs", "runs/w", "--json")
+    assert (done.code, logs.code) == (0, 0)
+    run = tmp_path / "runs" / "w"
+    counts = [
+        record["info"]["warnings"]["ConvergenceWarning"]
+        for record in Ledger(run).records("result")
+        if "warnings" in record["info"]
+    ]
+    assert counts and sum(counts) >= len(counts)
+    expected = {"mlp-sklearn": {"ConvergenceWarning": sum(counts)}}
+    assert evidence_of([run]).meta["fit_warnings"] == expected
+    coverage = (run / "report" / "coverage.md").read_text(encoding="utf-8")
+    assert f"mlp-sklearn: ConvergenceWarning {sum(counts)}" in coverage
+    lines = [line for line in json.loads(logs.out)["lines"] if line.get("warnings")]
+    assert [line["warnings"]["ConvergenceWarning"] for line in lines] == counts
+
+    ledger = Ledger(run, write=True)
+    ledger.seal()
+    ledger.close()
+    assert evidence_of([run]).meta["fit_warnings"] == expected
