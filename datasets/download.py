@@ -102,7 +102,7 @@ def connects(host: str, port: int, timeout_s: float) -> str:
     return outcome[0]
 
 
-class Network:
+class NetworkAccess:
     """Downloads with a time budget for failures.
 
     Each host is probed once before its first request; a host that fails is given up, so that a
@@ -225,12 +225,12 @@ class Network:
         return data
 
 
-_shared: Network | None = None
+_shared: NetworkAccess | None = None
 
 
-def network() -> Network:
-    """The Network that all datasets of this process share, so that each host is probed once."""
+def network() -> NetworkAccess:
+    """The one that all datasets of this process share, so that each host is probed once."""
     global _shared
     if _shared is None:
-        _shared = Network()
+        _shared = NetworkAccess()
     return _shared

@@ -17,7 +17,7 @@ from ..common.files import write_atomically
 from ..common.text import one_line
 from .archive import unpack
 from .card import UNKNOWN, Card, SourceFile
-from .download import Network, Unreachable
+from .download import NetworkAccess, Unreachable
 from .download import network as shared_network
 from .errors import ChecksumMismatch, DataError, DatasetUnavailable
 
@@ -75,7 +75,7 @@ def _manifest_at(path: str, stamp: tuple[int, int]) -> dict[str, tuple[str, str,
     return manifest_entries(Path(path).read_bytes())
 
 
-def _mirror_bytes(mirror: str, path: str, limit: int, net: Network) -> bytes:
+def _mirror_bytes(mirror: str, path: str, limit: int, net: NetworkAccess) -> bytes:
     """The bytes of `path` under the mirror, a directory or a base URL; Unreachable without."""
     if mirror.startswith(("http://", "https://")):
         return net.get(f"{mirror.rstrip('/')}/{quote(path)}", limit=limit)
@@ -92,7 +92,7 @@ def _mirror_bytes(mirror: str, path: str, limit: int, net: Network) -> bytes:
     return data
 
 
-def _mirror_entries(mirror: str, net: Network) -> dict[str, tuple[str, str, int]]:
+def _mirror_entries(mirror: str, net: NetworkAccess) -> dict[str, tuple[str, str, int]]:
     if mirror.startswith(("http://", "https://")):
         data = net.get_once(f"{mirror.rstrip('/')}/{MANIFEST}", limit=MAX_MANIFEST_BYTES)
         return manifest_entries(data)
@@ -104,7 +104,7 @@ def _mirror_entries(mirror: str, net: Network) -> dict[str, tuple[str, str, int]
         raise Unreachable(f"mirror {mirror} has no readable {MANIFEST}") from None
 
 
-def _from_mirror(card: Card, file: SourceFile, mirror: str, net: Network) -> bytes:
+def _from_mirror(card: Card, file: SourceFile, mirror: str, net: NetworkAccess) -> bytes:
     entries = _mirror_entries(mirror, net)
     if file.sha256 not in entries:
         raise Unreachable(f"mirror {mirror} has no file with the sha256 of {file.name}")
@@ -118,7 +118,7 @@ def _from_mirror(card: Card, file: SourceFile, mirror: str, net: Network) -> byt
     return data
 
 
-def _from_url(card: Card, file: SourceFile, net: Network) -> bytes:
+def _from_url(card: Card, file: SourceFile, net: NetworkAccess) -> bytes:
     return net.get(file.url, limit=file.bytes, expected=file.bytes)
 
 
@@ -156,7 +156,7 @@ def _kept(place: Path, data: bytes, cache: Path) -> Path:
     return elsewhere
 
 
-def first_seen(card: Card, file: SourceFile, *, cache: Path, net: Network) -> SourceFile:
+def first_seen(card: Card, file: SourceFile, *, cache: Path, net: NetworkAccess) -> SourceFile:
     """`file` with the checksum of its first download in place of "unknown".
 
     The checksum is stored in the cache beside the file. DatasetUnavailable where it cannot be
@@ -184,7 +184,9 @@ def first_seen(card: Card, file: SourceFile, *, cache: Path, net: Network) -> So
     return replace(file, sha256=found)
 
 
-def fetch_file(card: Card, file: SourceFile, *, mirror: str, cache: Path, net: Network) -> Path:
+def fetch_file(
+    card: Card, file: SourceFile, *, mirror: str, cache: Path, net: NetworkAccess
+) -> Path:
     """One file of `card`, checked, as a path; see `fetch`."""
     if file.sha256 == UNKNOWN:
         file = first_seen(card, file, cache=cache, net=net)
@@ -237,7 +239,7 @@ def fetch(
     *,
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
-    network: Network | None = None,
+    network: NetworkAccess | None = None,
 ) -> dict[str, Path]:
     """The files of `card` on this disk: role -> path, each checked against its sha256.
 

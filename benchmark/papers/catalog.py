@@ -84,7 +84,7 @@ class PaperTable:
 
     name: str
     paper: Paper
-    entry: paper_file.Table
+    entry: paper_file.TableEntry
 
 
 def find_table(name: str, folder: Path | None = None) -> PaperTable:

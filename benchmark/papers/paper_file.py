@@ -77,7 +77,7 @@ class Means(Strict):
     measures: str
 
 
-class Table(Strict):
+class TableEntry(Strict):
     """A table or figure of the paper, and what stands behind it: one of suite, experiment and why.
 
     published: its CSV in `published/`.
@@ -142,7 +142,7 @@ class PaperFile(Strict):
     notes: list[str] = []
     datasets: dict[str, str] = {}
     models: dict[str, str] = {}
-    table: dict[str, Table] = {}
+    table: dict[str, TableEntry] = {}
     experiment: dict[str, Experiment] = {}
 
 
@@ -254,7 +254,9 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
         yield ("table",), f"no table has the file published/{file}.csv"
 
 
-def _unknown_tables(paper: PaperFile, name: str, table: Table) -> Iterator[tuple[KeyPath, str]]:
+def _unknown_tables(
+    paper: PaperFile, name: str, table: TableEntry
+) -> Iterator[tuple[KeyPath, str]]:
     """Tables that a table refers to and that the file lacks."""
     others: dict[KeyPath, str] = {("configurations",): table.configurations}
     if table.additions:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ...common.text import suggest
 from ...reports.reproduction.published_table import Extension, Measure, PublishedTable
-from .paper_file import Paper, PaperError, Table
+from .paper_file import Paper, PaperError, TableEntry
 
 _KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
 
@@ -110,7 +110,7 @@ def _load(paper: Paper, name: str) -> pd.DataFrame:
     return found.assign(dataset=found["dataset"].replace(dict(paper.file.datasets)))
 
 
-def _wanted(rows: pd.DataFrame, table: Table) -> Sequence[bool]:
+def _wanted(rows: pd.DataFrame, table: TableEntry) -> Sequence[bool]:
     """The rows of a table whose method has the ending that it asks for."""
     if "method" not in rows:
         return [True] * len(rows)
@@ -152,7 +152,7 @@ def _with_row(rows: pd.DataFrame, dataset: str, method: str, metric: str, why: s
     return pd.concat([rows[:at], pd.DataFrame([row]), rows[at:]], ignore_index=True)
 
 
-def _configurations(paper: Paper, table: Table) -> dict[tuple[str, str], int]:
+def _configurations(paper: Paper, table: TableEntry) -> dict[tuple[str, str], int]:
     """{(dataset, method): how many configurations the paper searched}."""
     if not table.configurations:
         return {}

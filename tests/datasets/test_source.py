@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from tabsweep.datasets import catalog, download, source
 from tabsweep.datasets.card import UNKNOWN, Card, SourceFile
-from tabsweep.datasets.download import Network, Unreachable
+from tabsweep.datasets.download import NetworkAccess, Unreachable
 from tabsweep.datasets.errors import ChecksumMismatch, DataError, DatasetUnavailable
 
 DATA = b"1.0 2.0 3.0\n" * 500
@@ -86,7 +86,7 @@ def card_at(url: str, **changes: object) -> Card:
 
 
 def get(card: Card, cache: Path, mirror: str | Path = "") -> bytes:
-    paths = source.fetch(card, cache=cache, mirror=mirror, network=Network())
+    paths = source.fetch(card, cache=cache, mirror=mirror, network=NetworkAccess())
     return paths["data"].read_bytes()
 
 
@@ -216,7 +216,7 @@ def test_other_bytes_are_refused_with_both_hashes_and_the_old_file_stays(
     server: Server, tmp_path: Path
 ) -> None:
     server.files["/data.txt"] = DATA
-    old = source.fetch(card_at(server.url), cache=tmp_path, network=Network())["data"]
+    old = source.fetch(card_at(server.url), cache=tmp_path, network=NetworkAccess())["data"]
     other = DATA.replace(b"3", b"4")
     server.files["/data.txt"] = other
     newer = card_at(server.url, sha256="f" * 64)
@@ -240,7 +240,7 @@ def test_a_spoiled_cached_file_is_fetched_again_and_never_used(
     server: Server, tmp_path: Path
 ) -> None:
     server.files["/data.txt"] = DATA
-    place = source.fetch(card_at(server.url), cache=tmp_path, network=Network())["data"]
+    place = source.fetch(card_at(server.url), cache=tmp_path, network=NetworkAccess())["data"]
     place.write_bytes(DATA[:-1])
     assert get(card_at(server.url), tmp_path) == DATA
     place.write_bytes(DATA[:-1])
@@ -260,7 +260,7 @@ def test_a_host_that_cannot_be_reached_is_probed_once_for_all_files(
         return f"{host} cannot be reached"
 
     monkeypatch.setattr(download, "connects", refuse)
-    network = Network()
+    network = NetworkAccess()
     for k in range(50):
         with pytest.raises(DatasetUnavailable, match="nowhere.invalid"):
             card = replace(card_at("https://nowhere.invalid"), name=f"toy-{k}")
@@ -298,7 +298,7 @@ def test_giving_up_on_everything_takes_at_most_twenty_seconds(
 
     monkeypatch.setattr(download, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=spend))
     monkeypatch.setattr(download, "connects", connects)
-    network = Network()
+    network = NetworkAccess()
     network._opener = SimpleNamespace(open=silence)  # type: ignore[assignment]
     for k in range(300):
         with pytest.raises(Unreachable):
@@ -371,7 +371,7 @@ def test_a_mirror_may_be_a_base_url_whose_manifest_is_read_once(
     root = make_mirror(tmp_path / "m", DATA)
     server.files["/base/MANIFEST.csv"] = (root / "MANIFEST.csv").read_bytes()
     server.files["/base/toy/data.txt"] = DATA
-    network = Network()
+    network = NetworkAccess()
     for k in range(3):
         card = replace(card_at(NOWHERE), name=f"toy-{k}")
         paths = source.fetch(card, cache=tmp_path, mirror=server.url + "/base/", network=network)
@@ -384,7 +384,7 @@ def test_the_mirror_of_the_environment_is_used(
 ) -> None:
     monkeypatch.setenv("TABSWEEP_MIRROR", str(make_mirror(tmp_path / "m", DATA)))
     monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "c"))
-    paths = source.fetch(card_at(NOWHERE), network=Network())
+    paths = source.fetch(card_at(NOWHERE), network=NetworkAccess())
     assert paths["data"].is_relative_to(tmp_path / "c")
 
 

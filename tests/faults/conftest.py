@@ -16,7 +16,7 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("TABSWEEP_MIRROR", raising=False)
     monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
-    net = download.Network()
+    net = download.NetworkAccess()
     monkeypatch.setattr(source, "shared_network", lambda: net)
     really = download.connects
 

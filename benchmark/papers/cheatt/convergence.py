@@ -19,7 +19,7 @@ from ....models.deep.layers.polynomial_attention import Polynomial
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .diagnostics import TINY, steps_of_powers
-from .smoothing import PLANS, Layer, Plan, fit, looked_at
+from .smoothing import EXTENTS, Extent, Layer, fit, looked_at
 
 ORDER = 12
 
@@ -40,13 +40,15 @@ def steps_of_chebyshev(layer: Layer, order: int) -> np.ndarray:  # (B, H, order)
     return torch.stack(found, dim=-1).numpy()
 
 
-def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment cheatt-convergence`."""
-    plan = PLANS[setting.size] if plan is None else plan
-    data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
-    fold = make_folds(data, card(plan.dataset).protocol, seed=setting.seed)[0]
+    extent = EXTENTS[setting.size] if extent is None else extent
+    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
+    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
     setting.say("TabTransformer with ordinary attention")
-    layers = looked_at(fit(data, fold, setting, plan.config, setting.seed), data, fold, plan.rows)
+    layers = looked_at(
+        fit(data, fold, setting, extent.config, setting.seed), data, fold, extent.rows
+    )
     powers = [steps_of_powers(b.weights, b.values, ORDER) for b in layers.layers]
     chebyshev = [steps_of_chebyshev(b, ORDER) for b in layers.layers]
     rows: list[list[float | int]] = []
@@ -69,8 +71,8 @@ def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
             "k = 7, worst", "Chebyshev, k = 7",
         ],
         rows,
-        f"{plan.dataset}, {plan.rows} test rows; means over rows and heads where nothing else is "
-        "said. second eigenvalue: its size, mean and largest. worst: of all rows and heads. "
+        f"{extent.dataset}, {extent.rows} test rows; means over rows and heads where nothing else "
+        "is said. second eigenvalue: its size, mean and largest. worst: of all rows and heads. "
         "Chebyshev: the step from T_6(A) V to T_7(A) V.",
     )  # fmt: skip
     return ExperimentResult(

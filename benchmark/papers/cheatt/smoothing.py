@@ -49,7 +49,7 @@ PHISHING = {  # Kim et al. 2024, Table 7; no dropout is stated
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. config: of every TabTransformer. rows: of the test part, that are
     looked at. seeds: fits of each method."""
 
@@ -59,14 +59,14 @@ class Plan:
     seeds: int
 
 
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         "telco-churn",
         {**PHISHING, "epochs": 24, "pretrain_epochs": 12, "patience": 0, "batch_size": 256},
         rows=256,
         seeds=1,
     ),
-    "full": Plan(
+    "full": Extent(
         "telco-churn",
         {**PHISHING, "epochs": 150, "pretrain_epochs": 50, "patience": 20, "batch_size": 256},
         rows=1055,
@@ -146,26 +146,26 @@ def looked_at(model: Any, data: Data, fold: Fold, rows: int) -> Seen:
     return Seen(tokens, layers, float("nan") if score is None else score)
 
 
-def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment cheatt-smoothing`."""
-    plan = PLANS[setting.size] if plan is None else plan
-    data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
-    fold = make_folds(data, card(plan.dataset).protocol, seed=setting.seed)[0]
+    extent = EXTENTS[setting.size] if extent is None else extent
+    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
+    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
     seen: dict[str, list[Seen]] = {}
     for name, change in METHODS.items():
-        for seed in range(setting.seed, setting.seed + plan.seeds):
+        for seed in range(setting.seed, setting.seed + extent.seeds):
             setting.say(f"TabTransformer, {name}, seed {seed}")
-            model = fit(data, fold, setting, {**plan.config, **change}, seed)
-            seen.setdefault(name, []).append(looked_at(model, data, fold, plan.rows))
+            model = fit(data, fold, setting, {**extent.config, **change}, seed)
+            seen.setdefault(name, []).append(looked_at(model, data, fold, extent.rows))
     first = {name: runs[0] for name, runs in seen.items()}
     figures = [
         _figure(first, setting.out / "cheatt-smoothing.png"),
         _curves(first["k = 5"], setting.out / "cheatt-filters.png"),
     ]
-    return ExperimentResult([_table(seen, plan)], figures)
+    return ExperimentResult([_table(seen, extent)], figures)
 
 
-def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> ExperimentTable:
+def _table(seen: Mapping[str, list[Seen]], extent: Extent) -> ExperimentTable:
     rows: list[list[Any]] = []
     for name, runs in seen.items():
         auroc = 100.0 * float(np.mean([run.auroc for run in runs]))
@@ -193,9 +193,9 @@ def _table(seen: Mapping[str, list[Seen]], plan: Plan) -> ExperimentTable:
             "other frequencies", "high-pass gain", "its mean", "AUROC",
         ],
         rows,
-        f"{plan.dataset}, {plan.rows} test rows, {plan.seeds} seed(s); means over rows and heads. "
-        "Layer 0: before the first block. cosine: of two tokens of a row. deviation: share of the "
-        "tokens' norm that is not their mean. frequencies: what the operator leaves of the DFT "
+        f"{extent.dataset}, {extent.rows} test rows, {extent.seeds} seed(s); means over rows and "
+        "heads. Layer 0: before the first block. cosine: of two tokens of a row. deviation: share "
+        "of the tokens' norm that is not their mean. frequencies: what the operator leaves of the DFT "
         "along the columns. high-pass gain: largest singular value of the operator on differences "
         "between tokens, and the root mean square of all of them. AUROC: of the fit, in percent.",
     )  # fmt: skip

@@ -39,7 +39,7 @@ NEVER = 10**6  # epochs: no training here comes to its end
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. datasets: by the paper's names. batch: rows of a step, 0 for the
     suite's. steps: of a measurement, each of which is taken `repeats` times in turn with the
     others. pretraining: whether its steps are timed too."""
@@ -56,9 +56,9 @@ EVERY = (
     "income", "default", "phishing", "alphabank", "clave", "contraceptive", "activity", "buddy",
     "medicalcost", "superconductivity",
 )  # fmt: skip
-PLANS = {
-    "reduced": Plan(EVERY, 128, 1, 5, False),
-    "full": Plan(EVERY, 0, 50, 5, True),
+EXTENTS = {
+    "reduced": Extent(EVERY, 128, 1, 5, False),
+    "full": Extent(EVERY, 0, 50, 5, True),
 }
 
 
@@ -67,13 +67,13 @@ def our_name(dataset: str) -> str:
     return read_paper(FOLDER).file.datasets.get(dataset, dataset)
 
 
-def config(host: str, dataset: str, plan: Plan) -> dict[str, Any]:
+def config(host: str, dataset: str, extent: Extent) -> dict[str, Any]:
     """The paper's best setting of a host on a dataset, as the suite `cheatt` has it."""
     _, budget = suite.load("cheatt").budget("paper")
     given = dict(budget.search(f"{host}-cheatt", our_name(dataset)).fixed)
     given |= {"epochs": NEVER, "patience": 0, "order": ORDER}
-    if plan.batch:
-        given["batch_size"] = plan.batch
+    if extent.batch:
+        given["batch_size"] = extent.batch
     if host == "saint":  # the paper's way; ours keeps other rows
         given["batch_prediction"] = True
     return given
@@ -92,17 +92,19 @@ def _clock(device: str) -> Callable[[], float]:
     return now
 
 
-def measure(host: str, dataset: str, plan: Plan, setting: Setting) -> dict[str, dict[str, float]]:
+def measure(
+    host: str, dataset: str, extent: Extent, setting: Setting
+) -> dict[str, dict[str, float]]:
     """{part: {way: seconds}}: of a step of training or pre-training, and of 1,000 representations.
     The ways take turns; the median of the repeats, after one that does not count."""
     name = our_name(dataset)
     data = load_dataset(name, mirror=setting.mirror, cache=setting.cache)
     fold = make_folds(data, card(name).protocol, seed=setting.seed)[0]
-    given, now = config(host, dataset, plan), _clock(setting.device)
+    given, now = config(host, dataset, extent), _clock(setting.device)
     size = int(given["batch_size"])
-    rows = fold.train[: max(ASKED, size * plan.steps)]
+    rows = fold.train[: max(ASKED, size * extent.steps)]
     frame, y = data.rows(rows), data.target[rows]
-    parts = [part for part in PARTS if part != "pre-training" or plan.pretraining]
+    parts = [part for part in PARTS if part != "pre-training" or extent.pretraining]
     found: dict[str, dict[str, list[float]]] = {p: {way: [] for way in WAYS} for p in parts}
     for part in parts:
         trained = {}
@@ -120,14 +122,14 @@ def measure(host: str, dataset: str, plan: Plan, setting: Setting) -> dict[str, 
             for layer in trained[way].task.module.modules():
                 if isinstance(layer, Polynomial):
                     layer.how = way
-        for repeat in range(plan.repeats + 1):
+        for repeat in range(extent.repeats + 1):
             for way, training in trained.items():
                 began = now()
                 if part == "inference":
                     _represent(training, size, setting.device)
                 else:
-                    training.run(training.step + plan.steps)
-                taken = (now() - began) / (1 if part == "inference" else plan.steps)
+                    training.run(training.step + extent.steps)
+                taken = (now() - began) / (1 if part == "inference" else extent.steps)
                 if repeat:
                     found[part][way].append(taken)
     return {p: {way: float(np.median(s)) for way, s in ways.items()} for p, ways in found.items()}
@@ -156,16 +158,16 @@ def printed() -> dict[tuple[str, str, str], float]:
 
 def run(
     setting: Setting,
-    plan: Plan | None = None,
+    extent: Extent | None = None,
     one: Callable[..., dict[str, dict[str, float]]] = measure,
 ) -> ExperimentResult:
     """`bench experiment cheatt-time`."""
-    plan = PLANS[setting.size] if plan is None else plan
+    extent = EXTENTS[setting.size] if extent is None else extent
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for host in plan.hosts:
-        for dataset in plan.datasets:
+    for host in extent.hosts:
+        for dataset in extent.datasets:
             setting.say(f"{host} on {dataset}")
-            found[host, dataset] = one(host, dataset, plan, setting)
+            found[host, dataset] = one(host, dataset, extent, setting)
     beside = printed()
     rows: list[list[Any]] = []
     for (host, dataset), parts in found.items():
@@ -178,10 +180,10 @@ def run(
                 ]
             )  # fmt: skip
     note = (
-        f"ms: of a step{f' of {plan.batch} rows' if plan.batch else ''}, or of {ASKED} "
+        f"ms: of a step{f' of {extent.batch} rows' if extent.batch else ''}, or of {ASKED} "
         "representations, with ordinary attention. Then how many times as long it takes with a "
         f"Chebyshev polynomial of order {ORDER}, in the way that the sizes choose and in either: "
-        f"medians of {plan.repeats} turns. Published: Tables 10 and 11 where both are legible."
+        f"medians of {extent.repeats} turns. Published: Tables 10 and 11 where both are legible."
     )
     each = ExperimentTable(
         "cheatt-time",
@@ -190,16 +192,16 @@ def run(
         rows,
         note,
     )
-    return ExperimentResult([_summary(found, plan, beside), each])
+    return ExperimentResult([_summary(found, extent, beside), each])
 
 
 def _summary(
     found: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]],
-    plan: Plan,
+    extent: Extent,
     beside: Mapping[tuple[str, str, str], float],
 ) -> ExperimentTable:
     rows: list[list[Any]] = []
-    for host in plan.hosts:
+    for host in extent.hosts:
         for part in PARTS:
             pairs = [
                 (parts[part]["auto"], parts[part]["base"])

@@ -41,7 +41,7 @@ DATASETS = ("sulfur", "colleges", "eye-movements", "gesture-phase", "blastchar",
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. rows: of each table's training part, 0 for all. models: method ->
     configurations of its smallest and largest network. grid: (rows, attributes) of the figures."""
 
@@ -60,14 +60,14 @@ def _pair(width: int, blocks: int, nets: int) -> dict[str, list[dict[str, int]]]
     }
 
 
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         2000,
         2,
         _pair(16, 1, 1),
         [(n, d) for d in (10, 50, 200) for n in (100, 1000, 10_000)],
     ),
-    "full": Plan(
+    "full": Extent(
         0,
         10,
         _pair(32, 4, 8),
@@ -211,62 +211,62 @@ Key = tuple[str, str, str, str]  # dataset, method, mode, size
 
 def run(
     setting: Setting,
-    plan: Plan | None = None,
+    extent: Extent | None = None,
     one: Callable[[Job], Measured | None] = attempt_in_own_process,
 ) -> ExperimentResult:
     """`bench experiment hopular-cost`."""
-    plan = PLANS[setting.size] if plan is None else plan
+    extent = EXTENTS[setting.size] if extent is None else extent
     found: dict[Key, Measured] = {}
     left_out = []
-    for dataset in plan.datasets:
+    for dataset in extent.datasets:
         try:
-            found |= _on(setting, plan, dataset, one)
+            found |= _on(setting, extent, dataset, one)
         except (DatasetUnavailable, ChecksumMismatch) as error:
             left_out.append(f"Left out: {error}")
     scaling: dict[tuple[int, int], float | None] = {}
-    for n, d in plan.grid:
+    for n, d in extent.grid:
         setting.say(f"{n} rows, {d} attributes")
-        got = one(_job(setting, plan, "hopular", ONE_BLOCK, (n, d), MODES[0]))
+        got = one(_job(setting, extent, "hopular", ONE_BLOCK, (n, d), MODES[0]))
         scaling[n, d] = got[0] if got else None
     where = "of the GPU" if setting.device == "cuda" else "of the process, above what it held"
-    note = f"{_sizes(plan)} Memory {where} before the first step."
+    note = f"{_sizes(extent)} Memory {where} before the first step."
     return ExperimentResult(
-        tables=[_memory(plan, found, note), _times(plan, found, note), _ratios(plan, found),
-                _scaling(plan, scaling)],
+        tables=[_memory(extent, found, note), _times(extent, found, note), _ratios(extent, found),
+                _scaling(extent, scaling)],
         figures=[_figure(setting, scaling)],
-        remarks=[*_remarks(plan), *left_out],
+        remarks=[*_remarks(extent), *left_out],
         facts={"step_s": {" ".join(key): value[1] for key, value in found.items()}},
     )  # fmt: skip
 
 
 def _on(
-    setting: Setting, plan: Plan, dataset: str, one: Callable[[Job], Measured | None]
+    setting: Setting, extent: Extent, dataset: str, one: Callable[[Job], Measured | None]
 ) -> dict[Key, Measured]:
     """All measurements on one dataset that fitted into memory."""
     found = {}
-    for method, configs in plan.models.items():
+    for method, configs in extent.models.items():
         for size, config in zip(SIZES, configs, strict=True):
             setting.say(f"{dataset}: {method}, {size}")
             for mode in MODES:
-                measured = one(_job(setting, plan, method, config, dataset, mode))
+                measured = one(_job(setting, extent, method, config, dataset, mode))
                 if measured is not None:
                     found[dataset, method, mode, size] = measured
     return found
 
 
 def _job(
-    setting: Setting, plan: Plan, method: str, config: Mapping[str, Any],
+    setting: Setting, extent: Extent, method: str, config: Mapping[str, Any],
     data: str | tuple[int, int], mode: str,
 ) -> Job:  # fmt: skip
     return Job(
-        method, config, data, plan.rows, plan.repeats, setting.device, setting.threads, mode,
+        method, config, data, extent.rows, extent.repeats, setting.device, setting.threads, mode,
         setting.mirror, setting.cache,
     )  # fmt: skip
 
 
-def _sizes(plan: Plan) -> str:
-    (small, large), (npt_small, npt_large) = plan.models["hopular"], plan.models["npt"]
-    rows = f"{plan.rows} training rows" if plan.rows else "all training rows"
+def _sizes(extent: Extent) -> str:
+    (small, large), (npt_small, npt_large) = extent.models["hopular"], extent.models["npt"]
+    rows = f"{extent.rows} training rows" if extent.rows else "all training rows"
     return (
         f"Ours: {rows}, e = {small['width']}; Hopular with {small['n_blocks']} blocks of "
         f"{small['n_nets']} nets to {large['n_blocks']} of {large['n_nets']}, NPT with "
@@ -275,11 +275,11 @@ def _sizes(plan: Plan) -> str:
     )
 
 
-def _memory(plan: Plan, found: Mapping[Key, Measured], note: str) -> ExperimentTable:
+def _memory(extent: Extent, found: Mapping[Key, Measured], note: str) -> ExperimentTable:
     theirs = printed_values(FOLDER, "tableA.7")
     rows: list[list[Any]] = []
-    for dataset in plan.datasets:
-        for method in plan.models:
+    for dataset in extent.datasets:
+        for method in extent.models:
             for mode in MODES:
                 ours = [found.get((dataset, method, mode, size), (None,))[0] for size in SIZES]
                 printed = [theirs[dataset, method, f"{mode}/{size}"] for size in SIZES]
@@ -299,11 +299,11 @@ def _or_more(value: float) -> float | str:
     return "> 80" if np.isnan(value) else value
 
 
-def _times(plan: Plan, found: Mapping[Key, Measured], note: str) -> ExperimentTable:
+def _times(extent: Extent, found: Mapping[Key, Measured], note: str) -> ExperimentTable:
     theirs = printed_values(FOLDER, "tableA.8")
     rows: list[list[Any]] = []
-    for dataset in plan.datasets:
-        for method in plan.models:
+    for dataset in extent.datasets:
+        for method in extent.models:
             for mode in MODES:
                 ours = [found.get((dataset, method, mode, size)) for size in SIZES]
                 took = [None if value is None else 1000 * value[1] for value in ours]
@@ -317,11 +317,11 @@ def _times(plan: Plan, found: Mapping[Key, Measured], note: str) -> ExperimentTa
     )
 
 
-def _ratios(plan: Plan, found: Mapping[Key, Measured]) -> ExperimentTable:
+def _ratios(extent: Extent, found: Mapping[Key, Measured]) -> ExperimentTable:
     """All rows asked: what the paper's claim is about."""
     memory, times = printed_values(FOLDER, "tableA.7"), printed_values(FOLDER, "tableA.8")
     rows: list[list[Any]] = []
-    for dataset in plan.datasets:
+    for dataset in extent.datasets:
         pair = [found.get((dataset, m, MODES[1], SIZES[0])) for m in ("hopular", "npt")]
         a, b = pair
         ours = [None, None] if a is None or b is None else [b[0] / a[0], a[1] / b[1]]
@@ -342,7 +342,7 @@ def _ratios(plan: Plan, found: Mapping[Key, Measured]) -> ExperimentTable:
     )
 
 
-def _scaling(plan: Plan, scaling: Mapping[tuple[int, int], float | None]) -> ExperimentTable:
+def _scaling(extent: Extent, scaling: Mapping[tuple[int, int], float | None]) -> ExperimentTable:
     return ExperimentTable(
         "hopular-cost-scaling",
         "Hopular, Figures A.5 and A.6: peak memory, GiB, one block and one net, e = 8, one row "
@@ -373,8 +373,8 @@ def _figure(setting: Setting, scaling: Mapping[tuple[int, int], float | None]) -
     return save_figure(figure, setting.out / "hopular-cost-scaling.png")
 
 
-def _remarks(plan: Plan) -> list[str]:
-    if not plan.rows:
+def _remarks(extent: Extent) -> list[str]:
+    if not extent.rows:
         return []
     return [
         "A reduced size: the ratios between methods and the shape of the curves may be compared "

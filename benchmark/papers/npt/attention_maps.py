@@ -28,7 +28,7 @@ FLOOR = 1e-6  # weights below it are drawn alike
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. config: of the NPT. rows: of the drawn table, 0 for all.
     heads: drawn, at most."""
 
@@ -38,8 +38,8 @@ class Plan:
     heads: int
 
 
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         "yacht",
         {
             "width": 8, "n_layers": 4, "n_heads": 4, "steps": 400, "eval_every": 20, "lr": 1e-2,
@@ -48,7 +48,7 @@ PLANS = {
         rows=77,
         heads=4,
     ),
-    "full": Plan(
+    "full": Extent(
         "protein",
         {
             "width": 128, "steps": 400_000, "eval_every": 2000, "batch_size": 2048,
@@ -123,16 +123,16 @@ def draw(layers: Sequence[Layer], heads: int, path: Path, names: Sequence[str] =
     return save_figure(figure, path)
 
 
-def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment npt-maps`."""
-    plan = PLANS[setting.size] if plan is None else plan
-    data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
-    fold = make_folds(data, card(plan.dataset).protocol, seed=setting.seed)[0]
+    extent = EXTENTS[setting.size] if extent is None else extent
+    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
+    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
     with computing(setting.threads):
         setting.say(f"fitting NPT on {data.name}")
-        whole = table_inputs(fitted(data, fold, setting, plan.config), data, fold)
+        whole = table_inputs(fitted(data, fold, setting, extent.config), data, fold)
         rng = np.random.default_rng(setting.seed)
-        size = plan.rows if 0 < plan.rows < len(whole.parts) else len(whole.parts)
+        size = extent.rows if 0 < extent.rows < len(whole.parts) else len(whole.parts)
         seen = whole[deal(whole.parts, size, rng)[0]]
         anchor = int(rng.choice(np.flatnonzero(seen.parts == 2)))
         seen = sorted_by_distance(seen, anchor)
@@ -144,7 +144,7 @@ def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
         found = [layer for layer in layers if layer.kind == kind]
         if found:
             path = setting.out / f"npt-maps-{kind}.png"
-            figures.append(draw(found, plan.heads, path, tokens))
+            figures.append(draw(found, extent.heads, path, tokens))
     return ExperimentResult([_table(layers, seen)], figures)
 
 

@@ -43,7 +43,7 @@ _PAPER = {"n_layers": 8, "n_heads": 8, "lr": 1e-3, "schedule_share": 0.7, "trans
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. rows: of each dataset, 0 for all. configs: of each baseline's grid
     that are fitted, 0 for all. npt: configuration of NPT on each dataset."""
 
@@ -61,9 +61,9 @@ _SMALL = {
     "width": 16, "n_layers": 4, "n_heads": 2, "lr": 1e-2, "steps": 40, "eval_every": 20,
     "batch_size": 256, "transductive": True,
 }  # fmt: skip
-PLANS = {
-    "reduced": Plan(1000, 2, METHODS, {"protein": _SMALL, "higgs": {**_SMALL, "width": 8}}),
-    "full": Plan(
+EXTENTS = {
+    "reduced": Extent(1000, 2, METHODS, {"protein": _SMALL, "higgs": {**_SMALL, "width": 8}}),
+    "full": Extent(
         0,
         0,
         METHODS,
@@ -87,7 +87,7 @@ class Job:
 
     method: str
     dataset: str
-    plan: Plan
+    extent: Extent
     seed: int
     device: str
     threads: int
@@ -150,14 +150,14 @@ def parameters(data: Data, config: Mapping[str, Any]) -> int:
 def configs_of(job: Job, task: str) -> tuple[list[dict[str, Any]], int]:
     """(configurations to fit, size of the paper's grid): a seeded choice of distinct ones."""
     if job.method == "npt":
-        return [dict(job.plan.npt[job.dataset])], 1
+        return [dict(job.extent.npt[job.dataset])], 1
     name = OURS.get(job.method, job.method)
     declared = spaces(name, task)[_space(job.method, job.dataset)]
     space = Space.parse(declared)
     size = space.size
     assert size is not None, f"the grid of {name} is finite"
     wanted = min(size, int(declared["search"].get("n_configs", size)))
-    order = np.random.default_rng(job.seed).permutation(size)[: job.plan.configs or wanted]
+    order = np.random.default_rng(job.seed).permutation(size)[: job.extent.configs or wanted]
     return [space.grid_point(int(i)) for i in order], wanted
 
 
@@ -176,13 +176,13 @@ def _space(method: str, dataset: str) -> str:
 
 def cost_of(job: Job) -> Cost:
     """Fits the configurations of a job, one after the other."""
-    plan = job.plan
-    if job.dataset == "higgs" and plan.rows:
-        data = generated(plan.rows, job.seed)
+    extent = job.extent
+    if job.dataset == "higgs" and extent.rows:
+        data = generated(extent.rows, job.seed)
         protocol = "holdout"
     else:
         data = some_rows(
-            load_dataset(job.dataset, mirror=job.mirror, cache=job.cache), plan.rows, job.seed
+            load_dataset(job.dataset, mirror=job.mirror, cache=job.cache), extent.rows, job.seed
         )
         protocol = card(job.dataset).protocol
     fold = make_folds(data, protocol, seed=job.seed)[0]
@@ -225,24 +225,24 @@ def cost_in_own_process(job: Job) -> Cost:
 
 
 def run(
-    setting: Setting, plan: Plan | None = None, one: Callable[[Job], Cost] = cost_in_own_process
+    setting: Setting, extent: Extent | None = None, one: Callable[[Job], Cost] = cost_in_own_process
 ) -> ExperimentResult:
     """`bench experiment npt-cost`."""
-    plan = PLANS[setting.size] if plan is None else plan
+    extent = EXTENTS[setting.size] if extent is None else extent
     tables = []
-    for dataset in plan.npt:
+    for dataset in extent.npt:
         rows = []
-        for method in plan.methods:
+        for method in extent.methods:
             cost = None
             if has_grid(method, dataset):
                 setting.say(f"{dataset}: {method}")
                 job = Job(
-                    method, dataset, plan, setting.seed, setting.device, setting.threads,
+                    method, dataset, extent, setting.seed, setting.device, setting.threads,
                     setting.mirror, setting.cache,
                 )  # fmt: skip
                 cost = one(job)
             rows.append(_row(method, cost, setting.threads) + _published(dataset, method))
-        tables.append(_table(dataset, rows, plan))
+        tables.append(_table(dataset, rows, extent))
     return ExperimentResult(tables)
 
 
@@ -264,15 +264,15 @@ def _published(dataset: str, method: str) -> list[Any]:
     return [float(rows[m]) if m in rows else None for m in metrics]
 
 
-def _table(dataset: str, rows: list[list[Any]], plan: Plan) -> ExperimentTable:
-    size = f"{plan.rows} rows" if plan.rows else "all rows"
+def _table(dataset: str, rows: list[list[Any]], extent: Extent) -> ExperimentTable:
+    size = f"{extent.rows} rows" if extent.rows else "all rows"
     note = (
         "whole: of the paper's grid, projected from the fitted configurations; for NPT of the "
         "paper's number of steps at the size of this run. Peak memory: of a process with the "
         "libraries it loads. The published times are of whole tunings, and of one training of NPT; "
         "its machines were others."
     )
-    if dataset == "higgs" and plan.rows:
+    if dataset == "higgs" and extent.rows:
         note += " The rows are generated in Higgs' shape."
     return ExperimentTable(
         f"npt-cost-{dataset}",

@@ -125,7 +125,7 @@ def delete(
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. config: of the NPT. rows: of a table that is asked, 0 for all.
     asked: test rows in the main run, strict_asked: in the strict one, 0 for all of its tables."""
 
@@ -136,8 +136,8 @@ class Plan:
     strict_asked: int
 
 
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         "yacht",
         {
             "width": 8, "n_layers": 4, "n_heads": 2, "steps": 400, "eval_every": 20, "lr": 1e-2,
@@ -147,7 +147,7 @@ PLANS = {
         asked=31,
         strict_asked=10,
     ),
-    "full": Plan(
+    "full": Extent(
         "protein",
         {
             "width": 128, "steps": 400_000, "eval_every": 2000, "batch_size": 2048,
@@ -225,23 +225,23 @@ def jobs_of(whole: TableInputs, rows: int, limit: int, seed: int) -> list[Any]:
     return jobs[: limit or None]
 
 
-def run(setting: Setting, plan: Plan | None = None) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment npt-deletion`."""
-    plan = PLANS[setting.size] if plan is None else plan
-    data = load_dataset(plan.dataset, mirror=setting.mirror, cache=setting.cache)
+    extent = EXTENTS[setting.size] if extent is None else extent
+    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
     if data.task != "regression":
         raise ValueError(f"data deletion compares predicted values; {data.name} is {data.task}")
-    fold = make_folds(data, card(plan.dataset).protocol, seed=setting.seed)[0]
+    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
     with computing(setting.threads):
         setting.say(f"fitting NPT on {data.name}")
-        model = fitted(data, fold, setting, plan.config)
+        model = fitted(data, fold, setting, extent.config)
         whole = table_inputs(model, data, fold)
         found = {}
         for name, rule, limit in (
-            ("main", MAIN, plan.asked),
-            ("strict", STRICT, plan.strict_asked),
+            ("main", MAIN, extent.asked),
+            ("strict", STRICT, extent.strict_asked),
         ):
-            jobs = jobs_of(whole, plan.rows, limit, setting.seed)
+            jobs = jobs_of(whole, extent.rows, limit, setting.seed)
             found[name] = compare(jobs, rule, setting.seed, setting.say)
     error = rmse(data.target[fold.test], model.predict(data.rows(fold.test)))
     outcome = ExperimentResult([_table(found, data.name)], [_figure(found, setting)])

@@ -40,7 +40,7 @@ PAPER: dict[str, tuple[str, dict[str, Any]]] = {  # dataset: (space, settings be
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. folds: of each dataset. steps: of the base variant in each space,
     empty: as scripted; more_steps: what a variant may have at most of that. fewer: layers and heads
     are divided by it. settings: of every fit, instead of the paper's."""
@@ -53,26 +53,26 @@ class Plan:
     settings: Mapping[str, Any]
 
 
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         tuple(PAPER), 2, {"npt": 60, "npt-long": 120}, 2.0, (4, 8),
         {"width": 8, "max_width": 128, "lr": 2e-2, "eval_every": 10, "batch_size": 256},
     ),
-    "full": Plan(tuple(PAPER), 10, {}, np.inf, (1, 1), {}),
+    "full": Extent(tuple(PAPER), 10, {}, np.inf, (1, 1), {}),
 }  # fmt: skip
 
 
-def variants(dataset: str, plan: Plan) -> dict[str, dict[str, Any]]:
-    """{published name: configuration} of a dataset's eight variants, cut down as the plan says."""
+def variants(dataset: str, extent: Extent) -> dict[str, dict[str, Any]]:
+    """{published name: configuration} of a dataset's eight variants, cut down to the extent."""
     space, settings = PAPER[dataset]
     listed = spaces("npt", card(dataset).task)[space]["params"]["variant"]["values"]
     scripted = listed[0]["steps"]
-    layers, heads = plan.fewer
+    layers, heads = extent.fewer
     found = {}
     for name, values in zip(VARIANTS, listed, strict=True):
         steps = values["steps"]
-        if plan.steps:
-            steps = round(plan.steps[space] * min(plan.more_steps, steps / scripted))
+        if extent.steps:
+            steps = round(extent.steps[space] * min(extent.more_steps, steps / scripted))
         found[name] = {
             **values,
             "n_layers": values["n_layers"] // layers,
@@ -80,7 +80,7 @@ def variants(dataset: str, plan: Plan) -> dict[str, dict[str, Any]]:
             "steps": steps,
             "val_in_context": True,
             **settings,
-            **plan.settings,
+            **extent.settings,
         }
     return found
 
@@ -115,16 +115,16 @@ def from_zero(losses: np.ndarray) -> np.ndarray:  # (folds, variants) -> the sam
 Run = Callable[[Data, Fold, Setting, Mapping[str, Any]], Score]
 
 
-def run(setting: Setting, plan: Plan | None = None, one: Run = trial) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None, one: Run = trial) -> ExperimentResult:
     """`bench experiment npt-variants`."""
-    plan = PLANS[setting.size] if plan is None else plan
+    extent = EXTENTS[setting.size] if extent is None else extent
     published = load(FOLDER, "table13").set_index(["dataset", "level"])
     rows: list[list[Any]] = []
     chosen: list[list[Any]] = []
-    for dataset in plan.datasets:
+    for dataset in extent.datasets:
         data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
-        folds = make_folds(data, card(dataset).protocol, seed=setting.seed)[: plan.folds]
-        configs = variants(dataset, plan)
+        folds = make_folds(data, card(dataset).protocol, seed=setting.seed)[: extent.folds]
+        configs = variants(dataset, extent)
         scores: list[list[Score]] = []
         for fold in folds:
             setting.say(f"{dataset}: fold {fold.index + 1} of {len(folds)}")
@@ -149,7 +149,7 @@ def run(setting: Setting, plan: Plan | None = None, one: Run = trial) -> Experim
                 min(VARIANTS, key=lambda v: published.loc[(dataset, v), "value"]),
             ]
         )  # fmt: skip
-    return ExperimentResult([_ranks_table(rows, plan), _chosen_table(chosen)])
+    return ExperimentResult([_ranks_table(rows, extent), _chosen_table(chosen)])
 
 
 def _error(rank: np.ndarray) -> list[float | None]:
@@ -166,15 +166,15 @@ def _metric(dataset: str, metric: np.ndarray, variant: int) -> list[Any]:
     return ["accuracy (%)" if classes else "RMSE", value, paper]
 
 
-def _ranks_table(rows: list[list[Any]], plan: Plan) -> ExperimentTable:
-    layers, heads = plan.fewer
+def _ranks_table(rows: list[list[Any]], extent: Extent) -> ExperimentTable:
+    layers, heads = extent.fewer
     note = "Ranks by the test rows' negative log-likelihood, mean over the folds; 0 is best."
     if (layers, heads) != (1, 1):
-        steps = " or ".join(map(str, plan.steps.values()))
+        steps = " or ".join(map(str, extent.steps.values()))
         note += (
-            f" {plan.folds} folds; 8 and 16 layers are {8 // layers} and {16 // layers} here, 8 and"
-            f" 16 heads {8 // heads} and {16 // heads}; {steps} steps (Concrete and Yacht have the"
-            f" more), at most {plan.more_steps:g} times as many where fewer targets are masked."
+            f" {extent.folds} folds; 8 and 16 layers are {8 // layers} and {16 // layers} here, 8"
+            f" and 16 heads {8 // heads} and {16 // heads}; {steps} steps (Concrete and Yacht have"
+            f" the more), at most {extent.more_steps:g} times as many where fewer targets are masked."
         )
     return ExperimentTable(
         "npt-variants",

@@ -38,7 +38,7 @@ class WithoutBiases(FTTransformer):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. settings: of AutoInt and of both transformers."""
 
     datasets: tuple[str, ...]
@@ -47,8 +47,8 @@ class Plan:
 
 
 SMALL = {"lr": 2e-3, "epochs": 15, "patience": 6}
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         ("california-housing",),
         3,
         {
@@ -59,7 +59,7 @@ PLANS = {
             },
         },
     ),
-    "full": Plan(
+    "full": Extent(
         ("california-housing", "year", "covtype"),
         15,
         {
@@ -90,19 +90,19 @@ def score(
 
 
 def run(
-    setting: Setting, plan: Plan | None = None, one: Callable[..., float] = score
+    setting: Setting, extent: Extent | None = None, one: Callable[..., float] = score
 ) -> ExperimentResult:
     """`bench experiment rtdl-biases`."""
-    plan = PLANS[setting.size] if plan is None else plan
+    extent = EXTENTS[setting.size] if extent is None else extent
     published = load(FOLDER, "table17").set_index(["dataset", "method"])
     rows = []
-    for dataset in plan.datasets:
+    for dataset in extent.datasets:
         data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
         (fold,) = make_folds(data, "rtdl")
         for method in METHODS:
             setting.say(f"{dataset}: {method}")
-            settings = plan.settings["autoint" if method == "autoint" else "ft-transformer"]
-            seeds = range(setting.seed, setting.seed + plan.seeds)
+            settings = extent.settings["autoint" if method == "autoint" else "ft-transformer"]
+            seeds = range(setting.seed, setting.seed + extent.seeds)
             found = [one(method, data, fold, settings, setting, seed) for seed in seeds]
             paper = published.loc[(dataset, method)]
             rows.append(
@@ -113,7 +113,7 @@ def run(
                 ]
             )  # fmt: skip
     note = (
-        f"Mean and population standard deviation over {plan.seeds} seeds of one split; both "
+        f"Mean and population standard deviation over {extent.seeds} seeds of one split; both "
         "transformers have one setting, where the paper tunes each."
     )
     if setting.full:

@@ -31,7 +31,7 @@ MODELS = ("xgboost", "mlp", "resnet", "ft-transformer")
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. seconds: the budgets. fixed: what a model's space is cut to."""
 
     datasets: tuple[str, ...]
@@ -42,8 +42,8 @@ class Plan:
 
 
 FEW = {"epochs": 12, "patience": 4}
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         ("california-housing",), (15.0, 30.0, 60.0), 1, "default",
         {
             "mlp": FEW,
@@ -51,7 +51,7 @@ PLANS = {
             "ft-transformer": {**FEW, "n_layers": 1, "width": 32, "n_heads": 4},
         },
     ),
-    "full": Plan(
+    "full": Extent(
         ("california-housing", "adult"),
         tuple(3600.0 * h for h in (0.25, 0.5, 1, 2, 3, 4, 5, 6)), 5, "rtdl", {},
     ),
@@ -97,19 +97,19 @@ def tune(
     model: str,
     data: Data,
     fold: Fold,
-    plan: Plan,
+    extent: Extent,
     setting: Setting,
     seed: int,
     one: Callable[..., tuple[float, float]],
     clock: Callable[[], float],
 ) -> list[Ended]:
     """Every trial of one search that ended within the largest budget."""
-    space, _ = resolve_space(model, plan.space, data.task)
-    space = narrow(space, plan.fixed.get(model, {}), {}, model)
+    space, _ = resolve_space(model, extent.space, data.task)
+    space = narrow(space, extent.fixed.get(model, {}), {}, model)
     sampler = make_sampler("tpe", space, seed=derive_seed(seed, data.name, model))
     log: list[Ended] = []
     start = clock()
-    while clock() - start < plan.seconds[-1]:
+    while clock() - start < extent.seconds[-1]:
         index = len(log)
         config = sampler.ask(index)
         loss, test = one(model, config, data, fold, setting)
@@ -120,26 +120,26 @@ def tune(
 
 def run(
     setting: Setting,
-    plan: Plan | None = None,
+    extent: Extent | None = None,
     one: Callable[..., tuple[float, float]] = trial,
     clock: Callable[[], float] = time.monotonic,
 ) -> ExperimentResult:
     """`bench experiment rtdl-budget`."""
-    plan = PLANS[setting.size] if plan is None else plan
+    extent = EXTENTS[setting.size] if extent is None else extent
     paper = {
         (r.dataset, r.method, float(r.level), r.metric): r.value
         for r in load(FOLDER, "table5").itertuples(index=False)
     }
     rows = []
-    for dataset in plan.datasets:
+    for dataset in extent.datasets:
         data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
         (fold,) = make_folds(data, "rtdl")
         metric = "rmse" if data.task == "regression" else "accuracy"
         for model in MODELS:
             setting.say(f"{dataset}: {model}")
-            seeds = range(setting.seed, setting.seed + plan.seeds)
-            logs = [tune(model, data, fold, plan, setting, s, one, clock) for s in seeds]
-            for budget in plan.seconds:
+            seeds = range(setting.seed, setting.seed + extent.seeds)
+            logs = [tune(model, data, fold, extent, setting, s, one, clock) for s in seeds]
+            for budget in extent.seconds:
                 cuts = [cut(log, budget) for log in logs]
                 scores = [score for score, _ in cuts if score is not None]
                 hours = budget / 3600.0
@@ -153,8 +153,8 @@ def run(
                     ]
                 )  # fmt: skip
     note = (
-        f"{plan.seeds} tuning seed(s); score: test {'of' if plan.seeds == 1 else 'mean over'} the "
-        "best trial by validation that ended in time, from seed 0; a dash: no trial did."
+        f"{extent.seeds} tuning seed(s); score: test {'of' if extent.seeds == 1 else 'mean over'} "
+        "the best trial by validation that ended in time, from seed 0; a dash: no trial did."
     )
     if not setting.full:
         note += (

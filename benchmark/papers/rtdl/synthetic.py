@@ -35,7 +35,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. rows: to train, validate, test. informative: of the features, those
     that the targets depend on. seeds: of the models; the data are drawn once. settings: of each
     model, by the registry's name."""
@@ -49,8 +49,8 @@ class Plan:
 
 
 NETWORK = {"batch_size": 256, "patience": 10, "numeric": "none", "weight_decay": 1e-5}
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         (8_000, 2_000, 4_000), 12, 6, 1,
         {
             "catboost": {"n_estimators": 2_000, "early_stopping_rounds": 10},
@@ -64,7 +64,7 @@ PLANS = {
             },
         },
     ),
-    "full": Plan(
+    "full": Extent(
         (500_000, 50_000, 100_000), 100, 50, 5,
         {
             "catboost": {"n_estimators": 20_000, "early_stopping_rounds": 10},
@@ -170,24 +170,26 @@ class Data:
         return (y - train.mean()) / train.std()
 
 
-def generate(plan: Plan, seed: int) -> Data:
+def generate(extent: Extent, seed: int) -> Data:
     """N(0, 1) features; the first `informative` of them enter both functions."""
     rng = np.random.default_rng([seed, 51])
-    x = rng.normal(size=(sum(plan.rows), plan.features))
-    used = x[:, : plan.informative]
-    smooth, stepped = perceptron(rng, plan.informative), forest(rng, plan.informative)
-    ends = np.cumsum([0, *plan.rows]).tolist()
+    x = rng.normal(size=(sum(extent.rows), extent.features))
+    used = x[:, : extent.informative]
+    smooth, stepped = perceptron(rng, extent.informative), forest(rng, extent.informative)
+    ends = np.cumsum([0, *extent.rows]).tolist()
     parts = (slice(0, ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3]))
     raw = Data(x, smooth(used), stepped(used), parts)
     return Data(x, raw.targets(0.0), raw.targets(1.0), parts)
 
 
-def score(name: str, data: Data, weight: float, seed: int, plan: Plan, setting: Setting) -> float:
+def score(
+    name: str, data: Data, weight: float, seed: int, extent: Extent, setting: Setting
+) -> float:
     """Test RMSE of one fit."""
     frame = pd.DataFrame(data.x, columns=[f"x{i}" for i in range(data.x.shape[1])])
     y = data.targets(weight)
     train, val, test = data.parts
-    given = {**plan.settings[name], "seed": seed, "threads": setting.threads}
+    given = {**extent.settings[name], "seed": seed, "threads": setting.threads}
     if name != "catboost":
         given["device"] = setting.device
     model = make_model(name, task="regression", **given)
@@ -197,44 +199,44 @@ def score(name: str, data: Data, weight: float, seed: int, plan: Plan, setting: 
 
 
 def run(
-    setting: Setting, plan: Plan | None = None, one: Callable[..., float] = score
+    setting: Setting, extent: Extent | None = None, one: Callable[..., float] = score
 ) -> ExperimentResult:
     """`bench experiment rtdl-synthetic`."""
-    plan = PLANS[setting.size] if plan is None else plan
-    data = generate(plan, setting.seed)
+    extent = EXTENTS[setting.size] if extent is None else extent
+    data = generate(extent, setting.seed)
     found: dict[str, list[list[float]]] = {name: [] for name in MODELS}
-    for weight in plan.weights:
+    for weight in extent.weights:
         for name in MODELS:
             setting.say(f"weight {weight:g}: {name}")
-            seeds = range(setting.seed, setting.seed + plan.seeds)
-            found[name].append([one(name, data, weight, s, plan, setting) for s in seeds])
+            seeds = range(setting.seed, setting.seed + extent.seeds)
+            found[name].append([one(name, data, weight, s, extent, setting) for s in seeds])
     rows = []
     for name, scores in found.items():
-        for weight, values in zip(plan.weights, scores, strict=True):
+        for weight, values in zip(extent.weights, scores, strict=True):
             beside = dict(zip(WEIGHTS, PUBLISHED[name], strict=True)).get(weight)
             std = float(np.std(values)) if len(values) > 1 else None
             rows.append([name, weight, float(np.mean(values)), std, beside])
-    n_train, n_val, n_test = plan.rows
+    n_train, n_val, n_test = extent.rows
     table = ExperimentTable(
         "rtdl-synthetic",
         "Test RMSE on targets between smooth (0) and stepped (1)",
         ["model", "weight of the trees", "RMSE", "std", "published"],
         rows,
-        f"{n_train} / {n_val} / {n_test} rows of {plan.features} features, of which "
-        f"{plan.informative} matter; targets of unit variance, {plan.seeds} seed(s) of the models. "
-        "Published: means of five seeds in the authors' repository, 500,000 rows of 100 features, "
-        "50 of which matter. CatBoost's learning rate is 0.1 here, the library's choice there; "
+        f"{n_train} / {n_val} / {n_test} rows of {extent.features} features, of which "
+        f"{extent.informative} matter; targets of unit variance, {extent.seeds} seed(s) of the "
+        "models. Published: means of five seeds in the authors' repository, 500,000 rows of 100 "
+        "features, 50 of which matter. CatBoost's learning rate is 0.1 here, the library's choice there; "
         "the published networks stop at gains below 0.001 and decay all weights.",
     )
-    figure = _figure(plan, found, setting.out / "rtdl-synthetic.png")
+    figure = _figure(extent, found, setting.out / "rtdl-synthetic.png")
     return ExperimentResult([table], [figure])
 
 
-def _figure(plan: Plan, found: Mapping[str, list[list[float]]], path: Path) -> Path:
+def _figure(extent: Extent, found: Mapping[str, list[list[float]]], path: Path) -> Path:
     figure, axes = new_figure(2)
     mine = {name: [float(np.mean(v)) for v in scores] for name, scores in found.items()}
     sides: tuple[tuple[Sequence[float], Mapping[str, Sequence[float]], str], ...] = (
-        (plan.weights, mine, "ours"),
+        (extent.weights, mine, "ours"),
         (WEIGHTS, PUBLISHED, "published"),
     )
     for axis, (weights, lines, title) in zip(axes[0], sides, strict=True):

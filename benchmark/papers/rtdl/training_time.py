@@ -25,7 +25,7 @@ CLASSES = {"helena": 100, "jannis": 4, "aloi": 1000, "covtype": 7}
 
 
 @dataclass(frozen=True)
-class Plan:
+class Extent:
     """A size of the experiment. steps: timed, of batches of at most `batch` rows. wide: settings of
     FT-Transformer beside its own where there are over a thousand features."""
 
@@ -38,8 +38,8 @@ class Plan:
 
 LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}
 EVERY = tuple(load(FOLDER, "table1")["dataset"])
-PLANS = {
-    "reduced": Plan(
+EXTENTS = {
+    "reduced": Extent(
         tuple(name for name in EVERY if name != "epsilon"), 4, 64,
         {
             "resnet": {"n_layers": 3, "width": 64, "hidden_factor": 2.0},
@@ -47,7 +47,7 @@ PLANS = {
         },
         LINFORMER,
     ),
-    "full": Plan(
+    "full": Extent(
         EVERY, 100, 1024,
         {
             "resnet": {"n_layers": 4, "width": 256, "hidden_factor": 2.0},
@@ -94,13 +94,13 @@ def table(shape: Shape, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(columns), y
 
 
-def step_s(model: str, shape: Shape, plan: Plan, setting: Setting) -> float:
+def step_s(model: str, shape: Shape, extent: Extent, setting: Setting) -> float:
     """Seconds of a training step."""
-    batch = min(shape.batch, plan.batch)
-    x, y = table(shape, max(batch * plan.steps, shape.n_classes), setting.seed)
-    given = dict(plan.settings[model])
+    batch = min(shape.batch, extent.batch)
+    x, y = table(shape, max(batch * extent.steps, shape.n_classes), setting.seed)
+    given = dict(extent.settings[model])
     if model == "ft-transformer" and shape.n_numeric > 1000:
-        given |= plan.wide
+        given |= extent.wide
     fitted: Any = make_model(
         model, task=shape.task, seed=setting.seed, threads=setting.threads, device=setting.device,
         epochs=1, patience=0, batch_size=batch, numeric="standard", **given,
@@ -109,27 +109,27 @@ def step_s(model: str, shape: Shape, plan: Plan, setting: Setting) -> float:
 
 
 def run(
-    setting: Setting, plan: Plan | None = None, one: Callable[..., float] = step_s
+    setting: Setting, extent: Extent | None = None, one: Callable[..., float] = step_s
 ) -> ExperimentResult:
     """`bench experiment rtdl-time`."""
-    plan = PLANS[setting.size] if plan is None else plan
+    extent = EXTENTS[setting.size] if extent is None else extent
     known, rows = shapes(), []
     published = load(FOLDER, "table4")
     printed = {(r.dataset, r.method, r.metric): r.value for r in published.itertuples(index=False)}
-    for dataset in plan.datasets:
+    for dataset in extent.datasets:
         setting.say(dataset)
-        ours = {model: one(model, known[dataset], plan, setting) for model in MODELS}
+        ours = {model: one(model, known[dataset], extent, setting) for model in MODELS}
         whole = [printed[dataset, model, "training-time"] for model in MODELS]
         shape = known[dataset]
         rows.append(
             [
-                dataset, shape.n_numeric + shape.n_categorical, min(shape.batch, plan.batch),
+                dataset, shape.n_numeric + shape.n_categorical, min(shape.batch, extent.batch),
                 *(1000.0 * ours[model] for model in MODELS),
                 ours["ft-transformer"] / ours["resnet"], *whole, whole[1] / whole[0],
             ]
         )  # fmt: skip
     note = (
-        f"ms: of a training step, over {plan.steps} steps on generated rows; {plan.settings}. "
+        f"ms: of a training step, over {extent.steps} steps on generated rows; {extent.settings}. "
         "Published: seconds of whole trainings of the tuned networks, which differ in sizes and "
         "numbers of epochs."
     )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("work")
 def offline(monkeypatch, tmp_path):
     """No network, no mirror and an empty cache."""
     monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
-    net = download.Network()
+    net = download.NetworkAccess()
     monkeypatch.setattr(source, "shared_network", lambda: net)
     monkeypatch.setattr(
         download, "connects", lambda host, port, timeout_s: f"{host} cannot be reached (offline)"

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import torch
 from small_tables import TINY, answers, table
+from tabsweep.models.base import BadState
 from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.task import TRAIN, NPTTask
 from tabsweep.models.persistence import fit_state
 from tabsweep.models.registry import make_model
-from tabsweep.models.resumable import BadState
 
 FEW = {**TINY["npt"], "steps": 6, "eval_every": 2}
 

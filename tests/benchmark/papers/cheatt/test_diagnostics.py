@@ -112,7 +112,7 @@ def test_steps_of_powers_shrink_by_the_second_eigenvalue():
 
 
 SMALL = replace(
-    cheatt_smoothing.PLANS["reduced"],
+    cheatt_smoothing.EXTENTS["reduced"],
     config={
         **cheatt_smoothing.PHISHING, "n_layers": 2, "width": 8, "n_heads": 2, "d_head": 4,
         "epochs": 2, "pretrain_epochs": 1, "batch_size": 1024, "patience": 0,
@@ -174,12 +174,12 @@ def test_the_convergence_study_has_a_row_a_layer_and_powers_come_to_rest(setting
 def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_ratios(setting):
     asked = []
 
-    def one(host, dataset, plan, setting):
+    def one(host, dataset, extent, setting):
         asked.append((host, dataset))
         seconds = {"base": 2.0, "auto": 2.5, "recurrence": 3.0, "explicit": 2.5}
         return {"training": seconds, "inference": {way: 2 * s for way, s in seconds.items()}}
 
-    means, each = training_time.run(setting, training_time.PLANS["reduced"], one).tables
+    means, each = training_time.run(setting, training_time.EXTENTS["reduced"], one).tables
     assert asked == [(h, d) for h in training_time.HOSTS for d in training_time.EVERY]
     found = {tuple(row[:2]): row[3:] for row in means.rows}
     assert found["met", "training"][:3] == pytest.approx([1.25, 1.25, 1.25])
@@ -187,13 +187,15 @@ def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_ratios(s
     assert found["saint", "training"][4] == pytest.approx(5.27 / 4.34)
     row = next(r for r in each.rows if r[:3] == ["met", "default", "training"])
     assert row[3:] == pytest.approx([2000.0, 1.25, 1.5, 1.25, 5.61 / 4.33])
-    config = training_time.config("met", "clave", training_time.PLANS["full"])
+    config = training_time.config("met", "clave", training_time.EXTENTS["full"])
     assert config["embedding"] == 128 and config["order"] == 5
-    assert training_time.config("saint", "phishing", training_time.PLANS["reduced"])["width"] == 12
+    assert (
+        training_time.config("saint", "phishing", training_time.EXTENTS["reduced"])["width"] == 12
+    )
 
 
 def test_a_step_and_a_representation_of_every_way_are_timed(setting):
-    plan = training_time.Plan(("contraceptive",), 16, 1, 1, True, ("saint",))
-    (_, each) = training_time.run(setting, plan).tables
+    extent = training_time.Extent(("contraceptive",), 16, 1, 1, True, ("saint",))
+    (_, each) = training_time.run(setting, extent).tables
     assert [row[2] for row in each.rows] == ["training", "pre-training", "inference"]
     assert all(value > 0 for row in each.rows for value in row[3:7])

@@ -200,8 +200,8 @@ def test_distances_count_standardised_values_and_differing_categories(fitted_tab
 
 
 def test_deletion_writes_a_line_a_run_beside_the_published_ones(setting):
-    plan = npt_deletion.Plan("diabetes", {**TOY, "batch_size": 128}, 30, 3, 2)
-    outcome = npt_deletion.run(setting, plan)
+    extent = npt_deletion.Extent("diabetes", {**TOY, "batch_size": 128}, 30, 3, 2)
+    outcome = npt_deletion.run(setting, extent)
     rows = outcome.tables[0].rows
     assert [row[1] for row in rows] == [3, 2, 5567, 398]
     assert all(0 <= p <= 1 for row in rows for p in row[-2:])
@@ -240,8 +240,8 @@ def test_rows_are_sorted_by_their_distance_to_the_anchor(fitted_table):
 
 
 def test_maps_are_drawn_for_both_kinds_of_layers(setting):
-    plan = attention_maps.Plan("diabetes", {**TOY, "batch_size": 128}, 30, 2)
-    outcome = attention_maps.run(setting, plan)
+    extent = attention_maps.Extent("diabetes", {**TOY, "batch_size": 128}, 30, 2)
+    outcome = attention_maps.run(setting, extent)
     assert [row[1] for row in outcome.tables[0].rows] == ["ABD", "ABA"]
     assert [path.name for path in outcome.figures] == ["npt-maps-abd.png", "npt-maps-aba.png"]
 
@@ -250,9 +250,9 @@ def test_maps_are_drawn_for_both_kinds_of_layers(setting):
 
 
 @pytest.mark.parametrize("dataset", variants.PAPER)
-@pytest.mark.parametrize("size", variants.PLANS)
+@pytest.mark.parametrize("size", variants.EXTENTS)
 def test_a_variant_is_what_its_published_name_says(dataset, size):
-    found = variants.variants(dataset, variants.PLANS[size])
+    found = variants.variants(dataset, variants.EXTENTS[size])
     base = found["base"]
     for name, config in found.items():
         assert (config["n_layers"] == 2 * base["n_layers"]) == ("layers-16" in name)
@@ -273,8 +273,8 @@ def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset(setting):
         best = config["p_target"] == 0.1
         return Score(0.5 if best else 1.0, 0.0 if best else rng.choice([1.0, 2.0]), 0.9)
 
-    plan = variants.Plan(("breast-cancer-wdbc",), 3, {"npt": 2}, 2.0, (4, 4), {})
-    ranked, chosen = variants.run(setting, plan, one).tables
+    extent = variants.Extent(("breast-cancer-wdbc",), 3, {"npt": 2}, 2.0, (4, 4), {})
+    ranked, chosen = variants.run(setting, extent, one).tables
     at = {name: i for i, name in enumerate(ranked.columns)}
     assert sum(row[at["rank"]] for row in ranked.rows) == pytest.approx(28)
     assert sum(row[at["published"]] for row in ranked.rows) == pytest.approx(28, abs=0.1)
@@ -303,8 +303,8 @@ TINY = {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "transductive": Tru
 
 def test_costs_are_positive_and_stand_beside_the_published_ones(setting):
     """TabNet has no grid of this paper: its row holds the published values alone."""
-    plan = cost.Plan(80, 1, ("knn", "tabnet", "npt"), {"higgs": TINY})
-    (table,) = cost.run(setting, plan, cost.cost_of).tables
+    extent = cost.Extent(80, 1, ("knn", "tabnet", "npt"), {"higgs": TINY})
+    (table,) = cost.run(setting, extent, cost.cost_of).tables
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert rows["tabnet"]["fit s"] is None
     for name in ("knn", "npt"):
@@ -333,7 +333,7 @@ def test_the_grids_are_the_papers_and_their_points_are_distinct(dataset):
     fitted = [method for method in cost.METHODS if cost.has_grid(method, dataset)]
     assert fitted == [method for method in cost.METHODS if method != "tabnet"]
     for method in fitted[:-1]:  # NPT, the last, is trained once
-        job = cost.Job(method, dataset, cost.PLANS["reduced"], 0, "cpu", 1)
+        job = cost.Job(method, dataset, cost.EXTENTS["reduced"], 0, "cpu", 1)
         configs, grid = cost.configs_of(job, task)
         assert len(configs) == 2 < grid
         assert configs[0] != configs[1]
@@ -341,5 +341,5 @@ def test_the_grids_are_the_papers_and_their_points_are_distinct(dataset):
 
 @pytest.mark.nightly
 def test_a_method_measured_in_a_process_of_its_own_costs_something(setting):
-    plan = cost.Plan(80, 1, ("knn",), {"higgs": TINY})
-    assert cost.cost_in_own_process(cost.Job("knn", "higgs", plan, 0, "cpu", 1)).peak_ram_gb > 0
+    extent = cost.Extent(80, 1, ("knn",), {"higgs": TINY})
+    assert cost.cost_in_own_process(cost.Job("knn", "higgs", extent, 0, "cpu", 1)).peak_ram_gb > 0

@@ -19,7 +19,7 @@ def setting(tmp_path):
 
 
 TINY = {"width": 8, "n_layers": 1, "epochs": 2, "batch_size": 64, "numeric": "none"}
-TOY = synthetic.Plan(
+TOY = synthetic.Extent(
     (200, 50, 80), 5, 3, 2,
     {
         "catboost": {"n_estimators": 5},
@@ -105,8 +105,8 @@ def test_the_table_of_biases_stands_beside_the_published_one(mirror, setting):
     def one(method, data, fold, settings, setting, seed):
         return 0.1 * len(method) + seed
 
-    plan = biases.PLANS["reduced"]
-    (table,) = biases.run(replace(setting, mirror=mirror), plan, one).tables
+    extent = biases.EXTENTS["reduced"]
+    (table,) = biases.run(replace(setting, mirror=mirror), extent, one).tables
     assert [row[1] for row in table.rows] == list(biases.METHODS)
     assert table.rows[0][3] == pytest.approx(0.7 + 1.0)
     assert [row[5] for row in table.rows] == [0.474, 0.470, 0.459]
@@ -125,7 +125,7 @@ def test_the_shapes_are_those_of_table_1_and_generated_tables_have_them():
 
 
 def test_a_step_of_both_is_timed_and_the_overhead_is_their_ratio(setting):
-    plan = training_time.Plan(
+    extent = training_time.Extent(
         ("california-housing", "adult"), 2, 16,
         {
             "resnet": {"n_layers": 1, "width": 8},
@@ -133,7 +133,7 @@ def test_a_step_of_both_is_timed_and_the_overhead_is_their_ratio(setting):
         },
         training_time.LINFORMER,
     )  # fmt: skip
-    (table,) = training_time.run(setting, plan).tables
+    (table,) = training_time.run(setting, extent).tables
     for row in table.rows:
         assert row[3] > 0 and row[5] == pytest.approx(row[4] / row[3])
     assert table.rows[0][-1] == pytest.approx(187 / 72)
@@ -158,8 +158,8 @@ def test_one_log_of_trials_serves_every_budget(mirror, setting):
         now[0] += 4.0
         return 1.0 / now[0], now[0]
 
-    plan = replace(budget.PLANS["reduced"], seconds=(5.0, 10.0, 20.0))
-    outcome = budget.run(replace(setting, mirror=mirror), plan, one, lambda: now[0])
+    extent = replace(budget.EXTENTS["reduced"], seconds=(5.0, 10.0, 20.0))
+    outcome = budget.run(replace(setting, mirror=mirror), extent, one, lambda: now[0])
     rows = outcome.tables[0].rows
     assert [row[1] for row in rows[::3]] == list(budget.MODELS)
     assert [row[5] for row in rows[:3]] == [1.0, 2.0, 5.0]
@@ -173,9 +173,9 @@ def test_the_full_budgets_find_their_published_scores_and_counts(mirror, setting
         now[0] += 8000.0
         return 0.0, 0.0
 
-    plan = replace(budget.PLANS["full"], seeds=1, datasets=("california-housing",))
+    extent = replace(budget.EXTENTS["full"], seeds=1, datasets=("california-housing",))
     full = replace(setting, size="full", mirror=mirror)
-    rows = budget.run(full, plan, one, lambda: now[0]).tables[0].rows
+    rows = budget.run(full, extent, one, lambda: now[0]).tables[0].rows
     assert rows[0][4] is None and rows[0][6:] == [0.437, 31.0]
     assert len(rows) == 32 and all(row[6] is not None for row in rows)
 
