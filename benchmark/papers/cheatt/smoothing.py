@@ -197,7 +197,8 @@ def _table(seen: Mapping[str, list[Seen]], extent: Extent) -> ExperimentTable:
         "heads. Layer 0: before the first block. cosine: of two tokens of a row. deviation: share "
         "of the tokens' norm that is not their mean. frequencies: what the operator leaves of the "
         "DFT along the columns. high-pass gain: largest singular value of the operator on "
-        "differences between tokens, and the root mean square of all of them. AUROC: of the fit, in percent.",
+        "differences between tokens, and the root mean square of all of "
+        "them. AUROC: of the fit, in percent.",
     )  # fmt: skip
 
 

@@ -174,7 +174,8 @@ def _ranks_table(rows: list[list[Any]], extent: Extent) -> ExperimentTable:
         note += (
             f" {extent.folds} folds; 8 and 16 layers are {8 // layers} and {16 // layers} here, 8"
             f" and 16 heads {8 // heads} and {16 // heads}; {steps} steps (Concrete and Yacht have"
-            f" the more), at most {extent.more_steps:g} times as many where fewer targets are masked."
+            f" the more), at most {extent.more_steps:g} times as many where fewer targets are"
+            " masked."
         )
     return ExperimentTable(
         "npt-variants",

@@ -225,8 +225,8 @@ def run(
         f"{n_train} / {n_val} / {n_test} rows of {extent.features} features, of which "
         f"{extent.informative} matter; targets of unit variance, {extent.seeds} seed(s) of the "
         "models. Published: means of five seeds in the authors' repository, 500,000 rows of 100 "
-        "features, 50 of which matter. CatBoost's learning rate is 0.1 here, the library's choice there; "
-        "the published networks stop at gains below 0.001 and decay all weights.",
+        "features, 50 of which matter. CatBoost's learning rate is 0.1 here, the library's choice "
+        "there; the published networks stop at gains below 0.001 and decay all weights.",
     )
     figure = _figure(extent, found, setting.out / "rtdl-synthetic.png")
     return ExperimentResult([table], [figure])
