@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HELPERS = [str(ROOT / "tests" / "helpers" / name) for name in ("", "cases", "processes")]
+HELPERS = [
+    str(ROOT / "tests" / "helpers" / name) for name in ("", "cases", "networks", "processes")
+]
 ROOMS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 
 

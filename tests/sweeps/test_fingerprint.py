@@ -242,9 +242,9 @@ def test_comments_docstrings_and_layout_change_no_id(copy):
     before = copy.ids()
     assert copy.with_line("tabsweep/models/knn.py", "# a comment") == before
     for file, old in (
-        ("tabsweep/models/knn.py", "What do the nearest training rows say?"),
+        ("tabsweep/models/knn.py", "k-nearest neighbours of scikit-learn."),
         ("tabsweep/models/knn.py", "k-nearest neighbours on standardised"),
-        ("tabsweep/benchmark/cell.py", "What happens inside one trial?"),
+        ("tabsweep/benchmark/cell.py", "The body of a trial"),
     ):
         assert copy.with_edit(file, old, "Words.") == before
     file = "tabsweep/models/knn.py"

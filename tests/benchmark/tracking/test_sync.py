@@ -17,6 +17,7 @@ from tabsweep.benchmark.tracking import store as tracking_store
 from tabsweep.benchmark.tracking import sync
 from tabsweep.benchmark.tracking.mapping import project
 from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.manifest import Manifest
 from tracking_records import (
     STUDIES,
     add,
@@ -307,21 +308,18 @@ def test_a_ledger_sealed_while_it_is_read_is_read_again(
 ) -> None:
     run = make_run(tmp_path / "a", records())
     reads = []
+    read = Manifest.read
 
-    class Sealing(Ledger):
-        def _read_segment(self, segment: Any) -> Any:
-            return super()._read_segment(segment)
+    def read_while_sealing(self: Manifest) -> dict[str, Any]:
+        found = read(self)
+        reads.append(1)
+        if len(reads) == 1:
+            writer = Ledger(run, write=True)
+            writer.seal()  # the tail that this reader is about to open is gone
+            writer.close()
+        return found
 
-        def _manifest(self) -> Any:
-            found = super()._manifest()
-            if not self.writable and not reads:
-                writer = Ledger(run, write=True)
-                writer.seal()  # the tail that this reader is about to open is gone
-                writer.close()
-            reads.append(1)
-            return found
-
-    monkeypatch.setattr(sync, "Ledger", Sealing)
+    monkeypatch.setattr(Manifest, "read", read_while_sealing)
     assert len(sync.read_ledger(run)) == 13
     assert len(reads) > 1
 

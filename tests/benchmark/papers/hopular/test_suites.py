@@ -259,7 +259,7 @@ def test_table_1_ranks_our_methods_among_themselves_and_says_so():
 # ---------------------------------------------------------------------- memory and time
 
 TINY = replace(
-    cost.PLANS["reduced"],
+    cost.EXTENTS["reduced"],
     rows=30,
     repeats=1,
     models=cost._pair(4, 1, 1),
