@@ -70,12 +70,12 @@ def compare_command(
 
 
 def differences(first: Record, second: Record) -> list[str]:
-    """In what the two runs were not made alike, as far as their plans say."""
+    """How the plans of the two runs differ: seed, data, code, lock file, processor, libraries."""
     found = []
     seeds = [plan["options"]["seed"] for plan in (first, second)]
     if seeds[0] != seeds[1]:
         found.append(
-            f"seed {seeds[0]} and {seeds[1]}: the folds are other rows, where seeds draw them"
+            f"seed {seeds[0]} and {seeds[1]}: folds that are drawn by seed have other rows"
         )
     for name in sorted(set(first["datasets"]) & set(second["datasets"])):
         if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:

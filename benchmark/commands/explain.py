@@ -45,14 +45,16 @@ def explain_command(
         check_run(folder)
     folders = folders or [only_run(runs, dataset)]
     evidence = evidence_of(folders)
-    if table not in (SCORES, RANKS, LEADERBOARD):  # which hold nothing of ensembles
+    if table not in (SCORES, RANKS, LEADERBOARD):  # which use no ensembles
         evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
     found = trace(evidence, table, dataset, model, fallback=fallback, published=published)
     origin = next(r for r in map(Origin.of, folders) if (dataset, found.model) in r.cells)
     command = origin.command(table, dataset, None if found.ranked else found.model)
     warnings = origin.differences()
     if found.ranked and len(folders) > 1:
-        warnings.append(f"the command runs the models of {origin.folder} alone: others rank here")
+        warnings.append(
+            f"the command runs only the models of {origin.folder}; this rank is among more"
+        )
     console.data(
         {
             **{name: getattr(found, name) for name in ("table", "dataset", "model", "metric")},
@@ -73,7 +75,9 @@ def explain_command(
         console.say(f"  ! {visible(flag)}")
     console.say()
     console.table(*_columns(found))
-    console.say("* counts towards the score. The same number again, from nothing:")
+    console.say(
+        "* counts towards the score. The command that computes the number again from nothing:"
+    )
     for warning in warnings:
         console.say(f"  ! {warning}")
     console.say(f"\n{shlex.join(command)}")
@@ -142,8 +146,8 @@ class Origin:
         return ["bench", "sweep", *source, *words, *limits, *more, *device, *end]
 
     def _suite(self) -> suites.Suite | None:
-        """The suite of that name that is known here, where it says what the run's said but for the
-        limits, which no result depends on."""
+        """The suite that this version has under the name of the run's; None if it has none, or if
+        the two differ in more than limits of time and memory, which no result depends on."""
         name = self.plan["suite"]["name"]
         if name not in suites.names():
             return None
@@ -152,7 +156,7 @@ class Origin:
         return known if same else None
 
     def _limits(self, usual: suites.Suite) -> list[str]:
-        """--timeout and --memory-mb where the run had others than the suite usually has."""
+        """--timeout and --memory-mb where the run's limits differ from those of the suite."""
         budget = self.plan["options"]["budget"]
         mine, theirs = self.plan["suite"]["budgets"][budget], usual.budgets[budget]
         words = []
@@ -189,7 +193,7 @@ class Origin:
         return next((name for name in classes if find_model(name).name == model), model)
 
     def _write_suite(self) -> Path:
-        """The run's suite as a file, for a command that has no other to name."""
+        """Write the run's suite to a file, which the command can name; its path."""
         import yaml
 
         path = self.folder / "report" / "suite.yaml"
@@ -199,7 +203,7 @@ class Origin:
         return path
 
     def differences(self) -> list[str]:
-        """What has changed since the run was planned, so that the number may differ."""
+        """Reasons why the number may come out different now: code, libraries, order of trials."""
         from ..planning import environment
 
         was, now = self.plan["environment"], environment.capture()
@@ -210,7 +214,9 @@ class Origin:
             if now["libraries"].get(name, version) != version:
                 found.append(f"{name} was {version}, is {now['libraries'][name]}")
         if any(study.get("async") for study in self.plan["studies"]):
-            found.append("the search was asynchronous: it decides by who comes first")
+            found.append(
+                "the search was asynchronous: it depends on the order in which trials finish"
+            )
         return found
 
 
@@ -246,7 +252,7 @@ def _plain(frame: Any) -> list[dict[str, Any]]:
 
 
 def _columns(found: Trace) -> tuple[list[str], list[list[Any]]]:
-    """The trials for people: numbers short, configurations last."""
+    """(header, rows) of the trials as printed: numbers shortened, configurations last."""
     from ...reports.output.escape import visible
 
     header = ["fold", "stage", "trial", "seed", "status", "validation", "test", "s", "id", "from"]

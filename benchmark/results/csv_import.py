@@ -1,7 +1,7 @@
 """Results of another tool, read from a CSV and checked, as the report's evidence.
 
-One line a score: method, dataset, split, seed, metric, value. What the scores mean, and everything
-that the report says of them, is then decided where it is for sweeps of our own.
+One line per score: method, dataset, split, seed, metric, value. From the evidence on they are
+treated like the results of a sweep.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _numbered(labels: pd.Series) -> dict[str, int]:
 def _trials(
     lines: Lines, value: NDArray[np.float64], tasks: dict[str, str], splits: dict[str, int]
 ) -> pd.DataFrame:
-    """One row a trial: an evaluation of its configuration under its seed."""
+    """One row per trial: an evaluation of its configuration under its seed."""
     cells = lines.cells
     number = cells.groupby(TRIAL, sort=False).ngroup().to_numpy()
     first = ~cells.duplicated(TRIAL)
@@ -265,7 +265,7 @@ def _same_metrics(lines: Lines, trials: pd.DataFrame, first: NDArray[np.bool_]) 
 
 
 def _config(text: str) -> str:
-    """A configuration as a JSON object; what is none stands in one under its own name."""
+    """A configuration as a JSON object; any other text becomes {"config": text}."""
     if not text:
         return ""
     try:

@@ -44,7 +44,7 @@ def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def load_results(run: str | Path) -> pd.DataFrame:
-    """The results of a run, one row a trial of a study.
+    """The results of a run, one row per trial of a study.
 
     Columns: dataset, task, fold, model, index, stage, seed, config (JSON text), status, cause,
     message, selected, val_<metric>, test_<metric>, fit_s, predict_s, cpu_s (seconds), peak_ram_mb,
@@ -322,13 +322,13 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
     for how in sorted({study["async"] for study in studies if study.get("async")}):
         models = sorted({study["model"] for study in studies if study.get("async") == how})
         found.append(
-            f"Bytes not promised: {', '.join(models)} searched by asynchronous {how.upper()}, "
-            "which decides by who comes first."
+            f"Another run may differ: {', '.join(models)} searched by asynchronous {how.upper()}, "
+            "whose choices depend on the order in which trials finish."
         )
     struck = sorted({row["study"] for row in rows if row["cause"] in LIMITED})
     if struck:
         shown = ", ".join(struck[:5]) + (f" and {len(struck) - 5} more" if struck[5:] else "")
-        found.append(f"Bytes not promised: a limit of time or memory struck in {shown}.")
+        found.append(f"Another run may differ: trials hit a limit of time or memory in {shown}.")
     return found
 
 

@@ -28,7 +28,7 @@ TREES = 16  # Optuna's 64 cost four times as much and moved no share by more tha
 
 
 def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evidence:
-    """The evidence with `importance`, a row a (dataset, model, parameter); as it is where no
+    """The evidence with `importance`, a row per (dataset, model, parameter); as it is where no
     (dataset, model) has FEWEST trials with a validation score.
 
     Where more than `most` cells have them (None: no limit), none is computed and a note says so.

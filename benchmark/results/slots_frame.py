@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Columns = dict[str, Any]  # of chunked arrays, by name
 
-# Often compared with a word, which is ten times as fast with texts of pandas.
+# Columns that are often compared with a word: ten times as fast as strings of pandas.
 WORDS = ("stage", "status")
 COPIERS = 2  # columns that are put in order at once
 # What comes from the slot's own record, from the record of its trial, and from the first of these

@@ -119,7 +119,7 @@ def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Arra
         f"ECE: expected calibration error of the predicted class (Guo et al. 2017), {BINS} bins of "
         "equal width, of each fold's test rows, then the mean over the folds. With few test rows "
         "even a well calibrated model has a positive ECE. Brier: summed over the classes, 0 to 2.",
-        "The configurations that validation chose; nothing was fitted again. The least ECE and "
+        "The configurations that validation chose; nothing was fitted again. The lowest ECE and "
         "Brier score of a dataset are bold, which does not mean statistically significant.",
     )
     title = "Calibration on the test rows, mean over the folds."

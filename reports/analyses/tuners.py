@@ -129,7 +129,7 @@ def _pair_table(found: pd.DataFrame) -> ReportTable:
         f"Regret after the last trial, pair by pair over {footnotes.plural(len(wide), 'dataset')}."
     )
     notes = (
-        "p: Wilcoxon's signed-rank test, exact, two-sided, zeros by Pratt, one number a dataset; "
+        "p: Wilcoxon's signed-rank test, exact, two-sided, zeros by Pratt, one number per dataset; "
         f"Holm's correction over the pairs. Bold: below {ALPHA:g}. A pair that is not "
         "bold is not shown to be equal.",
     )

@@ -19,7 +19,7 @@ WITHIN = 2.0  # joint standard errors
 
 
 def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
-    """One row a published cell, in the paper's order: published, ours and their difference."""
+    """One row per published cell, in the paper's order: published, ours and their difference."""
     theirs = what.rows
     table = studies(evidence)
     ours: dict[tuple[str, str, str], Any] = {}
@@ -78,9 +78,12 @@ def _no_cells() -> pd.DataFrame:
 def _over_seeds(
     evidence: Evidence, what: PublishedTable, block: pd.DataFrame, metric: str
 ) -> pd.DataFrame:
-    """The cells with the error and the population standard deviation (`std`) over the runs of their
-    one fold: evaluation seeds, or ensembles of them, whose mean is the cell's then. Where there are
-    several folds, or one run, there is none; without ensembles there is no cell of them."""
+    """The cells with the standard error (`spread`) and the population standard deviation (`std`)
+    over the runs of one fold, and their number `n`.
+
+    Runs are the evaluation seeds; for the shape `ensembles` they are ensembles of seeds, the mean
+    is theirs, and a cell without ensembles is left out. Both are NaN for several folds or one run.
+    """
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
     if what.shape == "ensembles":
         nothing = pd.DataFrame(columns=["dataset", "model", f"test_{metric}"])

@@ -20,7 +20,7 @@ SPLITS = (
 )
 REPLICATES = (
     "After each mean: its standard error over replicates, ours over evaluation seeds on one split "
-    "(s/√n, ddof 1); it says nothing of another split."
+    "(s/√n, ddof 1); it says nothing about another split."
 )
 EXPECTED = (
     f"The folds are not the paper's own, so differences up to {WITHIN:g} joint SE are expected."
@@ -28,9 +28,9 @@ EXPECTED = (
 JOINT = " Joint SE: the root of the sum of their squares."
 DEVIATIONS = {
     kind: f"After each mean: its standard deviation over runs of one split, {how}; it says nothing "
-    "of another split. Joint SE: from s/√n, ddof 1 for ours, the published std/√n for theirs."
+    "about another split. Joint SE: from s/√n, ddof 1 for ours, the published std/√n for theirs."
     for kind, how in (
-        ("cut", "population and cut off after two digits as the paper prints it"),
+        ("cut", "population (ddof 0), truncated to two digits, as in the paper"),
         ("decimals", "ours population, the paper does not say of which kind"),
     )
 }
@@ -41,7 +41,7 @@ OTHER_SPLIT = (
 
 
 def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> ReportTable:
-    """The table that is printed: a panel a dataset, and the notes. frame: a `comparison_frame`."""
+    """The printed table: a panel per dataset, and the notes. frame: a `comparison_frame`."""
     rows = frame[frame["ours"].notna()]
     header = ["dataset", "method", "published", "ours", "ours less theirs", "in joint SE"]
     header += ["within two", "configs theirs", "trials ours", "folds"]
@@ -87,7 +87,7 @@ def _is_added(what: PublishedTable, note: str) -> bool:
 
 
 def _missing_notes(what: PublishedTable) -> list[str]:
-    """Why published values are missing, one note a value."""
+    """Why published values are missing, one note per value."""
     known = ("", what.control, what.addition)
     return [
         f"{escape.label(r.dataset)}, {escape.label(r.method)}: {r.remark}."

@@ -12,7 +12,7 @@ from .published_table import PublishedTable
 
 def sentences(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) -> list[str]:
     """How much of the table is covered, where `compare` does not say it, and the budgets of both
-    sides. frame: the comparison's, with a row a published cell, or of medians a row a model."""
+    sides. frame: the comparison's, a row per published cell (of medians: per model)."""
     budget = evidence.meta.get("budget")
     lines = []
     if published.shape == "medians":
@@ -27,7 +27,7 @@ def sentences(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame
         lines.append(f"{n} of {len(published.extension.hosts)} published hosts have means of ours.")
     if published.shape == "ensembles" and evidence.ensembles is not None:
         n = evidence.ensembles.groupby(["dataset", "fold", "model"]).size()
-        lines.append(f"Ours: {_span(n)} {ENSEMBLE}s of seeds a cell; their spread is over these.")
+        lines.append(f"Ours: {_span(n)} {ENSEMBLE}s of seeds per cell; their spread is over these.")
     used = f"Budget used: {budget}." if budget else "Budget used: not recorded."
     return [*lines, " ".join([used, *_configurations(evidence, frame)])]
 
@@ -43,11 +43,11 @@ def _configurations(evidence: Evidence, frame: pd.DataFrame) -> list[str]:
         counts = tuned.groupby(["dataset", "fold", "model"]).size()
         seconds = tuned["cpu_s"].sum()
         cost = f", {fixed(seconds / 3600.0, 2)} CPU-hours" if seconds > 0 else ""
-        found.append(f"Ours: {_span(counts)} configurations a study ended{cost}.")
+        found.append(f"Ours: {_span(counts)} configurations tried per study{cost}.")
     if "published_configs" in frame and frame["published_configs"].notna().any():
         theirs = frame.loc[frame["ours"].notna(), "published_configs"].dropna()
         if len(theirs):
-            found.append(f"Published: {_span(theirs)} configurations a cell.")
+            found.append(f"Published: {_span(theirs)} configurations per cell.")
     return found
 
 

@@ -12,7 +12,7 @@ from .published_table import Extension, PublishedTable
 
 
 def gains(frame: pd.DataFrame, extension: Extension) -> pd.DataFrame:
-    """A row a (host, source): number of datasets, mean without and with the extension, mean and
+    """A row per (host, source): number of datasets, mean without and with the extension, mean and
     median of their differences. Sources: `printed` (the paper's means), `published` (computed from
     its cells on the datasets of this run) and `ours`. frame: a `comparison_frame`.
     """

@@ -35,7 +35,7 @@ def ranks_of_values(published: PublishedTable) -> dict[str, float]:
 
 
 def section(evidence: Evidence, published: PublishedTable) -> Section:
-    """A table of published median ranks (one row a method) beside ours."""
+    """A table of published median ranks (one row per method) beside ours."""
     rows = published.rows
     printed = dict(zip(rows["method"], rows["value"].tolist(), strict=True))
     made, frame = _table(evidence, published, printed, published.name, published.notes)
@@ -96,7 +96,7 @@ def _pools(evidence: Evidence) -> list[RankingMatrix]:
 
 
 def _rows(mine: RankingMatrix, known: Mapping[str, tuple[str, float]]) -> list[dict[str, object]]:
-    """One row a ranked model, the best median first."""
+    """One row per ranked model, the best median first."""
     rank = ranks(mine.losses, "min")
     middle, mean = np.median(rank, axis=0), rank.mean(axis=0)
     errors = standard_error(rank).tolist() if len(rank) > 1 else [None] * len(mine.models)

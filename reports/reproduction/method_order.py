@@ -15,8 +15,8 @@ FEWEST = 3  # methods on a dataset, for an order to mean something
 
 
 def orders(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row a (dataset, method) with a value on both sides, in our order: rank and distance to the
-    best among those methods, published and ours. frame: a `comparison_frame`."""
+    """A row per (dataset, method) with a value on both sides, in our order: rank and distance to
+    the best among those methods, published and ours. frame: a `comparison_frame`."""
     both = frame[frame["published"].notna() & frame["ours"].notna()]
     rows = []
     for _, part in both.groupby("dataset", sort=True):
@@ -35,7 +35,7 @@ def orders(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(name: str, title: str, frame: pd.DataFrame) -> ReportTable | None:
-    """Both orders, a panel a dataset; None where no dataset has three methods in common."""
+    """Both orders, a panel per dataset; None where no dataset has three methods in common."""
     found = orders(frame)
     if not len(found):
         return None

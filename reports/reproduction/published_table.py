@@ -46,8 +46,8 @@ class PublishedTable:
     says why a row has no value or comes from another source. Datasets have our names.
     measures: published metric -> ours. models: published method -> our model, where the names
     differ.
-    shape: `cells` for a value a dataset and method, `ensembles` for the value of ensembles of
-    evaluation seeds, `medians` for a median rank a method, `means` for means over datasets of the
+    shape: `cells` for a value per dataset and method, `ensembles` for the value of ensembles of
+    evaluation seeds, `medians` for a median rank per method, `means` for means over datasets of the
     cells in `rows` (`extension` says of what).
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     configurations: (dataset, method) -> how many configurations the paper searched.

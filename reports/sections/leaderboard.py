@@ -323,7 +323,7 @@ def _notes(
     if any(b.n >= MIN_BOOTSTRAP for b in used):
         notes.append(
             f"95 %: percentiles of the Elo over {RESAMPLES} resamples of the datasets (bootstrap, "
-            f"seed {SEED}); those of the other figures stand in the CSV."
+            f"seed {SEED}); those of the other figures are in the CSV."
         )
     if any(b.n < MIN_BOOTSTRAP for b in used):
         notes.append(
@@ -343,7 +343,7 @@ def _notes(
     ):
         notes.append(
             "Some models won every game against all the others, which no finite Elo expresses: "
-            "half a win and half a loss were added to every pair. Their distance is not reliable."
+            "one tie was added to every pair. Their distance is not reliable."
         )
     if any(b.kind == IMPUTED for b in views):
         notes.append(_imputation(views, fallback))

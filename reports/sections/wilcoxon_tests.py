@@ -87,8 +87,8 @@ def _friedman_table(
         "N: datasets with a complete score of every ranked model. χ²: Friedman with tie "
         "correction; F: Iman and Davenport's, from the plain χ². CD: difference of two mean ranks "
         "from which Nemenyi's test calls them different at .05.",
-        f"Significant pairs: pairs of models that differ significantly, with a Wilcoxon p of at "
-        f"most {_short(ALPHA)} after Holm's correction over all pairs of the line.",
+        f"Significant pairs: pairs of models with a Wilcoxon p of at most {_short(ALPHA)} after "
+        "Holm's correction over all pairs of the line.",
         *_untested(matrices),
         "A large p does not show that models are equal, only that N datasets show no difference.",
         *_subset_note(evidence, matrices),
@@ -177,7 +177,7 @@ def _matrix_notes(matrices: list[RankingMatrix]) -> list[str]:
     notes = [
         "+: the model of the row does better, −: the model of the column, by the rank sums; bold: "
         f"p ≤ {_short(ALPHA)} after Holm. {footnotes.WILCOXON} The one-sided and uncorrected "
-        "p-values stand in the CSV.",
+        "p-values are in the CSV.",
         "Differences are of errors relative to their sum, which has no unit."
         if uses_relative_errors(matrices[0])
         else "Differences are of the scores.",

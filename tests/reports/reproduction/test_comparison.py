@@ -159,8 +159,8 @@ def test_the_head_says_coverage_budget_and_configurations(tmp_path):
     text = head(YACHT, ours(scores, budget="quick: 2 folds, 2 configurations"), tmp_path)
     assert "2 of 3 published cells have a value of ours; of 2 with standard errors" in text
     assert "Budget used: quick: 2 folds, 2 configurations." in text
-    assert "Ours: 2 configurations a study ended, 4.00 CPU-hours." in text
-    assert "Published: 24 configurations a cell." in text
+    assert "Ours: 2 configurations tried per study, 4.00 CPU-hours." in text
+    assert "Published: 24 configurations per cell." in text
 
 
 def test_medians_say_how_many_methods_and_why_no_joint_standard_error(tmp_path):
@@ -170,6 +170,9 @@ def test_medians_say_how_many_methods_and_why_no_joint_standard_error(tmp_path):
     text = head(SHAPES["medians"], evidence, tmp_path)
     assert "2 of 3 published methods have a median rank of ours." in text
     assert "no difference in joint standard errors" in text and "Budget used" in text
+    section = compare(evidence, SHAPES["medians"])
+    assert [panel.title for panel in section.tables[0].panels] == ["all datasets (3)"]
+    assert section.tables[0].title.startswith("Toy, Table 1: ")
 
 
 def test_ensembles_say_how_many_there_are(tmp_path):
@@ -178,7 +181,7 @@ def test_ensembles_say_how_many_there_are(tmp_path):
     rows = [{**keys, "index": i, "seeds": "", "test_rmse": 0.48 + 0.01 * i} for i in range(3)]
     found = Evidence(found.trials, found.planned, found.meta, pd.DataFrame(rows))
     text = head(SHAPES["ensembles"], found, tmp_path)
-    assert "Ours: 3 ensembles of seeds a cell" in text
+    assert "Ours: 3 ensembles of seeds per cell" in text
     assert "1 of 3 published cells have a value of ours" in text
 
 
