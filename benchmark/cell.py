@@ -139,7 +139,8 @@ def run_cell(
         if isinstance(value, int | np.integer):
             info[name.rstrip("_")] = int(value)
     warned = getattr(estimator, "warnings_", None)
-    if warned:  # {category: how many of a fit's warnings}
+    # {category: how many of a fit's warnings}; a model from elsewhere may mean something else by it
+    if isinstance(warned, dict) and warned and all(type(n) is int for n in warned.values()):
         info["warnings"] = {str(name): int(count) for name, count in warned.items()}
     return Cell(predictions, costs, info)
 

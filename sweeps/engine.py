@@ -33,7 +33,7 @@ class Engine:
 
     pool: makes the worker pool, when the first trial has to be run.
     reuse: a finished trial of another run that answers this one, or None.
-    retry: whether the trial of a failure's record is to run again.
+    retry: whether a failed trial, given its record, is to run again.
     stop: a request to end early, looked at in every round; `grace_s` is how long `Stop.soon` waits
         for trials that are running.
     still_owner: raises where another process owns the run folder by now.

@@ -204,10 +204,9 @@ def _distributions() -> dict[str, list[str]]:
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
-    """{distribution: version} for distributions or top-level import names; unknown ones left out.
+    """{distribution: version} for distributions or top-level import names.
 
-    A distribution that is asked for by name and is not installed is an error of the caller's, but
-    an optional import inside the closure is not, so absence is recorded as 'absent'.
+    The version of one that is not installed is "absent": an import of it may be optional.
     """
     found: dict[str, str] = {}
     for name in names:

@@ -164,11 +164,17 @@ def _trial(line: Line) -> str:
         f"{line.get('status', '')}{f' ({how})' if how else ''}",
         f"trial {line.get('trial') or '?'}",
         *_where(line),
-        *(f"{name} {count}" for name, count in (line.get("warnings") or {}).items()),
+        *_warnings(line),
     ]
     output = printable(line.get("output") or "").rstrip("\n")
     body = "".join(f"\n    {text}" for text in output.split("\n")) if output else ""
     return printable(", ".join(parts)).replace("\n", " ") + body + "\n"
+
+
+def _warnings(line: Line) -> Iterator[str]:
+    warned = line.get("warnings")
+    if isinstance(warned, dict):  # a log may come from others
+        yield from (f"{name} {count}" for name, count in warned.items())
 
 
 def _where(line: Line) -> Iterator[str]:

@@ -3,8 +3,8 @@
 Both decide by which reports have come in, so their tables are *not* reproducible to the byte, and
 their trials are no pure functions: their ids hold the run that made them ("async" and "run" in the
 fidelity), and no other sweep reuses them. The other guarantees of a sweep hold: one ledger row a
-configuration, durable before anybody hears of it, failures with a cause, nothing lost and nothing
-twice when the driver is killed.
+configuration, durable before any listener learns of it, failures with a cause, nothing lost and
+nothing twice when the driver is killed.
 
 ASHA (Li et al. 2018, arXiv:1810.05934): at every rung a configuration goes on if it is among the
 best 1/eta of those that have reached it so far. One that is stopped there has a row of the stage

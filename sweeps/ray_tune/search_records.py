@@ -182,7 +182,7 @@ class SearchRecords:
         return self.deaths[id][cause]
 
     def write(self, study: Study, track: Track, result: Result, worker: str) -> None:
-        """Write a configuration's row: durable when this returns, and only then told to others."""
+        """Write a configuration's row; the listener learns of it once it is durable."""
         rung = self._rung(study, track, result)
         slot = Slot(study.name, study.stages[rung], track.index)
         stop = study.fidelities(track.config)[rung]["stop"]

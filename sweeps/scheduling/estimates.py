@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..study import Needs, Study
 from ..trial import Result, Trial
 
-SPARE = 1.25  # factor on the memory that an equal trial was seen to use
+SPARE = 1.25  # factor on the most memory that a trial of the same dataset and model has used
 
 
 def seconds_of(result: Result) -> float:
@@ -42,7 +42,8 @@ class Estimates:
         )
 
     def needs(self, study: Study, trial: Trial, *, own_gpu: bool = False) -> Needs:
-        """What a trial is given: what its study declares, or more where an equal one used more."""
+        """What a trial is given: what its study declares, or more where a trial of the same dataset
+        and model has used more. own_gpu: whether it gets a GPU to itself."""
         seen = self._memory.get((trial.dataset, trial.model), study.needs)
         gpu_mb = float("inf") if own_gpu else seen.gpu_mb
         return replace(study.needs, memory_mb=seen.memory_mb, gpu_mb=gpu_mb)

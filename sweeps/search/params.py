@@ -1,9 +1,9 @@
 """Parameters of a search space: Fixed, Choice, Float, Int, Maybe, and Variants of many at once.
 
 A parameter is frozen, comparable, hashable and printable, and it turns into plain data and back.
-Its axes tell a sampler which numbers to draw. `read` turns drawn
-numbers into a value, `write` turns a value back into numbers, so that one description serves
-random search, Optuna and hyperopt alike.
+Its axes tell a sampler which numbers to draw. `read` turns drawn numbers into a value, `write`
+turns a value back into numbers, so that one description serves random search, Optuna and hyperopt
+alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Axis:
     """One number that a sampler draws.
 
     kind: `index` (0..high, no order between them), `int` (low..high) or `float` ([low, high]).
-    log: uniform in the logarithm instead of uniform.
+    log: uniform in the logarithm instead of in the number itself.
     """
 
     label: str

@@ -123,7 +123,7 @@ class Sampler:
         return self._propose(index)
 
     def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
-        """Report a trial's end, in any order. Told again, the last report counts."""
+        """Report a trial's end, in any order; a second report for an index replaces the first."""
 
     def _propose(self, index: int) -> Config:
         raise NotImplementedError

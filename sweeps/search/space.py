@@ -165,7 +165,7 @@ class Space:
         return len(seen) == len(config)
 
     def sample(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A configuration drawn at random, every axis by itself."""
+        """A configuration drawn at random, each number independently of the others."""
 
         def draw(axis: Axis) -> float:
             if axis.kind == "float":

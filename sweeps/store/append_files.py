@@ -1,4 +1,4 @@
-"""Files that are only appended to; that they exist is durable once they are open."""
+"""Opening files that are only appended to; a new one survives a power cut once it is open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...common.files import sync_folder
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a file for appending; the name of a new one is synced."""
+    """Open a file for appending; the folder of a new one is flushed to disk."""
     existed = path.exists()
     file = open(path, "ab")
     if not existed:

@@ -73,7 +73,8 @@ class RecordSequence:
         with ThreadPoolExecutor(READERS) as pool:
             found = list(pool.map(lambda part: part.columns(), self._parts))
         for at, start in enumerate(self._starts):
-            # In Arrow: an array made of numpy's would wait for the import of pandas.
+            # In Arrow: to make an array from numpy's, pyarrow waits for another thread's import
+            # of pandas.
             rows = pc.add(found[at].column("row").cast(pa.int64()), start)
             found[at] = found[at].set_column(0, "row", rows)
         return pa.concat_tables(found, promote_options="default").unify_dictionaries()

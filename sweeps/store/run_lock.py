@@ -90,7 +90,7 @@ class RunLock:
                     raise RunLocked(f"{self.path} was replaced: another driver may be at work here")
 
     def release(self) -> None:
-        """Give the folder free; nothing happens where it is not held."""
+        """Release the folder; nothing happens where this process does not hold it."""
         if self._file is not None:
             self._file.truncate(0)
             self._file.close()

@@ -76,7 +76,10 @@ class SegmentFolder:
     def defer(
         self, entry: Mapping[str, Any], damaged: Callable[[Mapping[str, Any], Part, bytes], None]
     ) -> Part | None:
-        """A part that is checked when one of its records is asked for; `damaged` is called then.
+        """A part that is checked when one of its records is asked for.
+
+        damaged: called with the entry, the intact records and the bytes of the segment, where the
+            check finds that it is damaged.
 
         None where the manifest does not say enough for that (an older version wrote it).
         """

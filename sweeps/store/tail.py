@@ -1,4 +1,4 @@
-"""The tail of a ledger: one record a line, with its checksum; appended to, or left as it was."""
+"""The tail of a ledger: one record a line, with its checksum; a failed append leaves no trace."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def on_node(node: str) -> Any:
 def death_of(error: Exception) -> str:
     """How an actor died, from Ray's error: 'killed', 'oom', or 'lost' with its node or its network.
 
-    Ray's text on a worker's own death speaks of nodes too, hence the whole phrases.
+    Ray's message about the death of a worker alone mentions nodes too: whole phrases are compared.
     """
     from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, OutOfMemoryError
 
@@ -133,10 +133,10 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
 
 
 def take_back_sigterm() -> None:
-    """Ray's handler of crashes takes SIGTERM too, and aborts the process three seconds after one.
+    """Give SIGTERM back to its handler in Python, once Ray is up: Ray's crash handler takes the
+    signal too, and aborts the process three seconds after one.
 
-    Called when Ray is up, this gives the signal back to its handler in Python. Only the main thread
-    can.
+    Does nothing in other threads than the main one.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if handler is not None and threading.current_thread() is threading.main_thread():

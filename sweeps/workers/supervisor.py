@@ -59,7 +59,7 @@ class Supervisor:
             self._failed_starts[actor.node.id] += 1
             if self._failed_starts[actor.node.id] >= MAX_FAILED_STARTS:
                 text = str(error).strip().splitlines()
-                reason = f"no worker comes up there: {text[0] if text else type(error).__name__}"
+                reason = f"no worker starts there: {text[0] if text else type(error).__name__}"
                 outcomes.extend(self._refuse(actor.node, reason))
         return outcomes
 

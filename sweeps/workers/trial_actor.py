@@ -117,7 +117,7 @@ class TrialWorker:
             import resource
 
             limit = int((_data_mb() + limit_mb) * 2**20)
-            # The driver of a GPU maps far more than it uses.
+            # CUDA maps far more memory than it uses: beside a GPU the thread alone enforces it.
             if not self._gpu:
                 resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
         except (ImportError, ValueError, OSError):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
 from tabsweep.benchmark.results.evidence_builder import rows_of
 from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.scheduling import heartbeat
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, failure
@@ -113,6 +115,58 @@ def test_equal_cells_of_several_studies_run_once_and_are_linked(tmp_path):
         found.items()
     )
     assert not again.submitted
+
+
+# ---------------------------------------------------------------------- waiting
+
+
+class OneKindFirst(ScriptedPool):
+    """Has room for trials of the other kind (with a GPU, without) after three of the first."""
+
+    def __init__(self, first: str) -> None:
+        super().__init__(script=lambda job, nth: self.ended.append(job.trial.dataset))
+        self.first, self.polls = first, 0
+        self.ended: list[str] = []
+        self.kept: list[int] = []
+
+    def room(self, needs: Needs) -> bool:
+        kind = "gpu" if needs.gpu_mb else "cpu"
+        return super().room(needs) and (kind == self.first or len(self.ended) >= 3)
+
+    def poll(self, timeout_s: float) -> list[JobOutcome]:
+        self.polls += 1
+        assert self.polls < 100, "the trials with room wait for those without"
+        return super().poll(timeout_s)
+
+    def keep_for_gpus(self, threads: int) -> None:
+        self.kept.append(threads)
+
+
+def test_trials_with_a_gpu_and_trials_without_do_not_wait_for_each_other(tmp_path):
+    for first, other in (("cpu", "gpu"), ("gpu", "cpu")):
+        with_gpu = make_study("gpu", sampler="random", n_trials=3, needs=Needs(2, gpu_mb=500.0))
+        pool = OneKindFirst(first)
+        run(tmp_path / first, [make_study("cpu", sampler="random", n_trials=3), with_gpu], pool)
+        assert pool.ended == [first] * 3 + [other] * 3
+        # CPUs are kept for the trials with a GPU until the last of them has ended.
+        assert pool.kept == ([2, 2, 0] if first == "cpu" else [2, 0, 0])
+
+
+def test_trials_that_no_machine_has_room_for_cause_a_warning_now_and_then(monkeypatch):
+    clock, warned = [100], []
+    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def listener(event: str, details: Any) -> None:
+        if event == "warning":
+            warned.append(clock[0])
+
+    beats = heartbeat.Heartbeat(listener)
+    for clock[0] in range(100, 800):
+        beats.beat(ScriptedPool(), queued=2)
+    assert warned == [131, 462, 793]  # after 30 seconds, then about every five minutes
+    for clock[0] in range(800, 1600):
+        beats.beat(ScriptedPool(), queued=0)
+    assert len(warned) == 3
 
 
 # ---------------------------------------------------------------------- kills

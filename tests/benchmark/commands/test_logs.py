@@ -147,6 +147,13 @@ def test_torn_and_foreign_lines_are_passed_over(logged):
     assert len(lines_of(logged)) == 3
 
 
+def test_counts_of_warnings_that_are_no_table_are_passed_over(logged):
+    path = logged / "logs" / "trials.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"warnings": ["slow"]}\n{"warnings": {"Slow": 2}}\n')
+    found = bench("logs", logged)
+    assert found.code == 0 and "Slow 2" in found.out, found
+
+
 def test_following_shows_what_comes_also_after_the_log_was_put_aside(logged, monkeypatch):
     monkeypatch.setattr(event_log, "MAX_BYTES", 1500)
     log = EventLog(logged)

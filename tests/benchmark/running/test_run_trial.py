@@ -56,6 +56,18 @@ def test_a_comment_changes_nothing(target, tmp_path):
     assert run(target, claimed).status == DONE
 
 
+def test_a_model_may_mean_anything_by_warnings_(target, tmp_path):
+    for value in ('["slow"]', '{"rows": "few"}', "np.ones(2)", "3"):
+        fit = f"        self.warnings_ = {value}\n        return self\n"
+        text = f"import numpy as np\n{MODEL}\n    def fit(self, *args, **more):\n"
+        text += f"        super().fit(*args, **more)\n{fit}"
+        (tmp_path / "my_edited_model.py").write_text(text)
+        sys.modules.pop("my_edited_model", None)
+        run_trial.source_of.cache_clear()
+        result = run(target, str(source_print(target)["source"]))
+        assert result.status == DONE and "warnings" not in result.info, (value, result)
+
+
 def test_machines_agree_on_versions_and_sources_or_say_where_not():
     target = "tabsweep.models.knn:KNN"
     found = computes_with([target], ["numpy"])

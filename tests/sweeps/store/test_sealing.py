@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_cases import contents, filled, row
@@ -92,6 +93,16 @@ class Crash(BaseException):
     """Stands for the end of the process: nothing in the product catches it."""
 
 
+# The modules that look up each step by its name while a tail is sealed.
+HOMES: dict[str, tuple[Any, ...]] = {
+    "fsync": (os,),
+    "replace": (os,),
+    "sync_folder": (files, append_files),
+    "unlink": (Path,),
+    "open": (files, append_files),
+}
+
+
 def test_a_crash_at_any_step_of_sealing_loses_nothing(tmp_path, monkeypatch):
     """Ends before or after every call that touches the disk while a tail of ten is sealed."""
     monkeypatch.setattr(store, "SEAL_AT", 10)
@@ -136,10 +147,8 @@ def crash_while_sealing(folder: Path, monkeypatch, step: str, before: bool, kind
 def crash_at(patch, step: str, at: int, *, before: bool, kind: type[BaseException]) -> list[int]:
     """Make the at-th call of a step end in an exception; the list returned says whether it did."""
     calls, crashed = [0], []
-    home = {"fsync": os, "replace": os, "sync_folder": files, "unlink": Path, "open": append_files}[
-        step
-    ]
-    real = open if step == "open" else getattr(home, step)
+    homes = HOMES[step]
+    real = open if step == "open" else getattr(homes[0], step)
 
     def failing(*args, **kwargs):
         calls[0] += 1
@@ -152,7 +161,8 @@ def crash_at(patch, step: str, at: int, *, before: bool, kind: type[BaseExceptio
             raise kind(errno.EIO, "injected")
         return result
 
-    patch.setattr(home, step, failing, raising=step != "open")
+    for home in homes:
+        patch.setattr(home, step, failing, raising=step != "open")
     return crashed
 
 
