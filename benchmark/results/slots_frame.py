@@ -44,9 +44,20 @@ def warnings_by_model(columns: Columns) -> dict[str, dict[str, int]]:
     warned = pc.fill_null(pc.not_equal(column, ""), False)
     models = pc.filter(columns["model"], warned).to_pylist()
     for model, text in zip(models, pc.filter(column, warned).to_pylist(), strict=True):
-        counts = {str(k): n for k, n in json.loads(text).items() if type(n) is int}
-        found.setdefault(model, Counter()).update(counts)
+        counts = _counts(text)
+        if counts:
+            found.setdefault(model, Counter()).update(counts)
     return {model: dict(sorted(found[model].items())) for model in sorted(found)}
+
+
+def _counts(text: str) -> dict[str, int]:
+    """The numbers in a JSON object; nothing for a text of another kind (a run may be foreign)."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    known = found.items() if isinstance(found, dict) else ()
+    return {name: n for name, n in known if type(n) is int}
 
 
 def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 from calls import bench, working_in
 from tabsweep.benchmark.results.evidence_builder import evidence_of
+from tabsweep.benchmark.results.slots_frame import warnings_by_model
 from tabsweep.sweeps.store.ledger import Ledger
 
 
@@ -34,3 +36,13 @@ def test_convergence_warnings_are_counted_wherever_the_records_lie(tmp_path: Pat
     ledger.seal()
     ledger.close()
     assert evidence_of([run]).meta["fit_warnings"] == expected
+
+
+def test_counts_of_a_foreign_run_that_are_none_are_passed_over() -> None:
+    texts = ['{"A": 2, "B": "x"}', "[1]", "no json", "", None, '{"A": 1}']
+    columns = {
+        "model": pa.chunked_array([["m"] * len(texts)]),
+        "warnings": pa.chunked_array([pa.array(texts, pa.string())]),
+    }
+    assert warnings_by_model(columns) == {"m": {"A": 3}}
+    assert "warnings" not in columns and warnings_by_model(columns) == {}
