@@ -156,7 +156,8 @@ class Estimator(BaseEstimator):
         Steps that predictions use and steps that ran, for models that are trained in steps.
     warnings_ : dict of str to int
         Warnings of the libraries during the fit, counted by category, e.g.
-        {"ConvergenceWarning": 3}. They are not printed, and not saved with the model.
+        {"ConvergenceWarning": 3}. They are not printed, and not saved with the model. Like
+        `warnings.catch_warnings` this is not safe for fits in several threads of one process.
 
     Notes
     -----

@@ -220,7 +220,7 @@ class NODE(RowNetwork):
     depth
         Depth of a tree, which has 2^depth leaves.
     tree_dim
-        Outputs of a tree; in a multiclass task at least one for each class are used.
+        Outputs of a tree; in a multiclass task a tree has at least one for each class.
     choice
         The function that chooses the feature of a node and the way below it.
     embedding
