@@ -227,9 +227,9 @@ class Estimator(BaseEstimator):
     ) -> Estimator:
         """Fits on (X, y). X_val and y_val serve early stopping alone, where the model has it.
 
-        `score` is the metric as a callable, for models that stop by it; boosting libraries stop by
-        their own loss (log loss, squared error). Validation rows whose class is absent from y are
-        left out of early stopping.
+        Boosting libraries stop by their own loss (log loss, squared error); `score`, a metric to
+        stop by, is not used by any registered model. Validation rows whose class is absent from y
+        are left out of early stopping.
         """
         self.check()
         x, target = self._prepare(X, y)

@@ -142,10 +142,10 @@ class Layer(nn.Module):
 
 
 class NODENetwork(nn.Module):
-    """Layers of trees, each of which sees the row and all answers of the layers before; the mean
-    over all trees of their first `n_out` answers (Popov et al. 2020, sec. 3.2).
+    """Layers of trees, each of which sees the row and all outputs of the layers before; the mean
+    over all trees of their first `n_out` outputs (Popov et al. 2020, sec. 3.2).
 
-    n_trees: of a layer. tree_dim: answers of a tree, at least n_out. choice: of `CHOICES`.
+    n_trees: of a layer. tree_dim: outputs of a tree, at least n_out. choice: of `CHOICES`.
     """
 
     def __init__(
