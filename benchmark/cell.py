@@ -139,9 +139,10 @@ def run_cell(
         if isinstance(value, int | np.integer):
             info[name.rstrip("_")] = int(value)
     warned = getattr(estimator, "warnings_", None)
-    # {category: how many of a fit's warnings}; a model from elsewhere may mean something else by it
-    if isinstance(warned, dict) and warned and all(type(n) is int for n in warned.values()):
-        info["warnings"] = {str(name): int(count) for name, count in warned.items()}
+    if isinstance(warned, Mapping):  # {category: how many}; a class from elsewhere may differ
+        counts = {str(k): int(n) for k, n in warned.items() if isinstance(n, int | np.integer)}
+        if counts:
+            info["warnings"] = counts
     return Cell(predictions, costs, info)
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Replace a file so that a reader or a crash sees the old bytes or the new, never a mixture.
 
-    The data go to a hidden file of this process in the same folder, are flushed to disk, and are
+    The data go to a hidden file of this call in the same folder, are flushed to disk, and are
     renamed into place; the folder is flushed as well. `sync=False` leaves out both flushes: for
     files that can be written again at once, such as a heartbeat. Raises OSError (a full disk, say),
     and the file is then as it was.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # A name for each call: threads, and hosts that share the folder, may write the same file.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
             if sync:
                 file.flush()

@@ -111,11 +111,14 @@ class AutoInt(RowNetwork):
     residual_dropout
         Dropout on what attention adds.
     linformer
-        How the mixtures of keys and values share their weights, `none` for attention to all keys.
+        Whether tokens attend to a few mixtures of all keys and values (Wang et al. 2020), with one
+        matrix for the keys and one for the values of a layer (`headwise`), one for both
+        (`key-value`) or one for all layers (`layerwise`); `none`: they attend to all keys.
     linformer_ratio
-        Mixtures per token.
+        Number of mixtures as a share of the number of tokens.
     attention
-        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt); it needs all keys.
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt), which needs
+        linformer='none'.
     order
         Degree of the polynomial.
 

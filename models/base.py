@@ -156,7 +156,8 @@ class Estimator(BaseEstimator):
         Steps that predictions use and steps that ran, for models that are trained in steps.
     warnings_ : dict of str to int
         Warnings of the libraries during the fit, counted by category, e.g.
-        {"ConvergenceWarning": 3}. They are not printed, and not saved with the model.
+        {"ConvergenceWarning": 3}. They are not printed, and not saved with the model. Like
+        `warnings.catch_warnings` this is not safe for fits in several threads of one process.
 
     Notes
     -----
@@ -226,9 +227,9 @@ class Estimator(BaseEstimator):
     ) -> Estimator:
         """Fits on (X, y). X_val and y_val serve early stopping alone, where the model has it.
 
-        `score` is the metric as a callable, for models that stop by it; boosting libraries stop by
-        their own loss (log loss, squared error). Validation rows whose class is absent from y are
-        left out of early stopping.
+        Boosting libraries stop by their own loss (log loss, squared error); `score`, a metric to
+        stop by, is not used by any registered model. Validation rows whose class is absent from y
+        are left out of early stopping.
         """
         self.check()
         x, target = self._prepare(X, y)

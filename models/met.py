@@ -245,7 +245,7 @@ class MET(PretrainedNetwork):
     adversarial
         Whether every second step of pre-training also learns from adversarially changed values.
     adversarial_from
-        Epoch of pre-training from which it does.
+        First epoch of pre-training with such steps.
     adversarial_norm
         Whether the change is bounded for each row (`sample`) or for the whole `batch`.
     hidden

@@ -17,13 +17,14 @@ class ModelSpec:
 
     target: `package.module:Class`. libraries: distributions whose versions a result depends on.
     threads: given to every fit. max_rows, max_classes: above them the model is unsupported.
-    preprocessing: the policy of the default configuration. memory_bytes_per_cell: rough peak memory
-    of a fit over that of the interpreter, per cell of the (one-hot) training table;
-    memory_bytes_per_pair: per pair of training rows; memory_bytes_per_column_pair. Guesses for the
-    preset `quick` where there is one, else for the defaults; what a fit is seen to take corrects
-    them upwards. resource: the hyperparameter that counts the
-    steps of a fit that can stop and go on (`fit_to`), "" where there is none. gpu_mb: GPU memory of
-    a fit in MB, a first guess, 0 for a model that never uses a GPU.
+    preprocessing: the policy of the default configuration. resource: the hyperparameter that counts
+    the steps of a resumable fit (`fit_to`), "" where there is none.
+
+    memory_bytes_per_cell, memory_bytes_per_pair, memory_bytes_per_column_pair: peak memory of a fit
+    above that of the interpreter, per cell of the (one-hot) training table, per pair of its rows
+    and per pair of its columns. gpu_mb: GPU memory of a fit in MB, 0 for a model that never uses a
+    GPU. All are first guesses, for the space `quick` where there is one and else for the defaults;
+    a sweep corrects them by what its fits take (main memory upwards only).
     """
 
     name: str

@@ -142,10 +142,10 @@ class Layer(nn.Module):
 
 
 class NODENetwork(nn.Module):
-    """Layers of trees, each of which sees the row and all answers of the layers before; the mean
-    over all trees of their first `n_out` answers (Popov et al. 2020, sec. 3.2).
+    """Layers of trees, each of which sees the row and all outputs of the layers before; the mean
+    over all trees of their first `n_out` outputs (Popov et al. 2020, sec. 3.2).
 
-    n_trees: of a layer. tree_dim: answers of a tree, at least n_out. choice: of `CHOICES`.
+    n_trees: of a layer. tree_dim: outputs of a tree, at least n_out. choice: of `CHOICES`.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class NODE(RowNetwork):
     depth
         Depth of a tree, which has 2^depth leaves.
     tree_dim
-        Outputs of a tree; in a multiclass task at least one for each class are used.
+        Outputs of a tree; in a multiclass task a tree has at least one for each class.
     choice
         The function that chooses the feature of a node and the way below it.
     embedding

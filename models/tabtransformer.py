@@ -256,7 +256,8 @@ class TabTransformer(PretrainedNetwork):
         Whether numbers take part in attention. False keeps them out, as Huang et al. do, in tables
         that have categories; they are then not hidden either.
     identity_width
-        How many values of a token tell its column (Huang et al.: an eighth); less than `width`.
+        How many values of a token are the same for all cells of a column, so that they identify it
+        (Huang et al.: an eighth); less than `width`.
 
     References
     ----------

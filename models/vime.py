@@ -121,7 +121,7 @@ class VIMETask(PretrainedTask):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VIME(PretrainedNetwork):
-    """VIME: pre-training that finds exchanged values and tells what they were.
+    """VIME: pre-training that finds exchanged values and predicts the original ones.
 
     Numbers are scaled to [0, 1] by their least and largest value, categories are 0/1 columns.
 

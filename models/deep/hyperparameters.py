@@ -97,7 +97,7 @@ def _completed(cls: type[Hyperparameters]) -> str:
         return doc
     lines: list[str] = []
     for name, (first, *rest) in known.items():
-        ruled = name in cls.rules
+        ruled = name in cls.rules and _kind(cls, name)
         lines += [heading(name, *_field(cls, name)) if ruled else first, *rest]
     before, _, after = _split(doc)
     while before and not before[-1]:
@@ -109,7 +109,13 @@ def _completed(cls: type[Hyperparameters]) -> str:
 
 def _field(cls: type[Hyperparameters], name: str) -> tuple[str, Any, Rule]:
     """Type, default and range of a field, also while its class is being made."""
-    kinds = (vars(base).get("__annotations__", {}).get(name) for base in cls.__mro__)
     default = getattr(cls, name, NO_DEFAULT)
     default = default.default if isinstance(default, Field) else default
-    return str(next(kind for kind in kinds if kind)), default, cls.rules[name]
+    return _kind(cls, name), default, cls.rules[name]
+
+
+def _kind(cls: type[Hyperparameters], name: str) -> str:
+    """The annotation of a field, "" where it has none (a subclass with its own `__init__`)."""
+    kinds = (vars(base).get("__annotations__", {}).get(name) for base in cls.__mro__)
+    kind = next((kind for kind in kinds if kind), "")
+    return kind.__name__ if isinstance(kind, type) else str(kind)

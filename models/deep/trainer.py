@@ -50,7 +50,7 @@ class Pretrained(Task, Protocol):
     """A task whose first steps are pre-training."""
 
     def pretraining(self) -> torch.optim.Optimizer:
-        """The optimiser of those steps; `optimiser` is asked for when they are done."""
+        """The optimiser of those steps; `optimiser` is called after the last of them."""
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,11 @@ class Hopular(DeepEstimator):
     beta_scaling
         c in beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour.
     residual
-        What stays beside the retrieved pattern, see `network.Hopfield`.
+        What the retrieved pattern is added to: the normalised state (`code`, the authors' code) or
+        the state itself (`paper`).
     summary
-        What the outputs are read from, see `network.Summary`.
+        What the output of a column is read from: the vectors of all cells of the row (`dense`, the
+        authors' code) or that of its own cell (`attribute`, the paper).
     dropout_input
         Dropout in the embedding.
     dropout_hopfield
@@ -80,7 +82,7 @@ class Hopular(DeepEstimator):
     period
         Epochs of the cosines of gamma and lr, 0 for `steps`.
     warmup
-        Share of the period before gamma and lr fall.
+        Share of the period before gamma and lr begin to fall.
     average
         Share of the new weights in the exponential average that is validated and kept, 0 for none.
     clip

@@ -21,7 +21,7 @@ from .masking import column_losses, mean_loss, noisy
 from .network import HopularNetwork, Memory
 from .schedules import gamma
 
-ROWS = 64  # rows of a prediction that are asked together
+ROWS = 64  # rows that are predicted together
 WEIGHTS_AT_ONCE = 2**22  # associations of them
 
 

@@ -96,7 +96,8 @@ class NPT(CellEstimator):
     schedule
         Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
     schedule_share
-        Share of the steps that the schedule's first part has.
+        Share of the steps before the rate falls: at its peak (`flat-cosine`) or rising to it
+        (`cosine-cyclic`, `polynomial`). The other schedules do not use it.
     lookahead
         Whether Lookahead (0.5, 6) is used.
     clip

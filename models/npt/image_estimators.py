@@ -35,7 +35,7 @@ from .prediction import TRAIN
 from .task import NPTTask
 
 AS_IT_IS = Policy("none", "native", "native", "standard")
-TOGETHER = 256  # pictures that are asked at once
+TOGETHER = 256  # pictures that are predicted at once
 
 
 class Pictures:
@@ -229,7 +229,8 @@ class NPTResNet(Pictures, DeepEstimator):
     schedule
         Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
     schedule_share
-        Share of the steps that the schedule's first part has.
+        Share of the steps before the rate falls: at its peak (`flat-cosine`) or rising to it
+        (`cosine-cyclic`, `polynomial`). The other schedules do not use it.
     lookahead
         Whether Lookahead (0.5, 6) is used.
     clip
@@ -317,7 +318,7 @@ class NPTResNet(Pictures, DeepEstimator):
         )
 
     def context_rows(self, n: int) -> np.ndarray:
-        """Which of n training pictures those asked see."""
+        """Numbers of the training pictures, of n, that each picture to predict attends to."""
         rng = np.random.default_rng([self.seed, 2])
         return np.sort(rng.choice(n, min(n, self.context), replace=False))
 
@@ -326,7 +327,7 @@ class NPTResNet(Pictures, DeepEstimator):
         return {"x": train[0][self.context_rows(len(train[0]))].astype(np.float32)}
 
     def logits(self, module: PictureNetwork, around: Tensor, asked: Tensor) -> Tensor:  # (N, C)
-        """In blocks of one size: an answer is the same whatever is asked beside it."""
+        """Logits (N, C) in blocks of one size, so that a row depends on its picture alone."""
         context = module.context(around) if self.n_blocks else []
         found = []
         for at in range(0, len(asked), TOGETHER):

@@ -125,10 +125,11 @@ def save_model(
     """Write a fitted estimator to one file, atomically; returns its path.
 
     name: registry name or `package.module:Class`; found from the class where it is registered.
-    config: hyperparameters; asked of `get_params` by default. training: what `fit` was given,
+    config: hyperparameters, those of `get_params` by default. training: the arguments of `fit`,
     (X, y) or (X, y, X_val, y_val); with it the file is read back and must repeat the predictions
-    on the first rows byte for byte, and a model without a plain form is stored as these rows (else
-    that is a ModelFileError). about: JSON-able remarks, e.g. where the configuration comes from.
+    on the first rows byte for byte, and a model without a plain form is stored as these rows
+    (without it, such a model is a ModelFileError). about: JSON-able remarks, e.g. where the
+    configuration comes from.
     """
     name = name or _registered_name(estimator)
     model = {"name": name, "target": registry.spec(name).target, "task": schema.task}

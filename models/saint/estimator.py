@@ -62,7 +62,7 @@ class SAINT(PretrainedNetwork):
     order
         Degree of the polynomial.
     polynomial_on
-        Between what the attention has a polynomial.
+        Which attention is the polynomial: that between columns, between rows, or both.
     p_cutmix
         Share of the cells that pre-training takes from another row.
     mixup

@@ -462,6 +462,21 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(
     assert place.read_bytes() == b"old" and left_behind(tmp_path) == ["x"]
 
 
+def test_two_writers_of_one_file_do_not_disturb_each_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place, flush = tmp_path / "x", source.os.fsync
+
+    def meanwhile(handle: int) -> None:
+        monkeypatch.setattr(source.os, "fsync", flush)
+        source.write_atomically(place, b"of the other")
+        flush(handle)
+
+    monkeypatch.setattr(source.os, "fsync", meanwhile)
+    source.write_atomically(place, b"of the first")
+    assert place.read_bytes() == b"of the first" and left_behind(tmp_path) == ["x"]
+
+
 def test_errors_survive_the_way_between_processes() -> None:
     for error in (DatasetUnavailable("a", "b"), ChecksumMismatch("a", "b", "c", "d", "e")):
         assert str(pickle.loads(pickle.dumps(error))) == str(error)

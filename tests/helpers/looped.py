@@ -24,6 +24,7 @@ def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[..., A
 
         @functools.wraps(test)
         def run(*args: Any, **given: Any) -> None:
+            assert rows, f"no value of {names} was tried"
             for row in rows:
                 chosen = dict(zip(keys, row, strict=True))
                 try:

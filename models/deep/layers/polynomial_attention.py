@@ -93,7 +93,7 @@ class Polynomial(nn.Module):
         return self.weighed(self.terms(lambda u, k: weights @ u, values))
 
     def attend(self, qkv: Tensor, scale: float) -> Tensor:
-        """Queries, keys and values side by side (B, T, 3 H d) -> what the heads answer (B, T, H d),
+        """Queries, keys and values side by side (B, T, 3 H d) -> output of the heads (B, T, H d),
         A = softmax(scale Q K^T), in float32 inside autocast.
 
         As `forward`, in fewer and larger steps; A and the terms are kept for the backward pass.

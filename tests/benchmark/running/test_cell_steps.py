@@ -230,6 +230,36 @@ def test_a_transductive_model_is_given_the_features_of_the_test_rows_and_no_othe
     assert found.costs["step_s"] == 0.25
 
 
+class Noted(Told):
+    """A model from elsewhere whose `warnings_` is what its author likes."""
+
+    noted: Any = None
+
+    def fit(self, X: Any, y: Any) -> Noted:  # type: ignore[override]
+        self.warnings_ = self.noted
+        return self
+
+
+def test_warnings_are_kept_where_they_are_counts_and_do_no_harm_where_they_are_not(monkeypatch):
+    for noted, kept in (
+        (["it did not converge"], None),
+        ("it did not converge", None),
+        ({"first": "it did not converge"}, None),
+        ({"UserWarning": np.int64(2), "other": "text"}, {"UserWarning": 2}),
+    ):
+        monkeypatch.setattr(Noted, "noted", noted)
+        found = cell.run_cell(
+            target=f"{__name__}:Noted",
+            task="regression",
+            config={},
+            seed=0,
+            threads=1,
+            table=data("regression")[0],
+            fold=FOLD,
+        )
+        assert found.info.get("warnings") == kept
+
+
 # -- faults ---------------------------------------------------------------------------------------
 
 

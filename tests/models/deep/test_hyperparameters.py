@@ -64,6 +64,34 @@ def test_a_subclass_may_change_a_default_and_inherits_rules_and_entries():
         Narrow("binary")
 
 
+def test_a_subclass_may_have_an_init_of_its_own_or_annotations_that_are_no_texts():
+    class Written(Base):
+        """A subclass that scikit-learn reads by its signature.
+
+        Parameters
+        ----------
+        p : float, default=0.5
+            A share.
+        """
+
+        rules = {**Base.rules, "p": Number(0.0, 1.0)}  # noqa: RUF012 - as a subclass may write it
+
+        def __init__(self, *, task: str, seed: int = 0, threads: int = 1, p: float = 0.5) -> None:
+            super().__init__(task=task, seed=seed, threads=threads)
+            self.p = p
+
+    assert entries(str(Written.__doc__))["p"][0] == "p : float, default=0.5"
+    assert entries(str(Written.__doc__))["width"][0] == "width : int, default=8, in [1, 64]"
+    annotated = {
+        "__doc__": "A class.\n\nParameters\n----------\nn\n    A number.",
+        "__annotations__": {"n": int},
+        "n": hyper(3, Number(1, 9, whole=True)),
+    }
+    assert entries(str(type("Annotated", (Base,), annotated).__doc__))["n"][0] == (
+        "n : int, default=3, in [1, 9]"
+    )
+
+
 def test_every_network_documents_each_hyperparameter_with_its_default_and_range():
     for cls in NETWORKS:
         doc = str(cls.__doc__)
