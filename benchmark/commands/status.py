@@ -87,8 +87,8 @@ class Follower:
 
 @dataclass(frozen=True)
 class View:
-    """What one look at a run showed. `silent_s`: for how long its heartbeat has stood still, by the
-    clock of who looks; None where nobody owns the run, or it never had a heartbeat."""
+    """The state of a run at one moment. `silent_s`: seconds since its heartbeat last changed, by
+    the clock of the process that watches; None for a run without a driver or a heartbeat."""
 
     status: RunStatus
     workers: list[dict[str, Any]]
@@ -333,9 +333,8 @@ def _on_a_terminal(console: Console, watcher: Watcher, every_s: float) -> View:
 
 
 def views(watcher: Watcher, every_s: float) -> Iterator[View]:
-    """A look every `every_s` seconds, the last one when nobody works on the run any more.
-
-    Raises LedgerError where nothing was ever started in it.
+    """The state of the run every `every_s` seconds; the last one when no driver works on it any
+    more. Raises LedgerError for a run in which nothing was ever started.
     """
     while True:
         began = time.monotonic()
