@@ -139,8 +139,9 @@ def run_cell(
         if isinstance(value, int | np.integer):
             info[name.rstrip("_")] = int(value)
     warned = getattr(estimator, "warnings_", None)
-    if warned:  # {category: how many of a fit's warnings}
-        info["warnings"] = {str(name): int(count) for name, count in warned.items()}
+    if isinstance(warned, dict) and warned:  # {category: how many of a fit's warnings}
+        counts = {str(k): int(n) for k, n in warned.items() if isinstance(n, int | np.integer)}
+        info |= {"warnings": counts} if counts else {}
     return Cell(predictions, costs, info)
 
 

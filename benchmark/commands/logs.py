@@ -96,7 +96,8 @@ def is_failure(line: Mapping[str, Any]) -> bool:
 
 
 class Tail:
-    """The lines of a file that grows; put aside and begun anew, it goes on with the new one."""
+    """Reads the new lines of a growing log; when the log is rotated (renamed, and started anew),
+    reading continues with the rest of the old file and then with the new one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -155,6 +156,10 @@ def _parse(raw: bytes) -> Line | None:
 # ---------------------------------------------------------------------- showing
 
 
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _trial(line: Line) -> str:
     """A headline, then what was printed, indented."""
     place = " ".join(str(line[name]) for name in ("stage", "index") if line.get(name) is not None)
@@ -164,7 +169,7 @@ def _trial(line: Line) -> str:
         f"{line.get('status', '')}{f' ({how})' if how else ''}",
         f"trial {line.get('trial') or '?'}",
         *_where(line),
-        *(f"{name} {count}" for name, count in (line.get("warnings") or {}).items()),
+        *(f"{name} {count}" for name, count in _mapping(line.get("warnings")).items()),
     ]
     output = printable(line.get("output") or "").rstrip("\n")
     body = "".join(f"\n    {text}" for text in output.split("\n")) if output else ""
