@@ -142,8 +142,8 @@ class Origin:
         return ["bench", "sweep", *source, *words, *limits, *more, *device, *end]
 
     def _suite(self) -> suites.Suite | None:
-        """The suite of that name that is known here, where it says what the run's said but for the
-        limits, which no result depends on."""
+        """The installed suite of the run's name, if it equals the run's suite apart from the limits
+        of time and memory, on which no result depends; else None."""
         name = self.plan["suite"]["name"]
         if name not in suites.names():
             return None

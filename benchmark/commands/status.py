@@ -183,7 +183,7 @@ def best_lines(view: View) -> list[str]:
 
 
 def trouble(view: View, run: Path) -> str | None:
-    """What a person should know who believes that all is well."""
+    """A sentence if no driver works on the run or its driver gives no heartbeat; else None."""
     if view.state == "stopped":
         return f"not running; resume with: bench resume {run}"
     if view.silent_s is not None and view.silent_s > SILENT_S:
@@ -351,7 +351,8 @@ def views(watcher: Watcher, every_s: float) -> Iterator[View]:
 
 
 def pause(every_s: float, cost_s: float) -> float:
-    """How long to wait after a look that took `cost_s`: a large run is looked at less often.
+    """How long to wait after a refresh that took `cost_s`: at most a tenth of the time is spent on
+    reading.
 
     >>> pause(2.0, 0.01), pause(2.0, 1.0)
     (1.99, 9.0)

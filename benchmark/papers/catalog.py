@@ -66,7 +66,8 @@ def papers(folder: Path | None = None) -> list[Paper]:
 
 
 class PublishedTables(Mapping[str, PublishedTable]):
-    """The published tables that a suite stands behind, by name; each is read when asked for."""
+    """{name: published table} of the tables that a suite reproduces; each is read at its first
+    use."""
 
     def __init__(self, papers: Sequence[Paper]) -> None:
         self._papers = {

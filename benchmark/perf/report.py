@@ -65,7 +65,7 @@ def studies_of(n_trials: int) -> list[dict[str, Any]]:
 
 
 def plan_record(studies: list[dict[str, Any]]) -> dict[str, Any]:
-    """A plan as `benchmark.plan` writes it, with what a report asks of one."""
+    """A plan as `benchmark.planning.plan` writes it, with what a report asks of one."""
     tasks = {study["dataset"]: study["task"] for study in studies}
     models = sorted({study["model"] for study in studies})
     facts = {"n_rows": 1000, "n_features": 10, "classes": [], "protocol": "kfold", "warnings": []}
