@@ -156,8 +156,8 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
 
 
 def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
-    """((dataset, model) pairs that every plan searches with the same space, first configurations,
-    metric, folds, seed and data; a note on the models of the others)."""
+    """({(dataset, model) that all plans search in the same way}, notes on pairs left out). The same
+    way: equal space, metric, folds, seed and data."""
     asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
     for plan in plans.values():
         identity = plan["identity"]

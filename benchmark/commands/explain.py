@@ -146,8 +146,8 @@ class Origin:
         return ["bench", "sweep", *source, *words, *limits, *more, *device, *end]
 
     def _suite(self) -> suites.Suite | None:
-        """The suite that this version has under the name of the run's; None if it has none, or if
-        the two differ in more than limits of time and memory, which no result depends on."""
+        """The installed suite of the run's name, if it equals the run's suite apart from the limits
+        of time and memory, on which no result depends; else None."""
         name = self.plan["suite"]["name"]
         if name not in suites.names():
             return None

@@ -319,7 +319,7 @@ def fit_chosen(
     """Fit the chosen configuration (see the rule above) on all rows and save it; returns the path.
 
     out: a file, or a folder; default `<run>/fitted/<dataset>--<model>.tabsweep`. csv: where the
-    run's CSV lies now, if it moved. note: told what is done, line by line. Errors: FitError,
+    run's CSV lies now, if it moved. note: called with each line of progress. Errors: FitError,
     LedgerError, DataError, ModelFileError. The same run gives the same bytes.
     """
     run = Path(run)

@@ -96,7 +96,8 @@ def is_failure(line: Mapping[str, Any]) -> bool:
 
 
 class Tail:
-    """The lines of a file that grows; put aside and begun anew, it goes on with the new one."""
+    """Reads the new lines of a growing log; when the log is rotated (renamed, and started anew),
+    reading continues with the rest of the old file and then with the new one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,6 +154,10 @@ def _parse(raw: bytes) -> Line | None:
 
 
 # ---------------------------------------------------------------------- showing
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _trial(line: Line) -> str:

@@ -24,7 +24,7 @@ LEADING_ZERO = re.compile(r"[-+]?0\d+.*")
 
 
 class FitError(Exception):
-    """What was asked for cannot be fitted or predicted; the message says what would work."""
+    """A model cannot be fitted or applied with these arguments; the message names a way."""
 
 
 def predict_file(

@@ -87,8 +87,8 @@ class Follower:
 
 @dataclass(frozen=True)
 class View:
-    """What one look at a run showed. `silent_s`: for how long its heartbeat has stood still, by the
-    clock of who looks; None where nobody owns the run, or it never had a heartbeat."""
+    """The state of a run at one moment. `silent_s`: seconds since its heartbeat last changed, by
+    the clock of the process that watches; None for a run without a driver or a heartbeat."""
 
     status: RunStatus
     workers: list[dict[str, Any]]
@@ -183,7 +183,7 @@ def best_lines(view: View) -> list[str]:
 
 
 def trouble(view: View, run: Path) -> str | None:
-    """What a person should know who believes that all is well."""
+    """A sentence if no driver works on the run or its driver gives no heartbeat; else None."""
     if view.state == "stopped":
         return f"not running; resume with: bench resume {run}"
     if view.silent_s is not None and view.silent_s > SILENT_S:
@@ -333,9 +333,8 @@ def _on_a_terminal(console: Console, watcher: Watcher, every_s: float) -> View:
 
 
 def views(watcher: Watcher, every_s: float) -> Iterator[View]:
-    """A look every `every_s` seconds, the last one when nobody works on the run any more.
-
-    Raises LedgerError where nothing was ever started in it.
+    """The state of the run every `every_s` seconds; the last one when no driver works on it any
+    more. Raises LedgerError for a run in which nothing was ever started.
     """
     while True:
         began = time.monotonic()
@@ -352,7 +351,8 @@ def views(watcher: Watcher, every_s: float) -> Iterator[View]:
 
 
 def pause(every_s: float, cost_s: float) -> float:
-    """How long to wait after a look that took `cost_s`: a large run is looked at less often.
+    """How long to wait after a refresh that took `cost_s`: at most a tenth of the time is spent on
+    reading.
 
     >>> pause(2.0, 0.01), pause(2.0, 1.0)
     (1.99, 9.0)

@@ -1,8 +1,8 @@
 """`bench submit`: a sweep as a job on a Ray cluster, from outside it.
 
-The job's id holds the run's name and a number, so the second of two submissions of one run is
-refused while the first one works, by Ray itself where both come at the same moment, and goes on
-with the run once the first one has ended.
+The job's id holds the run's name and a number. A second submission of the same run is refused
+while the first one works (by Ray itself if both arrive at the same moment); after the first one has
+ended, it resumes the run.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from ...reports.reproduction.published_table import PublishedTable
 from ..errors import UnknownExperiment
 from ..planning import suite as suites
 from . import paper_file, published_values
-from .paper_file import Paper, read_paper
+from .paper_file import Paper, PaperError, read_paper
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent  # resolved, as the folder of a `Paper` is
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,20 @@ class Experiment:
         return self.paper.parent == FOLDER
 
     def function(self) -> Callable[..., Any]:
-        """The function that runs it, from the paper's folder. Raises ImportError."""
+        """The function that runs it, from the paper's folder. Raises PaperError where there is no
+        such module or function, and whatever the module raises when it is imported."""
         module, _, function = self.run.partition(":")
-        return getattr(import_module(f"{_package_of(self.paper)}.{module}"), function)
+        name = f"{_package_of(self.paper)}.{module}"
+        wrong = f"{self.paper / paper_file.FILE}: experiment.{self.name}.run: no"
+        try:
+            imported = import_module(name)
+        except ModuleNotFoundError as error:
+            if not f"{name}.".startswith(f"{error.name}."):  # a library that the module imports
+                raise
+            raise PaperError(f"{wrong} module {module!r} in the folder") from None
+        if not hasattr(imported, function):
+            raise PaperError(f"{wrong} function {function!r} in module {module!r}")
+        return getattr(imported, function)
 
 
 def papers(folder: Path | None = None) -> list[Paper]:
@@ -55,7 +66,8 @@ def papers(folder: Path | None = None) -> list[Paper]:
 
 
 class PublishedTables(Mapping[str, PublishedTable]):
-    """The published tables that a suite stands behind, by name; each is read when asked for."""
+    """{name: published table} of the tables that a suite reproduces; each is read at its first
+    use."""
 
     def __init__(self, papers: Sequence[Paper]) -> None:
         self._papers = {

@@ -13,7 +13,7 @@ Size = Literal["reduced", "full"]
 @dataclass(frozen=True)
 class Setting:
     """How an experiment is to run. size: `reduced` ends within minutes on two CPU cores, `full` is
-    the paper's and wants a GPU. out: its folder, for figures. say: told of progress, a line each.
+    the paper's and needs a GPU. out: its folder, for figures. say: called with lines of progress.
     mirror, cache: where datasets come from, for `load_dataset`."""
 
     size: Size

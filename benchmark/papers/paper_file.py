@@ -31,7 +31,7 @@ class PaperError(Exception):
 
 
 class OurMetric(Strict):
-    """Our metric for a published one, and what our values are multiplied by for its unit."""
+    """Our metric for a published one. unit: our values times this are in the published unit."""
 
     ours: str
     unit: float = 1.0

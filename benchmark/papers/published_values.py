@@ -129,7 +129,13 @@ def _rows(paper: Paper, name: str) -> pd.DataFrame:
         rows = _with_row(rows, missing.dataset, missing.method, missing.metric, missing.why)
     if table.controls:
         for dataset in table.controls.datasets:
-            metric = str(rows.loc[rows["dataset"] == dataset, "metric"].iloc[-1])
+            metrics = rows.loc[rows["dataset"] == dataset, "metric"]
+            if metrics.empty:
+                where = f"{paper.folder}: table.{name}.controls.datasets"
+                raise PaperError(
+                    f"{where}: no {dataset!r} here; {suggest(dataset, rows['dataset'].unique())}"
+                )
+            metric = str(metrics.iloc[-1])
             for method in table.controls.methods:
                 rows = _with_row(rows, dataset, method, metric, table.controls.why)
     if table.additions:

@@ -31,9 +31,9 @@ def run_experiment(
 ) -> tuple[ExperimentResult, dict[str, Any], list[Path]]:
     """(result, facts, files): the experiment is run and written to out/<name>. The other arguments
     are those of `Setting`. facts: seconds, versions and the command that repeats it."""
+    run = experiment.function()  # first: a wrong one leaves no folder behind
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
-    run = experiment.function()
     setting = Setting(size, seed, device, threads, folder, say, mirror, cache)
     began, cpu_began = time.perf_counter(), time.process_time()
     with threadpool_limits(threads), computing(threads):

@@ -169,7 +169,8 @@ class Cluster:
         )
 
     def clocks(self) -> tuple[str, str]:
-        """The clocks against this machine's; half of the round trip cannot be told from skew."""
+        """Compare the clocks with this machine's; a difference below half of the round trip cannot
+        be told from the time that the answer took."""
         worst, text = 0.0, []
         for id in self._answers:
             tries = []

@@ -50,8 +50,8 @@ PHISHING = {  # Kim et al. 2024, Table 7; no dropout is stated
 
 @dataclass(frozen=True)
 class Extent:
-    """A size of the experiment. config: of every TabTransformer. rows: of the test part, that are
-    looked at. seeds: fits of each method."""
+    """A size of the experiment. config: hyperparameters of every TabTransformer. rows: test rows
+    that are analysed. seeds: fits of each method."""
 
     dataset: str
     config: Mapping[str, Any]

@@ -318,7 +318,7 @@ def _times(extent: Extent, found: Mapping[Key, Measured], note: str) -> Experime
 
 
 def _ratios(extent: Extent, found: Mapping[Key, Measured]) -> ExperimentTable:
-    """All rows asked: what the paper's claim is about."""
+    """Ratios of NPT and Hopular when all rows are predicted at once, as in the paper's claim."""
     memory, times = printed_values(FOLDER, "tableA.7"), printed_values(FOLDER, "tableA.8")
     rows: list[list[Any]] = []
     for dataset in extent.datasets:

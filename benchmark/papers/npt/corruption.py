@@ -73,7 +73,7 @@ FOLDS_REDUCED, FOLDS_FULL = 1, 10
 
 
 def run(setting: Setting) -> ExperimentResult:
-    """Scores before and after corruption for every dataset that can be had."""
+    """Scores before and after corruption for every dataset that is available."""
     return corrupt_all(setting, CASES, FOLDS_FULL if setting.full else FOLDS_REDUCED)
 
 

@@ -126,8 +126,8 @@ def delete(
 
 @dataclass(frozen=True)
 class Extent:
-    """A size of the experiment. config: of the NPT. rows: of a table that is asked, 0 for all.
-    asked: test rows in the main run, strict_asked: in the strict one, 0 for all of its tables."""
+    """A size of the experiment. config: hyperparameters of NPT. rows: of each table that NPT sees.
+    asked, strict_asked: test rows predicted in the main and the strict run. 0 means all."""
 
     dataset: str
     config: Mapping[str, Any]

@@ -145,6 +145,8 @@ def test_torn_and_foreign_lines_are_passed_over(logged):
     path = logged / "logs" / "trials.jsonl"
     path.write_bytes(b'\xff{"\n[1]\n7\n' + path.read_bytes() + b'{"torn": ')
     assert len(lines_of(logged)) == 3
+    path.write_bytes(b'{"study": "a/0/b", "warnings": ["none"]}\n')
+    assert bench("logs", logged).code == 0
 
 
 def test_counts_of_warnings_that_are_no_table_are_passed_over(logged):

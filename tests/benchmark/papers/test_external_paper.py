@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,41 @@ def test_a_folder_without_a_file_or_with_a_table_that_nobody_names_is_refused(tm
     (folder / "paper.toml").write_text("title = ", encoding="utf-8")
     found = bench("experiment", "--paper", folder)
     assert found.code == 2 and "BENCH-E024" in found.err
+
+
+def test_an_experiment_without_its_function_and_a_control_without_its_dataset_are_refused(tmp_path):
+    folder = write_paper(tmp_path / "toy")
+    for run, hint in (("studdy:run", "'studdy'"), ("study:runs", "'runs'")):
+        text = PAPER.replace('run = "study:run"', f'run = "{run}"')
+        (folder / "paper.toml").write_text(text, encoding="utf-8")
+        found = bench("experiment", "toy", "--paper", folder, "--out", tmp_path / "out")
+        assert found.code == 2 and "BENCH-E024" in found.err and hint in found.err, found.err
+        assert "experiment.toy.run" in found.err and not (tmp_path / "out").exists()
+    controls = '[table.toy-table-1.controls]\nlabel = "k"\nwhy = "ours"\nmethods = ["knn"]\n'
+    text = PAPER + controls + 'datasets = ["iriss"]\n'
+    (folder / "paper.toml").write_text(text, encoding="utf-8")
+    found = bench("reproduce", "toy-table-1", "--paper", folder)
+    assert found.code == 2 and "BENCH-E024" in found.err and "'iris'" in found.err, found.err
+
+
+def test_built_in_papers_are_known_as_such_through_a_link_to_the_package(tmp_path):
+    """Their experiments start processes, which can import them under their own names alone."""
+    root = Path(__file__).parents[3]
+    (tmp_path / "tabsweep").symlink_to(root)
+    code = """
+import sys
+sys.meta_path = [m for m in sys.meta_path if "editable" not in str(m)]
+sys.path.insert(0, sys.argv[1])
+import tabsweep
+from tabsweep.benchmark.papers.catalog import find_experiment
+found = find_experiment("npt-cost")
+print(tabsweep.__file__, found.is_built_in, found.function().__module__)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    linked, module = tmp_path / "tabsweep" / "__init__.py", "tabsweep.benchmark.papers.npt.cost"
+    assert done.stdout.split() == [str(linked), "True", module]
 
 
 def test_the_example_of_the_documentation_is_a_papers_file(tmp_path):

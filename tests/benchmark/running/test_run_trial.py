@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -48,6 +49,19 @@ def test_a_model_that_was_edited_after_the_sweep_began_fails_and_says_so(target,
     result = run(target, claimed)
     assert (result.status, result.cause) == (FAILED, "error")
     assert "not the one that the sweep began with" in result.message
+
+
+def test_warnings_of_a_model_that_are_no_counts_fail_no_trial(target, tmp_path):
+    """Only the models of this package promise what their attribute `warnings_` holds."""
+    for held, counts in (("['singular']", None), ("{'A': 2, 'B': 'x'}", {"A": 2}), ("3", None)):
+        text = f"{MODEL}\n    warnings_ = property(lambda self: {held}, lambda self, value: None)\n"
+        (tmp_path / "my_edited_model.py").write_text(text)
+        sys.modules.pop("my_edited_model", None)
+        importlib.invalidate_caches()
+        run_trial.source_of.cache_clear()
+        result = run(target, str(source_print(target)["source"]))
+        assert result.status == DONE, result.message
+        assert result.info.get("warnings") == counts
 
 
 def test_a_comment_changes_nothing(target, tmp_path):
