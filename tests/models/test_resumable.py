@@ -324,7 +324,7 @@ def test_no_state_is_or_needs_a_pickle(monkeypatch):
     hold(law, wanted)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def boosted() -> Fits:
     fit = Fits("xgboost", "binary")
     fit()
@@ -347,7 +347,6 @@ def test_damage_to_any_byte_of_a_state_is_found(boosted):
     for torn in (b"", state[:-1], state[: len(state) // 2], pickle.dumps({"trees": 3})):
         with pytest.raises(BadState, match="damaged"):
             fit(start=(3, torn))
-    fit()
 
 
 def test_a_state_of_another_fit_is_refused_by_what_differs(boosted):

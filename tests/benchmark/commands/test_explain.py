@@ -115,12 +115,15 @@ def same(found: dict, new: dict) -> None:
 
 def test_the_command_makes_a_score_again(work):
     found = explain("scores", "wine", "knn")
-    assert found["command"] == (
+    command, _, folder = found["command"].rpartition(" ")
+    assert command == (
         "bench sweep --suite smoke --budget quick --dataset wine --model knn --trials 2 "
-        "--timeout 77 --runs recomputed"
+        "--timeout 77 --runs"
     )
+    assert folder.startswith("recomputed") and not (work / folder).exists()
     same(found, explain("scores", "wine", "knn", "--run", again(found["command"])))
-    assert explain("scores", "wine", "knn")["command"].endswith("--runs recomputed-2")
+    another = explain("scores", "wine", "knn")["command"].rpartition(" ")[2]
+    assert (work / folder).exists() and not (work / another).exists()
 
 
 def test_the_command_makes_a_rank_again(work):

@@ -11,6 +11,7 @@ from tabsweep.benchmark.planning.code_identity import computes_with, source_prin
 from tabsweep.benchmark.running import run_trial
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import make_folds
+from tabsweep.sweeps import fingerprint
 from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial
 from tabsweep.sweeps.workers.pool import guarded
 
@@ -26,6 +27,7 @@ class Mine(KNN):
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "my_edited_model.py").write_text(MODEL)
     monkeypatch.syspath_prepend(str(tmp_path))
+    fingerprint._spec.cache_clear()  # another test's module of this name lies elsewhere
     run_trial.source_of.cache_clear()
     yield "my_edited_model:Mine"
     sys.modules.pop("my_edited_model", None)
