@@ -4,9 +4,9 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# Two test processes. The tests that start Ray are in two groups (xdist_group "ray" and "ray-faults"), each of
-# which runs in one process: at most two Ray clusters are up at a time.
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+# Three test processes (tests that start Ray mostly wait), each file in one of them: what its tests share
+# is made once. Groups (xdist_group) have no effect with pytest 9.2 and pytest-xdist 3.8.
+PYTEST_ARGS ?= -n 3 --dist loadfile
 ARGS ?=
 
 BIN := $(VENV)/bin
