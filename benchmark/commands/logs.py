@@ -156,10 +156,6 @@ def _parse(raw: bytes) -> Line | None:
 # ---------------------------------------------------------------------- showing
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _trial(line: Line) -> str:
     """A headline, then what was printed, indented."""
     place = " ".join(str(line[name]) for name in ("stage", "index") if line.get(name) is not None)
