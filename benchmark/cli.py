@@ -301,7 +301,7 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
     bench reproduce --list
     bench reproduce npt-table-11
     """
-    from .commands.reproduce import list_tables, reproduce_command
+    from .commands.papers.reproduce import list_tables, reproduce_command
 
     if listing or table is None:
         return list_tables(console, given["paper"])
@@ -323,7 +323,7 @@ def experiment(console: Console, name: str | None, paper: Path | None, **given: 
     Prints its tables, published numbers beside ours, and writes them with figures and facts.json
     to OUT/NAME. On a CPU a second run writes the same bytes but for facts.json and measured times.
     """
-    from .commands.experiment import experiment_command, list_experiments
+    from .commands.papers.experiment import experiment_command, list_experiments
 
     if name is None:
         return list_experiments(console, paper)

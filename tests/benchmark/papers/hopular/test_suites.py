@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
-from tabsweep.benchmark.commands import reproduce
+from tabsweep.benchmark.commands.papers import reproduce
 from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import NoRun
 from tabsweep.benchmark.papers import experiment_files, run_experiment

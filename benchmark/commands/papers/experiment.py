@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..console import OK, Console, duration
-from ..errors import check_gpu
-from ..papers.catalog import experiments, find_experiment
-from ..papers.experiment_result import Size
+from ...console import OK, Console, duration
+from ...errors import check_gpu
+from ...papers.catalog import experiments, find_experiment
+from ...papers.experiment_result import Size
 
 
 def list_experiments(console: Console, paper: Path | None = None) -> int:
@@ -46,8 +46,8 @@ def experiment_command(
 ) -> int:
     """`bench experiment NAME`: runs it, prints its tables, says where the files are. Raises
     UnknownExperiment and NoGpu before anything runs."""
-    from ..papers.experiment_files import cells
-    from ..papers.run_experiment import run_experiment
+    from ...papers.experiment_files import cells
+    from ...papers.run_experiment import run_experiment
 
     experiment = find_experiment(name, paper)
     check_gpu(device)

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..console import FAILED, OK, Console
-from ..errors import NoRun, SweepError, check_gpu, check_name, check_run
-from ..papers.catalog import PaperTable, find_experiment, find_table, suite_of
-from ..papers.experiment_result import Size
-from ..papers.published_values import published_table
-from ..papers.table_sources import TableSource, source_of, table_sources
+from ...console import FAILED, OK, Console
+from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
+from ...papers.catalog import PaperTable, find_experiment, find_table, suite_of
+from ...papers.experiment_result import Size
+from ...papers.published_values import published_table
+from ...papers.table_sources import TableSource, source_of, table_sources
 
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
 
@@ -71,10 +71,10 @@ def _refuse_others(source: TableSource) -> None:
 
 def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: Any) -> int:
     """A table that a run stands beside: RUNS/NAME holds it, by default <suite>-<budget>."""
-    from ...reports.reproduction.comparison import write_comparison
-    from ..results.evidence_builder import evidence_of
-    from ..results.seed_ensembles import with_ensembles
-    from . import sweep
+    from ....reports.reproduction.comparison import write_comparison
+    from ...results.evidence_builder import evidence_of
+    from ...results.seed_ensembles import with_ensembles
+    from .. import sweep
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
     if table.entry.only_its_datasets and not given["datasets"]:
@@ -132,7 +132,7 @@ def _from_experiment(
     out = runs / check_name(name or f"{experiment.name}-{size}")
     folder = out / experiment.name
     if _facts_of(folder, size) is None:
-        from ..papers.run_experiment import run_experiment
+        from ...papers.run_experiment import run_experiment
 
         if no_run:
             raise NoRun(f"{folder} holds no {size} {experiment.name}; leave --no-run out")

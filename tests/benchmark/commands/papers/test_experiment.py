@@ -38,7 +38,7 @@ def test_every_experiment_has_a_function():
 
 
 def test_the_experiments_page_names_every_experiment():
-    page = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "experiments.md").read_text(encoding="utf-8")
     assert [name for name in experiments() if f"`{name}`" not in page] == []
 
 
