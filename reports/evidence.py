@@ -75,6 +75,7 @@ META_KEYS: dict[str, str] = {
     "subset_note": "one sentence with the reason why the others are not in it (str)",
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
     "notes": "sentences at the head of the report and in the notes of its tables: [str]",
+    "default_first": "models whose first trial in a study is the default configuration: [name]",
     "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
     "last_record_utc": "time of the last record (str)",
     "versions": "library versions: {name: version}",

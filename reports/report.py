@@ -20,6 +20,7 @@ from .sections import (
     coverage_and_costs,
     critical_difference,
     folds,
+    implausible,
     leaderboard,
     nemenyi,
     ranks,
@@ -29,7 +30,7 @@ from .sections import (
 )
 
 # The files without times and hardware: the same results give the same bytes on every machine.
-TIMELESS = ("scores", "leaderboard", "ranks", "tests", "folds", "seeds")
+TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "seeds")
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = ("seeds.*", "figures/critical-difference-*", "html/index.html", "html/dataset-*")
 
@@ -49,12 +50,14 @@ def parts_of(
     reference: str | None = None,
     fallback: str | None = None,
     ranking: str = "average",
+    published: pd.DataFrame | None = None,
 ) -> Parts:
-    """Compute the sections: scores, leaderboard, ranks, tests across datasets and across folds,
-    seeds (if a configuration ran under several), coverage and costs.
+    """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
+    and across folds, seeds (if a configuration ran under several), coverage and costs.
 
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
+    `published`: scores published for the same protocol, see `implausible.section`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -67,6 +70,7 @@ def parts_of(
     headline = pd.concat(heads, ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
     found = [
+        implausible.section(evidence, table, headline, published),
         scores.section(evidence, blocks, matrices),
         leaderboard.section(evidence, headline, matrices, fallback),
         ranks.section(evidence, matrices, ranking),
@@ -127,7 +131,7 @@ def write(
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
-    texts["scores.parquet"] = parquet.to_parquet(found.sections[0].frame)
+    texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
     if html:
         from .html.write import pages
 
@@ -139,6 +143,10 @@ def write(
     for path in there.difference(written):
         path.unlink()
     return written
+
+
+def _named(parts: Sequence[Section], name: str) -> Section:
+    return next(part for part in parts if part.name == name)
 
 
 def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) -> str:
@@ -179,6 +187,7 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
             lines += _list({str(k): facts[k] for k in sorted(facts, key=str)})
     lines += ["", "## Files", ""]
     files = {
+        implausible.NAME: "implausible cells, each with a likely cause",
         "scores": "every model on every dataset: mean over folds, its standard error or spread",
         "leaderboard": "Elo, mean rank, wins, normalised score and improvability with 95 % "
         "intervals: on complete datasets, and with missing cells imputed",

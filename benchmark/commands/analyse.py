@@ -18,7 +18,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import TUNE
 from ..console import OK, Console
 from ..errors import SweepError, check_run
-from ..planning.plan_record import plan_in
+from ..planning.plan_record import key_of, plan_in, sampler_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,20 +91,6 @@ def budgets(runs: Sequence[Path], **unused: Any) -> Found:
     cells = made.frame(evidence, parts_of(evidence).headline, independent)
     svg = made.figure(evidence, cells)
     return Found(made.section(evidence, cells), {"figures/budgets.svg": svg}, [])
-
-
-def sampler_of(plan: Record, study: Record) -> str:
-    """The name of the sampler that searches a planned study."""
-    known = plan["identity"]["sampler"]
-    key = key_of(plan, study)
-    return str(known.get(key, "unknown")).partition(",")[0]
-
-
-def key_of(plan: Record, study: Record) -> str:
-    """What the plan's identity calls the search of a study: its own dataset's, or its task's."""
-    alone = f"{study['model']} on {study['dataset']}"
-    usual = f"{study['model']} on {study['task']} data"
-    return alone if alone in plan["identity"]["sampler"] else usual
 
 
 def drawn_independently(plan: Record) -> dict[tuple[str, str], int]:

@@ -64,3 +64,17 @@ def slots_of(plan: Record) -> dict[tuple[str, str], int]:
             found[name, stage] = search
         found[name, EVAL] = stages[EVAL]
     return found
+
+
+def sampler_of(plan: Record, study: Record) -> str:
+    """The name of the sampler that searches a planned study."""
+    known = plan["identity"]["sampler"]
+    key = key_of(plan, study)
+    return str(known.get(key, "unknown")).partition(",")[0]
+
+
+def key_of(plan: Record, study: Record) -> str:
+    """What the plan's identity calls the search of a study: its own dataset's, or its task's."""
+    alone = f"{study['model']} on {study['dataset']}"
+    usual = f"{study['model']} on {study['task']} data"
+    return alone if alone in plan["identity"]["sampler"] else usual

@@ -14,7 +14,7 @@ from ...sweeps.search.halving import Halving, stages
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE
-from ..planning.plan_record import plan_in, planned_slots, slots_of, study_name
+from ..planning.plan_record import plan_in, planned_slots, sampler_of, slots_of, study_name
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
 
 if TYPE_CHECKING:
@@ -299,6 +299,7 @@ def meta_of(
         "rows": {name: described["n_rows"] for name, described in sorted(datasets.items())},
         "subset": subset,
         "subset_note": why,
+        "default_first": default_first(plans, budget.start_with_default),
         "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
         "notes": list(dict.fromkeys(notes)),
         "last_record_utc": last_record,
@@ -310,6 +311,18 @@ def meta_of(
         "code": environment["code"],
         "lock": environment["lock"],
     }
+
+
+def default_first(plans: list[Record], start_with_default: bool) -> list[str]:
+    """The models whose studies all begin with the default configuration: those of a budget that
+    starts with it, but for grids, asynchronous searches and halving."""
+    others, names = set(), set()
+    for plan in plans:
+        for study in plan["studies"]:
+            names.add(study["model"])
+            if study.get("rungs") or study.get("async") or sampler_of(plan, study) == "grid":
+                others.add(study["model"])
+    return sorted(names - others) if start_with_default else []
 
 
 LIMITED = ("timeout", "oom", "gpu_oom", "killed")

@@ -114,8 +114,11 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "curves": _curves(source, mine),
         "importance": importance(evidence.importance),
         "sections": [
-            p for name, p in source.parts.items() if name not in ("coverage", "leaderboard")
+            p
+            for name, p in source.parts.items()
+            if name not in ("look-first", "coverage", "leaderboard")
         ],
+        "alarms": source.parts["look-first"],
         "coverage": source.parts["coverage"],
         "intervals": source.parts.get("leaderboard"),
         "diagrams": [name for name in sorted(others) if name.startswith("figures/")],

@@ -1,0 +1,165 @@
+"""Implausible cells: planted faults are found, honest results are not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_cases import evidence_of, rows_of, texts
+from tabsweep.reports.aggregation.cells import headline_cells, studies
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.sections import implausible
+
+MODELS = ["constant", "a", "b", "c", "d"]
+DATASETS = {f"r{i}": "regression" for i in range(6)}
+
+
+def honest(seed=0, n_folds=3):
+    """RMSE of about 10 for the constant and 2 for all others, validation like test."""
+    rng = np.random.default_rng(seed)
+    frame = rows_of(DATASETS, MODELS, n_folds=n_folds)
+    size = np.where(frame["model"] == "constant", 10.0, 2.0)
+    for part in ("test", "val"):
+        frame[f"{part}_rmse"] = size * rng.uniform(0.95, 1.05, len(frame))
+    return frame
+
+
+def found(frame, published=None, **meta):
+    evidence = evidence_of(frame, **meta)
+    table = studies(evidence)
+    return implausible.findings(evidence, table, headline_cells(evidence, table), published)
+
+
+def cells_of(findings):
+    return {(f.check, dataset, model) for f in findings for dataset, model, _ in f.cells}
+
+
+def at(frame, dataset, model):
+    return (frame["dataset"] == dataset) & (frame["model"] == model)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_honest_results_give_no_finding(seed):
+    assert found(honest(seed), default_first=MODELS[1:]) == []
+
+
+def test_a_model_that_learned_nothing_is_found_with_its_dataset():
+    frame = honest()
+    frame.loc[at(frame, "r1", "b"), "test_rmse"] = 9.9
+    frame.loc[at(frame, "r2", "c"), "test_rmse"] = 40.0
+    findings = found(frame)
+    check = "no better than a constant"
+    assert cells_of(findings) >= {(check, "r1", "b"), (check, "r2", "c")}
+    causes = {f.datasets[0]: f.cause for f in findings if f.check == check}
+    assert "before it learned" in causes["r1"] and "diverged" in causes["r2"]
+
+
+def test_a_model_that_fails_everywhere_is_one_finding():
+    frame = honest()
+    frame.loc[frame["model"] == "d", "test_rmse"] = 10.1
+    (finding,) = (f for f in found(frame) if f.check == "no better than a constant")
+    assert finding.models == ["d"] and finding.datasets == list(DATASETS)
+
+
+def test_without_others_that_learn_the_constant_is_no_fault():
+    frame = honest()
+    frame.loc[frame["dataset"] == "r3", "test_rmse"] = 9.8
+    frame.loc[frame["dataset"] == "r3", "val_rmse"] = 9.8
+    frame["test_rmse"] += np.arange(len(frame)) * 1e-9  # no two alike
+    assert found(frame) == []
+
+
+def test_r2_and_roc_auc_need_no_constant_model():
+    frame = rows_of({"d0": "binary"}, MODELS[1:], n_folds=2)
+    frame["test_roc_auc"] = np.where(frame["model"] == "a", 0.5, 0.9) + frame.index * 1e-7
+    assert cells_of(found(frame)) == {("no better than a constant", "d0", "a")}
+
+
+def test_a_tuned_model_worse_than_its_default_is_found_in_both_forms():
+    frame = honest()
+    default = frame[at(frame, "r0", "a")].assign(model="a-default")
+    default["test_rmse"] /= 1.5
+    first = frame[at(frame, "r1", "b")].copy()  # the default, which validation did not choose
+    first["selected"], first["test_rmse"], first["val_rmse"] = False, first["test_rmse"] / 2, 3.0
+    frame.loc[at(frame, "r1", "b"), "index"] = 1
+    findings = found(pd.concat([frame, default, first]), default_first=["b"])
+    check = "worse than its default"
+    assert cells_of(findings) == {(check, "r0", "a"), (check, "r1", "b")}
+
+
+def test_validation_far_better_than_test_is_found_only_beside_others_that_are_not():
+    frame = honest()
+    frame.loc[at(frame, "r4", "c"), "val_rmse"] = 0.5
+    check = "validation far better than test"
+    assert cells_of(found(frame)) == {(check, "r4", "c")}
+    frame.loc[frame["dataset"] == "r4", "val_rmse"] = 0.5  # a harder test part, for all
+    assert found(frame) == []
+
+
+def test_identical_scores_are_found_unless_they_are_one_trial_or_printed_digits():
+    frame = honest()
+    frame.loc[at(frame, "r5", "b"), "test_rmse"] = frame.loc[
+        at(frame, "r5", "a"), "test_rmse"
+    ].values
+    check = "identical scores"
+    assert cells_of(found(frame)) == {(check, "r5", "a"), (check, "r5", "b")}
+    shared = frame.copy()
+    shared.loc[at(frame, "r5", "b"), "id"] = frame.loc[at(frame, "r5", "a"), "id"].values
+    assert found(shared) == []
+    assert found(frame.assign(test_rmse=frame["test_rmse"].round(3))) == []
+
+
+def test_scores_far_from_the_published_ones_are_found():
+    frame = honest()
+    mean = frame.loc[at(frame, "r0", "a"), "test_rmse"].mean()
+    table = {"dataset": "r0", "model": "a", "metric": "rmse", "spread": 0.01, "table": "Table 1"}
+    assert found(frame, pd.DataFrame([{**table, "value": mean * 1.01}])) == []
+    (finding,) = found(frame, pd.DataFrame([{**table, "value": mean * 100}]))
+    assert finding.check == "far from the published score" and "leak" in finding.cause
+    assert found(frame, pd.DataFrame([{**table, "value": mean * 100, "metric": "mae"}])) == []
+
+
+def test_the_report_names_them_first_with_the_trials_behind(tmp_path):
+    frame = honest()
+    frame.loc[at(frame, "r1", "b"), "test_rmse"] = 9.9
+    written = texts(evidence_of(frame), tmp_path)
+    page = written["look-first.md"].decode()
+    assert "no better than a constant" in page and "r1" in page
+    rows = pd.read_csv(tmp_path / "look-first.csv")
+    row = rows[rows["check"] == "no better than a constant"].iloc[0]
+    behind = set(frame.loc[at(frame, "r1", "b"), "id"])
+    assert set(str(row["trials"]).split()) == behind and row["value"] == 9.9
+    quiet = texts(evidence_of(honest()), tmp_path)["look-first.md"].decode()
+    assert "None of the checks found an implausible cell" in quiet
+
+
+@pytest.mark.skipif(
+    not (Path(os.environ.get("TABSWEEP_PARITY") or "/nowhere").parent / "entrants").is_dir(),
+    reason="needs TALENT's published means (entrants/talent.csv beside TABSWEEP_PARITY)",
+)
+def test_five_broken_sets_of_talents_published_table_are_found():
+    path = Path(os.environ["TABSWEEP_PARITY"]).parent / "entrants" / "talent.csv"
+    means = pd.read_csv(path).dropna(subset=["mean"])
+    rows = means.rename(columns={"method": "model"}).assign(
+        fold=0, index=0, stage="tune", seed=0, status="done", selected=True
+    )
+    for name in rows["metric"].unique():
+        rows[f"test_{name}"] = rows["mean"].where(rows["metric"] == name)
+    metrics = {"binary": "accuracy", "multiclass": "accuracy", "regression": "rmse"}
+    evidence = Evidence.of(rows.drop(columns=["metric", "mean", "std"]), None, {"metric": metrics})
+    table = studies(evidence)
+    findings = implausible.findings(evidence, table, headline_cells(evidence, table))
+    broken = {dataset for _, dataset, model in cells_of(findings) if model == "ftt"}
+    assert broken == {
+        "auction_verification",
+        "Parkinsons_Telemonitoring",
+        "concrete_compressive_strength",
+        "gas_turbine_CO_and_NOx_emission",
+        "combined_cycle_power_plant",
+    }
+    assert len(findings) < 60
+    everywhere = {f.models[0] for f in findings if len(f.datasets) > 1}
+    assert everywhere == {"danets", "switchtab", "tabtransformer"}
