@@ -64,9 +64,10 @@ def make_report(
 
 def _written(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Path], list[Section]]:
     from ...reports.report import parts_of, write
+    from ..papers.published_scores import published_scores
 
     computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
-    parts = parts_of(evidence, **computed)
+    parts = parts_of(evidence, published=published_scores(evidence.meta), **computed)
     return write(evidence, out, parts=parts, **how), parts.sections
 
 

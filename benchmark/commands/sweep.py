@@ -346,6 +346,13 @@ def summary(
         console.say(f"{count(n, 'trial')} copied from run {origin}")
     for line in by_reason(found.left_out):
         console.say(f"left out: {line}")
+    doubtful = next(len(s.frame) for s in sections if s.name == "look-first")
+    if doubtful:
+        one = doubtful == 1
+        console.say(
+            f"look first at {count(doubtful, 'cell')} that {'is' if one else 'are'} "
+            "implausible: report/look-first.md"
+        )
     console.say(f"tables: {request.folder / 'report'}   MLflow UI: bench ui {request.folder}")
     if failed:
         console.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")

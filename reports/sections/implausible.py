@@ -33,6 +33,7 @@ EVERYWHERE, MIN_EVERYWHERE = 0.5, 3  # share and number of datasets that are one
 DEFAULT_SUFFIX = "-default"
 WORSE_THAN_DEFAULT, WORSE_THAN_DEFAULT_ON_ONE_FOLD = 1.2, 1.5  # times the default's error
 OPTIMISTIC = 2.0  # times the usual ratio of test error to validation error
+FEW_ROWS = 0.05  # of a share of rows: what chance does to few rows
 MIN_PEERS = 3  # models whose ratio is the usual one
 PRINTED_DIGITS = 6  # of scores that come from a printed table
 CONTINUOUS = ("log_loss", "roc_auc", "rmse", "mse", "mae", "r2")  # equal by chance only in ties
@@ -287,7 +288,9 @@ def _validation_far_better(
     )
     means = frame.groupby(["dataset", "model"], sort=True).mean()
     for dataset, block in means.dropna().groupby(level="dataset", sort=True):
-        floor = 0.1 * float(block["test"].median())  # an error of 0 on few rows is no surprise
+        # an error of 0 on few rows is no surprise
+        floor = 0.1 * float(block["test"].median())
+        floor = max(floor, FEW_ROWS) if METRICS[metric].bounded else floor
         ratio = np.log((block["test"] + floor) / (block["val"] + floor)).to_numpy()
         if floor <= 0 or len(ratio) <= MIN_PEERS:
             continue
