@@ -199,7 +199,9 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "coverage": "what was run, what failed and why",
         "costs": "trials, CPU and wall seconds, memory",
     }
-    lines += [f"- `{p.name}.tex`, `{p.name}.md`, `{p.name}.csv`: {files[p.name]}" for p in parts]
+    for part in parts:
+        names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
+        lines.append(f"- {names}: {files[part.name]}")
     if "html/index.html" in others:
         lines.append("- `html/index.html`: all of this as a page, with filters; a page a dataset")
     if "scores.parquet" in others:

@@ -14,11 +14,12 @@ def render(section: Section, *, siunitx: bool = False) -> dict[str, str]:
 
     `siunitx`: LaTeX columns of numbers are aligned on their decimal points.
     """
-    return {
-        f"{section.name}.tex": to_latex(section.tables, aligned=siunitx),
-        f"{section.name}.md": to_markdown(section),
-        f"{section.name}.csv": to_csv(section.frame),
+    texts = {
+        "tex": lambda: to_latex(section.tables, aligned=siunitx),
+        "md": lambda: to_markdown(section),
+        "csv": lambda: to_csv(section.frame),
     }
+    return {f"{section.name}.{ending}": texts[ending]() for ending in section.endings}
 
 
 def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]:

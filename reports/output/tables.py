@@ -99,6 +99,12 @@ class Section:
     frame: pd.DataFrame
     remarks: tuple[str, ...] = field(default=())  # paragraphs above the tables in Markdown
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The endings of its files; without .tex where none of its tables is for LaTeX."""
+        latex = any("tex" in table.outputs for table in self.tables)
+        return ("tex", "md", "csv") if latex else ("md", "csv")
+
 
 # --- numbers --------------------------------------------------------------------------------------
 

@@ -93,13 +93,13 @@ def section(
     found = findings(evidence, studies, headline, published)
     checks = [f"{name}: {rule}." for name, rule in CHECKS.items()]
     if not found:
-        remark = "None of the checks found an implausible cell."
+        remark = "No implausible cell was found."
         return Section(NAME, TITLE, (_table([], checks),), _frame(evidence, []), (remark,))
     cells = sum(len(finding.cells) for finding in found)
     remark = (
         f"{footnotes.plural(len(found), 'finding')} on {footnotes.plural(cells, 'cell')}. A "
         "finding is a reason to look, not a verdict: the tables hold these cells as they are. The "
-        "trials behind a cell: `bench explain scores DATASET MODEL`; their ids are in the CSV."
+        "trials behind a cell: bench explain scores DATASET MODEL; their ids are in the CSV."
     )
     return Section(NAME, TITLE, (_table(found, checks),), _frame(evidence, found), (remark,))
 

@@ -27,7 +27,8 @@ def test_the_report_writes_each_part_in_three_forms_and_a_page_about_the_run(tmp
     written = texts(evidence_of(rows_of(mixed(2), ["a", "b"])), tmp_path / "deep" / "report")
     parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs")
     files = {f"{p}.{e}" for p in parts for e in ("tex", "md", "csv")}
-    assert set(written) == files | {"about.md", "scores.parquet"}
+    others = {"about.md", "scores.parquet", "look-first.md", "look-first.csv"}
+    assert set(written) == files | others
 
 
 def test_scores_ranks_and_p_values_are_those_of_the_formulas(tmp_path):
@@ -178,7 +179,7 @@ def test_the_parquet_file_is_the_tidy_frame_unrounded_and_the_same_to_the_byte(t
     data = texts(evidence, tmp_path)["scores.parquet"]
     assert data == texts(evidence, tmp_path / "again")["scores.parquet"]
     frame = pd.read_parquet(io.BytesIO(data))
-    want = report.sections(evidence)[0].frame
+    (want,) = (s.frame for s in report.sections(evidence) if s.name == "scores")
     assert list(frame) == list(want) and len(frame) == len(want)
     assert frame["mean"].tolist() == want["mean"].tolist()
     assert set(frame["model"]) == {"a", HOSTILE[5]}
