@@ -22,6 +22,7 @@ from ..statistics.distributions import t_sf
 from ..statistics.ranking import standard_error
 from ..statistics.tests import holm
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
+from .verdicts import UNDECIDED, WORSE, as_log_ratio, change_of, verdicts
 
 MIN_EFFECT = 0.01
 CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
@@ -158,8 +159,8 @@ def compare_runs(
 ) -> Comparison:
     """Compare `new` with `base`; `history`: more base runs, to estimate the spread of each cell.
 
-    A regression is one of: all cells together are worse (`global_rule`); a model is worse over its
-    datasets (`_models`); a cell is worse than the base runs vary (`cell_rule`, Holm over the cells
+    A regression is one of: all cells together are worse (`global_rule`); a model's verdict is
+    worse (`_judged`); a cell is worse than the base runs vary (`cell_rule`, Holm over the cells
     at .01, and three times the smallest effect); a cell is no longer complete; a trial fails that
     did not fail before. Raises ValueError if the runs differ in metric or protocol.
     """
@@ -168,10 +169,11 @@ def compare_runs(
     tables = [studies(evidence) for evidence in (base, new)]
     found = _cells(base, new, tables, history, min_effect)
     overall = global_rule(found["error_base"].to_numpy(), found["error_b"].to_numpy(), min_effect)
+    models = _judged(_models(found), _pairs(base, new, tables), min_effect)
     coverage = _coverage(_states(base, tables[0]), _states(new, tables[1]))
     broken = _newly_failed(base, new)
     costs = _costs(base, new)
-    worse, models = found[found["regression"]], _models(found, min_effect)
+    worse = found[found["regression"]]
     regressions = []
     if overall.hit:
         regressions.append(
@@ -179,10 +181,10 @@ def compare_runs(
             f"over {footnotes.plural(overall.n, 'cell')}, p = {overall.p:.2g}"
         )
     regressions += [
-        f"worse: {r.model}, median change of the error {percent(r.median_change)} over "
-        f"{footnotes.plural(r.n_datasets, 'dataset')}, one-sided p = {r.p_worse_holm:.2g} "
-        "after Holm"
-        for r in models[models["regression"]].itertuples(index=False)
+        f"worse: {r.model}, mean change of the error {percent(r.mean_change)} over "
+        f"{footnotes.plural(r.n_datasets, 'dataset')} ({footnotes.plural(r.n_pairs, 'pair')}), "
+        f"one-sided p = {r.p_worse_holm:.2g} after Holm"
+        for r in models[models["verdict"] == WORSE].itertuples(index=False)
     ]
     regressions += [
         f"worse: {r.model} on {r.dataset}, error {percent(r.change)}, "
@@ -290,10 +292,9 @@ def _cells(
     return found
 
 
-def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
-    """One row per model: how many datasets, on how many it is better, two-sided Wilcoxon, Holm; and
-    whether it is worse: p < .01 one-sided, Holm over the models, and a median change that exceeds
-    the smallest effect."""
+def _models(found: pd.DataFrame) -> pd.DataFrame:
+    """One row per model: how many datasets, on how many it is better, and a two-sided Wilcoxon test
+    over them with Holm's correction."""
     rows = []
     for model, part in found.groupby("model", sort=True):
         d = relative(part["error_base"].to_numpy(), part["error_b"].to_numpy())
@@ -304,15 +305,78 @@ def _models(found: pd.DataFrame, min_effect: float) -> pd.DataFrame:
                 **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
                 **{"n_better": int((d < 0).sum()), "n_worse": int((d > 0).sum())},
                 **{"median_change": median(part["change"].to_numpy()), "p": test and test.p},
-                "p_worse": test and test.p_greater,
+                "p_over_datasets": test and test.p_greater,
             }
         )
-    columns = "model n_datasets n_equal n_better n_worse median_change p p_worse".split()
+    columns = "model n_datasets n_equal n_better n_worse median_change p p_over_datasets".split()
     table = pd.DataFrame(rows, columns=columns)
-    table["p_holm"], table["p_worse_holm"] = _adjusted(table["p"]), _adjusted(table["p_worse"])
-    large = table["median_change"] > min_effect
-    table["regression"] = (table["p_worse_holm"] < CELL_P) & large
+    table["p_holm"] = _adjusted(table["p"])
     return table
+
+
+def _pairs(
+    base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]
+) -> dict[str, dict[str, tuple[Array, Array]]]:
+    """{model: {dataset: (errors of `base`, errors of `new`)}} in pairs: the evaluations of a fold
+    under the same seed where both runs have them, otherwise the scores of the fold."""
+    rows = []
+    for evidence, table in zip((base, new), tables, strict=True):
+        trials = evidence.trials
+        done = evidence.having("stage", "eval") & evidence.having("status", "done")
+        seeds = [(t, f"test_{evidence.headline(t)}") for t in evidence.tasks]
+        parts = [
+            trials.loc[done & evidence.having("task", t), [*STUDY, "task", "seed", column]].rename(
+                columns={column: "score"}
+            )
+            for t, column in seeds
+            if column in trials
+        ]
+        folds = _scores(evidence, table).assign(seed=-1)
+        rows.append(pd.concat([*parts, folds], ignore_index=True))
+    both = (
+        rows[0]
+        .merge(rows[1].drop(columns="task"), on=[*STUDY, "seed"], suffixes=("_a", "_b"))
+        .dropna(subset=["score_a", "score_b"])
+    )
+    seeded = both.loc[both["seed"] >= 0, STUDY].drop_duplicates()
+    keys = pd.MultiIndex.from_frame(both[STUDY])
+    both = both[(both["seed"] >= 0) | ~keys.isin(pd.MultiIndex.from_frame(seeded))]
+    found: dict[str, dict[str, tuple[Array, Array]]] = {}
+    for (model, dataset), part in both.groupby(["model", "dataset"], sort=True):
+        metric = METRICS[base.headline(str(part["task"].iloc[0]))]
+        a, b = (
+            np.array([metric.error(v) for v in part[name]], dtype=float)
+            for name in ("score_a", "score_b")
+        )
+        found.setdefault(str(model), {})[str(dataset)] = a, b
+    return found
+
+
+def _judged(
+    models: pd.DataFrame, pairs: dict[str, dict[str, tuple[Array, Array]]], min_effect: float
+) -> pd.DataFrame:
+    """The table with each model's mean change, its bound and its verdict (`verdicts`).
+
+    Where no dataset has two pairs, a model is worse if Wilcoxon's one-sided test over datasets
+    says so (p < .01 after Holm, and a median change above `min_effect`).
+    """
+    changes = [change_of(pairs[model]) for model in models["model"]]
+    alone = np.array([math.isnan(c.p) for c in changes], dtype=bool)
+    verdict = np.array(verdicts(changes, min_effect=min_effect), dtype=object)
+    p = pd.Series([c.p if not c.equal else math.nan for c in changes], dtype=float)
+    p = p.where(~alone, models["p_over_datasets"].astype(float))
+    adjusted = _adjusted(p)
+    by_datasets = (adjusted < CELL_P) & (models["median_change"] > min_effect) & alone
+    verdict[by_datasets.to_numpy(dtype=bool) & (verdict == UNDECIDED)] = WORSE
+    return models.assign(
+        n_pairs=[c.n for c in changes],
+        mean_change=[as_log_ratio(c.mean) for c in changes],
+        upper=[as_log_ratio(c.upper) for c in changes],
+        p_worse=p,
+        p_worse_holm=adjusted,
+        verdict=verdict,
+        regression=verdict == WORSE,
+    )
 
 
 def _adjusted(p: pd.Series) -> pd.Series:

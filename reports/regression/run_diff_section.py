@@ -20,6 +20,7 @@ from ..output.tables import (
 )
 from ..statistics.wilcoxon import fewest_pairs, smallest_p
 from .run_diff import CELL_EFFECT, CELL_P, FEWEST_BASES, GLOBAL_P, MODEL_P, Comparison, percent
+from .verdicts import ALPHA, BOUND, UNDECIDED
 
 SHOWN = 40  # rows of a printed table; the CSV has all cells
 
@@ -69,6 +70,9 @@ def summary(found: Comparison) -> list[str]:
             f"{p_text(o.p)} for worse (one-sided Wilcoxon over {n}); a regression needs p < "
             f"{GLOBAL_P:g} and more than {100 * found.min_effect:g} %."
         )
+    open_ = found.models.loc[found.models["verdict"] == UNDECIDED, "model"].tolist()
+    if open_:
+        said.append(f"Undecided (more folds or seeds would tell): {footnotes.join(open_)}.")
     if not found.cells["p"].notna().any():
         why = (
             f"has {found.n_bases}" if found.n_bases < FEWEST_BASES else "the base runs do not vary"
@@ -97,20 +101,29 @@ def _models_table(found: Comparison) -> ReportTable:
         (
             TableCell(escape.label(r.model)),
             *map(TableCell, map(str, (r.n_datasets, r.n_equal, r.n_better, r.n_worse))),
-            TableCell(_percent(r.median_change), bold=bool(r.regression)),
+            TableCell(_percent(r.median_change)),
+            TableCell(_percent(r.mean_change)),
+            TableCell("n/a" if math.isnan(r.upper) else _percent(r.upper)),
+            TableCell(r.verdict, bold=bool(r.regression)),
             TableCell(_p(r.p)),
             TableCell(_p(r.p_holm)),
         )
         for r in found.models.itertuples(index=False)
     ]
-    header = ("model", "datasets", "equal", "better", "worse", "median change", "p", "p, Holm")
+    header = ("model", "datasets", "equal", "better", "worse", "median change", "mean change")
+    header += ("at most", "verdict", "p", "p, Holm")
     least = fewest_pairs(MODEL_P)
     notes = (
-        "Two-sided Wilcoxon over datasets on errors relative to their sum, zeros ranked and dropped"
-        f" (Pratt); n/a with fewer than {least} datasets (smallest p {smallest_p(least - 1):.3g}). "
-        "Median change: of the error, positive is worse; bold: one-sided p for worse below "
-        f"{CELL_P:g} after Holm, and more than {100 * found.min_effect:g} %. A large p does not "
-        "show equality.",
+        "Verdict, on these datasets: worse if the mean over datasets of the changes in pairs (same "
+        f"fold, same seed) exceeds {100 * found.min_effect:g} % and 0 (one-sided t test with "
+        f"the spread within datasets, p < {ALPHA:g} after Holm over the models that changed); "
+        f"harmless if its one-sided {100 - 100 * BOUND:g} % bound (at most) is below "
+        f"{100 * found.min_effect:g} %; otherwise undecided: more folds or seeds would tell. With "
+        "one pair a dataset, worse follows from Wilcoxon's test over datasets. Changes are of the "
+        "error, positive is worse.",
+        "p: two-sided Wilcoxon over datasets on errors relative to their sum, zeros ranked and "
+        f"dropped (Pratt); n/a with fewer than {least} datasets (smallest p "
+        f"{smallest_p(least - 1):.3g}). A large p does not show equality.",
     )
     return ReportTable(
         "compare-models", "Models over datasets.", header, _panels(rows, header), notes

@@ -1,0 +1,112 @@
+"""Verdicts on two versions of a model: worse, harmless or undecided, from paired test errors.
+
+A change of an error is 2 (b - a) / (b + a): nearly log(b / a), and finite where an error is 0.
+Pairs are runs of the same model on the same fold and under the same seed. The mean over datasets of
+their mean changes is tested with the spread within datasets: the verdict is about these datasets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..statistics.distributions import t_isf, t_sf
+from ..statistics.tests import holm
+
+EQUAL, WORSE, HARMLESS, UNDECIDED = "equal", "worse", "harmless", "undecided"
+ALPHA = 0.01  # one-sided, over all models that are judged together
+BOUND = 0.05  # the upper bound of the change holds with probability 1 - BOUND
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Change:
+    """The mean relative change of a model's error; positive is worse.
+
+    n: pairs of runs; n_datasets: datasets with one. mean; se: its standard error within datasets,
+    NaN where no dataset has two pairs; df: its degrees of freedom. p: one-sided, for worse; upper:
+    its one-sided 95 % bound. equal: every pair is equal to the last bit.
+    """
+
+    n: int
+    n_datasets: int
+    mean: float
+    se: float
+    df: int
+    p: float
+    upper: float
+    equal: bool
+
+
+def relative_changes(a: Array, b: Array) -> Array:  # errors, (n,), (n,) -> (n,)
+    """2 (b - a) / (b + a); 0 where both errors are 0."""
+    total = a + b
+    return np.where(total > 0, 2.0 * (b - a) / np.where(total > 0, total, 1.0), 0.0)
+
+
+def as_log_ratio(change: float) -> float:
+    """log(b / a) of a change 2 (b - a) / (b + a); infinite where one error is 0.
+
+    >>> round(as_log_ratio(2 * (3 - 1) / (3 + 1)) - math.log(3), 12)
+    0.0
+    """
+    if abs(change) >= 2.0:
+        return math.copysign(math.inf, change)
+    return 2.0 * math.atanh(change / 2.0)
+
+
+def change_of(pairs: Mapping[str, tuple[Array, Array]]) -> Change:
+    """The mean change over datasets of {dataset: (errors before, errors after)}, in pairs.
+
+    The variance of a change is taken to be the same within all datasets. Raises ValueError without
+    a pair.
+
+    >>> one = change_of({"glass": (np.array([0.2, 0.3]), np.array([0.2, 0.3]))})
+    >>> one.mean, one.equal
+    (0.0, True)
+    """
+    changes = [relative_changes(a, b) for a, b in pairs.values() if len(a)]
+    if not changes:
+        raise ValueError("no pair of errors to compare")
+    sizes = np.array([len(values) for values in changes])
+    n, n_datasets, df = int(sizes.sum()), len(changes), int((sizes - 1).sum())
+    mean = float(np.mean([values.mean() for values in changes]))
+    if all(bool((a == b).all()) for a, b in pairs.values()):
+        return Change(n, n_datasets, 0.0, 0.0, df, 1.0, 0.0, True)
+    if df == 0:
+        return Change(n, n_datasets, mean, math.nan, 0, math.nan, math.nan, False)
+    variance = sum(float(((v - v.mean()) ** 2).sum()) for v in changes) / df
+    se = math.sqrt(variance * float((1.0 / sizes).sum())) / n_datasets
+    if se == 0.0:  # the same change in every pair: no chance in it
+        return Change(n, n_datasets, mean, se, df, 0.0 if mean > 0 else 1.0, mean, False)
+    return Change(
+        n, n_datasets, mean, se, df, t_sf(mean / se, df), mean + t_isf(BOUND, df) * se, False
+    )
+
+
+def verdicts(
+    changes: Sequence[Change], *, min_effect: float = 0.01, alpha: float = ALPHA
+) -> list[str]:
+    """The verdict of each model, judged together.
+
+    worse: p < alpha after Holm over the models that changed, and a mean change above `min_effect`.
+    harmless: the upper bound of the change is below `min_effect`. undecided: neither. equal: no
+    change at all.
+    """
+    known = [i for i, c in enumerate(changes) if not (c.equal or math.isnan(c.p))]
+    adjusted = dict(zip(known, holm([changes[i].p for i in known]), strict=True))
+    found = []
+    for i, change in enumerate(changes):
+        if change.equal:
+            found.append(EQUAL)
+        elif adjusted.get(i, 1.0) < alpha and change.mean > min_effect:
+            found.append(WORSE)
+        elif change.upper < min_effect:
+            found.append(HARMLESS)
+        else:
+            found.append(UNDECIDED)
+    return found

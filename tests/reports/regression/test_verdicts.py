@@ -1,0 +1,81 @@
+"""Verdicts on two versions of a model: their laws, and their error rates in a simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from tabsweep.reports.regression.verdicts import (
+    EQUAL,
+    HARMLESS,
+    UNDECIDED,
+    WORSE,
+    change_of,
+    relative_changes,
+    verdicts,
+)
+
+
+def pairs(rng, n_datasets=8, n=3, sd=0.01, factor=1.0):
+    """{dataset: errors of two versions whose seeds move the logarithm by `sd`}."""
+    found = {}
+    for i in range(n_datasets):
+        size = 10.0 ** rng.uniform(-2, 2)
+        a, b = size * np.exp(rng.normal(0.0, sd, (2, n)))
+        found[f"d{i}"] = a, factor * b
+    return found
+
+
+def test_one_dataset_is_the_paired_t_test():
+    a, b = np.random.default_rng(0).uniform(1.0, 1.2, (2, 9))
+    found = change_of({"d": (a, b)})
+    want = stats.ttest_1samp(relative_changes(a, b), 0.0, alternative="greater")
+    assert found.p == pytest.approx(want.pvalue)
+    low = stats.ttest_1samp(relative_changes(a, b), 0.0, alternative="less")
+    assert found.upper == pytest.approx(low.confidence_interval(0.95).high)
+
+
+def test_every_dataset_counts_once_however_many_pairs_it_has():
+    many = np.ones(50), np.full(50, 1.5)
+    few = np.ones(2), np.ones(2)
+    assert change_of({"a": many, "b": few}).mean == pytest.approx(0.5 * 2 * 0.5 / 2.5)
+
+
+def test_equal_bits_are_equal_and_a_constant_change_has_no_chance_in_it():
+    a = np.array([0.5, 0.25])
+    assert verdicts([change_of({"d": (a, a.copy())})]) == [EQUAL]
+    assert verdicts([change_of({"d": (a, 1.02 * a)})]) == [WORSE]
+    assert verdicts([change_of({"d": (a, 1.005 * a)})]) == [HARMLESS]
+    assert verdicts([change_of({"d": (a, 0.5 * a)})]) == [HARMLESS]
+
+
+def test_an_error_of_zero_is_no_nan():
+    zero, one = np.zeros(2), np.ones(2)
+    found = change_of({"d": (zero, one), "e": (one, zero), "f": (zero, zero.copy())})
+    assert found.mean == 0.0 and math.isfinite(found.se)
+
+
+def test_one_pair_a_dataset_decides_nothing():
+    found = change_of({f"d{i}": (np.ones(1), np.full(1, 2.0)) for i in range(9)})
+    assert math.isnan(found.p) and verdicts([found]) == [UNDECIDED]
+
+
+def test_without_a_pair_there_is_nothing_to_judge():
+    with pytest.raises(ValueError, match="no pair"):
+        change_of({})
+
+
+@pytest.mark.parametrize(("sd", "found_2"), [(0.01, 0.95), (0.02, 0.3)])
+def test_false_alarms_are_rare_and_five_percent_are_found(sd, found_2):
+    """Twelve models, eight datasets, three seeds: one comparison."""
+    rng = np.random.default_rng(1)
+    n, counts = 150, {1.0: 0, 1.02: 0, 1.05: 0}
+    for factor in counts:
+        for _ in range(n):
+            others = [change_of(pairs(rng, sd=sd)) for _ in range(11)]
+            said = verdicts([change_of(pairs(rng, sd=sd, factor=factor)), *others])
+            counts[factor] += WORSE in said if factor == 1.0 else said[0] == WORSE
+    assert counts[1.0] <= 0.03 * n
+    assert counts[1.02] >= found_2 * n and counts[1.05] >= 0.95 * n
