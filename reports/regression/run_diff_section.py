@@ -110,8 +110,8 @@ def _models_table(found: Comparison) -> ReportTable:
         )
         for r in found.models.itertuples(index=False)
     ]
-    header = ("model", "datasets", "equal", "better", "worse", "median change", "mean change")
-    header += ("at most", "verdict", "p", "p, Holm")
+    header: tuple[str, ...] = ("model", "datasets", "equal", "better", "worse", "median change")
+    header += ("mean change", "at most", "verdict", "p", "p, Holm")
     least = fewest_pairs(MODEL_P)
     notes = (
         "Verdict, on these datasets: worse if the mean over datasets of the changes in pairs (same "
