@@ -74,14 +74,17 @@ def strata(target: np.ndarray, rows: np.ndarray, n_smaller: int) -> np.ndarray |
 
 
 def cut(
-    target: np.ndarray, rows: np.ndarray, share: float, *, stratified: bool, seed: int
+    target: np.ndarray, rows: np.ndarray, size: float | int, *, stratified: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`rows` split at random into two parts, the second of ceil(share * n) rows; both ascending."""
+    """`rows` split at random into two parts, both ascending. The second has `size` rows, or as a
+    float that share of them, rounded up by scikit-learn's train_test_split."""
     from sklearn.model_selection import train_test_split
 
-    n_second = int(np.ceil(share * len(rows) - 1e-9))  # 0.2 / 0.9 of 135 rows are 30, not 31
+    # Rounded up from the product as it is in floating point: 0.2 / 0.9 of 135 rows is a hair over
+    # 30 and makes 31. The papers' splits come from this routine, so that row is theirs, too.
+    n_second = size if isinstance(size, int) else int(np.ceil(size * len(rows)))
     labels = strata(target, rows, min(n_second, len(rows) - n_second)) if stratified else None
-    first, second = train_test_split(rows, test_size=n_second, random_state=seed, stratify=labels)
+    first, second = train_test_split(rows, test_size=size, random_state=seed, stratify=labels)
     return np.sort(first), np.sort(second)
 
 
@@ -109,6 +112,8 @@ def _kfold(table: Table, seed: int) -> list[Fold]:
 
 def _holdout(table: Table, seed: int) -> list[Fold]:
     """One split: 0.2 of the rows are the test part, 0.1 the validation part."""
+    # DIFF(Kossen et al. 2021, released code): the test part there is the first of five shuffled
+    # folds; here it is a draw of 0.2 of the rows, rounded up, as the validation part is in both.
     stratified = table.task != "regression"
     rows = np.arange(table.n_rows)
     rest, test = cut(table.target, rows, 0.2, stratified=stratified, seed=seed)
@@ -180,10 +185,8 @@ def _cheatt(table: Table) -> list[Fold]:
         tested = table.masks[0][0]
         rest, test = rows[~tested], rows[tested]
     else:
-        share = n_test / len(rows)
-        rest, test = cut(table.target, rows, share, stratified=stratified, seed=CHEATT_SEED)
-    share = n_val / len(rest)
-    train, val = cut(table.target, rest, share, stratified=stratified, seed=CHEATT_SEED)
+        rest, test = cut(table.target, rows, n_test, stratified=stratified, seed=CHEATT_SEED)
+    train, val = cut(table.target, rest, n_val, stratified=stratified, seed=CHEATT_SEED)
     return [Fold(0, train, val, test)]
 
 

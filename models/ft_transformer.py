@@ -106,8 +106,11 @@ class FTTransformerNetwork(nn.Module):
         return self.head(self.norm_out(x[:, 0]).relu()).squeeze(-1)
 
     def undecayed(self) -> list[nn.Parameter]:
-        """Tokens, the blocks' norms, all biases; not the last norm's gain (authors' code). Of
-        polynomial attention, its weights."""
+        """Tokens, the blocks' norms and all biases; of polynomial attention, its weights.
+
+        DIFF(Gorishniy 2021, E.3): the text exempts all layer norms from weight decay; the gain of
+        the last norm decays here, as in the authors' code and package, which made the results.
+        """
         norms = [m for m in self.blocks.modules() if isinstance(m, nn.LayerNorm)]
         return [
             *self.tokens.parameters(),

@@ -288,7 +288,11 @@ class Preprocessor:
     def _fit_quantile(self, values: np.ndarray):  # type: ignore[no-untyped-def]
         """A quantile map to N(0, 1), fitted on noisy values (Gorishniy 2021, sec. 4.4).
 
-        DIFF(Gorishniy 2021): a constant column becomes 0, not a draw that depends on the seed.
+        DIFF(Gorishniy 2021, B.2): the text says noise from N(0, 1e-3) on every column; as in
+        the authors' code, it is 1e-3 / std times N(0, 1), and N(0, 1) where the std is below 1e-3.
+        DIFF(Gorishniy 2021, the authors' code): a constant column becomes 0, not a draw that
+        depends on the seed; the std of a column with gaps is that of the values that are there,
+        not of the column with its gaps filled, for `standard` too.
         """
         from sklearn.preprocessing import QuantileTransformer
 

@@ -29,6 +29,10 @@ class Lamb(torch.optim.Optimizer):
     for their start (NPT), or with `debias` the step is multiplied by sqrt(1 - b2^t) / (1 - b1^t),
     outside the ratio (Hopular).
 
+    DIFF(You 2020, Algorithm 2): the norm of the weights in the ratio is capped at 10, as in the
+    authors' code of NPT and Hopular; neither paper says so. It binds for wide layers, and holds
+    their steps back. The moments' missing or displaced correction is theirs, too.
+
     segments: parameter -> numbers of rows (first dimension) that are tensors of their own.
     The gradients are overwritten.
     """
@@ -211,14 +215,22 @@ class Average:
 
 
 def clip_values(params: Iterable[Tensor], limit: float) -> None:
-    """Each element of each gradient into [-limit, limit]."""
+    """Each element of each gradient into [-limit, limit].
+
+    DIFF(Kossen 2021, C.1): the text says that gradients are clipped at 1, which usually means their
+    norm; the authors' code, and ours for NPT, clamps their elements.
+    """
     for p in params:
         if p.grad is not None:
             p.grad.clamp_(-limit, limit)
 
 
 def clip_norm(params: Iterable[Tensor], limit: float) -> float:
-    """All gradients times min(1, limit / (norm + 1e-6)); returns their L2 norm before."""
+    """All gradients times min(1, limit / (norm + 1e-6)); returns their L2 norm before.
+
+    DIFF(Schaefl 2022): no clipping is mentioned; the authors' code, and ours for Hopular, clips
+    the norm of all gradients at 1.
+    """
     return float(torch.nn.utils.clip_grad_norm_(params, limit))
 
 

@@ -182,7 +182,8 @@ class RowNetwork(DeepEstimator):
     batches of one row are refused then. Its hyperparameters are the fields of a dataclass.
 
     DIFF(Gorishniy 2021): numbers that are missing get the training mean, as there, and a 0/1
-    column that says so.
+    column that says so. Epochs have a limit, 1,000 by default; there early stopping alone ends a
+    fit. A last batch of one row is merged into the one before; there a batch norm fails on it.
 
     Parameters
     ----------

@@ -41,6 +41,11 @@ class SAINT(PretrainedNetwork):
     tokens of at most 8 numbers and batches of at most 64 rows, whatever is asked for (authors'
     code): a feed-forward layer between rows has 12 (T D)^2 weights.
 
+    DIFF(Somepalli 2021, sec. 3): there a row to predict attends to the rows that happen to be in
+    its batch, so that its answer depends on them and on the batch size; here it attends to a fixed
+    draw of training rows and itself, and `batch_prediction` brings back the papers' way.
+    DIFF(Somepalli 2021, the authors' code): two classes have one logit here, two there.
+
     Parameters
     ----------
     style

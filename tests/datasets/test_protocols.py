@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from looped import each
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from tabsweep.datasets import catalog
 from tabsweep.datasets.errors import DataError
-from tabsweep.datasets.protocols import PROTOCOLS, Fold, make_folds
+from tabsweep.datasets.protocols import PROTOCOLS, Fold, cut, make_folds
 from tabsweep.datasets.table import Table
 
 
@@ -69,6 +71,44 @@ def test_the_parts_have_the_sizes_of_the_papers() -> None:
     }
     (fold,) = make_folds(toy(n_rows=1000), "holdout")
     assert (len(fold.train), len(fold.val), len(fold.test)) == (700, 100, 200)
+
+
+SHARES = [0.2, 0.2 / 0.9, 0.1 / 0.8]  # of kfold, holdout and rtdl, and of the fixed test parts
+
+
+def test_a_share_of_the_rows_is_rounded_as_scikit_learn_rounds_it() -> None:
+    guarded = set()
+    for share in SHARES:
+        for n in range(10, 2001):
+            rows, target = np.arange(n), np.zeros(n)
+            first, second = cut(target, rows, share, stratified=False, seed=42)
+            theirs = train_test_split(rows, test_size=share, random_state=42)
+            assert (len(first), len(second)) == (len(theirs[0]), len(theirs[1])), (share, n)
+            assert np.array_equal(second, np.sort(theirs[1]))
+            if len(second) != np.ceil(share * n - 1e-9):
+                guarded.add((share, n))
+    # ninths of these are whole, and their product with 0.2 / 0.9 is a hair more
+    assert len(guarded) == 65 and (0.2 / 0.9, 135) in guarded
+    assert {share for share, _ in guarded} == {0.2 / 0.9}
+
+
+@each("n_rows", [60, 130, 150, 270, 569, 1030])
+def test_ten_folds_are_those_of_scikit_learns_routines(n_rows: int) -> None:
+    for table in (toy(n_rows=n_rows), toy([n_rows // 3, n_rows - n_rows // 3])):
+        stratified = table.task != "regression"
+        splitter = (StratifiedKFold if stratified else KFold)(10, shuffle=True, random_state=42)
+        parts = splitter.split(np.arange(n_rows), table.target)
+        for fold, (rest, test) in zip(make_folds(table, "kfold", seed=42), parts, strict=True):
+            labels = table.target[rest] if stratified else None
+            _, val = train_test_split(rest, test_size=0.2 / 0.9, random_state=42, stratify=labels)
+            assert np.array_equal(fold.test, test) and np.array_equal(fold.val, np.sort(val))
+
+
+def test_a_number_of_rows_is_taken_as_it_is() -> None:
+    rows = np.arange(100, 160)
+    for size in (1, 7, 59):
+        first, second = cut(np.zeros(160), rows, size, stratified=False, seed=0)
+        assert len(second) == size and np.array_equal(np.sort(np.r_[first, second]), rows)
 
 
 def test_classes_keep_their_shares_in_every_part() -> None:

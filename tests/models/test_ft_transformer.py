@@ -14,10 +14,9 @@ from tabsweep.models.deep.layers.feature_tokenizer import Tokens
 from tabsweep.models.deep.layers.token_attention import SHARING, Mixtures, TokenAttention
 from tabsweep.models.ft_transformer import FTTransformer
 from tabsweep.models.registry import make_model, spaces
-from token_cases import inputs, loaded, made, network, probabilities
+from token_cases import inputs, loaded, network, probabilities
 
 FILES = names("rtdl_ftt_*")
-GROUPS = ["default100", "numcat_small", "linformer_small"]
 
 
 # -- the authors' numbers -------------------------------------------------------------------------
@@ -45,26 +44,6 @@ def test_every_intermediate_and_output_is_the_official_one(name):
             assert_same(x[:, 0] if i == last else x, given[f"act/block_{i}"])
         assert_same(module.norm_out(x[:, 0]).relu(), given["act/before_head"])
         assert_same(module(numbers, codes), given["out/logits"])
-
-
-@each("which", GROUPS)
-def test_the_decayed_weights_are_the_official_ones(which):
-    given = case("rtdl_weight_decay_groups")
-    config = given.meta[which]
-    module = made(config)
-    names, sizes = given[f"{which}/names"].tolist(), given[f"{which}/numel"].tolist()
-    decayed = dict(zip(names, given[f"{which}/decayed"].tolist(), strict=True))
-    spare = len(config["categories"] or []) * config["d_token"]  # a row for unseen levels each
-    free = {id(p) for p in module.undecayed()}
-    ours = dict(module.named_parameters())
-    assert sum(p.numel() for p in ours.values()) == sum(sizes) + spare
-    kept = [p.numel() for p in ours.values() if id(p) not in free]
-    assert sum(kept) == sum(n for name, n in zip(names, sizes, strict=True) if decayed[name])
-    assert decayed["last_normalization.weight"] and not decayed["layers.0.norm1.weight"]
-    for name, parameter in ours.items():
-        block = name.startswith("blocks.")
-        exempt = name.endswith("bias") or name.startswith("tokens.") or (block and "norm" in name)
-        assert (id(parameter) in free) == exempt, name
 
 
 @each(("factor", "parameters"), [(1.333333333333333, 928_507), (4 / 3, 930_241)])

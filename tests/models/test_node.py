@@ -59,6 +59,18 @@ def test_a_layer_is_the_official_one(name):
     assert_same(layer(x).permute(2, 0, 1), given["out/y"])
 
 
+@each("name", LAYERS + DENSE)
+def test_the_official_levels_are_uniform_draws_tree_after_tree(name):
+    """Ours are uniform too, from a generator of the fit; theirs come from a seeded global one."""
+    given = case(name)
+    m = given.meta
+    shape = [m["num_trees"] if "num_trees" in m else m["layer_dim"], m["depth"]]
+    rng = np.random.RandomState(int(given["init/numpy_seed"]))
+    layers = [""] if name in LAYERS else [f"_{i}" for i in range(m["num_layers"])]
+    for layer in layers:
+        assert_same(rng.beta(1, 1, size=shape), given[f"init/quantile_levels{layer}"])
+
+
 @each("name", LAYERS)
 def test_a_layer_starts_as_the_official_one(name):
     layer, given = one_layer(name)
@@ -78,6 +90,8 @@ def test_the_network_starts_and_answers_as_the_official_one(name, monkeypatch):
         n_out=m["d_out"],
     ).double()  # fmt: skip
     if sizes:  # ours has one row more for each column
+        starts = network.input.categories.offsets - torch.arange(len(sizes))
+        assert starts.tolist() == given["buffer/category_offsets"].tolist()
         rows = network.input.categories.offsets[:, None] + torch.arange(max(sizes))
         ours = torch.cat([r[:n] for r, n in zip(rows, sizes, strict=True)])
         theirs = given.tensor("param/category_embeddings.weight")

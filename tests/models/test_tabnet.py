@@ -88,18 +88,33 @@ def test_every_intermediate_and_output_is_the_official_one(name):
     assert_same(
         out, given["out/logits"].squeeze(-1) if m["output_dim"] == 1 else given["out/logits"]
     )
+    shipped = given["out/logits_as_shipped_float32_scale"]  # its factor sqrt(1/2) is a float32
+    assert_same(out, shipped.squeeze(-1) if m["output_dim"] == 1 else shipped, 1e-5)
     assert_same(-entropy, given["out/sparsity"])
     assert_same(network.importance(rows, codes_for(rows)), given["out/explain"])
     assert torch.equal(network(rows, codes_for(rows)), out)
 
 
-def test_a_ghost_batch_norm_is_the_official_one_and_moves_its_statistics_alike():
+def counting(norm, seen):
+    """The function that norms rows in chunks, which also writes down the chunks' sizes."""
+
+    def normed(x, weight, bias, size):
+        seen.extend([size] * (x.shape[1] // size))
+        return norm(x, weight, bias, size)
+
+    return normed
+
+
+def test_a_ghost_batch_norm_is_the_official_one_and_moves_its_statistics_alike(monkeypatch):
     given = case("tabnet_ghost_batchnorm")
     m = given.meta
     norm = GhostNorm(m["input_dim"], m["virtual_batch_size"], m["momentum"]).double()
     state = {**given.under("param/bn."), **given.under("buffer/bn.")}
     norm.load_state_dict({n: torch.from_numpy(a) for n, a in state.items()})
+    seen: list[int] = []
+    monkeypatch.setattr(norm, "_norm", counting(norm._norm, seen))
     assert_same(norm(given.tensor("in/x").t()).t(), given["out/y_train"])
+    assert seen == given["out/chunk_sizes"].tolist()
     assert_same(norm.running_mean, given["out/running_mean"])
     assert_same(norm.running_var, given["out/running_var"])
 

@@ -105,9 +105,10 @@ def test_every_intermediate_and_output_is_the_official_one(name):
             assert_same(block.attention.weights(normed), given[f"act/attention_probs_{i}"])
             assert_same(x + block.attention(normed), given[f"act/layer{i}_attention"])
             x = block(x)
-            last = i + 1 == len(module.blocks)
-            name = "act/transformer_output" if last else f"act/layer{i}_ff"
-            assert_same(x, given[name])
+            name = f"act/layer{i}_ff"
+            if name in given:
+                assert_same(x, given[name])
+        assert_same(x, given["act/transformer_output"])
         assert_same(module.norm(numbers), given["act/normed_cont"])
         assert_same(module.features(numbers, x), given["act/mlp_input"])
         out = module(numbers, codes)

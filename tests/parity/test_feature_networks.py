@@ -303,6 +303,27 @@ def test_quantile_columns_are_the_official_ones():
             assert np.abs(found[:, GAPS] - given[wanted + part][:, GAPS]).max() < 0.05
 
 
+def test_the_noise_is_the_official_one():
+    """A thousandth over a column's deviation, at most one, times normal numbers of the seed."""
+    given = case("rtdl_preprocessing_numeric")
+    assert given["noise/scale"][0, CONSTANT] == 1.0
+    same = [j for j in range(8) if j not in (CONSTANT, GAPS)]
+    for seed in given["in/seeds"]:
+        noise = given["noise/scale"] * given[f"noise/standard_normal_seed{seed}"]
+        made = quantiles(given, seed)._quantile
+        noisy = np.percentile(given["imputed/train"] + noise, made.references_ * 100, axis=0)
+        assert_same(made.quantiles_[:, same], noisy[:, same])
+
+
+def test_columns_of_single_precision_are_mapped_nearly_alike():
+    """There the noisy copy is rounded to float32 before the fit; ours keeps float64."""
+    given = case("rtdl_preprocessing_numeric")
+    train, val = (columns(given[f"in/{part}"].astype(np.float32)) for part in ("train", "val"))
+    found = Preprocessor(DEEP, seed=int(given["in/seeds"][0])).fit(train).transform(val)
+    same = [j for j in range(8) if j not in (CONSTANT, GAPS)]
+    assert_same(found[:, same], given["quantile_float32_input/val"][:, same], 1e-5)
+
+
 def test_a_constant_column_is_zero_and_no_number_drawn_by_the_seed():
     given = case("rtdl_preprocessing_numeric")
     for seed in given["in/seeds"]:

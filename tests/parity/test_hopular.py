@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from hopular_cases import cells_from, columns_of, encoded_from, network, official, ours
+from lamb_steps import measured
 from looped import each
 from parity import assert_same, case, difference, names
 from tabsweep.models.deep import optimisers
@@ -42,6 +43,7 @@ def sizes(request, monkeypatch):
 def own_rows(given, n: int) -> torch.Tensor | None:
     """(n,) the position in memory of each training query's own row, -1 for none."""
     forbidden = given["train/forbidden"]
+    assert np.array_equal(forbidden, given["train/ids"][:, None] == given["memory_ids"])
     assert (forbidden.sum(axis=1) <= 1).all() and forbidden.shape[0] == n
     return torch.from_numpy(np.where(forbidden.any(axis=1), forbidden.argmax(axis=1), -1))
 
@@ -61,6 +63,10 @@ def test_every_intermediate_and_output_is_the_official_one(name, mode, sizes):
     x = module.embedding(cells, flags)
     assert_same(x.flatten(1), given[f"{mode}/act/embedding_query"])
     came_in = torch.nn.functional.layer_norm(x, x.shape[-1:], eps=1e-12)
+    if mode == "train":
+        samples, features = associations(module.blocks[0], x, memory[0], came_in, own)
+        assert_same(samples, given["train/assoc_s"])
+        assert_same(features, given["train/assoc_f"])
     for i, (block, stored) in enumerate(zip(module.blocks, memory, strict=True)):
         y = block.samples(x.reshape(1, len(x), -1), stored, forbidden=own)
         assert_same(y[0], given[f"{mode}/act/block{i}_Hs"])
@@ -74,6 +80,21 @@ def test_every_intermediate_and_output_is_the_official_one(name, mode, sizes):
         assert_same(features, given["eval/assoc_f"])
         alone = module(cells, flags, memory, alone=True)
         assert_same(official(module.decode(alone), columns), given["eval/out"])
+
+
+def associations(block, x, stored, came_in, own):
+    """(M, B, n) and (B, M, d, d) weights of both maps in training: what attention retrieves where
+    the patterns are unit vectors."""
+
+    def of(net, states, keys, forbidden):
+        (k, _), (_, q) = keys, net._asked(states)
+        units = torch.eye(k.shape[2]).to(k).expand(*k.shape[:2], -1, -1)
+        return attention.attend(q, k, units, scale=net.beta, forbidden=forbidden)
+
+    flat = x.reshape(1, len(x), -1)
+    y = block.samples(flat, stored, forbidden=own).view_as(x)
+    samples = of(block.samples, flat, stored, own)[0]
+    return samples, of(block.features, y, block.features.store(came_in), None)
 
 
 @each("name", FORWARD)
@@ -138,6 +159,14 @@ def test_validation_scores_are_the_official_ones(name):
     module = network(given)
     rows = cells_from(given["memory"], columns)[0]
     encoded, missing = with_flags(given["eval/true"], columns), given["eval/missing"]
+    shown = encoded.copy()  # of a row to validate all is shown but the targets
+    is_target = np.repeat(np.isin(range(columns.n), columns.targets), np.add(columns.sizes, 1))
+    shown[:, is_target] = 0.0
+    shown[:, np.cumsum(np.add(columns.sizes, 1)) - 1] = given["eval/selected"]
+    shown[np.repeat(missing, np.add(columns.sizes, 1), axis=1)] = 0.0
+    assert_same(shown, given["eval/in"])
+    assert given["eval/selected"][:, list(columns.targets)].all()
+    assert given["eval/selected"].sum() == len(shown) and given["eval/feature_count"] == 0
     val, _ = cells_from(encoded, columns, missing)
     target = columns.targets[0]
     scale = 1.0 if columns.categorical[target] else float(given["raw/std"][target])
@@ -156,6 +185,28 @@ def test_validation_scores_are_the_official_ones(name):
     else:
         assert_same(decoded.of(target), theirs[:, 0])
         assert_same(validated, given["eval/loss"])
+        assert given["eval/accuracy"] == 0.0  # there is none
+
+
+@each("name", LOSSES)
+def test_memory_and_batch_hold_the_standardised_rows_of_the_table(name):
+    given = case(name)
+    columns = columns_of(given.meta)
+    mean, std = given["raw/mean"], given["raw/std"]
+    numeric = np.array([not c for c in columns.categorical])
+    assert np.isnan(mean[~numeric]).all() and np.isnan(std[~numeric]).all()
+    spread = [np.repeat(np.where(numeric, v, k), columns.sizes) for v, k in ((mean, 0), (std, 1))]
+    rows = (given["raw/rows"] - spread[0]) / spread[1]
+    missing = given["missing"]
+    rows[np.repeat(missing, columns.sizes, axis=1)] = 0.0
+    n = len(given["memory"])
+    assert np.array_equal(given["memory_ids"], range(n))
+    assert_same(with_flags(rows[:n], columns), given["memory"])
+    parts = {"train": given["train/ids"], "eval": np.arange(n, len(rows))}
+    for part, at in parts.items():
+        assert np.array_equal(missing[at], given[f"{part}/missing"])
+        there = ~np.repeat(missing[at], columns.sizes, axis=1)
+        assert_same(rows[at][there], given[f"{part}/true"][there])
 
 
 def with_flags(rows: np.ndarray, columns: Columns) -> np.ndarray:
@@ -214,6 +265,20 @@ def test_rows_are_encoded_as_the_official_ones(name):
             assert_same(made[:, same], expected[:, same], 2e-6)
             if gaps and name.endswith("missing_numeric"):
                 assert difference(made, expected) > 1e-3
+        # the truth of a part: its targets alone are asked for, its cells are those of its rows
+        (select,) = np.unique(given[f"{part}/selected"], axis=0)
+        assert np.array_equal(np.flatnonzero(select), [target])
+        assert np.array_equal(given[f"{part}/missing"], given["missing"][rows])
+        true = with_flags(given[f"{part}/true"], theirs)
+        expected, at = in_our_order(true, theirs, columns, place, levels)
+        if regression:
+            targets = (y[rows] - model._target_mean) / model._target_scale
+        else:
+            targets = pd.Index(model.classes_).get_indexer(y[rows])
+        cells = model.cells(model.preprocessor_.transform(frame.iloc[rows]), targets)
+        made = encoded_from(cells, torch.zeros_like(cells.hidden), columns)
+        seen = ~cells.hidden.numpy()[:, at] & ~np.isin(at, [place[j] for j in gaps])
+        assert_same(made[seen], expected[seen], 2e-6)
 
 
 def kept_levels(model, names, target, regression):
@@ -294,13 +359,22 @@ def test_clipping_lamb_and_the_average_take_the_official_steps(run, path, monkey
         for x, p in params.items():
             assert_same(p.grad, given[f"run_{run}/clipped/{x}"][t])
         lamb.param_groups[0]["lr"] = float(given[f"run_{run}/lr"][t])
+        before = {x: p.detach().clone() for x, p in params.items()}
         lamb.step()
         average.after(t + 1)
         for i, (x, p) in enumerate(params.items()):
+            factor = np.array(lamb._lr(p, {**lamb.param_groups[0], "lr": 1.0}))
             assert_same(p, given[f"run_{run}/fast/{x}"][t])
             assert_same(average.slow[i], given[f"run_{run}/slow/{x}"][t])
             for key in ("exp_avg", "exp_avg_sq"):
                 assert_same(lamb.state[p][key], given[f"run_{run}/{key}/{x}"][t])
+            assert_same(factor, given[f"run_{run}/bias_factor"][t])
+            for key, value in measured(lamb, p, before[x], settings["weight_decay"]).items():
+                theirs = given[f"run_{run}/{key}/{x}"][t]
+                if np.isnan(value):
+                    assert theirs == 1.0 and torch.equal(p, before[x])
+                else:
+                    assert_same(np.array(value), theirs)
 
 
 def test_schedules_are_the_official_curves():

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from lamb_steps import measured
 from looped import each
 from npt_cases import cells_from, columns_of, network
 from parity import Case, assert_same, case, names
@@ -27,6 +28,8 @@ from tabsweep.models.deep.optimisers import Lamb, Lookahead, clip_values
 from tabsweep.models.deep.schedules import rate, tradeoff
 from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.masking import loss_on
+from tabsweep.models.npt.prediction import TEST, TRAIN, decode_targets
+from tabsweep.models.npt.task import NPTTask
 
 FORWARD = names("npt_forward_*")
 LOSSES = names("npt_loss_*")
@@ -61,6 +64,8 @@ def test_every_intermediate_and_output_is_the_official_one(name, sizes):
     module, columns = network(given), columns_of(given.meta)
     assert sum(p.numel() for p in module.parameters()) == given.meta["parameters"]
     cells = cells_from(given.under("in/"), columns)
+    masked_or_missing = np.isin(given["cell_state"], (1, 3))
+    assert np.array_equal(cells.hidden, masked_or_missing) and masked_or_missing.any()
     x = module.embedding(cells)
     assert_same(x, given["act/embedding"])
     for i, (kind, block) in enumerate(zip(module.kinds, module.blocks, strict=True)):
@@ -144,6 +149,11 @@ def test_what_validation_and_test_rows_see_follows_from_the_masks(name):
     given = case(name)
     columns = columns_of(given.meta)
     truth = cells_from(given.under("true/"), columns)
+    assert np.array_equal(truth.hidden, given["missing"])
+    is_target = sum(given[f"target_cells/{part}"].astype(int) for part in ("train", "val", "test"))
+    assert np.array_equal(np.flatnonzero(is_target[0]), given.meta["target_columns"])
+    assert (is_target == is_target[0]).all()  # each row is in one part
+    assert not (given["train/target_loss_cells"] & ~given["target_cells/train"]).any()
     visible = {"val": ["train"], "test": ["train", "val"]} if "visible" in name else {}
     for mode in ("val", "test"):
         hidden = torch.zeros_like(truth.hidden)
@@ -154,6 +164,44 @@ def test_what_validation_and_test_rows_see_follows_from_the_masks(name):
         assert torch.equal(made.hidden, theirs.hidden)
         at = ~theirs.hidden[:, columns.numeric_at]
         assert torch.equal(made.values[at], theirs.values[at])
+
+
+@each("mode", ["val", "test"])
+@each("name", LOSSES)
+def test_scores_of_validation_and_test_rows_are_the_official_ones(name, mode):
+    """As a transductive fit scores them: rows whose labels it has, and the others of the table."""
+    given = case(name)
+    meta, columns = given.meta, columns_of(given.meta)
+    module, truth = network(given), cells_from(given.under("true/"), columns)
+    rows = {part: given[f"target_cells/{part}"].any(axis=1) for part in ("train", "val", "test")}
+    table = without(truth, given.tensor("target_cells/test"))  # labels that no fit is given
+    others = torch.from_numpy(np.flatnonzero(~rows[mode]))
+    parts = np.where(rows["test"][others.numpy()], TEST, TRAIN)
+    (target,) = columns.targets
+    settings = NPT(
+        task="multiclass" if columns.categorical[target] else "regression",
+        transductive=True, p_target=meta["p_target"]["train"], n_heads=meta["h"], batch_size=0,
+    )  # fmt: skip
+    asked = truth[torch.from_numpy(np.flatnonzero(rows[mode]))]
+    task = NPTTask(module, table[others], parts, asked, settings)
+    with torch.no_grad():
+        found = np.array(task.val_loss())
+        decoded = decode_targets(module, task.cells, task.parts, asked, settings).of(target)
+    official = given.under(f"{mode}/eval_label/")
+    scale = float(given["sigma"][target])
+    if columns.categorical[target]:
+        assert scale == -1.0
+        for key in ("cat_loss", "total_loss", "total_loss_unstd"):
+            assert_same(found, official[key])
+        codes = asked.codes[:, columns.categories_at.index(target)]
+        right = (decoded.argmax(dim=1) == codes).double().mean()
+        assert_same(right, official["cat_accuracy"])
+    else:
+        for key in ("num_loss", "num_mse_loss", "total_loss"):
+            assert_same(found, official[key])
+            unit = f"{key}_unstd"
+            assert_same(found * scale**2, official[unit])
+    assert_same(found, given[f"{mode}/target_loss"])
 
 
 # -- optimisation ---------------------------------------------------------------------------------
@@ -178,7 +226,15 @@ def test_lamb_and_lookahead_take_the_official_steps(run, path, monkeypatch):
         for x, p in params.items():
             p.grad = torch.from_numpy(given[f"gradient/{x}"][t].copy())
         lamb.param_groups[0]["lr"] = float(given[f"run_{run}/lr"][t])
+        before = {x: p.detach().clone() for x, p in params.items()}
         lamb.step()
+        for x, p in params.items():
+            for key, value in measured(lamb, p, before[x], settings["weight_decay"]).items():
+                theirs = given[f"run_{run}/{key}/{x}"][t]
+                if np.isnan(value):
+                    assert theirs == 1.0 and torch.equal(p, before[x])
+                else:
+                    assert_same(np.array(value), theirs)
         ahead.after(t + 1)
         for x, p in params.items():
             assert_same(p, given[f"run_{run}/weight/{x}"][t])
@@ -252,6 +308,23 @@ def test_a_table_is_encoded_as_officially(name):
     )
     names = [*made.numeric_names_, *made.category_names_, target]
     assert sorted(names) == sorted(frame.columns)
+    facts = dict(zip(made.numeric_names_, zip(made._centre, made._scale, strict=True), strict=True))
+    levels = {
+        n: [str(v) for v in c.index]
+        for n, c in zip(made.category_names_, made._categories, strict=True)
+    }
+    if task == "regression":
+        facts[target] = model._target_mean, model._target_scale
+    else:
+        levels[target] = [str(v) for v in model.classes_]
+    for official in names:
+        found = [given[f"{kind}"][int(official)] for kind in ("raw/mean", "raw/std", "sigmas")]
+        if official in facts:
+            mean, std = facts[official]
+            assert_same(np.array([mean, std, std]), np.array(found))
+        else:
+            assert np.isnan(found[:2]).all() and found[2] == -1.0
+            assert levels[official] == [str(v) for v in given[f"categories/{official}"]]
     for at, official in enumerate(names):
         wanted = given[f"encoded/{official}"]
         assert columns.sizes[at] == wanted.shape[1] - 1
@@ -310,7 +383,7 @@ def own(name):
 @each("name", npt_reference.CASES)
 def test_the_reference_gives_the_stored_case_again(name):
     given, again = own(name), npt_reference.made(name)
-    assert set(given.arrays) == set(again)
+    assert set(given) == set(again)
     for key, value in again.items():
         if key != "meta":
             assert_same(1.0 * given[key], 1.0 * value, 1e-12)
@@ -351,4 +424,4 @@ def test_losses_and_their_slopes_are_the_slow_references(name):
     for key in given.under("param/"):
         direction = rng.normal(size=given[f"param/{key}"].shape)
         slope = float((find(key).numpy() * direction).sum())
-        assert slope == pytest.approx(npt_reference.slope(given.arrays, key, direction), abs=1e-7)
+        assert slope == pytest.approx(npt_reference.slope(given, key, direction), abs=1e-7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -23,31 +24,49 @@ def _loaded(path: Path) -> dict[str, np.ndarray]:
         return {name: file[name] for name in file.files}
 
 
-class Case:
+READ: dict[Path, set[str]] = {}  # file: its arrays that were read in this process
+
+
+class Arrays(Mapping[str, np.ndarray]):
+    """Arrays of one file by the rest of their names; what is taken out is written down as read."""
+
+    def __init__(self, path: Path, prefix: str = "") -> None:
+        self._path, self._prefix = path, prefix
+        self._found = _loaded(path)
+        self._read = READ.setdefault(path, set())
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        value = self._found[self._prefix + name].copy()
+        self._read.add(self._prefix + name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return f"{self._prefix}{name}" in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        for name in self._found:
+            if name.startswith(self._prefix):
+                yield name.removeprefix(self._prefix)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Case(Arrays):
     """One file: arrays by name (a copy), `meta`, and groups of arrays by prefix."""
 
     def __init__(self, path: Path) -> None:
-        self.arrays = _loaded(path)
-        facts = self.arrays["meta" if "meta" in self.arrays else "config"]
+        super().__init__(path)
+        facts = self["meta" if "meta" in self else "config"]
         self.meta: dict[str, Any] = json.loads(str(facts))
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.arrays[name].copy()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.arrays
 
     def tensor(self, name: str) -> torch.Tensor:
         """An array as a tensor."""
         return torch.from_numpy(self[name])
 
-    def under(self, prefix: str) -> dict[str, np.ndarray]:
+    def under(self, prefix: str) -> Arrays:
         """{rest of the name: array} of all names below `prefix`."""
-        return {
-            name.removeprefix(prefix): value.copy()
-            for name, value in self.arrays.items()
-            if name.startswith(prefix)
-        }
+        return Arrays(self._path, prefix)
 
 
 def folder() -> Path:

@@ -72,6 +72,10 @@ def loaded(given: Case) -> Any:
     with torch.no_grad():
         for name, array in given.under("param/").items():
             put(module, name, torch.from_numpy(array), names, config)
+    if config["categories"]:  # ours has a row more for each column
+        spare = np.arange(len(config["categories"]))
+        offsets = module.tokens.categories.offsets.numpy() - spare
+        assert np.array_equal(offsets, given["buffer/tokenizer.category_offsets"])
     return module
 
 
