@@ -88,8 +88,8 @@ class Card:
     ones among them. `n_rows`, `n_features`, `n_classes` are checked against the parsed table.
     `protocol` is the default one. `learnable` is False where a fault leaves little but the majority
     class to learn; `overlaps` are the names of the datasets that share rows with this one.
-    `origin` says where an added dataset came from, and is "" for the built-in ones. `archive` names
-    the archive that is the only source of a dataset without files (`bench data add`).
+    `origin` says where an added dataset came from, and is "" for the built-in ones. `archive` says
+    where the bytes of a built-in dataset without files are (to be had by `bench data add`).
     """
 
     name: str

@@ -253,7 +253,7 @@ def fetch(
     if card.origin:
         return store.files(card)
     if card.archive and not card.files:
-        raise DatasetUnavailable(card.name, f"only in {card.archive}")
+        raise DatasetUnavailable(card.name, card.archive)
     where, chosen = cache_dir(cache), mirror_of(mirror)
     net = network or shared_network()
     return {f.role: fetch_file(card, f, mirror=chosen, cache=where, net=net) for f in card.files}
