@@ -97,14 +97,14 @@ def _from_pickle(path: Path, start: int, shape: tuple[int, ...]) -> np.ndarray:
         found = _Reader(file).load()
     if not isinstance(found, _Inert) or found.kind != "ndarray" or found.state is None:
         raise Unsafe("no array")
-    _, stored, dtype, fortran, values = found.state
+    _, stored, dtype, _, values = found.state
     if _text_of_dtype(dtype)[:1] != "O" or not isinstance(values, list):
         raise Unsafe("an array of another type than its header says")
     if tuple(stored) != shape or len(values) != math.prod(shape):
         raise Unsafe(f"{len(values)} values where the header says {shape}")
     flat = np.empty(len(values), dtype=object)
     flat[:] = [_value(item) for item in values]
-    return flat.reshape(shape, order="F" if fortran else "C")
+    return flat.reshape(shape)  # the list is in C order, whatever the array's own was
 
 
 def read_array(path: Path, shown: str | None = None) -> np.ndarray:
