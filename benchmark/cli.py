@@ -28,6 +28,7 @@ from .arguments import (
     reproduce_options,
     sweep_options,
 )
+from .cli_data import data
 from .console import ENVIRONMENT, OK, Console, common
 from .errors import check_address_form, check_run
 
@@ -391,54 +392,7 @@ def suites(console: Console, name: str | None, paper: Path | None) -> int:
     return suites_command(console, name, paper)
 
 
-@main.group()
-def data() -> None:
-    """List, fetch and check datasets."""
-
-
-@data.command("list")
-@common
-def data_list(console: Console) -> int:
-    """List the datasets."""
-    from .commands.listings import datasets_command
-
-    return datasets_command(console)
-
-
-@data.command("fetch", short_help="Fetch datasets into the cache.")
-@click.argument("names", nargs=-1)
-@click.option("--suite", help="Every dataset of this suite.")
-@DATA
-@common
-def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
-    """Fetch datasets into the cache, from the mirror or their pinned addresses."""
-    from .commands.listings import fetch_command
-
-    return fetch_command(console, names, suite, **given)
-
-
-@data.command("verify")
-@click.argument("names", nargs=-1)
-@DATA
-@common
-def data_verify(console: Console, names: tuple[str, ...], **given: Any) -> int:
-    """Check the bytes and the shape of datasets against their cards."""
-    from .commands.listings import verify_command
-
-    return verify_command(console, names, **given)
-
-
-@data.command("passport", short_help="Show the known problems of a dataset.")
-@click.argument("name")
-@click.option("--csv", is_flag=True, help="NAME is a CSV file; needs --target.")
-@click.option("--target", help="Column of the CSV to predict.")
-@DATA
-@common
-def data_passport(console: Console, name: str, csv: bool, target: str | None, **given: Any) -> int:
-    """Show the known problems of a dataset: duplicates, leaks, drift, faults."""
-    from .commands.listings import passport_command
-
-    return passport_command(console, name, target, csv, **given)
+main.add_command(data)
 
 
 @main.group()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.tasks import TASKS
-from ..common.text import suggest
+from ..common.text import one_line, suggest
 from .errors import DataError
 
 PROTOCOLS = ("kfold", "holdout", "official", "rtdl", "cheatt")
@@ -29,6 +29,7 @@ PARSERS = {
     "indicators": ("classes",),
     "california": (),
     "counted": ("classes",),
+    "arrays": ("numeric", "binary", "categorical", "sizes", "infinite"),
 }
 ROLES = {
     "whitespace": {"data"},
@@ -38,8 +39,13 @@ ROLES = {
     "indicators": {"data"},
     "california": {"data"},
     "counted": {"data"},
+    "arrays": set(),
 }
-MORE_ROLES = {"table": {"more", "test"}}  # optional files
+MORE_ROLES = {  # optional files
+    "table": {"more", "test"},
+    "arrays": {"numbers", "categories", "target", "parts", "labels"},
+}
+STORED = {"target", "parts", "labels"}  # what an added dataset has at least
 LARGE_BYTES = 100_000_000
 UNKNOWN = "unknown"  # the checksum of a file that was not at hand when its card was written
 FAULTS = {
@@ -60,6 +66,8 @@ class SourceFile:
 
     With `unpack` ("gzip", "zip" or "tar") the URL holds an archive; `member` is the wanted file of
     a zip or tar, `member_bytes` the bound on its unpacked size.
+
+    A file of an added dataset lies beside its card and has no URL.
     """
 
     role: str
@@ -80,6 +88,8 @@ class Card:
     ones among them. `n_rows`, `n_features`, `n_classes` are checked against the parsed table.
     `protocol` is the default one. `learnable` is False where a fault leaves little but the majority
     class to learn; `overlaps` are the names of the datasets that share rows with this one.
+    `origin` says where an added dataset came from, and is "" for the built-in ones. `archive` says
+    where the bytes of a built-in dataset without files are (to be had by `bench data add`).
     """
 
     name: str
@@ -99,6 +109,8 @@ class Card:
     faults: tuple[str, ...] = ()
     overlaps: tuple[str, ...] = ()
     notes: str = ""
+    origin: str = ""
+    archive: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[SourceFile, ...] = ()
 
@@ -111,7 +123,7 @@ class Card:
     def large(self) -> bool:
         """Whether its files have over 100 MB: they are then fetched only for a dataset that is
         selected by name."""
-        return sum(file.bytes for file in self.files) > LARGE_BYTES
+        return not self.origin and sum(file.bytes for file in self.files) > LARGE_BYTES
 
     @property
     def meaning_sha256(self) -> str:
@@ -168,7 +180,8 @@ def parse_card(text: str, where: str) -> Card:
         file = SourceFile(**_build(SourceFile, entry, at))
         if not re.fullmatch(rf"[0-9a-f]{{64}}|{UNKNOWN}", file.sha256):
             raise DataError(f"{at}: sha256 = {file.sha256!r} is not 64 lower-case hex digits")
-        if not re.fullmatch(r"https?://\S+", file.url):
+        local = file.url == "" and bool(data.get("origin"))
+        if not local and not re.fullmatch(r"https?://\S+", file.url):
             raise DataError(f"{at}: url = {file.url!r} is not an http(s) address")
         if not re.fullmatch(r"[\w][\w .-]*", file.name):
             raise DataError(f"{at}: name = {file.name!r} is not a plain file name")
@@ -200,14 +213,25 @@ def parse_card(text: str, where: str) -> Card:
     wanted = sorted(ROLES[card.parser])
     more = MORE_ROLES.get(card.parser, set())
     roles = sorted(file.role for file in files)
+    if card.origin:
+        wanted, more = sorted(STORED), more - STORED
+    if card.parser == "arrays" and not files and not card.archive:
+        raise DataError(f"{where}: neither files nor the name of an archive that has them")
     if sorted(set(roles) - more) != wanted or len(set(roles)) != len(roles):
         raise DataError(f"{where}: files of roles {roles}; parser {card.parser!r} needs {wanted}")
     return card
 
 
-def read_card(path: Path) -> Card:
-    """The card in the file `path`, whose stem must be the dataset's name; DataError otherwise."""
-    card = parse_card(path.read_text(encoding="utf-8"), f"card {path.name}")
-    if card.name != path.stem:
-        raise DataError(f"card {path.name}: name = {card.name!r} should be {path.stem!r}")
+def read_card(path: Path, *, name: str | None = None) -> Card:
+    """The card in the file `path` of the dataset `name`, by default the file's stem. DataError
+    where the card names another one, or is wrong."""
+    due = path.stem if name is None else name
+    shown = path.name if name is None else f"{due}/{path.name}"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"card {shown}: {one_line(error)}") from None
+    card = parse_card(text, f"card {shown}")
+    if card.name != due:
+        raise DataError(f"card {shown}: name = {card.name!r} should be {due!r}")
     return card

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.text import one_line, suggest
+from .added import store
 from .card import Card, read_card
 from .errors import UnknownDataset
 
@@ -22,18 +23,30 @@ def _paths() -> dict[str, Path]:
     return dict(sorted((path.stem, path) for path in CARDS.glob("*.toml")))
 
 
-def names() -> list[str]:
-    """The names of all datasets, sorted; reads no card."""
+def built_in() -> list[str]:
+    """The names of the datasets that have a card in this folder, sorted; reads no card."""
     return list(_paths())
 
 
+def names() -> list[str]:
+    """The names of all datasets, those that were added (`bench data add`) too, sorted; reads no
+    card."""
+    return sorted({*_paths(), *store.names()})
+
+
 @remember
+def _built_in_card(name: str) -> Card:
+    return read_card(_paths()[name])
+
+
 def card(name: str) -> Card:
-    """The card of dataset `name`; UnknownDataset, with the nearest names, where there is none."""
-    paths = _paths()
-    if name not in paths:
-        raise UnknownDataset(f"unknown dataset {one_line(name)!r}; {suggest(name, paths)}")
-    return read_card(paths[name])
+    """The card of dataset `name`; UnknownDataset, with the nearest names, where there is none. A
+    built-in dataset comes before an added one of its name."""
+    if name in _paths():
+        return _built_in_card(name)
+    if name in store.names():
+        return store.card(name)
+    raise UnknownDataset(f"unknown dataset {one_line(name)!r}; {suggest(name, names())}")
 
 
 def load_dataset(
@@ -45,8 +58,8 @@ def load_dataset(
     ----------
     name
         One of `tabsweep.datasets.catalog.names()`; `bench data list` shows them with task, size,
-        licence and protocol, `datasets/cards/` has a file for each. "iris", "wine", "digits",
-        "diabetes" and "breast-cancer-wdbc" come with scikit-learn and need no download.
+        licence and protocol, `datasets/cards/` has a file for each built-in one. "iris", "wine",
+        "digits", "diabetes" and "breast-cancer-wdbc" come with scikit-learn, without a download.
     mirror
         A directory or base URL that holds the files; default: the environment's TABSWEEP_MIRROR.
     cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -358,7 +359,44 @@ def parse_counted(card: Card, files: Mapping[str, Path]) -> Parsed:
     return numbers, target, tuple(card.options["classes"]), (), ()
 
 
+def parse_arrays(card: Card, files: Mapping[str, Path]) -> Parsed:
+    """An added dataset as `datasets/added/importing.py` stores it; its split is the only one.
+
+    Columns are called after their place in the source: `num_0`, ..., `bin_0`, ..., `cat_0`, ....
+    """
+    options, n_rows = card.options, card.n_rows
+    try:
+        labels = json.loads(files["labels"].read_text(encoding="utf-8"))
+        arrays = {
+            role: np.load(path, mmap_mode="r", allow_pickle=False)
+            for role, path in files.items()
+            if role != "labels"
+        }
+        numbers = np.empty((n_rows, options["numeric"]), dtype=np.float64, order="F")
+        if numbers.shape[1]:
+            for start in range(0, n_rows, 1 << 16):  # by rows, as they lie on the disk
+                numbers[start : start + (1 << 16)] = arrays["numbers"][start : start + (1 << 16)]
+        frame = pd.DataFrame(numbers, columns=[f"num_{j}" for j in range(numbers.shape[1])])
+        kinds = [f"bin_{j}" for j in range(options["binary"])]
+        kinds += [f"cat_{j}" for j in range(options["categorical"])]
+        coded = {}
+        for j, (name, levels) in enumerate(zip(kinds, labels["levels"], strict=True)):
+            dtype = pd.CategoricalDtype(pd.Index(levels, dtype=object))
+            codes = np.asarray(arrays["categories"][:, j])
+            coded[name] = pd.Series(pd.Categorical.from_codes(codes, dtype=dtype))
+        if coded:
+            frame = pd.concat([frame, pd.DataFrame(coded)], axis=1)
+        target, parts = np.array(arrays["target"]), np.array(arrays["parts"])
+        classes = tuple(labels["classes"])
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise DataError(f"{card.name}: its files do not fit its card: {one_line(error)}") from None
+    n_odd = options.get("infinite", 0)
+    warnings = (f"{n_odd} infinite values count as missing",) if n_odd else ()
+    return frame, target, classes, ((parts == 2, parts == 1),), warnings
+
+
 _PARSERS = {
+    "arrays": parse_arrays,
     "california": parse_california,
     "indicators": parse_indicators,
     "counted": parse_counted,

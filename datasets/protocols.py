@@ -18,8 +18,8 @@ PROTOCOLS = {
     "official": "the splits stored with the dataset, or that its paper draws",
     "official-permuted": "the stored splits as Hopular's released loader mistakes them",
     "rtdl": "one split of RTDL's sizes: a fifth of the rows, or the source's own test part, is "
-    "tested, a fifth of the others validates; drawn here, as RTDL's own row numbers are not to be "
-    "had",
+    "tested, a fifth of the others validates; drawn here, as RTDL's own split is in its authors' "
+    "archive alone (bench data add)",
     "cheatt": "one split of CheAtt's sizes, or of their shares where a set stands in for one of "
     "another size; drawn here, as the row numbers are not to be had",
 }
@@ -152,8 +152,9 @@ def _permuted(table: Table) -> list[Fold]:
 
 def _rtdl(table: Table) -> list[Fold]:
     """One split of the sizes in Gorishniy et al. 2021, Table 1; no seed of a sweep changes it."""
-    # DIFF(Gorishniy et al. 2021, sec. 4.2): the row numbers of the authors' splits are not publicly
-    # available; the sizes are theirs, the rows are drawn with a seed of ours, stratified for
+    # DIFF(Gorishniy et al. 2021, sec. 4.2): the authors' splits are in their archive of arrays,
+    # which `bench data add` reads and the suite then uses (protocol "official"). For who does not
+    # have it, the sizes here are theirs and the rows are drawn with a seed of ours, stratified for
     # classification. The test parts of Adult and Year are their sources' own, as in the paper.
     if len(table.masks) > 1:
         raise ValueError(

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from ..common.files import write_atomically
 from ..common.text import one_line
+from .added import store
 from .archive import unpack
 from .card import UNKNOWN, Card, SourceFile
 from .download import NetworkAccess, Unreachable
@@ -247,8 +248,12 @@ def fetch(
     the sha256); the pinned URL. Downloads are bounded in size, checked before use and moved into
     the cache atomically. A cached file whose checksum is wrong is fetched again. Errors:
     DatasetUnavailable (no source has the file; this is found out within 20 s), ChecksumMismatch
-    (a source has other bytes under its name).
+    (a source has other bytes under its name). The files of an added dataset lie beside its card.
     """
+    if card.origin:
+        return store.files(card)
+    if card.archive and not card.files:
+        raise DatasetUnavailable(card.name, card.archive)
     where, chosen = cache_dir(cache), mirror_of(mirror)
     net = network or shared_network()
     return {f.role: fetch_file(card, f, mirror=chosen, cache=where, net=net) for f in card.files}

@@ -72,5 +72,6 @@ def parity() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Downloads and copies of datasets go to a folder of this test session."""
+    """Downloads, copies and added datasets go to folders of this test session."""
     os.environ["TABSWEEP_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["TABSWEEP_DATA"] = str(tmp_path_factory.mktemp("added"))

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...common.text import one_line, suggest
-from ...datasets import catalog
 from ...datasets.infer import table_from_csv
 from ...models import registry
 from ...models.base import Estimator
@@ -38,6 +37,7 @@ from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
+from ..planning.own_tables import planned_table
 from ..planning.plan import choose_folds
 from ..results.evidence_builder import planned_rows
 from ..running.run_trial import run_trial
@@ -244,7 +244,7 @@ def read_data(
     elif csv is not None:
         raise FitError(f"{run.dataset} is a catalogued dataset; it is not read from a CSV")
     else:
-        table = catalog.load_dataset(run.dataset, mirror=mirror, cache=cache)
+        table = planned_table(run.dataset, described, mirror=mirror, cache=cache)
     if table.sha256 != described["sha256"]:
         raise FitError(
             f"{run.dataset} is not the data of this run: its sha256 is {table.sha256}, the run saw "

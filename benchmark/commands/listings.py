@@ -1,15 +1,11 @@
-"""`bench models`, `suites` and `data`: lists of what there is, and checks of datasets."""
+"""`bench models` and `bench suites`: lists of what there is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..console import ENVIRONMENT, OK, Console, count
-
-if TYPE_CHECKING:
-    from ...datasets.card import Card
+from ..console import OK, Console
 
 
 def models_command(console: Console, name: str | None) -> int:
@@ -123,133 +119,4 @@ def suites_command(console: Console, name: str | None, paper: Path | None = None
         ["suite", "datasets", "budgets", "title"],
         [[s.name, len(s.datasets), ", ".join(s.budgets), s.title] for s in all_suites],
     )
-    return OK
-
-
-def datasets_command(console: Console) -> int:
-    """`bench data list`."""
-    from dataclasses import asdict
-
-    from ...datasets import catalog
-
-    cards = [catalog.card(name) for name in catalog.names()]
-    console.data([asdict(card) for card in cards])
-    console.table(
-        ["dataset", "task", "rows", "features", "protocol", "source", "faults"],
-        [
-            [
-                c.name,
-                c.task,
-                c.n_rows,
-                c.n_features,
-                c.protocol,
-                "download" if c.files else "scikit-learn",
-                ", ".join(c.faults),
-            ]
-            for c in cards
-        ],
-    )
-    return OK
-
-
-def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
-    """`bench data fetch`."""
-    from ...datasets import catalog
-    from ...datasets.source import fetch
-    from ..planning import suite as suites
-
-    asked = list(names) + (suites.load(suite).datasets if suite else [])
-    # an unknown name is refused first
-    cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
-
-    def look(card: Card) -> str:
-        files = fetch(card, **given)
-        return count(len(files), "file") if files else "ships with scikit-learn"
-
-    return _each(console, cards, look)
-
-
-def verify_command(console: Console, names: tuple[str, ...], **given: Any) -> int:
-    """`bench data verify`: bytes against checksums, shapes against cards."""
-    from ...datasets import catalog
-
-    cards = [catalog.card(name) for name in names] if names else _not_large(console)
-
-    def look(card: Card) -> str:
-        table = catalog.load_dataset(card.name, **given)
-        return f"ok: {table.n_rows} rows, {table.n_features} features"
-
-    return _each(console, cards, look)
-
-
-def _not_large(console: Console) -> list[Card]:
-    """Every card but those of large datasets, which are listed."""
-    from ...datasets import catalog
-
-    cards = [catalog.card(name) for name in catalog.names()]
-    left = [f"{c.name} ({sum(f.bytes for f in c.files) / 1e9:.1f} GB)" for c in cards if c.large]
-    if left:
-        console.say(f"large datasets are left out unless named: {', '.join(left)}")
-    return [card for card in cards if not card.large]
-
-
-def _each(console: Console, cards: Iterable[Card], look: Callable[[Card], str]) -> int:
-    """Print what `look` returns for each dataset, with those that are missing or wrong; returns the
-    exit code."""
-    from ...datasets.errors import DataError, DatasetUnavailable
-
-    results: dict[str, str] = {}
-    wrong = 0
-    for card in cards:
-        try:
-            results[card.name] = look(card)
-        except DatasetUnavailable as error:
-            results[card.name] = f"not available: {error.reason}"
-            wrong += 1
-        except DataError as error:
-            results[card.name] = f"WRONG: {error}"
-            wrong += 1
-    console.data(results)
-    console.table(["dataset", "result"], [[k, v] for k, v in results.items()])
-    return ENVIRONMENT if wrong else OK
-
-
-def passport_command(
-    console: Console, name: str, target: str | None, is_csv: bool, **given: Any
-) -> int:
-    """`bench data passport`."""
-    from ...datasets import catalog
-    from ...datasets.errors import DatasetUnavailable
-    from ...datasets.infer import table_from_csv
-    from ...datasets.passport import passport
-    from ...datasets.protocols import make_folds
-    from ..errors import SweepError
-
-    others = []
-    if is_csv:
-        if target is None:
-            raise SweepError("--csv needs --target COLUMN, the column to predict")
-        table = table_from_csv(name, target)
-        folds = make_folds(table, "kfold")
-    else:
-        if target is not None:
-            raise SweepError("--target goes with --csv")
-        card = catalog.card(name)
-        table = catalog.load_dataset(name, **given)
-        folds = make_folds(table, card.protocol)
-        for other in card.overlaps:
-            try:
-                others.append(catalog.load_dataset(other, **given))
-            except DatasetUnavailable:
-                console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
-    found = passport(table, folds, others=others)
-    console.data(found)
-    console.say(
-        f"{found['name']}: {found['task']}, {found['n_rows']} rows, "
-        f"{found['n_features']} features, sha256 {found['sha256'][:16]}..."
-    )
-    if not found["flags"]:
-        console.say("no problems were found")
-    for flag in found["flags"]:
-        console.say(f"{flag['severity']:8}{flag['id']}: {flag['detail']}")
     return OK

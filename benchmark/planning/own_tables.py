@@ -1,4 +1,4 @@
-"""CSV files of the user as datasets: a suite made of one, and its table read again on resume."""
+"""Data of the user: a CSV as a suite of its own, and added datasets in place of built-in ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +85,61 @@ def own_tables(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, OwnTable]
         table = table_from_csv(path, csv["target"], task=csv["task"])
         found[name] = OwnTable(table=table, origin={"csv": csv})
     return found
+
+
+def added_for(suite: suites.Suite, name: str) -> str | None:
+    """The added dataset that a suite uses for its dataset `name`: the one of that name, or where
+    the suite has `official`, the authors' own split of a built-in one; None for neither."""
+    from ...datasets import catalog
+    from ...datasets.added import store
+
+    there = store.names()
+    if name not in catalog.built_in():
+        return name if name in there else None
+    own = f"{suite.official}-{name}"
+    return own if suite.official and own in there else None
+
+
+def added_table(added: str, name: str) -> Table:
+    """The table of the added dataset `added`, under the name `name` that it has in a suite.
+
+    Raises DatasetUnavailable where it was removed, and DataError where it cannot be the built-in
+    dataset that it stands for: another task, or another number of rows, features or classes.
+    """
+    from ...datasets import catalog
+    from ...datasets.errors import DataError, DatasetUnavailable, UnknownDataset
+
+    try:
+        card = catalog.card(added)
+    except UnknownDataset:
+        reason = f"{added}, which this run began with, was removed: bench data add it again"
+        raise DatasetUnavailable(name, reason) from None
+    if added != name:
+        due = catalog.card(name)
+        facts = ("task", "n_rows", "n_features", "n_classes")
+        odd = [
+            f"{fact} {getattr(card, fact)}, {name} has {getattr(due, fact)}"
+            for fact in facts
+            if getattr(card, fact) != getattr(due, fact)
+        ]
+        if odd:
+            raise DataError(
+                f"the added dataset {added!r} is not {name}: {'; '.join(odd)}. Remove it (bench "
+                f"data remove {added}), or add it under another --name"
+            )
+    return replace(catalog.load_dataset(added), name=name)
+
+
+def planned_table(name: str, described: Mapping[str, Any], **where: Any) -> Table:
+    """The table of a dataset of a plan, read again: a CSV, an added dataset or a built-in one.
+    `where`: mirror and cache. Raises SweepError, DataError."""
+    from ...datasets.catalog import load_dataset
+
+    if described.get("csv"):
+        return own_tables({name: described})[name].table
+    if described.get("added"):
+        return added_table(described["added"], name)
+    return load_dataset(name, **where)
 
 
 def file_sha256(path: Path) -> str:

@@ -63,12 +63,18 @@ class Options:
 @dataclass(frozen=True)
 class Data:
     """An available dataset, with the folds in use. `description`: what the plan keeps of its card,
-    or of the CSV that it was read from."""
+    of the CSV that it was read from, or of the added dataset ("added": its name)."""
 
     table: Table
     protocol: str
     folds: dict[int, Fold]
     description: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def named_protocol(self) -> str:
+        """The protocol, with the added dataset whose split it is."""
+        added = self.description.get("added")
+        return f"{self.protocol}, of the added dataset {added}" if added else self.protocol
 
 
 @dataclass
@@ -272,7 +278,7 @@ class Plan:
         found: dict[str, Any] = {
             "seed": {"sweep": self.options.seed},
             "metric": dict(self.metric),
-            "protocol": {name: data.protocol for name, data in self.data.items()},
+            "protocol": {name: data.named_protocol for name, data in self.data.items()},
             "space": {},
             "sampler": {},
             "device": {"sweep": self.options.device},

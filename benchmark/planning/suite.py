@@ -120,6 +120,8 @@ class Suite(Strict):
     """Datasets x models x protocol x budgets, and the metric that selects and heads the tables.
 
     `transductive`: models that can do so see the features of the rows to predict while they train.
+    `official`: where a dataset `<official>-<name>` was added (`bench data add`), it is used with
+    its own split in place of the dataset `<name>`.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
@@ -131,6 +133,7 @@ class Suite(Strict):
     protocol: dict[
         str, Literal["kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt"]
     ] = {}
+    official: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     folds_mean: str = ""
     metric: dict[Task, str] = {}
     transductive: bool = False

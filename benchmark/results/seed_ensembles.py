@@ -82,15 +82,11 @@ def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
     """The table and folds of a dataset of a plan. Raises ValueError where they have changed."""
-    from ...datasets.catalog import load_dataset
-    from ..planning.own_tables import own_tables
+    from ..planning.own_tables import planned_table
     from ..planning.plan import choose_folds
 
     described = plan["datasets"][dataset]
-    if described.get("csv"):
-        table = own_tables({dataset: described})[dataset].table
-    else:
-        table = load_dataset(dataset, **where)
+    table = planned_table(dataset, described, **where)
     if table.sha256 != described["sha256"]:
         raise ValueError("the data is not what the run was made with")
     return table, choose_folds(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...datasets import catalog
 from ...datasets.errors import DatasetUnavailable
 from ...datasets.table import Table
+from ..errors import SweepError
+from ..planning.own_tables import added_for, added_table
 from ..planning.plan import Data, choose_folds
+from ..planning.suite import Suite
 from .request import Request
 
 
@@ -15,29 +19,44 @@ class NoData(Exception):
     """None of the suite's datasets is available here; the message has the reason of each."""
 
 
-def gather(request: Request) -> tuple[dict[str, Data], dict[str, str], list[str]]:
+def gather(
+    request: Request, old: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Data], dict[str, str], list[str]]:
     """Load the available datasets: (data, {dataset left out: reason}, notes for the report).
 
-    The suite's offline list joins where fewer than `offline_below` of its datasets are available.
-    Raises NoData where none is, and DataError for a dataset that differs from its card.
+    `old` is the plan of the run that is continued: its datasets stay what they were, whatever was
+    added or removed since. The suite's offline list joins where fewer than `offline_below` of its
+    datasets are available. Raises NoData where none is, DataError for a dataset that differs from
+    its card, and SweepError for an added one that is not the one of the plan.
     """
     suite, options = request.suite, request.options
     wanted = list(options.datasets) or suite.datasets
     budget = suite.budget(options.budget)[1]
+    before: Mapping[str, Any] = old["datasets"] if old else {}
     data: dict[str, Data] = {}
     left_out: dict[str, str] = {}
     notes: list[str] = []
 
     def load(name: str) -> None:
+        known = name in before
+        added = before[name].get("added") if known else added_for(suite, name)
         try:
             if name in request.tables:
-                table = request.tables[name].table
+                table, added = request.tables[name].table, None
+            elif added:
+                table = added_table(added, name)
             else:
                 table = catalog.load_dataset(name, mirror=request.mirror, cache=request.cache)
         except DatasetUnavailable as error:
             left_out[name] = error.reason
             return
-        data[name] = _with_folds(request, name, table, options.folds or budget.folds)
+        if added and known and table.sha256 != before[name]["sha256"]:
+            raise SweepError(
+                f"the added dataset {added} is not the one that this run was started on (sha256 "
+                f"{before[name]['sha256'][:16]}..., now {table.sha256[:16]}...): choose another "
+                "--name, or add the old data again"
+            )
+        data[name] = _with_folds(request, name, table, options.folds or budget.folds, added)
 
     for name in wanted:
         load(name)
@@ -52,21 +71,48 @@ def gather(request: Request) -> tuple[dict[str, Data], dict[str, str], list[str]
     if not data:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise NoData(f"no dataset of suite {suite.name!r} is available here ({reasons})")
+    notes += _official_notes(suite, data)
     return data, left_out, notes
 
 
-def _with_folds(request: Request, name: str, table: Table, n_folds: int) -> Data:
+def _official_notes(suite: Suite, data: Mapping[str, Data]) -> list[str]:
+    """Which datasets of a suite with `official` are the authors' own rows and split, and which
+    could be."""
+    if not suite.official:
+        return []
+    own = [name for name, found in data.items() if found.description.get("added")]
+    kept = [name for name in data if name not in own and added_for(suite, name)]
+    notes = []
+    if own:
+        others = [name for name in data if name not in own]
+        rest = f" The split of {', '.join(others)} is drawn here." if others else ""
+        notes.append(
+            f"{', '.join(own)}: the authors' own rows and split, from the added datasets "
+            f"{suite.official}-*.{rest}"
+        )
+    if kept:
+        notes.append(
+            f"{', '.join(kept)}: the run began with the split drawn here and keeps it; under "
+            "another --name the authors' own is used."
+        )
+    return notes
+
+
+def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: str | None) -> Data:
     description: dict[str, Any] = {"learnable": True, "overlaps": [], "title": name}
     protocol = request.suite.protocol.get(name)
     if name in request.tables:
         description |= request.tables[name].origin
     else:
-        card = catalog.card(name)
+        card = catalog.card(added or name)
+        known = card if added in (None, name) else catalog.card(name)
         description = {
-            "learnable": card.learnable,
-            "overlaps": list(card.overlaps),
-            "title": card.title,
+            "learnable": known.learnable,
+            "overlaps": list(known.overlaps),
+            "title": known.title,
         }
+        if added:  # its split is a part of it
+            description["added"], protocol = added, card.protocol
         protocol = protocol or card.protocol
     protocol = protocol or "kfold"
     folds = choose_folds(table, protocol, seed=request.options.seed, folds=n_folds)

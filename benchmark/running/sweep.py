@@ -73,7 +73,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     old = last_plan(ledger) if ledger is not None else None
     request.options = merge_with(old, request)
     check_names(request)
-    data, left_out, notes = gather(request)
+    data, left_out, notes = gather(request, old)
     plan = Plan(request.suite, request.options, data, left_out, notes)
     plan.check_searches({data.table.task for data in plan.data.values()})
     check_same(old, plan)

@@ -115,7 +115,7 @@ def test_the_census_has_the_counts_of_its_source(mirror: str, tmp_path):
 
 def test_kick_and_the_parts_of_poker_and_forest_have_the_counts_of_their_sources(mirror, tmp_path):
     kick = catalog.load_dataset("kick", mirror=mirror, cache=tmp_path)
-    assert kick.frame.isna().sum().sum() == 149_203 and len(kick.numeric) == 13
+    assert kick.frame.isna().sum().sum() == 149_203 and len(kick.numeric) == 14
     assert len(kick.frame["Model"].cat.categories) == 1063
     poker = catalog.load_dataset("poker-hand-25k", mirror=mirror, cache=tmp_path)
     assert np.bincount(poker.target).tolist() == [12493, 10599, 1206, 513, 93, 54, 36, 6, 5, 5]

@@ -17,6 +17,7 @@ from tabsweep.benchmark.results import seed_ensembles
 from tabsweep.benchmark.results.evidence_builder import evidence_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog, parsers
+from tabsweep.datasets.added.official import RTDL
 from tabsweep.datasets.card import SourceFile
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.protocols import make_folds
@@ -28,6 +29,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 
 TABLE_1 = load(FOLDER / "rtdl", "table1").set_index("dataset").astype({"n_train": int})
 DRAWN = ["california-housing", "helena", "jannis", "higgs-small", "aloi", "covtype"]
+NAMES = ("n_train", "n_val", "n_test", "n_numerical", "n_categorical")
 NETWORKS = [
     "mlp",
     "resnet",
@@ -109,10 +111,12 @@ def test_bank_and_kick_have_the_sizes_of_table_18(mirror):
     bank = catalog.load_dataset("bank", mirror=mirror)
     assert bank.n_rows == int(stated.loc["bank", "n_instances"])
     assert (len(bank.numeric), len(bank.categorical)) == (7, 9)
-    # DIFF(Gorishniy et al. 2021, Table 18): the date of purchase is a category here, a number there
-    kick = catalog.card("kick")
+    kick = catalog.load_dataset("kick", mirror=mirror)
     assert kick.n_rows == int(stated.loc["kick", "n_instances"])
-    assert len(kick.categorical) == int(stated.loc["kick", "n_categorical"]) + 1
+    assert (len(kick.numeric), len(kick.categorical)) == (14, 18)
+    assert int(stated.loc["kick", "n_categorical"]) == 18
+    days = kick.frame["PurchDate"]  # of 2009 and 2010, counted from 1970
+    assert days.between(14_245, 14_975).all() and (days == days.round()).all()
 
 
 def test_rows_that_a_first_line_counts_get_their_classes_in_its_order(tmp_path):
@@ -133,6 +137,16 @@ def test_rows_that_a_first_line_counts_get_their_classes_in_its_order(tmp_path):
         parsers.parse(card, {"data": path})
 
 
+def test_the_archive_is_known_by_the_figures_of_table_1():
+    assert set(RTDL) == set(TABLE_1.index)
+    for dataset, figures in RTDL.items():
+        row = TABLE_1.loc[dataset]
+        assert figures == (*(int(row[name]) for name in NAMES), row["task"]), dataset
+        card = catalog.card(dataset)
+        assert (card.n_rows, card.n_features) == (sum(figures[:3]), figures[3] + figures[4])
+        assert card.task == row["task"]
+
+
 # ---------------------------------------------------------------------- the suite
 
 
@@ -145,7 +159,9 @@ def test_the_suite_begins_with_the_two_sets_of_the_reduced_budget_and_its_cards_
     suite = suites.load("rtdl")
     assert suite.datasets[:2] == ["california-housing", "adult"]
     for name in suite.datasets:
-        assert suite.protocol.get(name, catalog.card(name).protocol) == "rtdl"
+        alone = bool(catalog.card(name).archive)
+        protocol = suite.protocol.get(name, catalog.card(name).protocol)
+        assert protocol == ("official" if alone else "rtdl"), name
     for budget in suite.budgets.values():
         assert budget.folds == 1
     assert suite.budgets["paper"].seeds == 15
@@ -153,14 +169,38 @@ def test_the_suite_begins_with_the_two_sets_of_the_reduced_budget_and_its_cards_
 
 @pytest.mark.parametrize("dataset", suites.load("rtdl").datasets)
 def test_the_papers_spaces_and_trials_are_those_of_its_tables(dataset):
-    large = dataset in ("year", "covtype")
+    large = {"epsilon", "year", "covtype", "yahoo", "microsoft"}
+    lists = {  # what the paper tried in place of a search
+        ("epsilon", "ft-transformer"): ("defaults", "grid", 6),
+        ("epsilon", "autoint"): ("rtdl-list", "grid", 6),
+        ("yahoo", "ft-transformer"): ("rtdl-default", "grid", 1),
+        ("yahoo", "autoint"): ("rtdl-list", "grid", 6),
+    }
     for model in {*NETWORKS, "xgboost", "catboost"} - {"node", "grownet"}:
         name, _, sampler, trials = planned("paper", model, dataset)
-        few = large and model in ("ft-transformer", "autoint")
-        assert (name, sampler) == ("rtdl-b" if large else "rtdl", "tpe")
-        assert trials == (50 if few else 100)
+        with_aloi = model in ("ft-transformer", "autoint", "xgboost", "catboost")
+        part_b = dataset in large or (dataset == "aloi" and with_aloi)
+        few = part_b and model in ("ft-transformer", "autoint")
+        usual = ("rtdl-b" if part_b else "rtdl", "tpe", 50 if few else 100)
+        assert (name, sampler, trials) == lists.get((dataset, model), usual)
     name, space, sampler, trials = planned("paper", "node", dataset)
-    assert (name, sampler, trials) == ("rtdl", "grid", space.size)
+    if dataset in ("helena", "aloi"):
+        assert (name, trials) == ("rtdl-default", 1) and space.grid_point(0)["n_trees"] == 1024
+    else:
+        assert (name, sampler, trials) == ("rtdl", "grid", space.size)
+
+
+@pytest.mark.parametrize(("dataset", "numeric"), [("helena", "standard"), ("aloi", "standard")])
+def test_features_are_prepared_as_in_the_authors_configurations(dataset, numeric):
+    for model in (*NETWORKS, "ft-transformer-default"):
+        if model != "grownet":  # it does no multiclass task
+            space = planned("paper", model, dataset)[1]
+            assert space.params["numeric"].point(0) == numeric, model
+    for model in (*NETWORKS, "ft-transformer-default"):
+        params = planned("paper", model, "epsilon")[1].params
+        assert params["numeric"].point(0) == "none", model
+        if model in ("ft-transformer", "autoint", "ft-transformer-default"):
+            assert params["linformer"].point(0) == "headwise"
 
 
 @pytest.mark.parametrize("dataset", ["california-housing", "adult", "year"])

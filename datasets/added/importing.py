@@ -1,0 +1,276 @@
+"""Import of array folders: stored in one form, with a card that pins their bytes and split.
+
+What is stored of a dataset: `numbers.npy` (N, numeric features; floats as they came, NaN where
+missing), `categories.npy` (N, categorical features; int32 codes, -1 where missing), `target.npy`
+(N,), `parts.npy` (N,; 0 train, 1 validation, 2 test), and the texts of classes and levels in
+`labels.json`. Rows stand in the order train, validation, test.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...common.text import one_line
+from ..card import Card
+from ..errors import DataError
+from ..table import number_text
+from . import store
+from .layout import Arrays, Rows
+from .official import official_name
+
+MISSING = ("nan", "NaN", "", "None", "__nan__", "___null___")
+"""Texts that the authors' loaders read as a missing category (RTDL, TALENT, TabDDPM)."""
+
+ROLES = ("numbers", "categories", "target", "parts", "labels")
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of one folder. `new` is False where the same dataset was there already;
+    `stands_for` is the built-in dataset whose authors' split it holds, or ""."""
+
+    card: Card
+    new: bool
+    stands_for: str = ""
+
+
+def slug(text: str) -> str:
+    """A folder's name as the name of a dataset.
+
+    >>> slug("Higgs_Small"), slug("California-Housing (2)")
+    ('higgs-small', 'california-housing-2')
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64].strip("-")
+
+
+def name_of(found: Arrays, asked: str | None, several: bool, built_in: Iterable[str]) -> str:
+    """The name under which a dataset is stored; `asked` is --name, a prefix where there are
+    several. Raises DataError for a name of a built-in dataset, and for one that is none."""
+    own = slug(found.name)
+    name = asked or official_name(found, own) or own
+    if asked and several:
+        name = f"{asked}-{own}"
+    if not store.NAME.fullmatch(name):
+        raise DataError(
+            f"{one_line(name, 80)!r} is no name of a dataset (lower-case letters, digits and '-', "
+            "at most 64): give --name"
+        )
+    if name in built_in:
+        raise DataError(f"{name!r} is the name of a built-in dataset: give another one by --name")
+    return name
+
+
+def add(found: Arrays, name: str, origin: str, missing: Sequence[str] = ()) -> Added:
+    """Store a dataset under `name`. `origin` says where it came from, for readers; `missing` are
+    texts that stand for a missing category besides MISSING. Raises DataError, OSError."""
+    marks = tuple(dict.fromkeys([*MISSING, *missing]))
+    with store.incoming() as scratch:
+        made = scratch / name
+        made.mkdir()
+        facts = _write(found, made, marks)
+        (made / store.CARD).write_text(card_text(found, name, origin, facts, made), "utf-8")
+        new = store.install(made, name)
+    wanted = store.card(name)
+    stands_for = official_name(found, slug(found.name))
+    return Added(wanted, new, slug(found.name) if stands_for == name else "")
+
+
+# ---------------------------------------------------------------------- arrays to files
+
+
+def _write(found: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]:
+    """Write the arrays into `made`: facts for the card."""
+    parts = np.repeat(np.arange(3, dtype=np.uint8), found.sizes)
+    target, classes = _target(found)
+    facts: dict[str, Any] = {"n_classes": len(classes), "infinite": 0}
+    levels: list[list[str]] = []
+    np.save(made / "parts.npy", parts)
+    np.save(made / "target.npy", target)
+    if "num" in found.blocks:
+        facts["infinite"] = _numbers(found, made / "numbers.npy")
+    n_coded = found.width("bin") + found.width("cat")
+    if n_coded:
+        path, shape = made / "categories.npy", (len(parts), n_coded)
+        codes = np.lib.format.open_memmap(path, "w+", dtype="<i4", shape=shape)
+        used: set[str] = set()
+        for block in ("bin", "cat"):
+            for j in range(found.width(block)):
+                values = [part.column(j) for part in found.blocks[block]]
+                coded, texts, gaps = encode(values, marks)
+                if block == "bin" and len(texts) > 2:
+                    raise DataError(
+                        f"{found.name}: X_bin column {j} has {len(texts)} values, at most 2 are due"
+                    )
+                codes[:, len(levels)] = coded
+                levels.append(texts)
+                used |= gaps
+        codes.flush()
+        facts["missing"] = sorted(used)
+    labels = {"classes": classes, "levels": levels}
+    (made / "labels.json").write_text(json.dumps(labels, sort_keys=True), encoding="utf-8")
+    return facts
+
+
+def _numbers(found: Arrays, path: Path) -> int:
+    """Write the numeric features, a chunk at a time: the number of infinite values, which count as
+    missing. Floats of four bytes stay so; everything else becomes eight."""
+    rows = found.blocks["num"]
+    four = all(part.array.dtype.kind == "f" and part.array.dtype.itemsize <= 4 for part in rows)
+    shape = (sum(found.sizes), found.width("num"))
+    out = np.lib.format.open_memmap(path, "w+", dtype="<f4" if four else "<f8", shape=shape)
+    at = infinite = 0
+    for part in rows:
+        for chunk in part.chunks():
+            try:
+                values = np.array(chunk, dtype=out.dtype)
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{found.name}: a numeric feature: {one_line(error)}") from None
+            odd = np.isinf(values)
+            infinite += int(odd.sum())
+            values[odd] = np.nan
+            out[at : at + len(values)] = values
+            at += len(values)
+    out.flush()
+    return infinite
+
+
+def _joined(rows: Sequence[Rows]) -> np.ndarray:
+    return np.concatenate([np.concatenate(list(part.chunks())) for part in rows])
+
+
+def _target(found: Arrays) -> tuple[np.ndarray, list[str]]:
+    """(codes or numbers, names of the classes) of the target. Raises DataError."""
+    values = _joined(found.target)
+    if found.task == "regression":
+        try:
+            numbers = values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{found.name}: the target: {one_line(error)}") from None
+        if not np.isfinite(numbers).all():
+            row = int(np.argmin(np.isfinite(numbers)))
+            raise DataError(f"{found.name}: the target has a missing or infinite value (row {row})")
+        return numbers, []
+    codes, texts, _ = encode([values], ())
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        raise DataError(f"{found.name}: the target has a missing value (row {row})")
+    said = found.info.get("n_classes")
+    due = 2 if found.task == "binary" else said
+    if len(texts) < 2 or (due is not None and len(texts) != due):
+        raise DataError(
+            f"{found.name}: the target has {len(texts)} classes, "
+            f"{f'{due} are' if due is not None else 'two or more are'} due"
+        )
+    return codes.astype(np.int64), texts
+
+
+def encode(
+    parts: Sequence[np.ndarray], marks: tuple[str, ...]
+) -> tuple[np.ndarray, list[str], set[str]]:
+    """(codes, levels, marks found) of a column in parts: -1 where a value is None, NaN or a mark.
+
+    Numbers are levels by their shortest text. Levels are ordered by value where all are numbers.
+
+    >>> codes, levels, gaps = encode([np.array(["10", "9", "nan"])], ("nan",))
+    >>> codes.tolist(), levels, gaps
+    ([1, 0, -1], ['9', '10'], {'nan'})
+    """
+    column = np.concatenate(parts)
+    values = column if column.dtype.kind in "fiub" else column.astype(object)
+    codes, found = pd.factorize(values)
+    texts = [_level(value) for value in found]
+    gaps = {text for text in texts if text in marks}
+    known = {text for text in texts if text not in gaps}
+    try:
+        order = sorted(known, key=lambda text: (float(text), text))
+    except ValueError:
+        order = sorted(known)
+    place = {text: code for code, text in enumerate(order)}
+    new = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int32)
+    return new[codes], order, gaps  # factorize's -1 is the last entry
+
+
+def _level(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return number_text(number) if np.isfinite(number) else str(value)
+    return str(value)
+
+
+# ---------------------------------------------------------------------- the card
+
+
+def toml_text(text: str) -> str:
+    """`text` as a basic string of TOML.
+
+    >>> print(toml_text('a "b"'))
+    "a \\"b\\""
+    """
+    return json.dumps(one_line(text, 500), ensure_ascii=False)
+
+
+def card_text(found: Arrays, name: str, origin: str, facts: dict[str, Any], made: Path) -> str:
+    """The card of a stored dataset; `origin` is for readers and no part of its meaning."""
+    title = found.info.get("name")
+    counts = f"{found.width('num')} numeric, {found.width('cat')} categorical"
+    counts += f", {found.width('bin')} binary" if found.width("bin") else ""
+    sizes = " / ".join(f"{n:,}" for n in found.sizes)
+    notes = [f"The split of the source: {sizes} rows; {counts} features. Read from {origin}."]
+    if facts.get("missing"):
+        shown = ", ".join(map(repr, facts["missing"]))
+        notes.append(f"Missing categories are marked by {shown}.")
+    if found.unused:
+        notes.append(f"{found.unused:,} rows are in no part of the split and are left out.")
+    options: dict[str, Any] = {
+        "numeric": found.width("num"),
+        "binary": found.width("bin"),
+        "categorical": found.width("cat"),
+        "sizes": list(found.sizes),
+    }
+    if facts["infinite"]:
+        options["infinite"] = facts["infinite"]
+    lines = [
+        f"name = {toml_text(name)}",
+        f"title = {toml_text(title if isinstance(title, str) and title else name)}",
+        f'task = "{found.task}"',
+        'target = "as in the source"',
+        f"n_rows = {sum(found.sizes)}",
+        f"n_features = {sum(map(found.width, ('num', 'bin', 'cat')))}",
+        f"n_classes = {facts['n_classes']}",
+        'protocol = "official"',
+        'licence = "not stated in the files"',
+        'citation = "the authors of the archive"',
+        f"notes = {toml_text(' '.join(notes))}",
+        f"origin = {toml_text(origin)}",
+        'parser = "arrays"',
+        "",
+        "[options]",
+        *(f"{key} = {json.dumps(value)}" for key, value in options.items()),
+    ]
+    for role in ROLES:
+        path = made / (f"{role}.json" if role == "labels" else f"{role}.npy")
+        if path.exists():
+            lines += [
+                "",
+                "[[files]]",
+                f'role = "{role}"',
+                f'name = "{path.name}"',
+                'url = ""',
+                f'sha256 = "{store.sha256_of_file(path)}"',
+                f"bytes = {path.stat().st_size}",
+            ]
+    return "\n".join(lines) + "\n"

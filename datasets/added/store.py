@@ -1,0 +1,125 @@
+"""The user's own datasets: a folder with a card and its files each, beside the built-in cards."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from ...common.text import one_line, suggest
+from ..card import Card, read_card
+from ..errors import ChecksumMismatch, DataError, DatasetUnavailable, UnknownDataset
+
+CARD = "card.toml"
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+INCOMING = ".incoming-"
+
+
+def folder() -> Path:
+    """TABSWEEP_DATA, or tabsweep/datasets in XDG_DATA_HOME (~/.local/share)."""
+    chosen = os.environ.get("TABSWEEP_DATA")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser().absolute() / "tabsweep" / "datasets"
+
+
+def names() -> list[str]:
+    """The names of the added datasets, sorted; reads no card."""
+    try:
+        found = [p.name for p in folder().iterdir() if NAME.fullmatch(p.name) and _has_card(p)]
+    except OSError:  # no folder yet, or one that may not be read
+        return []
+    return sorted(found)
+
+
+def _has_card(path: Path) -> bool:
+    return (path / CARD).is_file()
+
+
+@lru_cache(maxsize=1024)
+def _read(path: Path, stamp: tuple[int, int]) -> Card:
+    return read_card(path / CARD, name=path.name)
+
+
+def card(name: str) -> Card:
+    """The card of an added dataset. Raises UnknownDataset, DataError."""
+    path = folder() / name
+    if not NAME.fullmatch(name) or not _has_card(path):
+        raise UnknownDataset(f"no added dataset {one_line(name)!r}; {suggest(name, names())}")
+    stat = (path / CARD).stat()
+    return _read(path, (stat.st_mtime_ns, stat.st_size))
+
+
+def files(wanted: Card) -> dict[str, Path]:
+    """The files of an added dataset, checked against its card: role -> path. Raises
+    DatasetUnavailable for a missing file, ChecksumMismatch for another one."""
+    found = {}
+    for file in wanted.files:
+        path = folder() / wanted.name / file.name
+        try:
+            actual = sha256_of_file(path)
+        except OSError as error:
+            raise DatasetUnavailable(
+                wanted.name, f"{one_line(error)}; add it again: bench data add"
+            ) from None
+        if actual != file.sha256:
+            where = str(path.parent)
+            raise ChecksumMismatch(wanted.name, file.name, file.sha256, actual, where)
+        found[file.role] = path
+    return found
+
+
+def sha256_of_file(path: Path) -> str:
+    """The SHA-256 of a file of any size, as 64 hex digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def incoming() -> Iterator[Path]:
+    """A folder beside the datasets for one that is being made; removed at the end."""
+    place = folder() / f"{INCOMING}{os.getpid()}-{secrets.token_hex(4)}"
+    place.mkdir(parents=True)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def install(made: Path, name: str) -> bool:
+    """Move the complete dataset in `made` to its place; False where the same one is there.
+
+    A rename, so that a dataset is there whole or not at all. Raises DataError where another one has
+    the name.
+    """
+    place = folder() / name
+    new = read_card(made / CARD, name=name)
+    if _has_card(place):
+        old = card(name)
+        if new.meaning_sha256 == old.meaning_sha256 and new.files == old.files:
+            return False
+        raise DataError(
+            f"{name!r} is a dataset with other data: remove it (bench data remove {name}) or give "
+            "this one another --name"
+        )
+    os.rename(made, place)
+    return True
+
+
+def remove(name: str) -> int:
+    """Delete an added dataset; the bytes that this frees. Raises UnknownDataset."""
+    path = folder() / name
+    if not NAME.fullmatch(name) or not path.is_dir():
+        raise UnknownDataset(f"no added dataset {one_line(name)!r}; {suggest(name, names())}")
+    freed = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+    going = folder() / f"{INCOMING}{os.getpid()}-{secrets.token_hex(4)}"
+    os.rename(path, going)
+    shutil.rmtree(going)
+    return freed

@@ -1,0 +1,233 @@
+"""`bench data add`: archives of arrays are swept on their own split, through the real commands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from array_folders import PARTS, tarred, values, write_parts, write_whole
+from calls import bench
+from small_sweeps import FAST, answer
+from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.datasets import catalog
+from tabsweep.datasets.added import store
+from tabsweep.sweeps.store.ledger import Ledger
+
+pytestmark = pytest.mark.usefixtures("work")
+
+SUITE = """
+name = "mine"
+title = "Added datasets"
+datasets = ["rtdl-form", "talent-form", "tabred-form"]
+[metric]
+binary = "accuracy"
+[budgets.quick]
+models = ["knn", "linear"]
+folds = 1
+trials = 1
+seeds = 5
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
+
+
+def archive_of_three(place: Path) -> Path:
+    """A tar with a dataset in the form of RTDL, of TALENT (pickled text) and of TabReD."""
+    folder = place / "data"
+    write_parts(folder / "rtdl_form")
+    write_parts(folder / "talent_form", task="multiclass", texts=object)
+    write_whole(folder / "tabred_form")
+    return tarred(folder, place / "data.tar.gz")
+
+
+def test_an_archive_is_added_swept_on_its_own_split_and_reported(tmp_path):
+    found = answer("data", "add", archive_of_three(tmp_path), "--format", "arrays")
+    names = ["rtdl-form", "tabred-form", "talent-form"]
+    assert [one["name"] for one in found["added"]] == names and found["refused"] == {}
+    assert all(one["sizes"] == [60, 20, 24] for one in found["added"])
+    shutil.rmtree(tmp_path / "data")
+    (tmp_path / "data.tar.gz").unlink()
+
+    Path("mine.toml").write_text(SUITE)
+    swept = answer("sweep", "--suite", "./mine.toml", *FAST)
+    assert swept["done"] == swept["planned"] == 3 * 2 * (1 + 5)
+    ledger = Ledger(Path("runs/mine-quick"))
+    seen = set()
+    made = {name: values(task=task) for name, task in TASKS.items()}
+    for record in ledger.records("result"):
+        stored = ledger.get_predictions(record["predictions"])
+        for part in ("val", "test"):
+            y = made[record["dataset"]][part]["y"]  # in the rows' own order
+            if record["dataset"] == "tabred-form":
+                score = float(np.sqrt(np.mean((stored[part] - y) ** 2)))
+                assert record[part]["rmse"] == pytest.approx(score)
+            else:
+                score = float((stored[part].argmax(axis=1) == y).mean())
+                assert record[part]["accuracy"] == pytest.approx(score)
+        seen.add(record["dataset"])
+    assert seen == set(TASKS)
+    report = Path("runs/mine-quick/report")
+    assert "official" in (report / "about.md").read_text()
+    assert all(name in (report / "scores.md").read_text() for name in names)
+    plan = plan_in(ledger)
+    protocol = plan["identity"]["protocol"]["rtdl-form"]
+    assert protocol == "official, of the added dataset rtdl-form"
+    assert "No ensembles on" not in (report / "about.md").read_text()  # they read the data again
+    fit = (
+        "fit",
+        "runs/mine-quick",
+        "--dataset",
+        "rtdl-form",
+        "--model",
+        "knn",
+        "--out",
+        "m.tabsweep",
+    )
+    assert bench(*fit).code == 0
+
+
+TASKS = {"rtdl-form": "binclass", "talent-form": "multiclass", "tabred-form": "regression"}
+
+
+def test_of_many_datasets_a_malformed_one_is_named_and_the_others_are_added(tmp_path):
+    for name in ("a", "b", "c"):
+        write_parts(tmp_path / "many" / name)
+    (tmp_path / "many" / "b" / "N_test.npy").unlink()
+    ran = bench("data", "add", tmp_path / "many", "--format", "arrays", "--name", "x")
+    assert ran.code == 2 and store.names() == ["x-a", "x-c"]
+    assert "many/b/N_test.npy is missing" in ran.err and len(ran.err.splitlines()) == 1
+    again = bench("data", "add", tmp_path / "many" / "a", "--format", "arrays", "--name", "x-a")
+    assert again.code == 0 and "there already" in again.out
+    listed = {one["name"]: one for one in answer("data", "list")}
+    assert listed["x-a"]["origin"] == "arrays, many/a" and listed["adult"]["origin"] == ""
+    assert "added: arrays, many/a" in bench("data", "list").out
+    assert "x-c" in bench("data", "verify", "x-a", "x-c").out
+    assert bench("data", "passport", "x-a").code == 0
+    assert bench("data", "remove", "x-a", "adult").code == 2 and "x-a" in store.names()
+    assert bench("data", "remove", "x-a", "x-c").code == 0 and store.names() == []
+    assert bench("data", "remove", "x-a").code == 2
+
+
+@pytest.mark.parametrize("what", ["nothing", "empty", "text"])
+def test_a_path_without_datasets_is_refused_in_one_line(what, tmp_path):
+    path = tmp_path / what
+    if what == "empty":
+        path.mkdir()
+    elif what == "text":
+        path.write_text("text")
+    ran = bench("data", "add", path, "--format", "arrays")
+    assert ran.code == 2 and "BENCH-E007" in ran.err and len(ran.err.splitlines()) == 1
+    assert not store.folder().exists() or list(store.folder().iterdir()) == []
+
+
+def test_a_single_malformed_dataset_is_an_error_with_its_file(tmp_path):
+    folder = write_parts(tmp_path / "toy")
+    (folder / "info.json").write_text(json.dumps({"task_type": "binary"}))
+    ran = bench("data", "add", folder, "--format", "arrays")
+    assert ran.code == 2 and "toy/info.json: unknown task_type 'binary'" in ran.err
+
+
+# ---------------------------------------------------------------------- the authors' own split
+
+
+def california(place: Path) -> Path:
+    """A folder as RTDL's archive has it: its name, form and sizes, with values of this test."""
+    folder = write_parts(
+        place / "california_housing",
+        task="regression",
+        sizes=(13209, 3303, 4128),
+        n_num=8,
+        n_cat=0,
+    )
+    for part in PARTS:
+        (folder / f"C_{part}.npy").unlink()
+    return folder
+
+
+RTDL = ("sweep", "--suite", "rtdl", "--dataset", "california-housing", "--model", "constant", *FAST)
+
+
+def last_scores(run: str) -> tuple[dict, float]:
+    """(the run's plan, the test RMSE of its first trial on California Housing)."""
+    ledger = Ledger(Path("runs") / run)
+    scores = [r["test"] for r in ledger.records("result") if r["dataset"] != "adult"]
+    return plan_in(ledger), scores[0]["rmse"]
+
+
+def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path, mirror):
+    drawn = answer(*RTDL, "--name", "drawn", "--mirror", mirror)
+    assert not any("authors' own" in note for note in drawn["notes"])
+    added = answer("data", "add", california(tmp_path), "--format", "arrays")
+    (one,) = added["added"]
+    assert (one["name"], one["stands_for"]) == ("rtdl-california-housing", "california-housing")
+
+    run = bench(*RTDL, "--name", "own", "--dataset", "adult", "--mirror", mirror)
+    assert run.code == 0
+    said = "california-housing: the authors' own rows and split"
+    assert said in run.out and "The split of adult is drawn here." in run.out
+    plan, score = last_scores("own")
+    assert plan["datasets"]["california-housing"]["added"] == "rtdl-california-housing"
+    assert plan["datasets"]["california-housing"]["protocol"] == "official"
+    assert plan["datasets"]["adult"]["protocol"] == "rtdl"
+    target = {p: np.load(tmp_path / "california_housing" / f"y_{p}.npy") for p in PARTS}
+    expected = np.sqrt(np.mean((target["test"] - target["train"].mean()) ** 2))
+    assert score == pytest.approx(expected)
+    for file in ("scores.md", "about.md"):
+        assert said in Path("runs/own/report", file).read_text().replace("\\", ""), file
+
+    # a run stays what it was begun as, whatever is added or removed later
+    again = answer("resume", "runs/drawn", "--workers", 0, "--tracking-uri", "none", code=0)
+    assert any("began with the split drawn here" in note for note in again["notes"])
+    assert last_scores("drawn")[0]["datasets"]["california-housing"]["protocol"] == "rtdl"
+    assert answer(*RTDL, "--name", "drawn", "--mirror", mirror)["ran"] == 0
+    assert answer("resume", "runs/own", "--workers", 0, "--tracking-uri", "none")["ran"] == 0
+    assert bench("data", "remove", "rtdl-california-housing").code == 0
+    gone = bench(*RTDL, "--name", "own", "--mirror", mirror)
+    assert "rtdl-california-housing, which this run began with, was removed" in gone.err
+
+
+def test_an_added_dataset_that_changed_or_is_another_one_is_refused(tmp_path):
+    folder = california(tmp_path)
+    assert bench("data", "add", folder, "--format", "arrays").code == 0
+    assert bench(*RTDL, "--name", "a").code == 0
+    assert bench("data", "remove", "rtdl-california-housing").code == 0
+    y = np.load(folder / "y_train.npy")
+    np.save(folder / "y_train.npy", y + 1)
+    assert bench("data", "add", folder, "--format", "arrays").code == 0
+    changed = bench(*RTDL, "--name", "a")
+    assert changed.code == 2 and "is not the one that this run was started on" in changed.err
+
+    other = write_parts(tmp_path / "california_housing_2", task="regression")
+    assert bench("data", "remove", "rtdl-california-housing").code == 0
+    name = ("--name", "rtdl-california-housing")
+    assert bench("data", "add", other, "--format", "arrays", *name).code == 0
+    odd = bench(*RTDL, "--name", "b")
+    assert odd.code == 2 and "n_rows 104, california-housing has 20640" in odd.err
+
+
+def test_what_no_archive_brought_is_left_out_in_one_line(mirror):
+    wanted = ("helena", "jannis", "epsilon", "yahoo", "click", "california-housing")
+    args = [part for name in wanted for part in ("--dataset", name)]
+    call = ("sweep", "--suite", "rtdl", *args, "--model", "constant", "--mirror", mirror)
+    ran = bench(*call, "--dry-run")
+    left = [line for line in ran.out.splitlines() if line.startswith("left out: ")]
+    assert ran.code == 0 and len(left) == 2
+    assert left[0].startswith("left out: helena, jannis, epsilon, yahoo: only in the authors'")
+    assert "click: no source is known" in left[1]
+
+
+def test_a_folder_of_another_split_is_not_taken_for_the_authors(tmp_path):
+    folder = california(tmp_path)
+    for part in PARTS:  # TabR's files have other names
+        (folder / f"N_{part}.npy").rename(folder / f"X_num_{part}.npy")
+        (folder / f"y_{part}.npy").rename(folder / f"Y_{part}.npy")
+    ran = bench("data", "add", folder, "--format", "arrays")
+    assert ran.code == 2 and "built-in" in ran.err and "--name" in ran.err
+    assert bench("data", "add", folder, "--format", "arrays", "--name", "tabr-ca").code == 0
+    assert catalog.card("tabr-ca").origin == "arrays, california_housing"
