@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .base import Number, softmax
@@ -62,7 +64,8 @@ class NaiveBayes(Classifier):
         from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
         numbers, codes = self._halves(x)
-        self.model_ = {"prior": np.log(np.bincount(y) / len(y)), "numbers": None, "codes": None}
+        prior = np.log(np.bincount(y) / len(y))
+        self.model_: dict[str, Any] = {"prior": prior, "numbers": None, "codes": None}
         if numbers.shape[1]:
             normal = GaussianNB(var_smoothing=self.var_smoothing)
             self.model_["numbers"] = normal.fit(numbers, y)

@@ -91,7 +91,9 @@ class RuleList(Classifier):
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         x = x.astype(np.float32)  # as the trees see it, so that a rule covers what its leaf held
         n_classes = len(self.classes_)
-        lows, highs, counts = [], [], []
+        lows: list[np.ndarray] = []
+        highs: list[np.ndarray] = []
+        counts = []
         left = np.arange(len(x))
         while len(lows) < self.max_rules and len(np.unique(y[left])) > 1:
             rule = self._rule(x[left], y[left])
