@@ -32,6 +32,7 @@ _ONE_HOT = Policy("none", "one-hot", "native", "standard")
 _IMPUTED = Policy("none", "one-hot", "impute", "standard")
 _NATIVE = Policy("none", "native", "native", "standard")
 _CELLS = Policy("standard", "native", "native", "standard")
+_CLASSES = ("binary", "multiclass")
 _GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
 _ROWS = Policy("quantile", "ordinal", "impute", "standard")
 _STANDARD_ROWS = Policy("standard", "ordinal", "impute", "standard")
@@ -57,12 +58,26 @@ MODELS: dict[str, ModelSpec] = {
     spec.name: spec
     for spec in (
         _own(
+            "adaboost",
+            "adaboost:AdaBoost",
+            "small trees on rows that are weighted anew in every round",
+            "Freund and Schapire 1997, doi:10.1006/jcss.1997.1504",
+            _IMPUTED,
+        ),
+        _own(
             "autoint",
             "autoint:AutoInt",
             "attention between features, all of which are read",
             "Song et al. 2019, arXiv:1810.11921; Gorishniy et al. 2021, F.10",
             _ROWS,
             **_FEATURES,
+        ),
+        _own(
+            "bagging",
+            "bagging:Bagging",
+            "trees on bootstrap samples, all features at every split",
+            "Breiman 1996, doi:10.1007/BF00058655",
+            _TREE,
         ),
         _own(
             "catboost",
@@ -97,11 +112,35 @@ MODELS: dict[str, ModelSpec] = {
             _ONE_HOT,
         ),
         _own(
+            "discriminant-analysis",
+            "discriminant_analysis:DiscriminantAnalysis",
+            "linear and quadratic discriminant analysis, regularised",
+            "Friedman 1989, doi:10.1080/01621459.1989.10478752",
+            _SCALED_X,
+            tasks=_CLASSES,
+            memory_bytes_per_column_pair=64.0,
+        ),
+        _own(
+            "elastic-net",
+            "elastic_net:ElasticNet",
+            "logistic or linear regression with L1 and L2 penalties",
+            "Zou and Hastie 2005, doi:10.1111/j.1467-9868.2005.00503.x",
+            _SCALED,
+        ),
+        _own(
             "extra-trees",
             "extra_trees:ExtraTrees",
             "many trees with random thresholds",
             "Geurts et al. 2006, doi:10.1007/s10994-006-6226-1",
             _TREE,
+        ),
+        _own(
+            "feed-forward",
+            "feed_forward:FeedForward",
+            "plain, normalised, highway, residual or self-normalising layers",
+            "Klambauer et al. 2017, arXiv:1706.02515",
+            _SCALED,
+            **_FEATURES,
         ),
         _own(
             "ft-transformer",
@@ -212,6 +251,22 @@ MODELS: dict[str, ModelSpec] = {
             _SCALED,
         ),
         _own(
+            "naive-bayes",
+            "naive_bayes:NaiveBayes",
+            "features that are independent within a class",
+            "John and Langley 1995 (UAI)",
+            Policy("standard", "ordinal", "impute", "none"),
+            tasks=_CLASSES,
+        ),
+        _own(
+            "nearest-centroid",
+            "nearest_centroid:NearestCentroid",
+            "nearest shrunken mean of a class",
+            "Tibshirani et al. 2002, doi:10.1073/pnas.082099299",
+            _SCALED_X,
+            tasks=_CLASSES,
+        ),
+        _own(
             "node",
             "node:NODE",
             "ensembles of differentiable oblivious trees",
@@ -230,6 +285,13 @@ MODELS: dict[str, ModelSpec] = {
             gpu_mb=4000.0,
         ),
         _own(
+            "pls",
+            "pls:PLS",
+            "partial least squares",
+            "Wold et al. 1984, doi:10.1137/0905052",
+            _SCALED,
+        ),
+        _own(
             "random-forest",
             "random_forest:RandomForest",
             "many trees on bootstrap samples",
@@ -243,6 +305,14 @@ MODELS: dict[str, ModelSpec] = {
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2",
             _ROWS,
             **_FEATURES,
+        ),
+        _own(
+            "rule-list",
+            "rule_list:RuleList",
+            "an ordered list of rules, each the best leaf of a small tree",
+            "Frank and Witten 1998 (ICML)",
+            Policy("none", "one-hot", "impute", "none"),
+            tasks=_CLASSES,
         ),
         _own(
             "saint",
@@ -267,6 +337,13 @@ MODELS: dict[str, ModelSpec] = {
             "Klambauer et al. 2017, arXiv:1706.02515",
             _ROWS,
             **_FEATURES,
+        ),
+        _own(
+            "stacking",
+            "stacking:Stacking",
+            "a linear model of other models' out-of-fold predictions",
+            "Wolpert 1992, doi:10.1016/S0893-6080(05)80023-1",
+            _SCALED,
         ),
         _own(
             "svm",

@@ -7,21 +7,10 @@ from typing import Any
 import numpy as np
 
 from .base import Estimator, Number, softmax, two_columns
+from .out_of_fold import parts
 from .preprocessing import Policy
 
 N_PARTS = 3  # parts of the training rows, for decision values that a machine did not see
-
-
-def parts(y: np.ndarray, n_parts: int, seed: int) -> np.ndarray:  # (N,) -> (N,)
-    """A part 0..n_parts-1 for each row; each class is spread evenly, classes of one row too."""
-    out = np.empty(len(y), dtype=np.int64)
-    rng = np.random.default_rng(seed)
-    start = 0
-    for code in np.unique(y):
-        rows = rng.permutation(np.flatnonzero(y == code))
-        out[rows] = (start + np.arange(len(rows))) % n_parts
-        start += len(rows)
-    return out
 
 
 def best_scale(decisions: np.ndarray, y: np.ndarray) -> float:  # (N, C), (N,)

@@ -47,6 +47,13 @@ class Missing(Strict):
     why: str
 
 
+class Absent(Strict):
+    """A method of the paper (by its name) that is planned to have no model here, and why."""
+
+    method: str
+    why: str
+
+
 class Controls(Strict):
     """Rows of ours that the paper lacks: these methods on these datasets (by our names). label:
     how the notes call them."""
@@ -111,6 +118,7 @@ class TableEntry(Strict):
     level_suffix: str = ""
     only_its_datasets: bool = False
     missing: list[Missing] = []
+    absent: list[Absent] = []
     controls: Controls | None = None
     additions: Additions | None = None
     means: Means | None = None

@@ -99,9 +99,26 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
         control=table.controls.why if table.controls else "",
         control_label=table.controls.label if table.controls else "",
         addition=table.additions.why if table.additions else "",
+        absent=_absent(paper, name, rows),
         extension=extension,
         notes=(*table.notes, *paper.file.notes),
     )
+
+
+def _absent(paper: Paper, name: str, rows: pd.DataFrame) -> dict[str, str]:
+    """{published method: why it has no model here}. Raises PaperError for a method that the table
+    lacks, or that a model of ours stands for."""
+    found = {}
+    for absent in paper.file.table[name].absent:
+        where = f"{paper.folder}: table.{name}.absent: {absent.method!r}"
+        if absent.method not in set(rows["method"]):
+            known = dict.fromkeys(rows["method"])
+            raise PaperError(f"{where} is no method of it; {suggest(absent.method, known)}")
+        if absent.method in paper.file.models:
+            ours = paper.file.models[absent.method]
+            raise PaperError(f"{where} is {ours!r} here by `models`: leave out one of the two")
+        found[absent.method] = absent.why
+    return found
 
 
 def _load(paper: Paper, name: str) -> pd.DataFrame:

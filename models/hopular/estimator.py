@@ -22,7 +22,7 @@ from ..deep.hyperparameters import hyper
 from ..deep.trainer import Recipe, torch_device
 from ..preprocessing import Policy, as_frame
 from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory
-from .schedules import rate
+from .schedules import SCHEDULES, rate
 from .task import HopularTask, ask
 
 PROBABILITY = Number(0.0, 1.0)
@@ -77,6 +77,9 @@ class Hopular(DeepEstimator):
         Weight of the feature loss at the end.
     lr
         Learning rate at its peak.
+    schedule
+        Learning rate over the epochs: half a cosine to 0 (`cosine`, the authors' code) or always
+        `lr` (`constant`, the paper).
     weight_decay
         Weight decay of LAMB.
     period
@@ -126,6 +129,7 @@ class Hopular(DeepEstimator):
     gamma: float = hyper(1.0, PROBABILITY)
     gamma_end: float = hyper(0.0, PROBABILITY)
     lr: float = hyper(1e-3, RATE)
+    schedule: str = hyper("cosine", OneOf(SCHEDULES))
     weight_decay: float = hyper(0.1, Number(0.0))
     period: int = hyper(0, Number(0, 10_000_000, whole=True))
     warmup: float = hyper(0.0, Number(0.0, 1.0, high_open=True))
@@ -202,7 +206,13 @@ class Hopular(DeepEstimator):
     def _recipe(self) -> Recipe:
         return Recipe(
             steps=self.steps,
-            rate=partial(rate, period=self.length, peak=self.lr, warmup=self.warmup),
+            rate=partial(
+                rate,
+                period=self.length,
+                peak=self.lr,
+                warmup=self.warmup,
+                schedule=self.schedule,
+            ),
             eval_every=self.eval_every,
             patience=self.patience,
             clip_norm=self.clip,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+SCHEDULES = ("cosine", "constant")
+
 
 def gamma(
     k: int, period: int, start: float = 1.0, end: float = 0.0, *, warmup: float = 0.0
@@ -21,9 +23,17 @@ def gamma(
     return end + 0.5 * (start - end) * (1 + math.cos(math.pi * part))
 
 
-def rate(k: int, period: int, peak: float, *, warmup: float = 0.0) -> float:
+def rate(
+    k: int, period: int, peak: float, *, warmup: float = 0.0, schedule: str = "cosine"
+) -> float:
     """Learning rate of epoch k: half a cosine to 0, after a share of `warmup` at `peak`. As in the
-    authors' code it is one epoch ahead of `gamma`, so that the last epoch has rate 0."""
+    authors' code it is one epoch ahead of `gamma`, so that the last epoch has rate 0.
+
+    DIFF(Schaefl 2022, Table A.6): the paper names one rate for all experiments and no schedule of
+    it, which is `constant`; the default is that of the authors' code.
+    """
+    if schedule == "constant":
+        return peak
     flat = int(warmup * period)
     if k < flat:
         return peak

@@ -15,6 +15,7 @@ from ..sections import seeds
 from ..statistics.ranking import TIE_TOLERANCE, standard_error
 from .published_table import PublishedTable
 
+NOT_HERE = "not in this run"
 WITHIN = 2.0  # joint standard errors
 
 
@@ -125,7 +126,7 @@ def _ours(
     unit: float,
 ) -> dict[str, object]:
     if own is None:
-        return {"note": "not in this run"}
+        return {"note": what.absent.get(cell.method, NOT_HERE)}
     state, n = own.state, own.n_folds
     counts = {"n_folds": n, "n_planned": own.n_planned}
     if state not in (COMPLETE, PARTIAL):

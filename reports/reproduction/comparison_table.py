@@ -54,7 +54,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         panels = [Panel(((TableCell(reason, span=len(header)),),))]
     title = f"{what.title}: published test {what.label} beside ours."
     absent = sorted(set(frame["dataset"]) - set(rows["dataset"]))
-    methods = sorted(set(frame["method"]) - set(rows["method"]))
+    methods = sorted(set(frame["method"]) - set(rows["method"]) - set(what.absent))
     added = sorted({r.method for r in rows.itertuples() if _is_added(what, r.note)})
     n_ours, n_printed = len(printed_cells(what, rows)), len(printed_cells(what, frame))
     notes = [
@@ -73,6 +73,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         "Configs theirs: configurations searched in the paper; trials ours: per fold"
         + (", evaluation seeds included." if what.deviations else "."),
         *_missing_notes(what),
+        *(f"{escape.label(m)}, planned absence: {why}." for m, why in what.absent.items()),
         *([f"{what.control_label}: {what.control}."] if what.control else []),
         *([f"{footnotes.join(added)}: {what.addition}."] if added else []),
     ]

@@ -17,7 +17,7 @@ def sentences(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame
     lines = []
     if published.shape == "medians":
         theirs = set(published.rows["method"])
-        n = len(theirs & set(frame["method"]))
+        n = len(theirs & set(frame.loc[frame["median_rank"].notna(), "method"]))
         lines.append(
             f"{n} of {len(theirs)} published methods have a median rank of ours. A median rank has "
             "no published standard error, so no difference in joint standard errors."

@@ -18,10 +18,13 @@ from ..evidence import Evidence
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell
 from ..statistics.ranking import ranks, standard_error
+from .comparison_frame import NOT_HERE
 from .published_table import PublishedTable
 
+TOO_FEW = "complete on too few datasets"
 NOTHING = "n/a: no published cell of this table has a value of ours"
-HEADER = ("method", "published median", "ours: median", "mean", "datasets")
+HEADER = ("method", "our model", "published median", "ours: median", "mean", "datasets")
+NO_RANK = "published methods without a rank of ours"
 
 
 def ranks_of_values(published: PublishedTable) -> dict[str, float]:
@@ -60,6 +63,10 @@ def _table(
     known = {published.model_of(method): (method, rank) for method, rank in theirs.items()}
     title = published.title
     panels, rows, notes = [], [], []
+    reasons = {
+        model: published.absent.get(method, NOT_HERE if model not in evidence.models else "")
+        for model, (method, _) in known.items()
+    }
     for mine in _pools(evidence):
         reason = mine.why_not
         if reason or not set(mine.models) & set(known):
@@ -73,6 +80,12 @@ def _table(
             notes.append(f"Complete on too few of {mine.n_scope} datasets for a rank: {thin}.")
     if not panels:
         panels = [Panel(((TableCell(NOTHING, span=len(HEADER)),),))]
+    ranked_here = {row["model"] for row in rows}
+    without = [model for model in known if model not in ranked_here]
+    if rows and without:
+        left_out = [_without(model, *known[model], reasons[model] or TOO_FEW) for model in without]
+        rows += left_out
+        panels.append(Panel(tuple(map(_reason, left_out)), NO_RANK))
     absent = [model for model in known if model not in evidence.models]
     notes = [
         *footnotes.setting(evidence),
@@ -81,9 +94,11 @@ def _table(
         *dict.fromkeys(notes),
         f"Of {len(known)} published methods {len(known) - len(absent)} are in this run.",
     ]
-    columns = "datasets model method published median_rank mean_rank se n_datasets".split()
+    columns = "datasets model method published median_rank mean_rank se n_datasets note".split()
     heading = f"{title}: published median ranks beside those among our models, 1 is best."
-    made = ReportTable(f"reproduce-{name}", heading, HEADER, tuple(panels), tuple(notes))
+    made = ReportTable(
+        f"reproduce-{name}", heading, HEADER, tuple(panels), tuple(notes), n_labels=2
+    )
     return made, pd.DataFrame(rows, columns=columns)
 
 
@@ -112,14 +127,31 @@ def _rows(mine: RankingMatrix, known: Mapping[str, tuple[str, float]]) -> list[d
                 "mean_rank": float(mean[j]),
                 "se": errors[j],
                 "n_datasets": len(rank),
+                "note": "",
             }
         )
     return found
 
 
+def _without(model: str, method: str, printed: float, why: str) -> dict[str, object]:
+    """The row of a published method that has no rank of ours."""
+    return {"datasets": "", "model": model, "method": method, "published": printed, "note": why}
+
+
+def _reason(row: Mapping[str, object]) -> tuple[TableCell, ...]:
+    """Its printed row: the reason stands where our numbers would."""
+    return (
+        TableCell(escape.label(str(row["method"]))),
+        TableCell("none"),
+        TableCell(f"{row['published']:.1f}"),
+        TableCell(f"n/a: {row['note']}", span=3),
+    )
+
+
 def _cells(row: Mapping[str, object]) -> tuple[TableCell, ...]:
     error = row["se"]
     return (
+        TableCell(escape.label(str(row["method"] or "n/a"))),
         TableCell(escape.label(str(row["model"]))),
         TableCell("n/a" if row["published"] is None else f"{row['published']:.1f}"),
         TableCell(f"{row['median_rank']:.1f}"),

@@ -58,6 +58,7 @@ class PublishedTable:
     'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
     control: the remark of rows that are controls of ours and count as no published cell;
     control_label: their name in the notes. addition: the remark of rows from another source.
+    absent: published method -> why it is planned to have no model of ours.
     notes: notes of the paper's own.
     """
 
@@ -77,6 +78,7 @@ class PublishedTable:
     control: str = ""
     control_label: str = ""
     addition: str = ""
+    absent: Mapping[str, str] = field(default_factory=dict)
     extension: Extension | None = None
     notes: tuple[str, ...] = ()
 
@@ -98,8 +100,10 @@ class PublishedTable:
         return self.models.get(method, method)
 
     def model_names(self) -> list[str]:
-        """Our names of all methods of the table, controls included, in its order."""
-        return list(dict.fromkeys(map(self.model_of, self.rows["method"])))
+        """Our names of all methods of the table, controls included, in its order; without those
+        that are planned to be absent."""
+        here = [method for method in self.rows["method"] if method not in self.absent]
+        return list(dict.fromkeys(map(self.model_of, here)))
 
     def dataset_names(self) -> list[str]:
         """The datasets of the table by our names, in its order."""

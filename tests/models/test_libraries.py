@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.metrics import log_loss
+from tabsweep.models.out_of_fold import parts
 from tabsweep.models.registry import MODELS, default_config, defaults, make_model
-from tabsweep.models.svm import SVM, parts
+from tabsweep.models.svm import SVM
 
 BOOSTING = [name for name, spec in MODELS.items() if spec.family == "gbdt"]
 ENCODING = [name for name in BOOSTING if "categorical" in defaults(name)]

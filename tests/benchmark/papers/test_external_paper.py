@@ -138,6 +138,25 @@ def test_an_experiment_without_its_function_and_a_control_without_its_dataset_ar
     assert found.code == 2 and "BENCH-E024" in found.err and "'iris'" in found.err, found.err
 
 
+def test_a_method_that_is_planned_to_be_absent_is_named_with_its_reason(work):
+    folder, absent = (
+        Path("papers/toy"),
+        '[[table.toy-table-1.absent]]\nmethod = "{}"\nwhy = "lost"\n',
+    )
+    args = ("reproduce", "toy-table-1", *FAST, "--no-run", "--json", "--paper", folder)
+    try:
+        for method, hint in (("lineer", "'linear'"), ("neighbours", "'knn' here by `models`")):
+            (folder / "paper.toml").write_text(PAPER + absent.format(method), encoding="utf-8")
+            found = bench(*args)
+            assert found.code == 2 and "BENCH-E024" in found.err and hint in found.err, found.err
+        (folder / "paper.toml").write_text(PAPER + absent.format("linear"), encoding="utf-8")
+        files = json.loads(bench(*args).out)["files"]
+        text = next(Path(file) for file in files if file.endswith(".md")).read_text("utf-8")
+        assert "linear, planned absence: lost." in text
+    finally:
+        (folder / "paper.toml").write_text(PAPER, encoding="utf-8")
+
+
 def test_built_in_papers_are_known_as_such_through_a_link_to_the_package(tmp_path):
     """Their experiments start processes, which can import them under their own names alone."""
     root = Path(__file__).parents[3]

@@ -15,6 +15,7 @@ from small_tables import TINY, answers
 from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.models import dcn_v2, grownet, registry, snn
 from tabsweep.models.base import InvalidConfig
+from tabsweep.models.deep.layers.alpha_dropout import alpha_dropout
 from tabsweep.models.deep.row_network import RowNetwork
 from tabsweep.models.registry import MODELS, make_model
 from torch.nn import functional as F
@@ -195,7 +196,7 @@ def test_sixteen_layers_of_an_snn_keep_mean_zero_and_deviation_one():
         for i, layer in enumerate(net.layers):
             spread = float(layer.weight.detach().std()) * 512**0.5
             assert not layer.bias.any() and abs(spread - 1) < 0.01
-            x = snn.alpha_dropout(F.selu(layer(x)), net.p, seed and (*seed, i))
+            x = alpha_dropout(F.selu(layer(x)), net.p, seed and (*seed, i))
             at = x.detach()
             assert abs(float(at.mean())) < 0.1 and abs(float(at.std()) - 1) < 0.1, i
 
@@ -204,8 +205,8 @@ def test_sixteen_layers_of_an_snn_keep_mean_zero_and_deviation_one():
 def test_alpha_dropout_is_the_definition_with_draws_of_a_seed(p):
     x = torch.randn(400_000, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     before = torch.get_rng_state()
-    found = snn.alpha_dropout(x, p, (3, 4))
-    assert torch.equal(found, snn.alpha_dropout(x, p, (3, 4)))
+    found = alpha_dropout(x, p, (3, 4))
+    assert torch.equal(found, alpha_dropout(x, p, (3, 4)))
     assert torch.equal(before, torch.get_rng_state())
     low = -1.0507009873554804934193349852946 * 1.6732632423543772848170429916717
     a = ((1 - p) * (1 + p * low**2)) ** -0.5
@@ -214,7 +215,7 @@ def test_alpha_dropout_is_the_definition_with_draws_of_a_seed(p):
     torch.testing.assert_close(found[~gone], kept[~gone], rtol=1e-12, atol=1e-12)
     assert abs(float(gone.double().mean()) - p) < 5 * (p * (1 - p) / len(x)) ** 0.5
     assert abs(float(found.mean())) < 0.01 and abs(float(found.std()) - 1) < 0.01
-    assert snn.alpha_dropout(x, p, None) is x and snn.alpha_dropout(x, 0.0, (1,)) is x
+    assert alpha_dropout(x, p, None) is x and alpha_dropout(x, 0.0, (1,)) is x
 
 
 # -- DCN V2 ---------------------------------------------------------------------------------------

@@ -197,6 +197,7 @@ def test_gamma_and_the_rate_fall_from_one_end_to_the_other_and_stay():
     assert gamma(0, 10, 0.5, 0.2) == 0.5 and gamma(10, 10, 0.5, 0.2) == pytest.approx(0.2)
     assert [rate(k, 10, 2.0) for k in (4, 9, 99)] == pytest.approx([1.0, 0.0, 0.0])
     assert rate(0, 10, 2.0) < 2.0 and rate(1, 10, 2.0, warmup=0.2) == 2.0
+    assert {rate(k, 10, 2.0, schedule="constant") for k in range(30)} == {2.0}
 
 
 # -- one step -------------------------------------------------------------------------------------

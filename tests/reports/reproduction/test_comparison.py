@@ -171,7 +171,10 @@ def test_medians_say_how_many_methods_and_why_no_joint_standard_error(tmp_path):
     assert "2 of 3 published methods have a median rank of ours." in text
     assert "no difference in joint standard errors" in text and "Budget used" in text
     section = compare(evidence, SHAPES["medians"])
-    assert [panel.title for panel in section.tables[0].panels] == ["all datasets (3)"]
+    ranked, without = section.tables[0].panels
+    assert ranked.title == "all datasets (3)"
+    assert [row[0].text for row in without.rows] == ["mlp"]
+    assert without.rows[0][-1].text == "n/a: not in this run"
     assert section.tables[0].title.startswith("Toy, Table 1: ")
 
 

@@ -158,13 +158,18 @@ def test_npt_as_a_baseline_has_eight_settings_a_width_and_not_all_of_them_on_son
     changes = [{k: c[k] for k in base if c[k] != base[k]} for c in found]
     assert changes[:4] == [{}, {"n_layers": 16}, {"n_heads": 16}, {"n_layers": 16, "n_heads": 16}]
     assert changes[4:] == [{"p_target": 0.1}, {"p_target": 0.5}, {"p_feature": 0.2}, {}]
-    assert [c["schedule"] for c in found] == ["flat-cosine"] * 7 + ["cosine-cyclic"]
+    assert [c["schedule"] for c in found] == ["cosine"] * 7 + ["cosine-cyclic"]
     assert {(c["width"], c["lr"], c["steps"]) for c in found} == {(32, 1e-3, 10_000)}
     small = planned("hopular-small", "paper", "npt", "glass")
     sonar = planned("hopular-small", "paper", "npt", "conn-bench-sonar-mines-rocks")
-    assert (small[0].size, sonar[0].size) == (16, 12)
-    widest = [sonar[0].grid_point(i) for i in range(12)]
-    assert not any(c["width"] == 128 and c["n_layers"] == 16 for c in widest)
+    assert (small[0].size, sonar[0].size) == (16, 14)
+    every, there = (
+        [tuple(sorted(s[0].grid_point(i).items())) for i in range(s[0].size)]
+        for s in (small, sonar)
+    )
+    left_out = [dict(point) for point in every if point not in there]
+    assert set(there) < set(every)
+    assert [(c["width"], c["n_layers"]) for c in left_out] == [(128, 16), (128, 16)]
 
 
 def test_the_medium_suite_compares_the_five_methods_over_three_seeds_of_one_split():
@@ -249,11 +254,41 @@ def test_table_1_ranks_our_methods_among_themselves_and_says_so():
     }
     section = compare(evidence(scores, "accuracy", "binary"), PUBLISHED["hopular-table-1"])
     rows = section.frame.set_index("model")
-    assert rows["median_rank"].to_dict() == {"hopular": 1.0, "linear": 2.0, "knn": 3.0}
-    assert rows["published"].to_dict() == {"hopular": 7.5, "linear": 10.0, "knn": 24.0}
+    ranked = rows[rows["median_rank"].notna()]
+    assert ranked["median_rank"].to_dict() == {"hopular": 1.0, "linear": 2.0, "knn": 3.0}
+    assert ranked["published"].to_dict() == {"hopular": 7.5, "linear": 10.0, "knn": 24.0}
     assert rows.loc["linear", "method"] == "logistic-regression"
     assert rows.loc["hopular", "mean_rank"] == pytest.approx(5 / 3)
     assert any("among the models of this run alone" in n for n in section.tables[0].notes)
+    assert rows.loc["mars", "note"].startswith("no maintained library")
+    assert rows.loc["ff-snn", "note"] == "not in this run" and np.isnan(rows.loc["svm", "se"])
+    shown = [panel.title for panel in section.tables[0].panels]
+    assert shown == ["all datasets (3)", "published methods without a rank of ours"]
+    assert sorted(len(panel.rows) for panel in section.tables[0].panels) == [3, 26]
+
+
+@pytest.mark.parametrize("budget", ["reduced", "paper"])
+def test_every_published_method_of_table_1_is_in_the_suite_or_a_planned_absence(budget):
+    table, suite = PUBLISHED["hopular-table-1"], suites.load("hopular-small")
+    here = [table.model_of(m) for m in table.rows["method"] if m not in table.absent]
+    assert (len(table.rows), list(table.absent)) == (29, ["mars"])
+    assert set(suite.budgets[budget].models) == set(here) and len(here) == 28
+
+
+def test_the_plain_networks_are_seven_settings_of_one_model():
+    suite = suites.load("hopular-small")
+    for budget in ("reduced", "paper"):
+        numbers = suite.budgets[budget]
+        names = [name for name in numbers.models if name.startswith("ff-")]
+        assert {numbers.asked(name) for name in names} == {"feed-forward"}
+        kinds = {tuple(sorted(numbers.model[name].fixed.items())) for name in names}
+        assert len(kinds) == len(names) == 7
+        for name in names:
+            space, _, trials = planned("hopular-small", budget, name, "glass")
+            point = space.sample(np.random.default_rng(0))
+            assert numbers.model[name].fixed.items() <= point.items()
+            registry.make_model("feed-forward", task="multiclass", **point)
+            assert trials == (1 if budget == "reduced" else 50)
 
 
 # ---------------------------------------------------------------------- memory and time

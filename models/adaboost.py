@@ -1,0 +1,102 @@
+"""AdaBoost of scikit-learn: small trees on rows that are weighted anew in every round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import COUNT, RATE, ROUNDS, Number, SklearnEstimator
+from .preprocessing import Policy
+
+NO_BETTER = "worse than random"  # of scikit-learn's error where the first tree is
+
+
+class AdaBoost(SklearnEstimator):
+    """AdaBoost (SAMME; R2 for regression) of trees on unscaled, one-hot features.
+
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_estimators : int, default 100, in [1, 100000]
+        Rounds, at most.
+    learning_rate : float, default 1.0, in (0, 10]
+        Factor of a tree's weight.
+    max_depth : int, default 1, in [1, 1000]
+        Depth of a tree.
+    min_samples_leaf : int, default 1, in [1, 100000]
+        Fewest training rows in a leaf.
+
+    Notes
+    -----
+    Where the first tree is no better than chance on the training rows, as a tree of depth 1 is on
+    the exclusive or of two features, nothing can be boosted: that tree is the model.
+
+    Examples
+    --------
+    >>> from tabsweep.models.adaboost import AdaBoost
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = AdaBoost(task="binary", n_estimators=10).fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Freund and Schapire 1997, doi:10.1006/jcss.1997.1504; Hastie et al. 2009 (SAMME),
+    doi:10.4310/SII.2009.v2.n3.a8; Drucker 1997 (R2).
+    """
+
+    rules = {
+        "n_estimators": ROUNDS,
+        "learning_rate": RATE,
+        "max_depth": Number(1, 1000, whole=True),
+        "min_samples_leaf": COUNT,
+    }
+    policy = Policy(numeric="none", categorical="one-hot", missing="impute", target="standard")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        n_estimators: int = 100,
+        learning_rate: float = 1.0,
+        max_depth: int = 1,
+        min_samples_leaf: int = 1,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+
+    def _tree(self) -> Any:
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        kind = DecisionTreeRegressor if self.task == "regression" else DecisionTreeClassifier
+        return kind(
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=self.seed,
+        )
+
+    def _build(self, n_rows: int) -> Any:
+        from sklearn.ensemble import AdaBoostClassifier, AdaBoostRegressor
+
+        kind = AdaBoostRegressor if self.task == "regression" else AdaBoostClassifier
+        return kind(
+            self._tree(),
+            n_estimators=self.n_estimators,
+            learning_rate=self.learning_rate,
+            random_state=self.seed,
+        )
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        try:
+            super()._fit(x, y, val)
+        except ValueError as error:
+            if NO_BETTER not in str(error):
+                raise
+            self.model_ = self._tree().fit(x, y)

@@ -1,0 +1,77 @@
+"""Generalised linear models with the elastic net's penalty, of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import COUNT, Number, SklearnEstimator
+from .preprocessing import Policy
+
+
+class ElasticNet(SklearnEstimator):
+    """Multinomial logistic or linear regression with L1 and L2 penalties; one-hot features.
+
+    The mean loss of a row plus alpha (l1_ratio |w| + (1 - l1_ratio) / 2 w^2) is minimised; the loss
+    is the log loss, or half the squared error of the standardised target.
+
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    alpha : float, default 0.01, above 0
+        Strength of the penalty.
+    l1_ratio : float, default 0.5, in [0, 1]
+        Share of the L1 penalty: 1 for the lasso, 0 for ridge.
+    max_iter : int, default 1000, in [1, 100000]
+        Passes over the rows (logistic regression) or the features, at most.
+
+    Examples
+    --------
+    >>> from tabsweep.models.elastic_net import ElasticNet
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = ElasticNet(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Zou and Hastie 2005, doi:10.1111/j.1467-9868.2005.00503.x; Friedman et al. 2010 (glmnet),
+    doi:10.18637/jss.v033.i01.
+    """
+
+    rules = {
+        "alpha": Number(0.0, low_open=True),
+        "l1_ratio": Number(0.0, 1.0),
+        "max_iter": COUNT,
+    }
+    policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
+    uses_pools = True
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        alpha: float = 0.01,
+        l1_ratio: float = 0.5,
+        max_iter: int = 1000,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.max_iter = max_iter
+
+    def _build(self, n_rows: int) -> Any:
+        from sklearn.linear_model import ElasticNet as Regression
+        from sklearn.linear_model import LogisticRegression
+
+        if self.task == "regression":
+            return Regression(alpha=self.alpha, l1_ratio=self.l1_ratio, max_iter=self.max_iter)
+        return LogisticRegression(
+            C=1.0 / (self.alpha * n_rows),
+            l1_ratio=self.l1_ratio,
+            solver="saga",
+            max_iter=self.max_iter,
+            random_state=self.seed,
+        )

@@ -1,0 +1,82 @@
+"""Naive Bayes of scikit-learn: Gaussian for numbers, categorical for categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import Number, softmax
+from .classifier import Classifier
+from .preprocessing import Policy
+
+
+class NaiveBayes(Classifier):
+    """Features are independent within a class: numbers normal, categories with own frequencies.
+
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`; the task must be binary or multiclass.
+    var_smoothing : float, default 1e-09, above 0
+        Share of the largest variance of a feature that is added to all variances.
+    alpha : float, default 1.0, above 0
+        Rows that every category is counted more than it has, in each class.
+
+    Examples
+    --------
+    >>> from tabsweep.models.naive_bayes import NaiveBayes
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = NaiveBayes(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    John and Langley 1995, Estimating continuous distributions in Bayesian classifiers (UAI).
+    """
+
+    rules = {
+        "var_smoothing": Number(0.0, low_open=True),
+        "alpha": Number(0.0, low_open=True),
+    }
+    policy = Policy(numeric="standard", categorical="ordinal", missing="impute")
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        var_smoothing: float = 1e-9,
+        alpha: float = 1.0,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.var_smoothing = var_smoothing
+        self.alpha = alpha
+
+    def _halves(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and category codes; a level that training lacks has the code after the last."""
+        codes = self.preprocessor_.categorical_
+        return x[:, ~codes], x[:, codes].astype(np.int64)
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        from sklearn.naive_bayes import CategoricalNB, GaussianNB
+
+        numbers, codes = self._halves(x)
+        prior = np.log(np.bincount(y) / len(y))
+        self.model_: dict[str, Any] = {"prior": prior, "numbers": None, "codes": None}
+        if numbers.shape[1]:
+            normal = GaussianNB(var_smoothing=self.var_smoothing)
+            self.model_["numbers"] = normal.fit(numbers, y)
+        if codes.shape[1]:
+            levels = np.array(self.preprocessor_.cardinalities_) + 1
+            counted = CategoricalNB(alpha=self.alpha, min_categories=levels)
+            self.model_["codes"] = counted.fit(codes, y)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        log_p = np.tile(self.model_["prior"], (len(x), 1))
+        for part, half in zip(("numbers", "codes"), self._halves(x), strict=True):
+            if self.model_[part] is not None:  # each half has the prior in it; one is enough
+                log_p += self.model_[part].predict_joint_log_proba(half) - self.model_["prior"]
+        return softmax(log_p)

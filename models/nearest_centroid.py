@@ -1,0 +1,71 @@
+"""Nearest shrunken centroids (Tibshirani et al. 2002)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import Number, softmax
+from .classifier import Classifier
+from .preprocessing import Policy
+
+
+class NearestCentroid(Classifier):
+    """The class whose mean is nearest, after means were drawn towards the common one.
+
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`; the task must be binary or multiclass.
+    shrinkage : float, default 0.0, at least 0
+        What a class's deviation from the common mean loses in every feature, in its standard
+        errors; features that lose all of it in every class no longer count.
+
+    Notes
+    -----
+    A feature's distance is divided by its standard deviation within classes plus the median of
+    those over features; features that are constant within all classes, with a median of 0, by 1.
+
+    Examples
+    --------
+    >>> from tabsweep.models.nearest_centroid import NearestCentroid
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = NearestCentroid(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Tibshirani et al. 2002, doi:10.1073/pnas.082099299.
+    """
+
+    rules = {"shrinkage": Number(0.0)}
+    policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
+
+    def __init__(
+        self, *, task: str, seed: int = 0, threads: int = 1, shrinkage: float = 0.0
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.shrinkage = shrinkage
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        n, common = np.bincount(y), x.mean(axis=0)
+        means = np.array([x[y == k].mean(axis=0) for k in range(len(n))])
+        free = max(len(x) - len(n), 1)  # degrees of freedom
+        std = np.sqrt(((x - means[y]) ** 2).sum(axis=0) / free)
+        scale = std + np.median(std)
+        scale[scale == 0] = 1.0
+        unit = np.sqrt(1.0 / n - 1.0 / len(x))[:, None] * scale  # (C, F) standard errors
+        gap = (means - common) / unit
+        kept = np.sign(gap) * np.maximum(np.abs(gap) - self.shrinkage, 0.0)
+        self.model_ = {
+            "prior": np.log(n / len(x)),
+            "centroids": common + unit * kept,  # (C, F)
+            "scale": scale,  # (F,)
+        }
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        model, log_p = self.model_, np.empty((len(x), len(self.classes_)))
+        for k, centre in enumerate(model["centroids"]):
+            distance = (((x - centre) / model["scale"]) ** 2).sum(axis=1)
+            log_p[:, k] = model["prior"][k] - distance / 2
+        return softmax(log_p)

@@ -1,0 +1,72 @@
+"""Partial least squares of scikit-learn, for classes by regression on their indicators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import COUNT, Estimator
+from .preprocessing import Policy
+
+LEAST = 1e-9  # an indicator's prediction below it is raised to it before it is a probability
+
+
+class PLS(Estimator):
+    """Linear regression on a few components of the features that covary with the target.
+
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_components : int, default 2, in [1, 100000]
+        Components; more than there are features or rows means as many as there are.
+
+    Notes
+    -----
+    Classes are regressed on their 0/1 indicators, whose predictions sum to one in every row. The
+    class with the largest prediction is the answer; negative ones are cut and the rest divided by
+    their sum, so that they are probabilities.
+
+    Examples
+    --------
+    >>> from tabsweep.models.pls import PLS
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = PLS(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Wold et al. 1984, doi:10.1137/0905052; Barker and Rayens 2003 (classes), doi:10.1002/cem.785.
+    """
+
+    rules = {"n_components": COUNT}
+    policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
+    uses_pools = True
+
+    def __init__(
+        self, *, task: str, seed: int = 0, threads: int = 1, n_components: int = 2
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_components = n_components
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        from sklearn.cross_decomposition import PLSRegression
+
+        target = y if self.task == "regression" else np.eye(len(self.classes_))[y]
+        n_components = min(self.n_components, *x.shape)
+        found = PLSRegression(n_components=n_components).fit(x, target)
+        self.model_ = {  # all that a prediction needs
+            "centre": x.mean(axis=0),
+            "coef": found.coef_.T.copy(),  # (F, outputs)
+            "intercept": np.atleast_1d(found.intercept_),
+        }
+
+    def _outputs(self, x: np.ndarray) -> np.ndarray:  # (N, F) -> (N, outputs)
+        return (x - self.model_["centre"]) @ self.model_["coef"] + self.model_["intercept"]
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self._outputs(x)[:, 0]
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        p = np.maximum(self._outputs(x), LEAST)
+        return p / p.sum(axis=1, keepdims=True)

@@ -1,0 +1,143 @@
+"""Stacked generalisation: a linear model of the out-of-fold predictions of four others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import COUNT, Estimator, Number
+from .out_of_fold import parts
+from .preprocessing import Policy
+
+
+class Stacking(Estimator):
+    """Linear model, nearest neighbours, tree and naive Bayes below a linear model.
+
+    The upper model learns from predictions of the lower ones for rows that they did not see; then
+    these are fitted on all rows.
+
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    n_parts : int, default 5, in [2, 1000]
+        Parts of the training rows for the out-of-fold predictions.
+    C : float, default 1.0, above 0
+        Inverse strength of the upper model's L2 penalty, as of `linear`.
+    n_neighbors : int, default 10, in [1, 100000]
+        Neighbours; more than there are training rows means all of them.
+    min_samples_leaf : int, default 5, in [1, 100000]
+        Fewest training rows in a leaf of the tree.
+
+    Notes
+    -----
+    A class that is not among the rows of a fit has probability 0 there. Naive Bayes is Gaussian,
+    with one-hot categories; it is left out in regression.
+
+    Examples
+    --------
+    >>> from tabsweep.models.stacking import Stacking
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> model = Stacking(task="binary").fit(X, y)
+    >>> model.predict([[0.0], [3.0]])
+    array(['no', 'yes'], dtype='<U3')
+
+    References
+    ----------
+    Wolpert 1992, doi:10.1016/S0893-6080(05)80023-1; Ting and Witten 1999 (probabilities),
+    doi:10.1613/jair.594.
+    """
+
+    rules = {
+        "n_parts": Number(2, 1000, whole=True),
+        "C": Number(0.0, low_open=True),
+        "n_neighbors": COUNT,
+        "min_samples_leaf": COUNT,
+    }
+    policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
+    uses_pools = True
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        n_parts: int = 5,
+        C: float = 1.0,
+        n_neighbors: int = 10,
+        min_samples_leaf: int = 5,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads)
+        self.n_parts = n_parts
+        self.C = C
+        self.n_neighbors = n_neighbors
+        self.min_samples_leaf = min_samples_leaf
+
+    def _linear(self, strength: float) -> Any:
+        from sklearn.linear_model import LogisticRegression, Ridge
+
+        if self.task == "regression":
+            return Ridge(alpha=1.0 / strength, solver="cholesky")
+        return LogisticRegression(C=strength, max_iter=500, random_state=self.seed)
+
+    def _bases(self, n_rows: int) -> list[Any]:
+        """The lower models, unfitted."""
+        from sklearn.naive_bayes import GaussianNB
+        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        regression = self.task == "regression"
+        near = KNeighborsRegressor if regression else KNeighborsClassifier
+        tree = DecisionTreeRegressor if regression else DecisionTreeClassifier
+        return [
+            self._linear(1.0),
+            near(n_neighbors=min(self.n_neighbors, n_rows), n_jobs=self.threads),
+            tree(min_samples_leaf=self.min_samples_leaf, random_state=self.seed),
+            *([] if regression else [GaussianNB(var_smoothing=1e-3)]),
+        ]
+
+    def _fitted(self, x: np.ndarray, y: np.ndarray) -> list[Any]:
+        """The lower models on these rows; none where they hold one class alone."""
+        if self.task != "regression" and len(np.unique(y)) < 2:
+            return []
+        return [base.fit(x, y) for base in self._bases(len(x))]
+
+    def _lower(self, bases: list[Any], x: np.ndarray) -> np.ndarray:  # (N, F) -> (N, inputs)
+        """What the upper model sees: values, or probabilities of every class but the first."""
+        if self.task == "regression":
+            return np.column_stack([base.predict(x) for base in bases])
+        found = []
+        for base in bases:
+            p = np.zeros((len(x), len(self.classes_)))
+            p[:, base.classes_] = base.predict_proba(x)
+            found.append(p[:, 1:])  # they sum to one
+        return np.column_stack(found)
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        part = parts(y if self.task != "regression" else np.zeros(len(y)), self.n_parts, self.seed)
+        seen: list[np.ndarray] = []
+        rows: list[np.ndarray] = []
+        for k in np.unique(part):
+            bases = self._fitted(x[part != k], y[part != k])
+            if bases:
+                rows.append(np.flatnonzero(part == k))
+                seen.append(self._lower(bases, x[rows[-1]]))
+        bases = self._fitted(x, y)
+        learned = np.concatenate(rows) if rows else np.arange(len(x))
+        if self.task != "regression" and len(np.unique(y[learned])) < 2:
+            rows = []  # too few rows for predictions that the lower models did not learn from
+        if not rows:
+            seen, learned = [self._lower(bases, x)], np.arange(len(x))
+        upper = self._linear(self.C).fit(np.concatenate(seen), y[learned])
+        self.model_ = {"lower": bases, "upper": upper}
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self.model_["upper"].predict(self._lower(self.model_["lower"], x))
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        p = np.zeros((len(x), len(self.classes_)))
+        upper = self.model_["upper"]
+        p[:, upper.classes_] = upper.predict_proba(self._lower(self.model_["lower"], x))
+        return p
