@@ -35,6 +35,7 @@ class Experiment:
     full: str
     paper: Path
     published: tuple[str, ...] = ()
+    tiny: str = ""
 
     @property
     def is_built_in(self) -> bool:
@@ -133,6 +134,7 @@ def experiments(folder: Path | None = None) -> dict[str, Experiment]:
                 full=e.full,
                 paper=paper.folder,
                 published=(*own, *e.beside),
+                tiny=e.tiny,
             )
     return found
 
