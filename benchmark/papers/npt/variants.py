@@ -55,7 +55,7 @@ class Extent:
 
 EXTENTS: dict[Size, Extent] = {
     "tiny": Extent(
-        ("breast-cancer-wdbc",), 2, {"npt": 2}, 2.0, (4, 8),
+        ("breast-cancer-wdbc",), 2, {"npt": 2, "npt-long": 2}, 2.0, (4, 8),
         {"width": 4, "max_width": 128, "eval_every": 2},
     ),
     "reduced": Extent(
