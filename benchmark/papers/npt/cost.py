@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,15 @@ _PAPER = {"n_layers": 8, "n_heads": 8, "lr": 1e-3, "schedule_share": 0.7, "trans
 class Extent:
     """A size of the experiment. rows: of each dataset, 0 for all. configs: of each baseline's grid
     that are fitted, 0 for all. npt: configuration of NPT on each dataset. own_process: whether each
-    method runs in a process of its own; without, its peak of memory is of all before it, too."""
+    method runs in a process of its own; without, its peak of memory is of all before it, too.
+    cut: values of a method that take the place of the grid's, where only that it runs matters."""
 
     rows: int
     configs: int
     methods: tuple[str, ...]
     npt: Mapping[str, Mapping[str, Any]]
     own_process: bool = True
+    cut: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 METHODS = (
@@ -60,7 +62,9 @@ _SMALL = {
 }  # fmt: skip
 _TINY = {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "transductive": True}
 EXTENTS: dict[Size, Extent] = {
-    "tiny": Extent(80, 1, METHODS, {"protein": _TINY, "higgs": _TINY}, own_process=False),
+    "tiny": Extent(
+        80, 1, METHODS, {"protein": _TINY, "higgs": _TINY}, False, {"tabnet": {"epochs": 2}}
+    ),
     "reduced": Extent(1000, 2, METHODS, {"protein": _SMALL, "higgs": {**_SMALL, "width": 8}}),
     "full": Extent(
         0,
@@ -158,7 +162,8 @@ def configs_of(job: Job, task: str) -> tuple[list[dict[str, Any]], int]:
     assert size is not None, f"the grid of {name} is finite"
     wanted = min(size, int(declared["search"].get("n_configs", size)))
     order = np.random.default_rng(job.seed).permutation(size)[: job.extent.configs or wanted]
-    return [space.grid_point(int(i)) for i in order], wanted
+    cut = job.extent.cut.get(job.method, {})
+    return [{**space.grid_point(int(i)), **cut} for i in order], wanted
 
 
 def has_grid(method: str, dataset: str) -> bool:

@@ -210,7 +210,11 @@ def score_of(case: Case, images: Images, setting: Setting) -> Score:
 
 
 def corrupted(model: Any, seed: int) -> Any:
-    """A copy of an inductive model whose stored pictures have every column permuted separately."""
+    """A copy of an inductive model whose stored pictures have every column permuted separately.
+
+    DIFF(Kossen 2021, Algorithm 1): once for all test pictures, there anew for each; the pictures
+    would have to pass a ResNet-18 each time.
+    """
     rng = np.random.default_rng([seed, 5])
     made = copy.copy(model)
     kept = {

@@ -1,9 +1,9 @@
 """Attention between datapoints on the lookup task (Kossen et al. 2021, Figs. 3b and B.1).
 
 The network of the original lookup task, not trained any further. Duplicates that show their targets
-stand above the originals, so a head that looks up has a diagonal in the upper right: each original
-attends to its own duplicate. The paper shows maps; here the share of the attention that goes there
-is measured, too, for each layer and head over many tables.
+stand above the originals, so a head that looks up has a diagonal in the lower left of its map: each
+original attends to its own duplicate. The paper shows maps; here the share of the attention that
+goes there is measured, too, for each layer and head over many tables.
 """
 
 from __future__ import annotations
