@@ -287,8 +287,8 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["tiny", "reduced", "full"]),
             default="reduced",
             show_default=True,
-            help="tiny: seconds, shows only that everything runs; not every experiment has it. "
-            "reduced: minutes on two CPU cores. full: the paper's; most want a GPU.",
+            help="reduced: minutes on two CPU cores. full: the paper's; most want a GPU. tiny: a "
+            "trial run in seconds, whose numbers mean nothing.",
         ),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
         click.option(

@@ -56,7 +56,6 @@ ERRORS: dict[str, tuple[str, int]] = {
     "OSError": ("BENCH-E016", ENVIRONMENT),
     "ValueError": ("BENCH-E017", USAGE),
     "UnknownExperiment": ("BENCH-E022", USAGE),
-    "UnknownSize": ("BENCH-E022", USAGE),
     "NoGpu": ("BENCH-E023", ENVIRONMENT),
     "PaperError": ("BENCH-E024", USAGE),
 }

@@ -21,10 +21,6 @@ class UnknownExperiment(Exception):
     """A name that no experiment has."""
 
 
-class UnknownSize(Exception):
-    """A size that an experiment does not have."""
-
-
 class NoGpu(Exception):
     """--device cuda on a machine where torch sees no GPU."""
 

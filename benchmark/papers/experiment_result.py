@@ -12,10 +12,10 @@ Size = Literal["tiny", "reduced", "full"]
 
 @dataclass(frozen=True)
 class Setting:
-    """How an experiment is to run. size: `tiny` ends within seconds and shows only that everything
-    runs, `reduced` ends within minutes on two CPU cores, `full` is the paper's and needs a GPU.
-    out: its folder, for figures. say: called with lines of progress. mirror, cache: where datasets
-    come from, for `load_dataset`."""
+    """How an experiment is to run. size: `reduced` ends within minutes on two CPU cores, `full` is
+    the paper's and needs a GPU; `tiny` goes through all steps of `reduced` in seconds, with a few
+    training steps and rows, and its numbers mean nothing. out: its folder, for figures. say: called
+    with lines of progress. mirror, cache: where datasets come from, for `load_dataset`."""
 
     size: Size
     seed: int

@@ -121,8 +121,7 @@ class Experiment(Strict):
     """A study of the paper that is no sweep.
 
     run: "module:function" in the paper's folder; the function is called with a `Setting` and
-    returns an `ExperimentResult`. reduced, full: what the two sizes are and roughly cost. tiny:
-    what the size is that only shows that everything runs, empty where there is none.
+    returns an `ExperimentResult`. reduced, full: what the two sizes are and roughly cost.
     beside: published tables that it shows, besides those that name it as theirs.
     """
 
@@ -131,7 +130,6 @@ class Experiment(Strict):
     run: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     reduced: str
     full: str
-    tiny: str = ""
     beside: list[str] = []
 
 

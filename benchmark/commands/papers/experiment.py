@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...console import OK, Console, duration
-from ...errors import UnknownSize, check_gpu
+from ...errors import check_gpu
 from ...papers.catalog import experiments, find_experiment
 from ...papers.experiment_result import Size
 
@@ -22,7 +22,6 @@ def list_experiments(console: Console, paper: Path | None = None) -> int:
                 "source": e.source,
                 "reduced": e.reduced,
                 "full": e.full,
-                "tiny": e.tiny or None,
                 "published": list(e.published),
             }
             for e in known
@@ -46,18 +45,15 @@ def experiment_command(
     cache: str | None,
 ) -> int:
     """`bench experiment NAME`: runs it, prints its tables, says where the files are. Raises
-    UnknownExperiment, UnknownSize and NoGpu before anything runs."""
+    UnknownExperiment and NoGpu before anything runs."""
     from ...papers.experiment_files import cells
     from ...papers.run_experiment import run_experiment
 
     experiment = find_experiment(name, paper)
-    sizes = {"tiny": experiment.tiny, "reduced": experiment.reduced, "full": experiment.full}
-    if not sizes[size]:
-        raise UnknownSize(f"{experiment.name} has no size {size}; use --size reduced or full")
     check_gpu(device)
     folder = out / experiment.name
     console.say(f"{experiment.name}: {experiment.title} ({experiment.source})")
-    console.say(f"size {size}: {sizes[size]}")
+    console.say(f"size {size}: {experiment.extent(size)}")
     result, facts, files = run_experiment(
         experiment,
         size=size,
