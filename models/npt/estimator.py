@@ -4,6 +4,8 @@ The rows that it was trained on are part of the model: a prediction attends to t
 row to predict sees the training rows and itself (inductive); no other row to predict changes its
 answer. In the paper's own way (`transductive`) all rows of the table are attended to and masked
 together, validation and test rows with their features.
+
+DIFF(Kossen 2021, sec. 2.6): the inductive way is not in the paper.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ def select(candidates: Tensor, p: float, g: torch.Generator) -> tuple[Tensor, Te
     probability p; p = 1 hides all of them and randomises none.
 
     DIFF(Kossen 2021, C.4.3): exactly a tenth (rounded) of the selected is randomised; the authors'
-    code takes one cell more.
+    code takes one cell more. The number of selected cells is binomial, as the paper has it; that
+    code draws it from a normal distribution of the same mean and variance.
     """
     nothing = torch.zeros_like(candidates)
     if p >= 1:

@@ -21,8 +21,8 @@ from ....datasets.protocols import make_folds
 from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from .fitted_inputs import TableInputs, fitted, table_inputs
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
+from .fitted_inputs import TINY, TableInputs, fitted, table_inputs
 
 FLOOR = 1e-6  # weights below it are drawn alike
 
@@ -38,7 +38,8 @@ class Extent:
     heads: int
 
 
-EXTENTS = {
+EXTENTS: dict[Size, Extent] = {
+    "tiny": Extent("diabetes", TINY, rows=30, heads=2),
     "reduced": Extent(
         "yacht",
         {

@@ -8,9 +8,9 @@ memory is then its own; the whole is the measured time, times how much of it is 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,14 @@ from ....models.npt.network import NPTNetwork
 from ....models.registry import names, spaces, spec
 from ....sweeps.search.space import Space
 from ...cell import run_cell
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from ..published_values import load
 
 FOLDER = Path(__file__).parent
 
 PUBLISHED = {"protein": "table6", "higgs": "table7"}  # dataset: table
 OURS = {"mlp": "mlp-sklearn"}  # where our name is another one
-SPACES = {  # of the paper, where it is not `npt`
-    ("mlp", "protein"): "npt-medium",
-    ("mlp", "higgs"): "npt-higgs",
-    ("knn", "protein"): "npt-medium",
-    ("knn", "higgs"): "npt-medium",
-}
+SPACES = ("npt-{dataset}", "npt-medium", "npt")  # a method's grid: the first that it has
 TASKS = {"protein": "regression", "higgs": "binary"}
 PAPER_STEPS = {"protein": 400_000, "higgs": 500_000}
 _PAPER = {"n_layers": 8, "n_heads": 8, "lr": 1e-3, "schedule_share": 0.7, "transductive": True}
@@ -45,12 +40,16 @@ _PAPER = {"n_layers": 8, "n_heads": 8, "lr": 1e-3, "schedule_share": 0.7, "trans
 @dataclass(frozen=True)
 class Extent:
     """A size of the experiment. rows: of each dataset, 0 for all. configs: of each baseline's grid
-    that are fitted, 0 for all. npt: configuration of NPT on each dataset."""
+    that are fitted, 0 for all. npt: configuration of NPT on each dataset. own_process: whether each
+    method runs in a process of its own; without, its peak of memory is of all before it, too.
+    cut: values of a method that take the place of the grid's, where only that it runs matters."""
 
     rows: int
     configs: int
     methods: tuple[str, ...]
     npt: Mapping[str, Mapping[str, Any]]
+    own_process: bool = True
+    cut: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 METHODS = (
@@ -61,7 +60,11 @@ _SMALL = {
     "width": 16, "n_layers": 4, "n_heads": 2, "lr": 1e-2, "steps": 40, "eval_every": 20,
     "batch_size": 256, "transductive": True,
 }  # fmt: skip
-EXTENTS = {
+_TINY = {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "transductive": True}
+EXTENTS: dict[Size, Extent] = {
+    "tiny": Extent(
+        80, 1, METHODS, {"protein": _TINY, "higgs": _TINY}, False, {"tabnet": {"epochs": 2}}
+    ),
     "reduced": Extent(1000, 2, METHODS, {"protein": _SMALL, "higgs": {**_SMALL, "width": 8}}),
     "full": Extent(
         0,
@@ -152,13 +155,15 @@ def configs_of(job: Job, task: str) -> tuple[list[dict[str, Any]], int]:
     if job.method == "npt":
         return [dict(job.extent.npt[job.dataset])], 1
     name = OURS.get(job.method, job.method)
-    declared = spaces(name, task)[_space(job.method, job.dataset)]
+    listed = spaces(name, task)
+    declared = listed[_space(job.dataset, listed)]
     space = Space.parse(declared)
     size = space.size
     assert size is not None, f"the grid of {name} is finite"
     wanted = min(size, int(declared["search"].get("n_configs", size)))
     order = np.random.default_rng(job.seed).permutation(size)[: job.extent.configs or wanted]
-    return [space.grid_point(int(i)) for i in order], wanted
+    cut = job.extent.cut.get(job.method, {})
+    return [{**space.grid_point(int(i)), **cut} for i in order], wanted
 
 
 def has_grid(method: str, dataset: str) -> bool:
@@ -166,12 +171,13 @@ def has_grid(method: str, dataset: str) -> bool:
     name, task = OURS.get(method, method), TASKS[dataset]
     if method == "npt":
         return True
-    return name in names() and _space(method, dataset) in spaces(name, task)
+    return name in names() and bool(_space(dataset, spaces(name, task)))
 
 
-def _space(method: str, dataset: str) -> str:
-    """The space with the paper's grid of a method."""
-    return SPACES.get((method, dataset), "npt")
+def _space(dataset: str, listed: Iterable[str]) -> str:
+    """The space with the paper's grid for a dataset, of those that a method has; "" without one."""
+    wanted = [name.format(dataset=dataset) for name in SPACES]
+    return next((name for name in wanted if name in listed), "")
 
 
 def cost_of(job: Job) -> Cost:
@@ -224,11 +230,10 @@ def cost_in_own_process(job: Job) -> Cost:
         return pool.submit(cost_of, job).result()
 
 
-def run(
-    setting: Setting, extent: Extent | None = None, one: Callable[[Job], Cost] = cost_in_own_process
-) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment npt-cost`."""
     extent = EXTENTS[setting.size] if extent is None else extent
+    one = cost_in_own_process if extent.own_process else cost_of
     tables = []
     for dataset in extent.npt:
         rows = []

@@ -24,8 +24,8 @@ from ....reports.metrics import rmse
 from ....reports.statistics.ranking import standard_error
 from ....reports.statistics.wilcoxon import wilcoxon
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from .fitted_inputs import TableInputs, fitted, predictions, table_inputs
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
+from .fitted_inputs import TINY, TableInputs, fitted, predictions, table_inputs
 
 AHEAD = 16  # proposals of one forward pass, at most
 EXACT = 100  # pairs up to which Wilcoxon's test counts all sign patterns
@@ -136,7 +136,8 @@ class Extent:
     strict_asked: int
 
 
-EXTENTS = {
+EXTENTS: dict[Size, Extent] = {
+    "tiny": Extent("diabetes", TINY, rows=30, asked=3, strict_asked=2),
     "reduced": Extent(
         "yacht",
         {

@@ -17,7 +17,19 @@ from ....models.deep.cells import Cells, join
 from ....models.deep.layers.attention import attend
 from ....models.npt.estimator import NPT
 from ....models.npt.network import NPTNetwork
+from ....models.npt.prediction import TEST, TRAIN, VAL, visible
+from ....models.preprocessing import as_frame
 from ..experiment_result import Setting
+
+TINY: dict[str, Any] = {  # an NPT that is made within a second and predicts nothing
+    "width": 4,
+    "n_layers": 2,
+    "n_heads": 2,
+    "steps": 3,
+    "lr": 1e-2,
+    "p_target": 0.5,
+    "batch_size": 128,
+}
 
 
 def fitted(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) -> NPT:
@@ -54,6 +66,24 @@ class TableInputs:
     def distances(self, row: int) -> np.ndarray:  # (N,)
         """Squared distance of every row's features to those of one row (NPT, sec. 4.4)."""
         return np.square(self.features - self.features[row]).sum(axis=1)
+
+
+def whole_table(
+    model: NPT, x: Any, y: np.ndarray, n_train: int, x_test: Any
+) -> tuple[Cells, np.ndarray]:
+    """(the table as a fitted model sees it when it predicts (NPT, C.4.2), the part of each row).
+
+    x, y: training rows, the first `n_train`, and validation rows; their labels are seen where the
+    model was trained to see labels (p_target < 1), those of x_test never. Test rows come last. A
+    validation row whose class training does not have is left out.
+    """
+    labelled = model._validation(x, y)
+    assert labelled is not None
+    tested = model.preprocessor_.transform(as_frame(x_test))
+    cells = join([model.cells(*labelled), model.cells(tested)])
+    n_val = len(labelled[0]) - n_train
+    parts = np.repeat([TRAIN, VAL, TEST], [n_train, n_val, len(tested)])
+    return visible(cells, model.columns(), model), parts
 
 
 def table_inputs(model: NPT, data: Data, fold: Fold) -> TableInputs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import numpy as np
 
 from ....datasets.images import Images, load_images
 from ....models.npt.image_estimators import NPTPatches, NPTResNet
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from ..published_values import load
+from .corrupted_rows import answers
+from .fitted_inputs import whole_table
 
 FOLDER = Path(__file__).parent
 
@@ -70,6 +72,8 @@ REDUCED = (
     Case("digits", "1 nearest neighbour", INDUCTIVE, "neighbour"),
 )
 
+# DIFF(Kossen 2021, B.8): the rate is flat for 0.3 of MNIST's steps, as in the authors' script; by
+# the text MNIST has NPT-Base's share, 0.7 (C.1.1).
 # C.1.1, B.8 and the authors' scripts; an evaluation an epoch
 _BASE = {"n_layers": 8, "n_heads": 8, "lr": 1e-3, "batch_size": 512, "transductive": True}
 _MNIST = {
@@ -100,42 +104,51 @@ FULL = (
     Case("cifar-10", "ResNet-18", ITSELF, "resnet", {**_EPOCHS, "n_blocks": 0}, ALONE),
 )
 
+_TINY = {
+    "patches": {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2},
+    "resnet": {"base": 2, "width": 8, "n_heads": 2, "steps": 2},
+    "neighbour": {},
+}
+TINY = tuple(replace(c, options={**c.options, **_TINY[c.model]}) for c in REDUCED)
+CASES: dict[Size, tuple[Case, ...]] = {"tiny": TINY, "reduced": REDUCED, "full": FULL}
+
 NOTE = (
-    "Accuracy in percent, changes in percentage points. Corruption: every pixel (and label) column "
-    "of the training pictures that a test picture sees is permuted by itself, once for all test "
-    "pictures (the paper: anew for each). A dash: not measured."
+    "Accuracy in percent, changes in percentage points. Corruption: every column of pixels (and of "
+    "labels) of the other pictures that a test picture sees is permuted by itself: anew for each "
+    "test picture where it sees all pictures, as in the paper; once for all test pictures where it "
+    "sees training pictures. A dash: not measured."
 )
 OTHER_DATA = (
     "The published numbers are those of other data (MNIST, CIFAR-10) and far longer training: they "
     "say which row is meant, not what ours should reach."
+)
+PRETRAINED = (
+    "Not measured: the rows of B.8 whose ResNet-18 was pretrained on ImageNet (94.7 with NPT, 94.2 "
+    "alone); tabsweep brings no weights."
 )
 
 
 def run(setting: Setting) -> ExperimentResult:
     """The table of accuracies. Raises DatasetUnavailable, before any training, where the files of
     a dataset cannot be had."""
-    return measured(FULL if setting.full else REDUCED, setting)
-
-
-def measured(cases: tuple[Case, ...], setting: Setting) -> ExperimentResult:
-    """The result with a row for each case."""
+    cases = CASES[setting.size]
     where = {"mirror": setting.mirror, "cache": setting.cache}
     sets = {name: load_images(name, **where) for name in dict.fromkeys(c.data for c in cases)}
     rows, facts = [], {}
     for case in cases:
         setting.say(f"{case.data}: {case.label}, sees {case.sees}")
         wall, cpu = time.perf_counter(), time.process_time()
-        accuracy, change = result(case, sets[case.data], setting)
+        found = score_of(case, sets[case.data], setting)
         facts[f"{case.data}, {case.label}, sees {case.sees}"] = {
             "seconds": round(time.perf_counter() - wall, 1),
             "cpu_s": round(time.process_time() - cpu, 1),
         }
-        rows.append([case.data, case.label, case.sees, accuracy, change, *published(case)])
+        names = [case.data, case.label, case.sees]
+        rows.append([*names, found.accuracy, found.change, *published(case)])
     note = NOTE if setting.full else f"{NOTE} {OTHER_DATA}"
     title = "Accuracy of NPT's image variants on test pictures"
-    return ExperimentResult(
-        [ExperimentTable("npt-images", title, COLUMNS, rows, note)], facts=facts
-    )
+    table = ExperimentTable("npt-images", title, COLUMNS, rows, note)
+    return ExperimentResult([table], remarks=[PRETRAINED], facts=facts)
 
 
 def published(case: Case) -> list[Any]:
@@ -149,18 +162,30 @@ def published(case: Case) -> list[Any]:
     return [dataset, values["accuracy"], values.get("delta-accuracy-under-corruption")]
 
 
-def result(case: Case, images: Images, setting: Setting) -> tuple[float, float | None]:
-    """(test accuracy in percent, its change in points under corruption)."""
+@dataclass(frozen=True)
+class Score:
+    """Of the test pictures, in percent. change: of the accuracy under corruption, in points, None
+    where it was not measured. constant: accuracy of the commonest class of the training ones."""
+
+    accuracy: float
+    change: float | None
+    constant: float
+
+
+def score_of(case: Case, images: Images, setting: Setting) -> Score:
+    """The score of one fit."""
     train, val, test = images.parts(setting.seed)
     x, y = images.pixels.reshape(len(images.labels), -1), images.labels
 
-    def accuracy(model: Any) -> float:
-        return 100 * float(np.mean(model.predict(x[test]) == y[test]))
+    def accuracy(found: np.ndarray) -> float:
+        return 100 * float(np.mean(found == y[test]))
 
+    constant = accuracy(np.full(len(test), np.bincount(y[train]).argmax()))
     if case.model == "neighbour":
         from sklearn.neighbors import KNeighborsClassifier
 
-        return accuracy(KNeighborsClassifier(1).fit(x[train], y[train])), None
+        nearest = KNeighborsClassifier(1).fit(x[train], y[train])
+        return Score(accuracy(nearest.predict(x[test])), None, constant)
     made: Any = {
         "task": "multiclass",
         "seed": setting.seed,
@@ -168,17 +193,28 @@ def result(case: Case, images: Images, setting: Setting) -> tuple[float, float |
         "device": setting.device,
         **case.options,
     }
-    model = NPTPatches(**made) if case.model == "patches" else NPTResNet(**made)
-    more = {"X_test": x[test]} if case.sees == ALL else {}
-    model.fit(x[train], y[train], x[val], y[val], **more)
-    found = accuracy(model)
-    if case.sees == ALL:  # the other test pictures, too, would have to be corrupted
-        return found, None
-    return found, accuracy(corrupted(model, setting.seed)) - found
+    if case.sees != ALL:
+        model = NPTPatches(**made) if case.model == "patches" else NPTResNet(**made)
+        model.fit(x[train], y[train], x[val], y[val])
+        found = accuracy(model.predict(x[test]))
+        after = accuracy(corrupted(model, setting.seed).predict(x[test]))
+        return Score(found, after - found, constant)
+    whole = NPTPatches(**made)
+    whole.fit(x[train], y[train], x[val], y[val], X_test=x[test])
+    known = np.concatenate([train, val])
+    table = whole_table(whole, x[known], y[known], len(train), x[test])
+    beside = answers(whole, *table, limit=0, seed=setting.seed)
+    asked = y[test][beside.rows]
+    before = 100 * float(np.mean(beside.before == asked))
+    return Score(before, 100 * float(np.mean(beside.after == asked)) - before, constant)
 
 
 def corrupted(model: Any, seed: int) -> Any:
-    """A copy of an inductive model whose stored pictures have every column permuted separately."""
+    """A copy of an inductive model whose stored pictures have every column permuted separately.
+
+    DIFF(Kossen 2021, Algorithm 1): once for all test pictures, there anew for each; the pictures
+    would have to pass a ResNet-18 each time.
+    """
     rng = np.random.default_rng([seed, 5])
     made = copy.copy(model)
     kept = {

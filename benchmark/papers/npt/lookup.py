@@ -7,6 +7,7 @@ new. Full: the tables are batches of Protein, with the settings of NPT-Base.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from ....datasets.catalog import load_dataset, splits
 from ....models.deep.trainer import torch_device
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from ..published_values import printed_values
 from .lookup_baselines import (
     EXTRA,
@@ -62,7 +63,7 @@ REDUCED = Settings(
     eval_every=50,
     test_tables=64,
 )
-ONE_TABLE = Settings(**{**REDUCED.__dict__, "tables": 1, "steps": 4000, "eval_every": 250})
+ONE_TABLE = replace(REDUCED, tables=1, steps=4000, eval_every=250)
 FULL = Settings(
     width=128,
     n_layers=8,
@@ -77,16 +78,22 @@ FULL = Settings(
     dropout=0.1,
     p_feature=0.15,
 )
-KERNEL_REDUCED = KernelSettings(rows=2048, epochs=30, lr=1e-4)
-KERNEL_FULL = KernelSettings(rows=30_000, epochs=30_000, lr=1e-4)
+TINY = replace(
+    REDUCED, width=4, n_layers=2, n_heads=1, tables=2, rows=6, steps=4, eval_every=2, test_tables=3
+)
+SETTINGS: dict[Size, Settings] = {"tiny": TINY, "reduced": REDUCED, "full": FULL}
+KERNELS: dict[Size, KernelSettings] = {
+    "tiny": KernelSettings(rows=64, epochs=2, lr=1e-3, batch_size=32, inducing=16),
+    "reduced": KernelSettings(rows=2048, epochs=30, lr=1e-4),
+    "full": KernelSettings(rows=30_000, epochs=30_000, lr=1e-4),
+}
 METHODS = (("npt", "NPT"), ("knn-1", "1-NN"), ("knn", "k-NN"), ("dkl", "deep kernel learning"))
 
 
 def source_of(setting: Setting) -> tuple[Source, Settings]:
     """Tables and network of a size."""
-    if not setting.full:
-        return Fresh(REDUCED.rows, N_FEATURES), REDUCED
-    return protein(setting), FULL
+    settings = SETTINGS[setting.size]
+    return (protein(setting) if setting.full else Fresh(settings.rows, N_FEATURES)), settings
 
 
 def protein(setting: Setting) -> Stored:
@@ -108,8 +115,7 @@ def protein(setting: Setting) -> Stored:
 def run(setting: Setting) -> ExperimentResult:
     """Every variant by every method, learning curves, and predictions against the truth."""
     source, settings = source_of(setting)
-    kernel = KERNEL_FULL if setting.full else KERNEL_REDUCED
-    return compare(setting, source, settings, kernel, VARIANTS)
+    return compare(setting, source, settings, KERNELS[setting.size], VARIANTS)
 
 
 def compare(

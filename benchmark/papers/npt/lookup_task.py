@@ -114,7 +114,12 @@ class Doubled:
 
 
 def doubled(features: Tensor, targets: Tensor, variant: Variant, g: torch.Generator) -> Doubled:
-    """Both copies of tables (B, N, F), (B, N)."""
+    """Both copies of tables (B, N, F), (B, N).
+
+    DIFF(Kossen 2021, B.1.2, code): as in the text, the last `random_features` columns are noise in
+    both copies, and only targets are added to. In the authors' code all columns after the third are
+    noise, in the duplicates alone, and the one is added to the mask channel, too.
+    """
     both = torch.cat([features, features], dim=1)
     if variant.random_features:
         shape = (*both.shape[:2], variant.random_features)

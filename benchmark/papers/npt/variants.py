@@ -21,7 +21,7 @@ from ....models.deep.trainer import computing
 from ....models.registry import spaces
 from ....reports.metrics import accuracy, log_loss, rmse
 from ....reports.statistics.ranking import ranks, standard_error
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from ..published_values import load
 from .fitted_inputs import fitted
 
@@ -53,7 +53,11 @@ class Extent:
     settings: Mapping[str, Any]
 
 
-EXTENTS = {
+EXTENTS: dict[Size, Extent] = {
+    "tiny": Extent(
+        ("breast-cancer-wdbc",), 2, {"npt": 2, "npt-long": 2}, 2.0, (4, 8),
+        {"width": 4, "max_width": 128, "eval_every": 2},
+    ),
     "reduced": Extent(
         tuple(PAPER), 2, {"npt": 60, "npt-long": 120}, 2.0, (4, 8),
         {"width": 8, "max_width": 128, "lr": 2e-2, "eval_every": 10, "batch_size": 256},

@@ -419,27 +419,14 @@ def test_names_and_folders_that_are_not_there_are_said(tmp_path):
 # -- the experiment --------------------------------------------------------------------------------
 
 
-def tiny(case):
-    return replace(case, options={**case.options, **({"steps": 2} if case.options else {})})
-
-
-def test_the_experiment_puts_the_published_number_beside_each_row(tmp_path):
-    setting = Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None)
-    (table,) = images.measured(tuple(map(tiny, images.REDUCED)), setting).tables
-    assert all(len(row) == len(table.columns) for row in table.rows)
-    found = {tuple(row[1:3]): row for row in table.rows}
-    assert found["patches", "all pictures"][5:] == ["mnist", 98.3, -0.4]
-    assert found["ResNet-18 + 4 ABD", "training pictures"][5:] == ["cifar-10", 93.7, -1.2]
-    assert found["ResNet-18", "itself"][3:8][1] == 0.0  # it sees no other picture
-    assert found["1 nearest neighbour", "training pictures"][3] > 97
-    assert "other data" in table.note
-
-
 def test_the_full_size_is_the_papers():
-    sizes = {(c.data, c.model, c.options.get("n_blocks", 4)): c.options for c in images.FULL}
+    sizes = {
+        (c.data, c.model, c.options.get("n_blocks", 4)): c.options for c in images.CASES["full"]
+    }
     mnist, cifar = sizes["mnist", "patches", 4], sizes["cifar-10", "patches", 4]
     assert (mnist["width"], mnist["steps"], mnist["p_target"]) == (16, 500_000, 0.15)
     assert (cifar["width"], cifar["steps"], cifar["p_target"]) == (64, 1_000_000, 1.0)
+    assert (mnist["schedule_share"], cifar["schedule_share"]) == (0.3, 0.7)
     resnet = NPTResNet(**sizes["cifar-10", "resnet", 4])
     resnet.check()
     assert (resnet.batch_size, resnet.context, resnet.n_blocks, resnet.n_heads) == (128, 480, 4, 8)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import attention_maps, cost, fitted_inputs, variants
-from tabsweep.benchmark.papers.npt import deletion as npt_deletion
 from tabsweep.benchmark.papers.npt.deletion import MAIN, STRICT, Rule, compare, delete
 from tabsweep.benchmark.papers.npt.variants import Score
-from tabsweep.benchmark.papers.published_values import load
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table as Data
 from tabsweep.models.deep.cells import Cells, Columns
 from tabsweep.models.npt.network import NPTNetwork
 
-TOY = {"width": 4, "n_layers": 2, "n_heads": 2, "steps": 3, "lr": 1e-2, "p_target": 0.5}
+TOY = fitted_inputs.TINY
 N = 120
 
 
@@ -199,15 +197,6 @@ def test_distances_count_standardised_values_and_differing_categories(fitted_tab
     assert distance[9] == pytest.approx(np.square(seen.features[4] - seen.features[9]).sum())
 
 
-def test_deletion_writes_a_line_a_run_beside_the_published_ones(setting):
-    extent = npt_deletion.Extent("diabetes", {**TOY, "batch_size": 128}, 30, 3, 2)
-    outcome = npt_deletion.run(setting, extent)
-    rows = outcome.tables[0].rows
-    assert [row[1] for row in rows] == [3, 2, 5567, 398]
-    assert all(0 <= p <= 1 for row in rows for p in row[-2:])
-    assert outcome.figures[0].stat().st_size > 0
-
-
 # -- maps ------------------------------------------------------------------------------------------
 
 
@@ -237,13 +226,6 @@ def test_rows_are_sorted_by_their_distance_to_the_anchor(fitted_table):
     assert distance[0] == 0.0
     assert (np.diff(distance) >= 0).all()
     assert distance.sum() == pytest.approx(seen.distances(50).sum())
-
-
-def test_maps_are_drawn_for_both_kinds_of_layers(setting):
-    extent = attention_maps.Extent("diabetes", {**TOY, "batch_size": 128}, 30, 2)
-    outcome = attention_maps.run(setting, extent)
-    assert [row[1] for row in outcome.tables[0].rows] == ["ABD", "ABA"]
-    assert [path.name for path in outcome.figures] == ["npt-maps-abd.png", "npt-maps-aba.png"]
 
 
 # -- variants --------------------------------------------------------------------------------------
@@ -298,27 +280,6 @@ def test_a_trial_scores_validation_and_test_rows(setting):
 
 # -- cost ------------------------------------------------------------------------------------------
 
-TINY = {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "transductive": True}
-
-
-def test_costs_are_positive_and_stand_beside_the_published_ones(setting):
-    """TabNet has no grid of this paper: its row holds the published values alone."""
-    extent = cost.Extent(80, 1, ("knn", "tabnet", "npt"), {"higgs": TINY})
-    (table,) = cost.run(setting, extent, cost.cost_of).tables
-    rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    assert rows["tabnet"]["fit s"] is None
-    for name in ("knn", "npt"):
-        for column in ("rows", "fit s", "cpu s", "predict s", "whole s", "peak GB"):
-            assert rows[name][column] > 0
-    assert rows["npt"]["step ms"] > 0
-    assert rows["npt"]["parameters"] > 0
-    assert rows["npt"]["whole s"] > rows["npt"]["fit s"]
-    for name, row in rows.items():
-        printed = load(FOLDER / "npt", "table7").set_index(["method", "metric"])["value"]
-        assert row["published s"] == printed[(name, "execution-time")]
-    assert rows["npt"]["published GPU GB"] == 19.18
-    assert rows["knn"]["published GPU GB"] is None
-
 
 def test_an_npt_has_the_papers_number_of_parameters():
     frame = pd.DataFrame(np.zeros((4, 9)), columns=list("abcdefghi"))
@@ -329,17 +290,27 @@ def test_an_npt_has_the_papers_number_of_parameters():
 
 @pytest.mark.parametrize("dataset", cost.PUBLISHED)
 def test_the_grids_are_the_papers_and_their_points_are_distinct(dataset):
-    task = "regression" if dataset == "protein" else "binary"
+    task = cost.TASKS[dataset]
     fitted = [method for method in cost.METHODS if cost.has_grid(method, dataset)]
-    assert fitted == [method for method in cost.METHODS if method != "tabnet"]
-    for method in fitted[:-1]:  # NPT, the last, is trained once
+    assert {*cost.METHODS} - {*fitted} <= {"tabnet"}
+    for method in fitted:
         job = cost.Job(method, dataset, cost.EXTENTS["reduced"], 0, "cpu", 1)
         configs, grid = cost.configs_of(job, task)
-        assert len(configs) == 2 < grid
-        assert configs[0] != configs[1]
+        assert len(configs) == min(2, grid)
+        assert grid == 1 or configs[0] != configs[1]
+        assert method != "npt" or grid == 1
+
+
+def test_a_dataset_s_own_grid_comes_before_that_of_its_class_and_of_small_tables():
+    assert cost._space("higgs", ["npt", "npt-higgs", "npt-medium"]) == "npt-higgs"
+    assert cost._space("protein", ["npt", "npt-higgs", "npt-medium"]) == "npt-medium"
+    assert cost._space("protein", ["npt", "npt-higgs"]) == "npt"
+    assert cost._space("protein", ["default"]) == ""
 
 
 @pytest.mark.nightly
 def test_a_method_measured_in_a_process_of_its_own_costs_something(setting):
-    extent = cost.Extent(80, 1, ("knn",), {"higgs": TINY})
-    assert cost.cost_in_own_process(cost.Job("knn", "higgs", extent, 0, "cpu", 1)).peak_ram_gb > 0
+    extent = replace(cost.EXTENTS["tiny"], methods=("knn",), own_process=True)
+    for table in cost.run(setting, replace(extent, npt={"higgs": {}})).tables:
+        (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+        assert row["peak GB"] > 0 and row["fit s"] > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,28 +10,16 @@ import numpy as np
 import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.benchmark.papers.npt import corruption, interventions
+from tabsweep.benchmark.papers.npt import interventions, lookup_maps
 from tabsweep.benchmark.papers.npt import lookup as npt_lookup
 from tabsweep.benchmark.papers.npt import lookup_baselines as baselines
 from tabsweep.benchmark.papers.npt import lookup_task as lookup
 from tabsweep.benchmark.papers.npt.batched_tables import Tables, numeric_columns
-from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.models.deep.trainer import computing, seeded
 from tabsweep.models.npt.network import NPTNetwork
 
 VARIANTS = {v.name: v for v in lookup.VARIANTS}
-TINY = replace(
-    npt_lookup.REDUCED,
-    width=4,
-    n_layers=2,
-    n_heads=1,
-    tables=2,
-    rows=6,
-    steps=4,
-    eval_every=2,
-    test_tables=3,
-)
-KERNEL = baselines.KernelSettings(rows=64, epochs=2, lr=1e-3, batch_size=32, inducing=16)
+TINY, KERNEL = npt_lookup.TINY, npt_lookup.KERNELS["tiny"]
 
 
 @pytest.fixture(autouse=True)
@@ -190,32 +179,25 @@ def test_deep_kernel_learning_looks_up_and_agrees_with_a_slow_gaussian_process()
 # ---------------------------------------------------------------------- the experiments
 
 
-def test_the_lookup_experiment_gives_every_task_and_method_a_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(npt_lookup, "deep_kernel", lambda *args, **kwargs: None)
-    monkeypatch.setattr(npt_lookup, "gpytorch", lambda: None)
+def test_without_gpytorch_deep_kernel_learning_is_left_out_and_how_to_install_it_is_said(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "gpytorch", None)  # as where it is not installed
     outcome = npt_lookup.compare(
-        setting(tmp_path), lookup.Fresh(6, 7), TINY, KERNEL, lookup.VARIANTS[::2]
+        setting(tmp_path), lookup.Fresh(6, 7), TINY, KERNEL, lookup.VARIANTS[:1]
     )
-    scores, curves = outcome.tables
-    assert [row[0] for row in scores.rows] == ["original"] * 4 + ["add one"] * 4
-    by_method = {row[1]: row for row in scores.rows[:4]}
-    assert by_method["1-NN"][3] == 0 and by_method["NPT"][5] == 0.34
+    by_method = {row[1]: row for row in outcome.tables[0].rows}
     assert by_method["deep kernel learning"][2:4] == [None, None]
     assert any("tabsweep[gp]" in remark for remark in outcome.remarks)
-    assert curves.rows[-1][0] == TINY.steps
-    assert all(path.stat().st_size > 1000 for path in outcome.figures)
 
 
-def test_interventions_are_compared_with_the_values_that_were_set(tmp_path, monkeypatch):
-    monkeypatch.setattr(interventions, "INTERVENTIONS", 3)
-    outcome = interventions.intervene(setting(tmp_path), lookup.Fresh(6, 7), TINY)
-    assert [row[0] for row in outcome.tables[0].rows] == ["±2", "±4", "±8"]
+def test_the_line_through_predictions_has_their_slope_and_error():
     values = np.linspace(-2, 2, 5)
     slope, r, error = interventions.line(np.stack([0.5 * values, 0.5 * values]), values)
     assert (slope, r) == pytest.approx((0.5, 1)) and error == pytest.approx(0.5 * 2**0.5)
 
 
-def test_a_perfect_lookup_follows_every_intervention(monkeypatch):
+def test_a_perfect_lookup_follows_every_intervention():
     class Perfect:
         def predict(self, found: lookup.Doubled) -> torch.Tensor:
             return baselines.neighbours(found, 1)
@@ -228,49 +210,34 @@ def test_a_perfect_lookup_follows_every_intervention(monkeypatch):
     assert torch.equal(predicted, shown) and not torch.equal(predicted, own)
 
 
-# ---------------------------------------------------------------------- corruption
+# ---------------------------------------------------------------------- attention maps
 
 
-def test_corruption_permutes_each_column_by_itself_and_leaves_the_row_alone():
-    order = corruption.order_of(50, 4, 7, seed=1)
-    assert (order[-1] == 7).all()
-    others = [i for i in range(50) if i != 7]
-    assert all(sorted(column) == others for column in order[:-1].T)
-    assert len({tuple(column) for column in order.T}) == 4
-    assert (corruption.order_of(50, 4, 7, seed=2) != order).any()
-    assert (corruption.order_of(50, 4, 7, seed=None)[:-1].T == others).all()
+def test_a_head_that_looks_up_gives_all_to_the_duplicate_and_an_even_one_a_row_s_share():
+    n = 6
+    sharp = torch.cat([torch.eye(n), torch.zeros(n, n)], dim=1).repeat(2, 1)
+    itself = torch.eye(2 * n)
+    even = torch.full((2 * n, 2 * n), 1 / (2 * n))
+    maps = {1: torch.stack([sharp, itself, even]).repeat(3, 1, 1, 1)}  # of three tables
+    first, second, third = lookup_maps.shares(maps)
+    assert first == lookup_maps.Head(1, 1, 1.0, 1.0, 0.0, 1.0, 1.0)
+    assert second == lookup_maps.Head(1, 2, 0.0, 0.0, 1.0, 0.0, 1.0)
+    assert (third.layer, third.head, third.first) == (1, 3, 1.0)
+    assert (third.to_duplicate, third.to_itself) == pytest.approx((1 / 12, 1 / 12))
+    assert third.to_duplicates == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("dataset", ["iris", "diabetes"])
-def test_without_corruption_a_row_is_predicted_as_by_the_model(dataset, tmp_path):
-    data, fold = load_dataset(dataset), splits(dataset)[0]
-    config = {**corruption.REDUCED, "width": 4, "n_layers": 2, "n_heads": 1, "steps": 2}
-    model = corruption.fitted(
-        data, fold, setting(tmp_path), {**config, "p_target": 0.5, "val_in_context": True}
-    )
-    cells = corruption.table_of(model, data, fold)
-    asked = np.arange(len(cells) - len(fold.test), len(cells))
-    found = corruption.predict(model, cells, asked, None)
-    expected = model.predict(data.rows(fold.test))
-    if data.classes:
-        assert (found == expected).all()
-    else:
-        assert np.allclose(found, expected, rtol=1e-4)
-        assert not np.allclose(corruption.predict(model, cells, asked, 0), found, rtol=1e-4)
-
-
-def test_a_dataset_that_cannot_be_had_is_named_and_left_out(tmp_path):
-    nowhere = replace(setting(tmp_path), mirror=str(tmp_path), cache=str(tmp_path / "cache"))
-    cases = (corruption.Case("yacht", 0.1),)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corruption, "load_dataset", _unavailable)
-        outcome = corruption.corrupt_all(nowhere, cases, 1)
-    assert outcome.tables[0].rows == [["yacht", None, None, None, None, None, -52.0]]
-    assert any("yacht" in remark and "no network" in remark for remark in outcome.remarks)
-
-
-def _unavailable(*args: object, **kwargs: object) -> None:
-    raise corruption.DatasetUnavailable("yacht", "no network")
+def test_the_maps_of_a_table_are_those_of_its_rows_alone():
+    source = lookup.Fresh(TINY.rows, 7)
+    task = lookup.LookupTask(source, VARIANTS["original"], TINY, seed=0, device="cpu")
+    task.module.eval()
+    found = task.drawn(lookup.TEST, 0, 3)
+    maps = lookup_maps.attention(task, found)
+    n = 2 * TINY.rows
+    assert list(maps) == [1] and maps[1].shape == (3, 1, n, n)
+    assert torch.allclose(maps[1].sum(dim=-1), torch.ones(()), atol=1e-5)
+    alone = lookup.Doubled(found.features[1:2], found.shown[1:2], found.truth[1:2])
+    assert torch.allclose(lookup_maps.attention(task, alone)[1][0], maps[1][1], atol=1e-6)
 
 
 # ---------------------------------------------------------------------- nightly
@@ -303,3 +270,11 @@ def test_predictions_follow_an_intervention_on_the_duplicate(tmp_path):
         assert r > 0.99 and abs(slope - 1) < 0.05
     shown, own = outcome.tables[1].rows
     assert shown[1] > 0.99 > own[1]
+
+
+@pytest.mark.nightly
+def test_some_head_looks_at_the_duplicate(tmp_path):
+    outcome = lookup_maps.run(Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None))
+    rows = outcome.tables[0].rows
+    assert len(rows) == 8
+    assert max(row[2] for row in rows) > 0.5 and max(row[3] for row in rows) > 0.9
