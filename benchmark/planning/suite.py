@@ -129,7 +129,8 @@ class Suite(Strict):
     offline: list[str] = []
     offline_below: int = Field(default=3, ge=0)
     protocol: dict[
-        str, Literal["kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt"]
+        str,
+        Literal["kfold", "fivefold", "holdout", "official", "official-permuted", "rtdl", "cheatt"],
     ] = {}
     folds_mean: str = ""
     metric: dict[Task, str] = {}
