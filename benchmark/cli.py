@@ -300,7 +300,7 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
 
     \b
     bench reproduce --list
-    bench reproduce npt-table-11
+    bench reproduce npt-table-11 --budget reduced
     """
     from .commands.papers.reproduce import list_tables, reproduce_command
 

@@ -95,10 +95,10 @@ def splits(
 ) -> list[Fold]:
     """The folds of dataset `name` under `protocol`; default: the protocol of its card.
 
-    `protocol` is one of "kfold", "holdout", "official", "official-permuted", "rtdl" and "cheatt"
-    (`datasets/protocols.py`), `seed` that of the shuffling. Each fold has the row numbers `train`,
-    `val` and `test`. ValueError for a protocol that the dataset does not support; the other
-    parameters and errors are those of `load_dataset`.
+    `protocol` is one of "kfold", "fivefold", "holdout", "official", "official-permuted", "rtdl" and
+    "cheatt" (`datasets/protocols.py`), `seed` that of the shuffling. Each fold has the row numbers
+    `train`, `val` and `test`. ValueError for a protocol that the dataset does not support; the
+    other parameters and errors are those of `load_dataset`.
 
     >>> fold = splits("iris")[0]
     >>> len(fold.train), len(fold.val), len(fold.test)

@@ -14,6 +14,7 @@ from .table import Table
 
 PROTOCOLS = {
     "kfold": "10 shuffled folds, stratified for classification; train/val/test 0.7/0.2/0.1",
+    "fivefold": "5 shuffled folds, stratified for classification; train/val/test 0.7/0.1/0.2",
     "holdout": "one shuffled split, stratified for classification; train/val/test 0.7/0.1/0.2",
     "official": "the splits stored with the dataset, or that its paper draws",
     "official-permuted": "the stored splits as Hopular's released loader mistakes them",
@@ -24,6 +25,7 @@ PROTOCOLS = {
     "another size; drawn here, as the row numbers are not to be had",
 }
 N_FOLDS = 10
+KFOLDS = {"kfold": (N_FOLDS, 0.2), "fivefold": (5, 0.1)}  # folds, share of all rows that validate
 RTDL_SEED = CHEATT_SEED = 0
 CHEATT = {  # rows for training, validation and test (Kim et al. 2024, Table 6)
     "activity": (4384, 846, 1034),
@@ -88,24 +90,26 @@ def cut(
     return np.sort(first), np.sort(second)
 
 
-def _kfold(table: Table, seed: int) -> list[Fold]:
-    """NPT's protocol (Kossen et al. 2021, app. E): each row is tested exactly once.
+def _kfold(table: Table, seed: int, n_folds: int, n_val: float) -> list[Fold]:
+    """NPT's protocol (Kossen et al. 2021, app. E): each row is tested exactly once; n_val is the
+    share of all rows that validate.
 
-    Each class is spread over the folds as evenly as its size allows; a class with fewer than ten
-    rows is absent from some test parts. Where every class is that small, folds are not stratified.
+    Each class is spread over the folds as evenly as its size allows; a class with fewer rows than
+    folds is absent from some test parts. Where every class is that small, folds are not stratified.
     """
     # DIFF(Kossen et al. 2021, released code): the same folds are meant there, but the table is
     # re-ordered in place after each of them, so that later test parts overlap; ours partition.
     from sklearn.model_selection import KFold, StratifiedKFold
 
     rows = np.arange(table.n_rows)
-    stratified = table.task != "regression" and np.bincount(table.target).max() >= N_FOLDS
-    splitter = (StratifiedKFold if stratified else KFold)(N_FOLDS, shuffle=True, random_state=seed)
+    stratified = table.task != "regression" and np.bincount(table.target).max() >= n_folds
+    splitter = (StratifiedKFold if stratified else KFold)(n_folds, shuffle=True, random_state=seed)
     folds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # small classes: the table's warnings say it
         for index, (rest, test) in enumerate(splitter.split(rows, table.target)):
-            train, val = cut(table.target, rest, 0.2 / 0.9, stratified=stratified, seed=seed)
+            share = n_val / (1 - 1 / n_folds)
+            train, val = cut(table.target, rest, share, stratified=stratified, seed=seed)
             folds.append(Fold(index, train, val, np.sort(test)))
     return folds
 
@@ -210,6 +214,8 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
             )
         if protocol in ("rtdl", "cheatt"):
             folds = _rtdl(table) if protocol == "rtdl" else _cheatt(table)
+        elif protocol in KFOLDS:
+            folds = _kfold(table, seed, *KFOLDS[protocol])
         else:
-            folds = _kfold(table, seed) if protocol == "kfold" else _holdout(table, seed)
+            folds = _holdout(table, seed)
     return [Fold(f.index, *(p.astype(np.int64) for p in (f.train, f.val, f.test))) for f in folds]

@@ -231,7 +231,9 @@ class TabNet(RowNetwork):
     n_steps
         Steps that decide (the authors' code counts one more, which does not).
     width
-        Width of a step's decision, and as much for the mask of the next step.
+        Width of a step's decision (the papers' n_d).
+    width_attention
+        Width of what the mask of the next step is made from (n_a), 0 for as much as `width`.
     relaxation
         How often a feature may be used again, 1 for once.
     sparsity
@@ -276,6 +278,7 @@ class TabNet(RowNetwork):
     weight_decay: float = 0.0
     n_steps: int = hyper(3, Number(1, 1000, whole=True))
     width: int = hyper(16, WIDTH)
+    width_attention: int = hyper(0, Number(0, 65_536, whole=True))
     relaxation: float = hyper(1.5, Number(1.0, 100.0))
     sparsity: float = hyper(1e-4, PENALTY)
     decay_rate: float = hyper(0.9, SHARE)
@@ -308,7 +311,7 @@ class TabNet(RowNetwork):
             sizes=self.sizes,
             width=self.embedding,
             n_d=self.width,
-            n_a=self.width,
+            n_a=self.width_attention or self.width,
             n_steps=self.n_steps,
             relaxation=self.relaxation,
             n_shared=self.n_shared,

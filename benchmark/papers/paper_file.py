@@ -84,6 +84,18 @@ class Means(Strict):
     measures: str
 
 
+class RankGroup(Strict):
+    """Datasets (by our names) over which a table of average ranks averages. name: the group's in
+    the table's CSV. title: how ours calls it. cells, metric: the table with the value of each
+    dataset, and its published metric."""
+
+    name: str
+    title: str
+    cells: str
+    metric: str
+    datasets: list[str] = Field(min_length=1)
+
+
 class TableEntry(Strict):
     """A table or figure of the paper, and what stands behind it: one of suite, experiment and why.
 
@@ -108,7 +120,7 @@ class TableEntry(Strict):
     experiment: str = ""
     measures: str = ""
     metrics: dict[str, OurMetric] = {}
-    shape: Literal["cells", "ensembles", "medians", "means"] = "cells"
+    shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
     errors: Literal["splits", "replicates"] = "splits"
     configurations: str = ""
     ranking: str = ""
@@ -122,6 +134,7 @@ class TableEntry(Strict):
     controls: Controls | None = None
     additions: Additions | None = None
     means: Means | None = None
+    rank_groups: list[RankGroup] = []
     notes: list[str] = []
 
 
@@ -243,6 +256,11 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
             yield (*at, "measures"), "goes with experiment"
         if (table.shape == "means") != (table.means is not None):
             yield (*at, "means"), 'goes with shape = "means", which needs it'
+        if (table.shape == "average-ranks") != bool(table.rank_groups and table.ranking):
+            yield (
+                (*at, "rank_groups"),
+                'and ranking go with shape = "average-ranks", which needs them',
+            )
         for metric, ours in table.metrics.items():
             if ours.ours not in METRICS:
                 key = (*at, "metrics", metric, "ours")
@@ -271,6 +289,8 @@ def _unknown_tables(
         others["additions", "table"] = table.additions.table
     if table.means:
         others["means", "cells"] = table.means.cells
+    for group in table.rank_groups:
+        others["rank_groups", group.name] = group.cells
     for key, other in others.items():
         if other and other not in paper.table:
             yield ("table", name, *key), f"no table {other!r} here; {suggest(other, paper.table)}"

@@ -15,7 +15,12 @@ import numpy as np
 import pandas as pd
 
 from ...common.text import suggest
-from ...reports.reproduction.published_table import Extension, Measure, PublishedTable
+from ...reports.reproduction.published_table import (
+    Extension,
+    Measure,
+    PublishedTable,
+    RankGroup,
+)
 from .paper_file import Paper, PaperError, TableEntry
 
 _KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
@@ -101,6 +106,8 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
         addition=table.additions.why if table.additions else "",
         absent=_absent(paper, name, rows),
         extension=extension,
+        rank_groups=tuple(RankGroup(g.name, g.title, tuple(g.datasets)) for g in table.rank_groups),
+        printed_ranks=printed,
         notes=(*table.notes, *paper.file.notes),
     )
 
@@ -139,6 +146,8 @@ def _rows(paper: Paper, name: str) -> pd.DataFrame:
     this table (`remark`)."""
     table = paper.file.table[name]
     rows = _load(paper, table.means.cells if table.means else name)
+    if table.rank_groups:
+        rows = _ranked_cells(paper, table)
     if table.level_suffix:
         rows = rows.assign(method=rows["method"] + rows["level"].map(table.level_suffix.format))
     rows = rows.assign(remark="")
@@ -162,6 +171,23 @@ def _rows(paper: Paper, name: str) -> pd.DataFrame:
         more = more[~more["method"].isin(set(rows["method"]))].assign(remark=table.additions.why)
         rows = pd.concat([rows, more[[c for c in rows if c in more]]], ignore_index=True)
     return rows[_wanted(rows, table)]
+
+
+def _ranked_cells(paper: Paper, table: TableEntry) -> pd.DataFrame:
+    """The rows of other tables that a table of average ranks follows from, group by group."""
+    parts = []
+    for group in table.rank_groups:
+        cells = _load(paper, group.cells)
+        wanted = cells["dataset"].isin(group.datasets) & (cells["metric"] == group.metric)
+        for dataset in group.datasets:
+            if dataset not in set(cells.loc[wanted, "dataset"]):
+                hint = suggest(dataset, cells["dataset"].unique())
+                raise PaperError(
+                    f"{paper.folder}: rank group {group.name!r}: {group.cells} has no "
+                    f"{group.metric!r} of {dataset!r}; {hint}"
+                )
+        parts.append(cells[wanted])
+    return pd.concat(parts, ignore_index=True)
 
 
 def _with_row(rows: pd.DataFrame, dataset: str, method: str, metric: str, why: str) -> pd.DataFrame:

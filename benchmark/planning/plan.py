@@ -235,6 +235,7 @@ class Plan:
         task, n_classes = data.table.task, max(data.table.n_classes, 1)
         rows = len(data.folds[fold].train)
         reason = registry.unsupported(spec, task, rows, data.table.n_features, n_classes) or ""
+        reason = search.absent or reason
         if task in spec.tasks:
             space_name, space, sampler, n_trials = self.search(model, task, dataset)
         else:  # planned absence: there need not be a space

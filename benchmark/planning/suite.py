@@ -47,7 +47,7 @@ class Search(Strict):
 
     `of`: the model that this name is a variant of (an ablation, say): it starts from the settings
     of that model and has its own rows in the tables. `fixed` pins hyperparameters, also those that
-    the space does not search.
+    the space does not search. `absent`: why the model does not run; a planned absence.
     """
 
     of: str | None = None
@@ -59,6 +59,7 @@ class Search(Strict):
     save_every: int | None = Field(default=None, ge=1)
     fixed: dict[str, Any] = {}
     choices: dict[str, list[Any]] = {}
+    absent: str = ""
 
 
 class OnDataset(Strict):
@@ -131,7 +132,8 @@ class Suite(Strict):
     offline: list[str] = []
     offline_below: int = Field(default=3, ge=0)
     protocol: dict[
-        str, Literal["kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt"]
+        str,
+        Literal["kfold", "fivefold", "holdout", "official", "official-permuted", "rtdl", "cheatt"],
     ] = {}
     official: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     folds_mean: str = ""

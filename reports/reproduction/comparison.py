@@ -9,7 +9,7 @@ from ..evidence import Evidence
 from ..output.files import render, write_files
 from ..output.tables import Section
 from ..sections import seeds
-from . import coverage, mean_gains, median_ranks, method_order
+from . import average_ranks, coverage, mean_gains, median_ranks, method_order
 from .comparison_frame import comparison_frame, printed_cells
 from .comparison_table import comparison_table
 from .published_table import PublishedTable
@@ -27,6 +27,8 @@ def compare(evidence: Evidence, published: PublishedTable) -> Section:
     frame = comparison_frame(evidence, published)
     if published.shape == "means":
         return mean_gains.section(evidence, published, frame)
+    if published.shape == "average-ranks":
+        return average_ranks.section(evidence, published, frame)
     table = comparison_table(evidence, published, frame)
     printed = printed_cells(published, frame)
     found = printed["ours"].notna()

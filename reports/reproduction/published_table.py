@@ -37,6 +37,16 @@ class Extension:
 
 
 @dataclass(frozen=True)
+class RankGroup:
+    """Datasets over which a table averages ranks. name: the group's in the printed table; title:
+    how ours calls it."""
+
+    name: str
+    title: str
+    datasets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PublishedTable:
     """One published table that a run can stand beside.
 
@@ -48,7 +58,9 @@ class PublishedTable:
     differ.
     shape: `cells` for a value per dataset and method, `ensembles` for the value of ensembles of
     evaluation seeds, `medians` for a median rank per method, `means` for means over datasets of the
-    cells in `rows` (`extension` says of what).
+    cells in `rows` (`extension` says of what), `average-ranks` for average ranks by the rule
+    `ranking` over the `rank_groups` of the datasets in `rows` (`printed_ranks`: those printed, with
+    the columns dataset, which names the group, method, value and spread).
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     configurations: (dataset, method) -> how many configurations the paper searched.
     ranking: the rule of `aggregation.ranking_rules` by which the table's median ranks follow from
@@ -69,7 +81,7 @@ class PublishedTable:
     rows: pd.DataFrame
     measures: Mapping[str, Measure]
     models: Mapping[str, str] = field(default_factory=dict)
-    shape: Literal["cells", "ensembles", "medians", "means"] = "cells"
+    shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
     replicates: bool = False
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ranking: str = ""
@@ -80,6 +92,8 @@ class PublishedTable:
     addition: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
     extension: Extension | None = None
+    rank_groups: tuple[RankGroup, ...] = ()
+    printed_ranks: pd.DataFrame = field(default_factory=pd.DataFrame)
     notes: tuple[str, ...] = ()
 
     @property

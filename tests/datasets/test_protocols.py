@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,15 +52,15 @@ TOYS = [
 
 def test_every_row_is_in_exactly_one_part_of_every_fold() -> None:
     for table in TOYS:
-        for protocol in ("kfold", "holdout"):
+        for protocol in ("kfold", "fivefold", "holdout"):
             for fold in make_folds(table, protocol, seed=3):
                 assert_is_a_triple(fold, table.n_rows)
 
 
 def test_kfold_tests_each_row_once() -> None:
-    for table in TOYS:
-        folds = make_folds(table, "kfold")
-        assert [fold.index for fold in folds] == list(range(10))
+    for table, (protocol, n) in product(TOYS, (("kfold", 10), ("fivefold", 5))):
+        folds = make_folds(table, protocol)
+        assert [fold.index for fold in folds] == list(range(n))
         tested = np.concatenate([fold.test for fold in folds])
         np.testing.assert_array_equal(np.sort(tested), np.arange(table.n_rows))
 
@@ -69,8 +71,9 @@ def test_the_parts_have_the_sizes_of_the_papers() -> None:
         (353, 102, 51),
         (354, 102, 50),
     }
-    (fold,) = make_folds(toy(n_rows=1000), "holdout")
-    assert (len(fold.train), len(fold.val), len(fold.test)) == (700, 100, 200)
+    for protocol in ("holdout", "fivefold"):
+        for fold in make_folds(toy(n_rows=1000), protocol):
+            assert (len(fold.train), len(fold.val), len(fold.test)) == (700, 100, 200)
 
 
 SHARES = [0.2, 0.2 / 0.9, 0.1 / 0.8]  # of kfold, holdout and rtdl, and of the fixed test parts
@@ -121,7 +124,7 @@ def test_classes_keep_their_shares_in_every_part() -> None:
 
 def test_the_seed_and_nothing_else_decides() -> None:
     table = toy([60, 40])
-    for protocol in ("kfold", "holdout"):
+    for protocol in ("kfold", "fivefold", "holdout"):
         hashes = [fold.sha256 for fold in make_folds(table, protocol, seed=1)]
         np.random.seed(5)
         assert [fold.sha256 for fold in make_folds(table, protocol, seed=1)] == hashes
@@ -173,7 +176,7 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out() -> None:
     with pytest.raises(DataError, match=" 10 rows.* 9"):
         make_folds(toy([5, 4]), "kfold")
     assert set(PROTOCOLS) == {
-        "kfold", "holdout", "official", "official-permuted", "rtdl", "cheatt",
+        "kfold", "fivefold", "holdout", "official", "official-permuted", "rtdl", "cheatt",
     }  # fmt: skip
 
 

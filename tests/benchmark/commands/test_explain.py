@@ -152,20 +152,20 @@ def test_a_table_of_one_s_own_is_named_with_its_target(work):
 
 
 def test_a_reproduction_is_explained_beside_the_published_value_and_made_again(work):
-    args = ("npt-table-8", "--budget", "quick", "--dataset", "breast-cancer-wdbc", "--folds", 2)
+    args = ("npt-table-8", "--budget", "reduced", "--dataset", "breast-cancer-wdbc", "--folds", 2)
     args = (*args, "--model", "knn", "--trials", 1, "--runs", "papers")
     assert bench("reproduce", *args, *FAST).code == 0
     cell = ("npt-table-8", "breast-cancer-wdbc", "knn")
     found = explain(*cell, "--runs", "papers")
-    row = cells("papers/npt-small-quick", "reproduce-npt-table-8", "dataset", "method").loc[
-        cell[1:]
-    ]
+    row = cells(
+        "papers/npt-uci-transductive-reduced", "reproduce-npt-table-8", "dataset", "method"
+    ).loc[cell[1:]]
     assert found["value"] == pytest.approx(row["ours"], rel=1e-11)
     text = "\n".join(found["steps"])
     assert "published: 95.26 ± 0.79" in text
     assert f"{row['difference_in_joint_se']:+.2f} of them" in text
     assert found["command"] == (
-        "bench reproduce npt-table-8 --budget quick --dataset breast-cancer-wdbc --model knn "
+        "bench reproduce npt-table-8 --budget reduced --dataset breast-cancer-wdbc --model knn "
         f"--folds 2 --trials 1 --runs {shlex.split(found['command'])[-1]}"
     )
     same(found, explain(*cell, "--run", again(found["command"])))

@@ -178,13 +178,13 @@ def test_runs_that_hold_the_same_cells_or_disagree_make_no_table():
 
 
 def test_a_published_table_is_reproduced_and_then_compared_without_running():
-    args = ("reproduce", "npt-table-8", "--budget", "quick", "--dataset", "breast-cancer-wdbc")
+    args = ("reproduce", "npt-table-8", "--budget", "reduced", "--dataset", "breast-cancer-wdbc")
     args = (*args, "--model", "knn", "--folds", 2, "--trials", 1, *FAST)
     files = answer(*args)["files"]
     assert files and all(Path(file).exists() for file in files)
-    before = executions("runs/npt-small-quick")
+    before = executions("runs/npt-uci-transductive-reduced")
     assert answer(*args, "--no-run")["files"] == files
-    assert executions("runs/npt-small-quick") == before and len(before) == 2
+    assert executions("runs/npt-uci-transductive-reduced") == before and len(before) == 2
     assert "breast-cancer-wdbc" in bench(*args, "--no-run").out
 
 

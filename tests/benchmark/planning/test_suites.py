@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import DEFAULT_METRIC, Options, Plan, PlanError
+from tabsweep.benchmark.planning.plan import DEFAULT_METRIC, Data, Options, Plan, PlanError
 from tabsweep.benchmark.planning.space_overrides import narrow
 from tabsweep.benchmark.planning.suite import SuiteError
 from tabsweep.datasets import catalog
@@ -211,6 +211,19 @@ fixed = {n_neighbors = 9, p = 2}
     assert budget.search("near", "wine").fixed == wine | {"n_neighbors": 1}
     assert budget.search("near", "iris").trials == 2 and budget.asked("near") == "knn"
     assert budget.search("linear", "wine") == suites.Search()
+
+
+def test_a_model_that_a_suite_leaves_out_on_a_dataset_is_planned_there_with_the_reason():
+    text = GOOD + '[budgets.quick.dataset.wine.model.knn]\nabsent = "too slow here"\n'
+    suite = suites.parse(tomllib.loads(text), "here")
+    data = {
+        name: Data(catalog.load_dataset(name), "holdout", dict(enumerate(catalog.splits(name))))
+        for name in suite.datasets
+    }
+    plan = Plan(suite, Options(folds=1), data, {})
+    absent = {(s.dataset, s.model): s.reason for s in plan.studies if s.reason}
+    assert absent == {("wine", "knn"): "too slow here"}
+    assert ("wine", "knn") not in {(s.meta["dataset"], s.meta["model"]) for s in plan.build()}
 
 
 # ---------------------------------------------------------------------- files that are wrong

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
-from tabsweep.benchmark.papers.catalog import FOLDER
+from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.reports.statistics.ranking import standard_error
 
+HEADLINES = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 PAPER = FOLDER / "npt"
 
 
@@ -43,6 +47,52 @@ def test_table_1_follows_from_the_other_tables(table, direction, group, datasets
         want = printed.loc[method]
         assert _agrees(rank[:, j].mean(), want["value"])
         assert _agrees(standard_error(rank[:, j]), want["spread"])
+
+
+def test_the_ranks_beside_ours_are_the_printed_ones_where_a_run_has_every_cell():
+    """A run whose scores are the published ones has the published average ranks, on both sides."""
+    table = published_tables()["npt-table-1"]
+    names = {"accuracy": "accuracy", "auroc": "roc_auc", "rmse": "rmse"}
+    tasks = {"accuracy": "multiclass", "auroc": "binary", "rmse": "regression"}
+    trials = [
+        {
+            **{"dataset": r.dataset, "task": tasks[r.metric], "fold": 0, "index": 0, "seed": 0},
+            **{"model": table.model_of(r.method), "stage": "tune", "status": "done"},
+            **{"selected": True, f"test_{names[r.metric]}": r.value / (100 if r.value > 50 else 1)},
+        }
+        for r in table.rows.itertuples()
+    ]
+    found = compare(Evidence.of(pd.DataFrame(trials), meta={"metric": HEADLINES}), table)
+    frame = found.frame.set_index(["group", "method"])
+    assert len(frame) == 27 and (frame["n_methods"] == 9).all()
+    assert frame["n_datasets"].groupby("group").first().tolist() == [4, 2, 4]
+    np.testing.assert_array_equal(frame["published"], frame["ours"])
+    differs = frame[(frame["ours"] - frame["printed"]).abs() > 0.005]
+    # both print 3.44 on Boston
+    assert {m for _, m in differs.index} == {"catboost", "gradient-boosting"}
+    same = frame.drop(differs.index)
+    assert ((same["ours_se"] - same["printed_se"]).abs() <= 0.005 + 1e-9).all()
+
+
+def test_ranks_are_among_the_methods_and_datasets_of_the_run():
+    table = published_tables()["npt-table-1"]
+    scores = {("higgs", "npt"): 0.8, ("higgs", "xgboost"): 0.9, ("kick", "npt"): 0.7}
+    scores |= {("kick", "knn"): 0.6, ("kick", "xgboost"): 0.6, ("poker-hand", "npt"): 0.5}
+    trials = [
+        {
+            **{"dataset": dataset, "task": "binary", "fold": 0, "model": model, "index": 0},
+            **{"stage": "tune", "seed": 0, "status": "done", "selected": True},
+            "test_roc_auc": score,
+        }
+        for (dataset, model), score in scores.items()
+    ]
+    found = compare(Evidence.of(pd.DataFrame(trials), meta={"metric": HEADLINES}), table).frame
+    assert set(found["group"]) == {"binary classification, by AUROC"}
+    ranks = found.set_index("method")[["published", "ours", "n_datasets", "n_methods"]]
+    # no k-NN on Higgs on either side: it ranks last there; equal scores in the table's order
+    assert ranks.loc["npt"].tolist() == [1.5, 1.5, 2, 3]
+    assert ranks.loc["xgboost"].tolist() == [1.5, 1.5, 2, 3]
+    assert ranks.loc["knn"].tolist() == [3.0, 3.0, 2, 3]
 
 
 def _agrees(ours, theirs):

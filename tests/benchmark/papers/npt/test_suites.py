@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from tabsweep.benchmark.commands.report import write_report
+from tabsweep.benchmark.papers.catalog import FOLDER, find_table, published_tables, suite_of
+from tabsweep.benchmark.papers.published_values import printed_values
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
 from tabsweep.benchmark.results.evidence_builder import load_results
@@ -46,10 +48,13 @@ def points(space: Space) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------- what the paper says
 
 
-@pytest.mark.parametrize("suite", ["npt-small", "npt-small-transductive", "npt-uci"])
+TEN = ("npt-uci", "npt-uci-transductive")
+
+
+@pytest.mark.parametrize("suite", ["npt-small", "npt-small-transductive", *TEN])
 @pytest.mark.parametrize("dataset", SMALL)
 def test_the_small_sets_try_the_eight_models_with_their_scripted_steps(suite, dataset):
-    found = points(planned(suite, "paper" if suite == "npt-uci" else "networks", dataset))
+    found = points(planned(suite, "paper" if suite in TEN else "networks", dataset))
     base, half, tenth = STEPS[dataset]
     changes = Counter()
     for config in found:
@@ -72,19 +77,85 @@ def test_the_small_sets_try_the_eight_models_with_their_scripted_steps(suite, da
     )
     wdbc = dataset == "breast-cancer-wdbc"
     assert {(c["width"], c["lr"]) for c in found} == {(32, 5e-4) if wdbc else (128, 1e-3)}
-    seen = suite == "npt-small-transductive"
+    seen = suite.endswith("-transductive")
     assert {c.get("transductive", False) for c in found} == {seen}
+    assert {c.get("val_in_context", False) for c in found} == {seen}
 
 
+@pytest.mark.parametrize("suite", TEN)
 @pytest.mark.parametrize("dataset", LARGE)
-def test_the_large_sets_have_the_settings_of_their_paper(dataset):
-    (config,) = points(planned("npt-uci", "paper", dataset))
+def test_the_large_sets_have_the_settings_of_their_paper(suite, dataset):
+    (config,) = points(planned(suite, "paper", dataset))
     keys = ("width", "batch_size", "steps", "lr", "p_target", "p_feature")
     assert tuple(config[key] for key in keys) == LARGE[dataset]
     assert (config["n_layers"], config["n_heads"]) == (8, 8)
     assert config.get("balanced", False) == (dataset in ("poker-hand", "forest-cover"))
     share = ("polynomial", 0.01) if dataset == "forest-cover" else ("flat-cosine", 0.7)
     assert (config["schedule"], config["schedule_share"]) == share
+
+
+# Configurations of Table 16 that are equal here: k-nearest neighbours (search algorithm and leaf
+# size), the MLP (its schedule does nothing with Adam), random forests for classes (`auto`, `sqrt`).
+REPEATED = {"knn": {480: 40, 40: 10}, "mlp-sklearn": {11340: 3780, 270: 90}}
+
+
+@pytest.mark.parametrize("suite", TEN)
+def test_every_method_tries_on_every_set_as_many_configurations_as_table_16_says(suite):
+    paper = FOLDER / "npt"
+    plan = Plan(suites.load(suite), Options(budget="paper"), {}, {})
+    assert len(plan.models) == 9
+    tried = Counter()
+    for (dataset, method), n in printed_values(paper, "table16").items():
+        model = "mlp-sklearn" if method == "mlp" else method
+        card = catalog.card(dataset)
+        name, space, sampler, n_trials = plan.search(model, card.task, dataset)
+        wanted = REPEATED.get(model, {}).get(int(n), int(n))
+        if model == "random-forest" and card.task != "regression":
+            wanted = 16
+        assert (sampler, n_trials, space.size) == ("grid", wanted, wanted), (dataset, model, name)
+        tried[model] += 1
+    assert tried.pop("knn") == 9 and set(tried.values()) == {10}
+    assert registry.unsupported(registry.spec("knn"), "binary", 9_187_500, 28, 2)  # on Higgs
+
+
+def test_the_two_suites_of_the_ten_differ_in_what_npt_sees_alone():
+    inductive, transductive = (suites.load(name).model_dump() for name in TEN)
+    assert transductive.pop("transductive") and not inductive.pop("transductive")
+    for name in ("name", "title", "note"):
+        assert inductive.pop(name) != transductive.pop(name)
+    for budget in transductive["budgets"].values():
+        assert budget["model"]["npt"]["fixed"].pop("val_in_context")
+    for suite in (inductive, transductive):
+        for budget in suite["budgets"].values():
+            del budget["note"]
+    assert inductive == transductive
+
+
+def test_a_row_of_an_ablation_means_one_thing_in_every_suite_of_the_paper():
+    meant: dict[str, set[str]] = {}
+    for name in suites.files_in(FOLDER / "npt"):
+        for numbers in suites.load(name).budgets.values():
+            for model, search in numbers.model.items():
+                if search.of and not model.startswith(("npt-layers", "npt-heads")):
+                    meant.setdefault(model, set()).add(str(sorted(search.fixed.items())))
+    assert {"npt-no-feature-masking", "npt-no-aba"} <= set(meant)
+    assert all(len(settings) == 1 for settings in meant.values()), meant
+
+
+@pytest.mark.parametrize("table", ["npt-table-4", "npt-table-5", "npt-protein-folds"])
+@pytest.mark.parametrize("budget", ["reduced", "paper"])
+def test_every_row_of_the_ablation_tables_is_a_row_of_their_suite(table, budget):
+    wanted = find_table(table)
+    numbers = suite_of(wanted).budgets[budget]
+    models = published_tables()[table].model_names()
+    assert set(models) <= {*numbers.models, *numbers.model}
+    assert len(models) == {"npt-table-4": 12, "npt-table-5": 3, "npt-protein-folds": 1}[table]
+
+
+def test_five_folds_of_protein_run_the_base_row_of_table_4():
+    for budget in ("reduced", "paper"):
+        (base,) = points(planned("npt-ablations", budget, "protein"))
+        assert points(planned("npt-protein-folds", budget, "protein")) == [base]
 
 
 def test_an_ablation_changes_one_thing_of_the_base_model():
