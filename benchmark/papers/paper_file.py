@@ -1,6 +1,6 @@
 """A paper's folder: `paper.toml`, strictly parsed into plain values, and the files beside it.
 
-paper.toml      what the paper says, and what stands behind each of its tables
+paper.toml      what the paper says, and what stands behind each of its tables and figures
 published/      its tables as printed, a CSV each (see `published_values.py`)
 suites/         the suites that reproduce them
 *.py            its experiments
@@ -24,6 +24,7 @@ from ..planning.suite import names as suite_names
 
 FILE = "paper.toml"
 MAX_BYTES = 1_000_000
+BEHIND = ("suite", "experiment", "command", "why")  # keys of an entry, of which it has one
 
 
 class PaperError(Exception):
@@ -77,14 +78,33 @@ class Means(Strict):
     measures: str
 
 
-class TableEntry(Strict):
-    """A table or figure of the paper, and what stands behind it: one of suite, experiment and why.
+class Entry(Strict):
+    """A table or figure of the paper, and what stands behind it: one of BEHIND.
 
-    published: its CSV in `published/`.
-    suite, budget: the run that stands beside it, and the budget without `--budget`.
-    experiment: the experiment that sets it beside its own table. measures: what the experiment's
-    table of this name holds; with it `bench reproduce` runs the experiment.
+    suite, budget: the run that shows it, and the budget without `--budget`.
+    experiment: the experiment that shows it.
+    command: a command that shows what of ours stands in its place, such as a model's search spaces.
     why: why nothing of ours stands beside it.
+    """
+
+    title: str
+    suite: str = ""
+    budget: str = "paper"
+    experiment: str = ""
+    command: str = ""
+    why: str = ""
+
+
+class FigureEntry(Entry):
+    """A figure of the paper. It has no stored numbers."""
+
+
+class TableEntry(Entry):
+    """A table of the paper.
+
+    published: its CSV in `published/`, which a table with a suite needs.
+    measures: what the experiment's table of this name holds; with it `bench reproduce` runs the
+    experiment.
 
     The rest is for a table that a suite stands behind; `reports/reproduction/published_table.py`
     says what each means. method_suffix: only the methods whose names end so. level_suffix: what the
@@ -93,12 +113,7 @@ class TableEntry(Strict):
     run for this table.
     """
 
-    title: str
-    published: str
-    why: str = ""
-    suite: str = ""
-    budget: str = "paper"
-    experiment: str = ""
+    published: str = ""
     measures: str = ""
     metrics: dict[str, OurMetric] = {}
     shape: Literal["cells", "ensembles", "medians", "means"] = "cells"
@@ -122,7 +137,7 @@ class Experiment(Strict):
 
     run: "module:function" in the paper's folder; the function is called with a `Setting` and
     returns an `ExperimentResult`. reduced, full: what the two sizes are and roughly cost.
-    beside: published tables that it shows, besides those that name it as theirs.
+    beside: tables of the paper that it shows, besides those that name it as theirs.
     """
 
     title: str
@@ -143,7 +158,13 @@ class PaperFile(Strict):
     datasets: dict[str, str] = {}
     models: dict[str, str] = {}
     table: dict[str, TableEntry] = {}
+    figure: dict[str, FigureEntry] = {}
     experiment: dict[str, Experiment] = {}
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """The tables, then the figures."""
+        return {**self.table, **self.figure}
 
 
 class Paper:
@@ -213,24 +234,22 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
     """What types cannot say: names that must be known elsewhere, and keys that exclude others."""
     files = sorted(path.name for path in (folder / "published").glob("*.csv"))
     suites = {*suite_names(), *files_in(folder)}
+    for name, figure in paper.figure.items():
+        if name in paper.table:
+            yield ("figure", name), "is the name of a table, too"
+        yield from _unknown_sources(paper, suites, ("figure", name), figure)
     for name, table in paper.table.items():
         at: KeyPath = ("table", name)
-        if table.published not in files:
+        if table.published and table.published not in files:
             yield (
                 (*at, "published"),
                 f"no file {table.published!r} in published/; {suggest(table.published, files)}",
             )
-        behind = [key for key in ("suite", "experiment", "why") if getattr(table, key)]
-        if len(behind) != 1:
-            given = " and ".join(behind) or "none"
-            yield at, f"needs one of suite, experiment and why, not {given}"
-        if table.suite and table.suite not in suites:
-            yield (*at, "suite"), f"unknown suite {table.suite!r}; {suggest(table.suite, suites)}"
+        if table.suite and not table.published:
+            yield (*at, "published"), "is missing: the suite's scores stand beside its numbers"
+        yield from _unknown_sources(paper, suites, at, table)
         if table.suite and not table.metrics:
             yield (*at, "metrics"), "is missing"
-        if table.experiment and table.experiment not in paper.experiment:
-            hint = suggest(table.experiment, paper.experiment)
-            yield (*at, "experiment"), f"no experiment {table.experiment!r} here; {hint}"
         if table.measures and not table.experiment:
             yield (*at, "measures"), "goes with experiment"
         if (table.shape == "means") != (table.means is not None):
@@ -249,20 +268,39 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
                 at = ("experiment", name, "beside")
                 yield at, f"no table {other!r} here; {suggest(other, paper.table)}"
     named = {path.removesuffix(".csv") for path in files}
-    used = {table.published.removesuffix(".csv") for table in paper.table.values()}
+    used = {t.published.removesuffix(".csv") for t in paper.table.values() if t.published}
     for file in sorted(named - used):
         yield ("table",), f"no table has the file published/{file}.csv"
+
+
+def _unknown_sources(
+    paper: PaperFile, suites: set[str], at: KeyPath, entry: Entry
+) -> Iterator[tuple[KeyPath, str]]:
+    """What is wrong with what stands behind a table or figure."""
+    behind = [key for key in BEHIND if getattr(entry, key)]
+    if len(behind) != 1:
+        given = " and ".join(behind) or "none"
+        yield at, f"needs one of suite, experiment, command and why, not {given}"
+    if entry.command and not entry.command.startswith("bench "):
+        yield (*at, "command"), f"is a command of this package, bench ..., not {entry.command!r}"
+    if entry.suite and entry.suite not in suites:
+        yield (*at, "suite"), f"unknown suite {entry.suite!r}; {suggest(entry.suite, suites)}"
+    if entry.experiment and entry.experiment not in paper.experiment:
+        hint = suggest(entry.experiment, paper.experiment)
+        yield (*at, "experiment"), f"no experiment {entry.experiment!r} here; {hint}"
 
 
 def _unknown_tables(
     paper: PaperFile, name: str, table: TableEntry
 ) -> Iterator[tuple[KeyPath, str]]:
-    """Tables that a table refers to and that the file lacks."""
+    """Tables that a table refers to and that the file lacks, or has no CSV for."""
+    printed = [other for other, entry in paper.table.items() if entry.published]
     others: dict[KeyPath, str] = {("configurations",): table.configurations}
     if table.additions:
         others["additions", "table"] = table.additions.table
     if table.means:
         others["means", "cells"] = table.means.cells
     for key, other in others.items():
-        if other and other not in paper.table:
-            yield ("table", name, *key), f"no table {other!r} here; {suggest(other, paper.table)}"
+        if other and other not in printed:
+            hint = suggest(other, printed)
+            yield ("table", name, *key), f"no published table {other!r} here; {hint}"
