@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
@@ -84,10 +84,10 @@ class PublishedTables(Mapping[str, PublishedTable]):
         return len(self._papers)
 
 
-def published_tables(folder: Path | None = None) -> PublishedTables:
+def published_tables(folder: Path | None = None, datasets: Collection[str] = ()) -> PublishedTables:
     """The published tables of the built-in papers, or of the one in `folder`, that runs stand
-    beside."""
-    return PublishedTables(papers(folder))
+    beside. datasets: those of the run; a stand-in among them stands for a set that is not."""
+    return PublishedTables([paper.for_run(datasets) for paper in papers(folder)])
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ suites/         the suites that reproduce them
 
 from __future__ import annotations
 
+import csv
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
@@ -64,6 +65,14 @@ class Additions(Strict):
 
     table: str
     where: dict[str, str] = {}
+    why: str
+
+
+class StandIn(Strict):
+    """A set of ours with other rows than the paper's dataset `of` (by the paper's name). Where the
+    run has it and not the set that `datasets` names, it stands in the tables."""
+
+    of: str
     why: str
 
 
@@ -149,13 +158,15 @@ class Experiment(Strict):
 
 
 class PaperFile(Strict):
-    """`paper.toml`. datasets, models: the paper's names -> ours, where they differ. notes: below
-    every table that a run stands beside, after the table's own."""
+    """`paper.toml`. datasets, models: the paper's names -> ours, where they differ. stand_ins: our
+    names of sets with other rows than the paper's. notes: below every table that a run stands
+    beside, after the table's own."""
 
     title: str
     reference: str
     notes: list[str] = []
     datasets: dict[str, str] = {}
+    stand_ins: dict[str, StandIn] = {}
     models: dict[str, str] = {}
     table: dict[str, TableEntry] = {}
     figure: dict[str, FigureEntry] = {}
@@ -176,6 +187,21 @@ class Paper:
     def published_file(self, table: str) -> Path:
         """The CSV of a table."""
         return self.folder / "published" / self.file.table[table].published
+
+    def whole(self, stand_in: str) -> str:
+        """Our name of the dataset that a stand-in of ours stands for; its own where there is no
+        other."""
+        of = self.file.stand_ins[stand_in].of
+        return self.file.datasets.get(of, of)
+
+    def for_run(self, datasets: Collection[str]) -> Paper:
+        """The paper beside a run with these datasets: where one is missing whose stand-in is there,
+        the paper's name means the stand-in."""
+        names = dict(self.file.datasets)
+        for name, stand_in in self.file.stand_ins.items():
+            if name in datasets and self.whole(name) not in datasets:
+                names[stand_in.of] = name
+        return Paper(self.folder, self.file.model_copy(update={"datasets": names}))
 
     def suite_file(self, name: str) -> Path:
         """Where a suite of this paper would be."""
@@ -267,10 +293,25 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
             if other not in paper.table:
                 at = ("experiment", name, "beside")
                 yield at, f"no table {other!r} here; {suggest(other, paper.table)}"
+    if paper.stand_ins:
+        known = _datasets_in(folder)
+        for name, stand_in in paper.stand_ins.items():
+            if stand_in.of not in known:
+                at = ("stand_ins", name, "of")
+                yield at, f"no dataset {stand_in.of!r} in published/; {suggest(stand_in.of, known)}"
     named = {path.removesuffix(".csv") for path in files}
     used = {t.published.removesuffix(".csv") for t in paper.table.values() if t.published}
     for file in sorted(named - used):
         yield ("table",), f"no table has the file published/{file}.csv"
+
+
+def _datasets_in(folder: Path) -> set[str]:
+    """The datasets of all published tables, by the paper's names."""
+    found: set[str] = set()
+    for path in (folder / "published").glob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            found |= {row["dataset"] for row in csv.DictReader(file) if row.get("dataset")}
+    return found
 
 
 def _unknown_sources(

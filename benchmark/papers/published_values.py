@@ -100,6 +100,7 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
         control_label=table.controls.label if table.controls else "",
         addition=table.additions.why if table.additions else "",
         extension=extension,
+        stand_ins={n: s.why for n, s in paper.file.stand_ins.items() if n in set(rows["dataset"])},
         notes=(*table.notes, *paper.file.notes),
     )
 

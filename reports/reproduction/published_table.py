@@ -58,6 +58,7 @@ class PublishedTable:
     'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
     control: the remark of rows that are controls of ours and count as no published cell;
     control_label: their name in the notes. addition: the remark of rows from another source.
+    stand_ins: dataset by our name -> how its rows differ from the paper's; they are marked.
     notes: notes of the paper's own.
     """
 
@@ -78,6 +79,7 @@ class PublishedTable:
     control_label: str = ""
     addition: str = ""
     extension: Extension | None = None
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

@@ -109,7 +109,8 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
     if table.entry.only_its_datasets and not given["datasets"]:
-        known = published.dataset_names()
+        paper, known = table.paper, published.dataset_names()
+        known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
         given["datasets"] = tuple(name for name in suite.datasets if name in known)
     if table.entry.level_suffix and not given["models"]:
         given["models"] = tuple(published.model_names())
@@ -136,6 +137,8 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
     evidence = with_ensembles(
         evidence_of([request.folder]), [request.folder], mirror=request.mirror, cache=request.cache
     )
+    paper = table.paper.for_run(set(evidence.trials["dataset"]))
+    published = published_table(paper, table.name)
     files = write_comparison(evidence, published, request.folder / "report")
     _show(console, files, [path for path in files if path.suffix == ".md"])
     return code
