@@ -258,7 +258,7 @@ def reproduce_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of `bench reproduce`."""
     return options(
         click.option(
-            "--list", "listing", is_flag=True, help="List the tables that can be reproduced."
+            "--list", "listing", is_flag=True, help="List every table and figure of the papers."
         ),
         PAPER,
         click.option("--budget", help="Default: the table's own, mostly paper."),

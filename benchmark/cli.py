@@ -296,7 +296,8 @@ def compare(console: Console, base: Path, new: Path, **given: Any) -> int:
 @reproduce_options
 @common
 def reproduce(console: Console, table: str | None, listing: bool, **given: Any) -> int:
-    """Run what a paper's table needs, then print the published values beside ours.
+    """Run what a paper's table needs, then print the published values beside ours. --list names
+    every table and figure of the papers, with its command or why there is none.
 
     \b
     bench reproduce --list

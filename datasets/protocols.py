@@ -36,6 +36,7 @@ CHEATT = {  # rows for training, validation and test (Kim et al. 2024, Table 6)
     "contraceptive": (1031, 221, 221),
     "credit-default": (21000, 3000, 6000),
     "medical-cost": (1003, 134, 201),
+    "superconductivity": (14884, 2552, 3827),
     "superconductivity-4k": (14884, 2552, 3827),
     "telco-churn": (5450, 527, 1055),
 }

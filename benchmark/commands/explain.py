@@ -40,11 +40,11 @@ def explain_command(
     from ..results.evidence_builder import evidence_of
     from ..results.seed_ensembles import with_ensembles
 
-    published = published_tables(paper)
     for folder in folders:
         check_run(folder)
     folders = folders or [only_run(runs, dataset)]
     evidence = evidence_of(folders)
+    published = published_tables(paper, set(evidence.trials["dataset"]))
     if table not in (SCORES, RANKS, LEADERBOARD):  # which use no ensembles
         evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
     found = trace(evidence, table, dataset, model, fallback=fallback, published=published)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
@@ -25,8 +25,8 @@ FOLDER = Path(__file__).resolve().parent  # resolved, as the folder of a `Paper`
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of a paper. paper: its folder; published: the published tables that it shows;
-    the other fields are those of `paper_file.Experiment`."""
+    """An experiment of a paper. paper: its folder; published: the tables and figures of the paper
+    that it shows; the other fields are those of `paper_file.Experiment`."""
 
     name: str
     title: str
@@ -90,31 +90,57 @@ class PublishedTables(Mapping[str, PublishedTable]):
         return len(self._papers)
 
 
-def published_tables(folder: Path | None = None) -> PublishedTables:
+def published_tables(folder: Path | None = None, datasets: Collection[str] = ()) -> PublishedTables:
     """The published tables of the built-in papers, or of the one in `folder`, that runs stand
-    beside."""
-    return PublishedTables(papers(folder))
+    beside. datasets: those of the run; a stand-in among them stands for a set that is not."""
+    return PublishedTables([paper.for_run(datasets) for paper in papers(folder)])
 
 
 @dataclass(frozen=True)
-class PaperTable:
-    """A table of a paper: its name, and its entry in paper.toml."""
+class PaperEntry:
+    """A table or figure of a paper: its name, and its entry in paper.toml."""
 
     name: str
     paper: Paper
+    entry: paper_file.Entry
+
+
+@dataclass(frozen=True)
+class PaperTable(PaperEntry):
+    """A table of a paper."""
+
     entry: paper_file.TableEntry
+
+
+def entries(folder: Path | None = None) -> list[PaperEntry]:
+    """Every table and figure of the built-in papers, or of the one in `folder`."""
+    return [
+        PaperTable(name, paper, entry)
+        if isinstance(entry, paper_file.TableEntry)
+        else PaperEntry(name, paper, entry)
+        for paper in papers(folder)
+        for name, entry in paper.file.entries.items()
+    ]
+
+
+def find_entry(name: str, folder: Path | None = None) -> PaperEntry:
+    """The table or figure of that name; ValueError with a suggestion."""
+    known = {entry.name: entry for entry in entries(folder)}
+    if name not in known:
+        raise ValueError(f"no table or figure {one_line(name)!r}; {suggest(name, known)}")
+    return known[name]
 
 
 def find_table(name: str, folder: Path | None = None) -> PaperTable:
     """The table of that name; ValueError with a suggestion."""
-    tables = {table: paper for paper in papers(folder) for table in paper.file.table}
-    if name not in tables:
-        raise ValueError(f"no published table {one_line(name)!r}; {suggest(name, tables)}")
-    return PaperTable(name, tables[name], tables[name].file.table[name])
+    found = {entry.name: entry for entry in entries(folder) if isinstance(entry, PaperTable)}
+    if name not in found:
+        raise ValueError(f"no table {one_line(name)!r}; {suggest(name, found)}")
+    return found[name]
 
 
-def suite_of(table: PaperTable) -> suites.Suite:
-    """The suite behind a table: the paper's own, or one that comes with the package."""
+def suite_of(table: PaperEntry) -> suites.Suite:
+    """The suite behind a table or figure: the paper's own, or one that comes with the package."""
     own = table.paper.suite_file(table.entry.suite)
     return suites.load(str(own) if own.is_file() else table.entry.suite)
 
@@ -129,7 +155,7 @@ def experiments(folder: Path | None = None) -> dict[str, Experiment]:
     found = {}
     for paper in papers(folder):
         for name, e in paper.file.experiment.items():
-            own = [n for n, table in paper.file.table.items() if table.experiment == name]
+            own = [n for n, entry in paper.file.entries.items() if entry.experiment == name]
             found[name] = Experiment(
                 name=name,
                 title=e.title,

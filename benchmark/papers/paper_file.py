@@ -1,6 +1,6 @@
 """A paper's folder: `paper.toml`, strictly parsed into plain values, and the files beside it.
 
-paper.toml      what the paper says, and what stands behind each of its tables
+paper.toml      what the paper says, and what stands behind each of its tables and figures
 published/      its tables as printed, a CSV each (see `published_values.py`)
 suites/         the suites that reproduce them
 *.py            its experiments
@@ -8,8 +8,9 @@ suites/         the suites that reproduce them
 
 from __future__ import annotations
 
+import csv
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
@@ -24,6 +25,7 @@ from ..planning.suite import names as suite_names
 
 FILE = "paper.toml"
 MAX_BYTES = 1_000_000
+BEHIND = ("suite", "experiment", "command", "why")  # keys of an entry, of which it has one
 
 
 class PaperError(Exception):
@@ -73,6 +75,14 @@ class Additions(Strict):
     why: str
 
 
+class StandIn(Strict):
+    """A set of ours with other rows than the paper's dataset `of` (by the paper's name). Where the
+    run has it and not the set that `datasets` names, it stands in the tables."""
+
+    of: str
+    why: str
+
+
 class Means(Strict):
     """What a table of means over datasets is made of: the table `cells` with the value of each
     dataset, the host models, and the end of their names with the extension."""
@@ -96,14 +106,33 @@ class RankGroup(Strict):
     datasets: list[str] = Field(min_length=1)
 
 
-class TableEntry(Strict):
-    """A table or figure of the paper, and what stands behind it: one of suite, experiment and why.
+class Entry(Strict):
+    """A table or figure of the paper, and what stands behind it: one of BEHIND.
 
-    published: its CSV in `published/`.
-    suite, budget: the run that stands beside it, and the budget without `--budget`.
-    experiment: the experiment that sets it beside its own table. measures: what the experiment's
-    table of this name holds; with it `bench reproduce` runs the experiment.
+    suite, budget: the run that shows it, and the budget without `--budget`.
+    experiment: the experiment that shows it.
+    command: a command that shows what of ours stands in its place, such as a model's search spaces.
     why: why nothing of ours stands beside it.
+    """
+
+    title: str
+    suite: str = ""
+    budget: str = "paper"
+    experiment: str = ""
+    command: str = ""
+    why: str = ""
+
+
+class FigureEntry(Entry):
+    """A figure of the paper. It has no stored numbers."""
+
+
+class TableEntry(Entry):
+    """A table of the paper.
+
+    published: its CSV in `published/`, which a table with a suite needs.
+    measures: what the experiment's table of this name holds; with it `bench reproduce` runs the
+    experiment.
 
     The rest is for a table that a suite stands behind; `reports/reproduction/published_table.py`
     says what each means. method_suffix: only the methods whose names end so. level_suffix: what the
@@ -112,12 +141,7 @@ class TableEntry(Strict):
     run for this table.
     """
 
-    title: str
-    published: str
-    why: str = ""
-    suite: str = ""
-    budget: str = "paper"
-    experiment: str = ""
+    published: str = ""
     measures: str = ""
     metrics: dict[str, OurMetric] = {}
     shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
@@ -143,7 +167,7 @@ class Experiment(Strict):
 
     run: "module:function" in the paper's folder; the function is called with a `Setting` and
     returns an `ExperimentResult`. reduced, full: what the two sizes are and roughly cost.
-    beside: published tables that it shows, besides those that name it as theirs.
+    beside: tables of the paper that it shows, besides those that name it as theirs.
     """
 
     title: str
@@ -155,16 +179,24 @@ class Experiment(Strict):
 
 
 class PaperFile(Strict):
-    """`paper.toml`. datasets, models: the paper's names -> ours, where they differ. notes: below
-    every table that a run stands beside, after the table's own."""
+    """`paper.toml`. datasets, models: the paper's names -> ours, where they differ. stand_ins: our
+    names of sets with other rows than the paper's. notes: below every table that a run stands
+    beside, after the table's own."""
 
     title: str
     reference: str
     notes: list[str] = []
     datasets: dict[str, str] = {}
+    stand_ins: dict[str, StandIn] = {}
     models: dict[str, str] = {}
     table: dict[str, TableEntry] = {}
+    figure: dict[str, FigureEntry] = {}
     experiment: dict[str, Experiment] = {}
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """The tables, then the figures."""
+        return {**self.table, **self.figure}
 
 
 class Paper:
@@ -176,6 +208,21 @@ class Paper:
     def published_file(self, table: str) -> Path:
         """The CSV of a table."""
         return self.folder / "published" / self.file.table[table].published
+
+    def whole(self, stand_in: str) -> str:
+        """Our name of the dataset that a stand-in of ours stands for; its own where there is no
+        other."""
+        of = self.file.stand_ins[stand_in].of
+        return self.file.datasets.get(of, of)
+
+    def for_run(self, datasets: Collection[str]) -> Paper:
+        """The paper beside a run with these datasets: where one is missing whose stand-in is there,
+        the paper's name means the stand-in."""
+        names = dict(self.file.datasets)
+        for name, stand_in in self.file.stand_ins.items():
+            if name in datasets and self.whole(name) not in datasets:
+                names[stand_in.of] = name
+        return Paper(self.folder, self.file.model_copy(update={"datasets": names}))
 
     def suite_file(self, name: str) -> Path:
         """Where a suite of this paper would be."""
@@ -234,24 +281,22 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
     """What types cannot say: names that must be known elsewhere, and keys that exclude others."""
     files = sorted(path.name for path in (folder / "published").glob("*.csv"))
     suites = {*suite_names(), *files_in(folder)}
+    for name, figure in paper.figure.items():
+        if name in paper.table:
+            yield ("figure", name), "is the name of a table, too"
+        yield from _unknown_sources(paper, suites, ("figure", name), figure)
     for name, table in paper.table.items():
         at: KeyPath = ("table", name)
-        if table.published not in files:
+        if table.published and table.published not in files:
             yield (
                 (*at, "published"),
                 f"no file {table.published!r} in published/; {suggest(table.published, files)}",
             )
-        behind = [key for key in ("suite", "experiment", "why") if getattr(table, key)]
-        if len(behind) != 1:
-            given = " and ".join(behind) or "none"
-            yield at, f"needs one of suite, experiment and why, not {given}"
-        if table.suite and table.suite not in suites:
-            yield (*at, "suite"), f"unknown suite {table.suite!r}; {suggest(table.suite, suites)}"
+        if table.suite and not table.published:
+            yield (*at, "published"), "is missing: the suite's scores stand beside its numbers"
+        yield from _unknown_sources(paper, suites, at, table)
         if table.suite and not table.metrics:
             yield (*at, "metrics"), "is missing"
-        if table.experiment and table.experiment not in paper.experiment:
-            hint = suggest(table.experiment, paper.experiment)
-            yield (*at, "experiment"), f"no experiment {table.experiment!r} here; {hint}"
         if table.measures and not table.experiment:
             yield (*at, "measures"), "goes with experiment"
         if (table.shape == "means") != (table.means is not None):
@@ -274,16 +319,49 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
             if other not in paper.table:
                 at = ("experiment", name, "beside")
                 yield at, f"no table {other!r} here; {suggest(other, paper.table)}"
+    if paper.stand_ins:
+        known = _datasets_in(folder)
+        for name, stand_in in paper.stand_ins.items():
+            if stand_in.of not in known:
+                at = ("stand_ins", name, "of")
+                yield at, f"no dataset {stand_in.of!r} in published/; {suggest(stand_in.of, known)}"
     named = {path.removesuffix(".csv") for path in files}
-    used = {table.published.removesuffix(".csv") for table in paper.table.values()}
+    used = {t.published.removesuffix(".csv") for t in paper.table.values() if t.published}
     for file in sorted(named - used):
         yield ("table",), f"no table has the file published/{file}.csv"
+
+
+def _datasets_in(folder: Path) -> set[str]:
+    """The datasets of all published tables, by the paper's names."""
+    found: set[str] = set()
+    for path in (folder / "published").glob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            found |= {row["dataset"] for row in csv.DictReader(file) if row.get("dataset")}
+    return found
+
+
+def _unknown_sources(
+    paper: PaperFile, suites: set[str], at: KeyPath, entry: Entry
+) -> Iterator[tuple[KeyPath, str]]:
+    """What is wrong with what stands behind a table or figure."""
+    behind = [key for key in BEHIND if getattr(entry, key)]
+    if len(behind) != 1:
+        given = " and ".join(behind) or "none"
+        yield at, f"needs one of suite, experiment, command and why, not {given}"
+    if entry.command and not entry.command.startswith("bench "):
+        yield (*at, "command"), f"is a command of this package, bench ..., not {entry.command!r}"
+    if entry.suite and entry.suite not in suites:
+        yield (*at, "suite"), f"unknown suite {entry.suite!r}; {suggest(entry.suite, suites)}"
+    if entry.experiment and entry.experiment not in paper.experiment:
+        hint = suggest(entry.experiment, paper.experiment)
+        yield (*at, "experiment"), f"no experiment {entry.experiment!r} here; {hint}"
 
 
 def _unknown_tables(
     paper: PaperFile, name: str, table: TableEntry
 ) -> Iterator[tuple[KeyPath, str]]:
-    """Tables that a table refers to and that the file lacks."""
+    """Tables that a table refers to and that the file lacks, or has no CSV for."""
+    printed = [other for other, entry in paper.table.items() if entry.published]
     others: dict[KeyPath, str] = {("configurations",): table.configurations}
     if table.additions:
         others["additions", "table"] = table.additions.table
@@ -292,5 +370,6 @@ def _unknown_tables(
     for group in table.rank_groups:
         others["rank_groups", group.name] = group.cells
     for key, other in others.items():
-        if other and other not in paper.table:
-            yield ("table", name, *key), f"no table {other!r} here; {suggest(other, paper.table)}"
+        if other and other not in printed:
+            hint = suggest(other, printed)
+            yield ("table", name, *key), f"no published table {other!r} here; {hint}"

@@ -108,6 +108,7 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
         extension=extension,
         rank_groups=tuple(RankGroup(g.name, g.title, tuple(g.datasets)) for g in table.rank_groups),
         printed_ranks=printed,
+        stand_ins={n: s.why for n, s in paper.file.stand_ins.items() if n in set(rows["dataset"])},
         notes=(*table.notes, *paper.file.notes),
     )
 

@@ -1,64 +1,80 @@
-"""What stands behind each published table: a suite, an experiment, or why nothing does."""
+"""What stands behind each table and figure: a suite, an experiment, a command, or why nothing does.
+
+All tables and figures of the papers at hand are listed, also those without stored numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalog import PaperTable, papers
+from .catalog import PaperEntry, PaperTable, entries
 from .published_values import n_values, published_table
 
 
 @dataclass(frozen=True)
-class TableSource:
-    """A published table: its numbers (`cells`), our metric, the command that sets ours beside them,
-    or why there is none."""
+class Source:
+    """A table or figure (`kind`) of a paper: how many of its numbers are stored (`cells`), what of
+    ours stands beside it (`metric`), the command that shows ours, or why there is none."""
 
-    table: str
+    name: str
+    kind: str
+    paper: str
+    reference: str
     title: str
-    metric: str
-    cells: int
+    metric: str = ""
+    cells: int = 0
     suite: str = ""
     experiment: str = ""
     command: str = ""
     why: str = ""
 
-
-def table_sources(folder: Path | None = None) -> list[TableSource]:
-    """Every published table of the built-in papers, or of the one in `folder`: first those that
-    `bench reproduce` makes, then those that an experiment sets beside its own, then the others."""
-    return sorted(_sources(folder), key=_order)
-
-
-def _order(source: TableSource) -> tuple[bool, bool]:
-    return not source.command.startswith("bench reproduce"), not source.command
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether `bench reproduce` makes it."""
+        return self.command.split()[1:3] == ["reproduce", self.name]
 
 
-def _sources(folder: Path | None) -> Iterable[TableSource]:
-    for paper in papers(folder):
-        for name, entry in paper.file.table.items():
-            yield source_of(PaperTable(name, paper, entry), folder)
+def sources(folder: Path | None = None) -> list[Source]:
+    """Every table and figure of the built-in papers, or of the one in `folder`, paper by paper: of
+    each first those that `bench reproduce` makes, then those that another command shows, then the
+    others."""
+    found = [source_of(entry, folder) for entry in entries(folder)]
+    papers = list(dict.fromkeys(source.paper for source in found))
+    return sorted(
+        found, key=lambda s: (papers.index(s.paper), not s.is_reproduced, not s.command, s.kind)
+    )
 
 
-def source_of(table: PaperTable, folder: Path | None = None) -> TableSource:
-    """What stands behind one table. folder: where its paper is, unless it is a built-in one."""
-    name, entry = table.name, table.entry
-    option = "" if folder is None else f" --paper {folder}"
-    metric, command = entry.measures, ""
-    if entry.suite:
-        metric = published_table(table.paper, name).label
-    if entry.suite or entry.measures:
+def source_of(entry: PaperEntry, folder: Path | None = None) -> Source:
+    """What stands behind one table or figure. folder: where its paper is, unless it is a built-in
+    one."""
+    name, given = entry.name, entry.entry
+    option = "" if folder is None else f" --paper {shlex.quote(str(folder))}"
+    metric, cells, command = "", 0, given.command
+    if isinstance(entry, PaperTable):
+        table = entry.entry
+        cells = n_values(entry.paper, name) if table.published else 0
+        metric = published_table(entry.paper, name).label if table.suite else table.measures
+    if isinstance(entry, PaperTable) and metric:
         command = f"bench reproduce {name}{option}"
-    elif entry.experiment:
-        command = f"bench experiment {entry.experiment}{option}"
-    return TableSource(
-        table=name,
-        title=entry.title,
+    elif given.experiment:
+        command = f"bench experiment {given.experiment}{option}"
+    elif given.suite:
+        own = entry.paper.suite_file(given.suite)
+        suite = str(own) if folder is not None and own.is_file() else given.suite
+        command = shlex.join(["bench", "sweep", "--suite", suite, "--budget", given.budget])
+    return Source(
+        name=name,
+        kind="table" if isinstance(entry, PaperTable) else "figure",
+        paper=entry.paper.name,
+        reference=entry.paper.file.reference,
+        title=given.title,
         metric=metric,
-        cells=n_values(table.paper, name),
-        suite=entry.suite,
-        experiment=entry.experiment,
+        cells=cells,
+        suite=given.suite,
+        experiment=given.experiment,
         command=command,
-        why=entry.why,
+        why=given.why,
     )

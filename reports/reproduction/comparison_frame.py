@@ -50,7 +50,9 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
             "published_std": cell.spread if cell.spread_kind == "std" else None,
         }
         found = _ours(evidence, what, cell, own, row["published_se"], measure.unit)
-        note = "; ".join(filter(None, (cell.remark, str(found["note"]))))
+        stand_in = what.stand_ins.get(cell.dataset, "")
+        other = f"stand-in: {stand_in}" if stand_in else ""
+        note = "; ".join(filter(None, (cell.remark, other, str(found["note"]))))
         rows.append({**row, **found, "note": note})
         if own is not None:
             low, high = trials.loc[(cell.dataset, model)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -34,6 +35,7 @@ DEVIATIONS = {
         ("decimals", "ours population, the paper does not say of which kind"),
     )
 }
+STAND_IN = "‡"  # marks a dataset with other rows than the paper's
 OTHER_SPLIT = (
     " The split is not the paper's own, which is in none of these errors: more than "
     f"{WITHIN:g} joint SE is no failure."
@@ -74,6 +76,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         + (", evaluation seeds included." if what.deviations else "."),
         *_missing_notes(what),
         *(f"{escape.label(m)}, planned absence: {why}." for m, why in what.absent.items()),
+        *stand_in_notes(what, set(rows["dataset"])),
         *([f"{what.control_label}: {what.control}."] if what.control else []),
         *([f"{footnotes.join(added)}: {what.addition}."] if added else []),
     ]
@@ -85,6 +88,15 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
 def _is_added(what: PublishedTable, note: str) -> bool:
     """Whether a row of this note comes from another source than the published table."""
     return bool(what.addition) and what.addition in note
+
+
+def stand_in_notes(what: PublishedTable, datasets: Collection[str]) -> list[str]:
+    """Which of the datasets have other rows than the paper's, one note per dataset."""
+    return [
+        f"{STAND_IN} {escape.label(name)} stands in for the paper's set: {why}."
+        for name, why in what.stand_ins.items()
+        if name in datasets
+    ]
 
 
 def _missing_notes(what: PublishedTable) -> list[str]:
@@ -112,7 +124,9 @@ def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[TableCell, .
         cut = what.deviations == "cut"
         theirs, ours = (_truncated(std) if cut else _maybe(std, 2) for std in stds)
     return (
-        TableCell(escape.label(d["dataset"])),
+        TableCell(
+            escape.label(d["dataset"]), mark=STAND_IN if d["dataset"] in what.stand_ins else ""
+        ),
         TableCell(escape.label(d["method"])),
         TableCell(_maybe(d["published"], decimals) or "n/a", theirs),
         TableCell(fixed(d["ours"], decimals), ours),

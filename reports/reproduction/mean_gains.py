@@ -7,6 +7,7 @@ import pandas as pd
 from ..evidence import Evidence
 from ..output import footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
+from .comparison_table import stand_in_notes
 from .median_ranks import NOTHING
 from .published_table import Extension, PublishedTable
 
@@ -59,6 +60,7 @@ def section(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) 
         *footnotes.setting(evidence),
         *footnotes.protocols(evidence, there),
         *published.notes,
+        *stand_in_notes(published, there),
     ]
     name, title = f"reproduce-{published.name}", published.title
     heading = f"{title}: mean over datasets of {extension.measures}, published beside ours."

@@ -71,6 +71,7 @@ class PublishedTable:
     control: the remark of rows that are controls of ours and count as no published cell;
     control_label: their name in the notes. addition: the remark of rows from another source.
     absent: published method -> why it is planned to have no model of ours.
+    stand_ins: dataset by our name -> how its rows differ from the paper's; they are marked.
     notes: notes of the paper's own.
     """
 
@@ -94,6 +95,7 @@ class PublishedTable:
     extension: Extension | None = None
     rank_groups: tuple[RankGroup, ...] = ()
     printed_ranks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

@@ -28,6 +28,7 @@ UNPINNED = {  # addresses without a commit: UCI's own, and the one that scikit-l
     "https://ndownloader.figshare.com/files/5976039",
     "https://archive.ics.uci.edu/ml/machine-learning-databases/00203/YearPredictionMSD.txt.zip",
     "https://archive.ics.uci.edu/ml/machine-learning-databases/00199/MiniBooNE_PID.txt",
+    "https://archive.ics.uci.edu/ml/machine-learning-databases/00464/superconduct.zip",
 }
 NOT_THERE = (
     "poker-hand",
@@ -37,6 +38,7 @@ NOT_THERE = (
     "year",
     "miniboone",
     *(name for name in catalog.names() if catalog.card(name).archive),
+    "superconductivity",
 )  # in no mirror that the tests know
 
 GOOD = """

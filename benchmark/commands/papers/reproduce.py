@@ -3,41 +3,70 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from ...console import FAILED, OK, Console
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
-from ...papers.catalog import PaperTable, find_experiment, find_table, suite_of
+from ...papers.catalog import (
+    Experiment,
+    PaperTable,
+    experiments,
+    find_entry,
+    find_experiment,
+    find_table,
+    suite_of,
+)
 from ...papers.experiment_result import Size
 from ...papers.published_values import published_table
-from ...papers.table_sources import TableSource, source_of, table_sources
+from ...papers.table_sources import Source, source_of, sources
 
+WIDTH = 120  # characters of a line of the list
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
 
 
 def list_tables(console: Console, paper: Path | None = None) -> int:
-    """`bench reproduce --list`. paper: the folder of a paper, instead of the built-in ones."""
-    found = table_sources(paper)
+    """`bench reproduce --list`: every table and figure. paper: the folder of a paper, instead of
+    the built-in ones."""
+    found = sources(paper)
+    always = ("name", "kind", "paper", "title")
     console.data(
         [
-            {k: v for k, v in asdict(source).items() if v != "" or k in ("table", "title")}
+            {k: v for k, v in asdict(source).items() if v not in ("", 0) or k in always}
             for source in found
         ]
     )
-    made = [source for source in found if source.command]
-    console.table(
-        ["table", "what", "metric", "values", "suite or experiment", "command"],
-        [[s.table, s.title, s.metric, s.cells, s.suite or s.experiment, s.command] for s in made],
-    )
-    others = [source for source in found if not source.command]
-    if others:
-        console.say("\nstored, without anything of ours beside:")
-        console.table(
-            ["table", "what", "values", "why"], [[s.table, s.title, s.cells, s.why] for s in others]
-        )
+    known = experiments(paper)
+    for number, (reference, group) in enumerate(groupby(found, lambda source: source.reference)):
+        console.say(f"{chr(10) if number else ''}{reference}")
+        rows = [[source.name, source.command or "none", _said(source, known)] for source in group]
+        console.table(["name", "command", "what it shows, or why there is none"], _wrapped(rows))
     return OK
+
+
+def _said(source: Source, known: Mapping[str, Experiment]) -> str:
+    """One line on a table or figure: what ours shows, or why nothing does."""
+    what = source.title.partition(", ")[2] or source.title
+    if source.metric:
+        return f"{what}: {source.metric}; {source.cells} published values"
+    if source.experiment and source.kind == "table":
+        return f"{what}: {known[source.experiment].title}"
+    return f"{what}: {source.why}" if source.why else what
+
+
+def _wrapped(rows: list[list[str]]) -> list[list[str]]:
+    """The rows with their last column broken into rows of its own, so that lines are at most WIDTH
+    characters long where the other columns leave half of that."""
+    taken = sum(max(len(row[column]) for row in rows) + 2 for column in range(2))
+    lines = []
+    for name, command, text in rows:
+        first, *more = wrap(text, max(WIDTH - taken, WIDTH // 2)) or [""]
+        lines += [[name, command, first], *(["", "", line] for line in more)]
+    return lines
 
 
 def reproduce_command(
@@ -52,21 +81,23 @@ def reproduce_command(
     """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run. budget: the
     table's where it is None. Raises ValueError for an unknown table, SweepError for one that
     nothing here makes."""
+    _refuse_others(source_of(find_entry(table, paper), paper))
     chosen = find_table(table, paper)
-    _refuse_others(source_of(chosen, paper))
     given["budget"] = budget or chosen.entry.budget
     make = _from_experiment if chosen.entry.experiment else _from_suite
     return make(console, chosen, no_run=no_run, **given)
 
 
-def _refuse_others(source: TableSource) -> None:
-    """Raises SweepError, with the way, for a published table that this command does not make."""
-    if source.command.startswith("bench reproduce"):
+def _refuse_others(source: Source) -> None:
+    """Raises SweepError, with the way, for a table or figure that this command does not make."""
+    if source.is_reproduced:
         return
     way = f"is not made here: {source.why}"
-    if source.command:
+    if source.experiment and source.kind == "table":
         way = f"is set beside ours by: {source.command}"
-    raise SweepError(f"{source.table} {way}; `bench reproduce --list` says what is")
+    elif source.command:
+        way = f"has its counterpart in: {source.command}"
+    raise SweepError(f"{source.name} {way}; `bench reproduce --list` says what is")
 
 
 def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: Any) -> int:
@@ -78,7 +109,8 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
     if table.entry.only_its_datasets and not given["datasets"]:
-        known = published.dataset_names()
+        paper, known = table.paper, published.dataset_names()
+        known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
         given["datasets"] = tuple(name for name in suite.datasets if name in known)
     if table.entry.level_suffix and not given["models"]:
         given["models"] = tuple(published.model_names())
@@ -105,6 +137,8 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
     evidence = with_ensembles(
         evidence_of([request.folder]), [request.folder], mirror=request.mirror, cache=request.cache
     )
+    paper = table.paper.for_run(set(evidence.trials["dataset"]))
+    published = published_table(paper, table.name)
     files = write_comparison(evidence, published, request.folder / "report")
     _show(console, files, [path for path in files if path.suffix == ".md"])
     return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,12 +32,26 @@ def reproduce(*args):
 
 
 def test_its_tables_and_suites_are_listed_and_no_others(work):
-    found = {source["table"]: source for source in json.loads(reproduce("--list", "--json").out)}
-    assert list(found) == ["toy-table-1", "toy-table-3", "toy-table-2", "toy-table-4"]
+    found = {source["name"]: source for source in json.loads(reproduce("--list", "--json").out)}
+    assert list(found) == [
+        "toy-table-1", "toy-table-3",  # made by `bench reproduce`
+        "toy-figure-1", "toy-figure-2", "toy-table-2", "toy-table-5",  # shown by another command
+        "toy-figure-3", "toy-table-4",
+    ]  # fmt: skip
+    kinds = {name: source["kind"] for name, source in found.items()}
+    assert kinds == {name: name.split("-")[1] for name in found}
     assert found["toy-table-1"]["command"] == "bench reproduce toy-table-1 --paper papers/toy"
     assert found["toy-table-2"]["command"] == "bench experiment toy --paper papers/toy"
     assert found["toy-table-1"]["metric"] == "accuracy, %" and found["toy-table-1"]["cells"] == 3
     assert found["toy-table-4"]["why"] == "it says nothing of a model"
+    assert found["toy-table-5"]["command"] == "bench models knn"
+    assert found["toy-figure-1"]["command"] == "bench experiment toy --paper papers/toy"
+    assert found["toy-figure-1"]["experiment"] == "toy" and "cells" not in found["toy-figure-1"]
+    assert found["toy-figure-3"]["why"] == "a drawing" and "command" not in found["toy-figure-3"]
+    words = shlex.split(found["toy-figure-2"]["command"])
+    assert words[:3] == ["bench", "sweep", "--suite"] and words[4:] == ["--budget", "tiny"]
+    planned = bench(*words[1:], "--dry-run", "--tracking-uri", "none")
+    assert planned.code == 0 and "8 trials" in planned.out + planned.err, planned.err
     (suite,) = json.loads(bench("suites", "--paper", "papers/toy", "--json").out)
     assert suite["name"] == "toy-small"
     assert bench("suites", "toy-small", "--paper", "papers/toy").code == 0
@@ -69,7 +84,13 @@ def test_a_table_that_an_experiment_measures_runs_it(work):
 
 
 def test_what_it_does_not_make_is_refused_with_the_way(work):
-    for table, word in (("toy-table-2", "bench experiment toy"), ("toy-table-4", "says nothing")):
+    for table, word in (
+        ("toy-table-2", "bench experiment toy"),
+        ("toy-table-4", "says nothing"),
+        ("toy-table-5", "bench models knn"),
+        ("toy-figure-1", "bench experiment toy"),
+        ("toy-figure-3", "a drawing"),
+    ):
         found = reproduce(table)
         assert found.code == 2 and "BENCH-E005" in found.err and word in found.err
     found = reproduce("npt-table-8")
@@ -95,6 +116,21 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ('experiment = "toy"\nmeasures', 'experiment = "to"\nmeasures', "experiment", "'toy'"),
     ('run = "study:run"', 'run = "study"', "experiment.toy.run", "study"),
     ("full =", "ful =", "experiment.toy.ful", "'full'"),
+    ('published = "table1.csv"\n', "", "table.toy-table-1.published", "is missing"),
+    ('command = "bench models knn"', 'command = "ls -l"', "toy-table-5.command", "bench"),
+    ('command = "bench models knn"', 'comand = "x"', "toy-table-5.comand", "'command'"),
+    ('why = "a drawing"', 'wy = "a drawing"', "figure.toy-figure-3.wy", "'why'"),
+    ('why = "a drawing"', "", "figure.toy-figure-3", "one of suite"),
+    ('why = "a drawing"', 'published = "x.csv"', "toy-figure-3.published", "unknown"),
+    ('why = "a drawing"', 'experiment = "ty"', "figure.toy-figure-3.experiment", "'toy'"),
+    ('why = "a drawing"', 'suite = "toy-smal"', "figure.toy-figure-3.suite", "'toy-small'"),
+    (
+        "[figure.toy-figure-3]",
+        '[stand_ins.x]\nof = "flowrs"\nwhy = "a"\n[figure.f]',
+        "of",
+        "'flowers'",
+    ),
+    ("figure.toy-figure-3", "figure.toy-table-4", "figure.toy-table-4", "table, too"),
 )
 
 

@@ -22,7 +22,7 @@ def test_no_code_outside_of_a_papers_folder_names_its_tables_experiments_or_suit
     owners = {}
     for paper in catalog.papers():
         # a model may have its paper's name, and so may a paper's only suite
-        own = {*paper.file.table, *paper.file.experiment, *suites.files_in(paper.folder)}
+        own = {*paper.file.entries, *paper.file.experiment, *suites.files_in(paper.folder)}
         owners |= dict.fromkeys(own - {paper.name}, paper.folder)
     wrong = [
         f"{path.relative_to(ROOT)} names {name}"

@@ -1,15 +1,22 @@
-"""Every published table is listed with what stands behind it, and is set beside a run."""
+"""Every table and figure is listed with what stands behind it; tables are set beside a run."""
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
+import click
 import pandas as pd
 from calls import bench
+from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.papers import catalog
+from tabsweep.benchmark.papers.catalog import find_entry
 from tabsweep.benchmark.papers.published_values import key_columns, load
-from tabsweep.benchmark.papers.table_sources import table_sources
+from tabsweep.benchmark.papers.table_sources import source_of, sources
 from tabsweep.benchmark.planning import suite as suites
+from tabsweep.datasets import catalog as datasets
+from tabsweep.models import registry
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import write_comparison
 
@@ -17,26 +24,94 @@ from tabsweep.reports.reproduction.comparison import write_comparison
 def test_every_stored_table_loads_with_unique_rows_and_stands_in_its_papers_file():
     for paper in catalog.papers():
         stored = {path.name for path in (paper.folder / "published").iterdir()}
-        assert stored == {table.published for table in paper.file.table.values()}
-        for name in paper.file.table:
+        printed = {name: t.published for name, t in paper.file.table.items() if t.published}
+        assert stored == set(printed.values())
+        for name in printed:
             rows = load(paper.folder, paper.published_file(name).stem)
             assert len(rows) and not rows.duplicated(key_columns(rows)).any(), name
             if "value" in rows:
                 assert rows["value"].dtype == float
 
 
-def test_the_list_has_every_table_once_with_a_command_or_a_reason():
+def test_the_list_has_every_table_and_figure_once_with_a_command_or_a_reason():
     found = json.loads(bench("reproduce", "--list", "--json").out)
-    names = [source["table"] for source in found]
-    wanted = [name for paper in catalog.papers() for name in paper.file.table]
-    assert sorted(names) == sorted(wanted)
+    wanted = [name for paper in catalog.papers() for name in paper.file.entries]
+    assert sorted(source["name"] for source in found) == sorted(wanted)
     for source in found:
-        assert bool(source.get("command")) != bool(source.get("why")) and source["cells"] > 0
+        assert bool(source.get("command")) != bool(source.get("why"))
+        assert source["kind"] in ("table", "figure") and source["title"]
+        stored = source["kind"] == "table" and find_entry(source["name"]).entry.published
+        assert ("cells" in source) == bool(stored)
+
+
+# tables and figures of each paper, as its text numbers them
+NUMBERS = {
+    "cheatt": [*map("table-{}".format, range(1, 12)), *map("figure-{}".format, range(1, 5))],
+    "hopular": [
+        "table-1", "table-2", *map("table-a{}".format, range(3, 9)),
+        "figure-1", "figure-2", *map("figure-a{}".format, range(3, 7)),
+    ],
+    "npt": [
+        *map("table-{}".format, range(1, 26)), "figure-1", "figure-2", "figure-3", "figure-4",
+        *map("figure-b{}".format, range(1, 4)),
+    ],
+    "rtdl": [
+        *map("main-table-{}".format, range(1, 7)), *map("table-{}".format, range(1, 20)),
+        *map("figure-{}".format, range(1, 4)),
+    ],
+}  # fmt: skip
+
+
+def test_no_table_and_no_figure_of_a_paper_is_missing():
+    for paper in catalog.papers():
+        known = list(paper.file.entries)
+        for number in NUMBERS[paper.name]:
+            parts = [n for n in known if re.fullmatch(rf"{paper.name}-{number}[a-z]*", n)]
+            assert parts, f"{paper.name}-{number}"
+
+
+def test_the_printed_list_has_a_block_for_each_paper_and_fits_a_screen():
+    lines = bench("reproduce", "--list").out.splitlines()
+    assert max(map(len, lines)) <= 120
+    for paper in catalog.papers():
+        assert paper.file.reference in lines
+        for name in paper.file.entries:
+            assert sum(line.split(" ")[0] == name for line in lines) == 1, name
+
+
+def test_each_command_of_the_list_is_one_that_the_command_line_has():
+    """Its options parse, and what it names exists; nothing is run."""
+    for source in sources():
+        if not source.command:
+            continue
+        program, verb, *arguments = shlex.split(source.command)
+        assert program == "bench"
+        command = main.get_command(click.Context(main), verb)
+        with command.make_context(verb, [*arguments, "--json"]) as context:
+            given = context.params
+        if verb == "reproduce":
+            assert source_of(find_entry(given["table"])).is_reproduced, source.name
+        elif verb == "experiment":
+            assert callable(catalog.find_experiment(given["name"]).function()), source.name
+        elif verb == "models":
+            assert given["name"] in registry.MODELS, source.name
+        else:
+            assert verb == "sweep" and given["budget"] in suites.load(given["suite"]).budgets
+
+
+def test_what_the_suites_behind_the_tables_name_exists():
+    for source in sources():
+        if source.kind == "table" and source.suite:
+            entry = catalog.find_table(source.name)
+            suite, budget = catalog.suite_of(entry), entry.entry.budget
+            assert set(suite.datasets) <= set(datasets.names())
+            asked = [suite.budgets[budget].asked(m) for m in suite.budgets[budget].models]
+            assert set(asked) <= set(registry.MODELS)
 
 
 def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_is_known():
     for paper in catalog.papers():
-        names = [*paper.file.table, *paper.file.experiment]
+        names = [*paper.file.entries, *paper.file.experiment]
         assert all(name.startswith(f"{paper.name}-") for name in names)
         assert set(suites.files_in(paper.folder)) <= set(suites.names())
         for name, table in paper.file.table.items():
@@ -46,9 +121,9 @@ def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_i
 
 
 def test_a_table_of_an_experiment_names_its_command():
-    sources = {source.table: source for source in table_sources()}
-    assert sources["npt-table-3"].command == "bench experiment npt-lookup"
-    assert sources["npt-table-3"].experiment in catalog.experiments()
+    found = source_of(find_entry("npt-table-3"))
+    assert found.command == "bench experiment npt-lookup"
+    assert found.experiment in catalog.experiments()
     found = bench("reproduce", "npt-table-3")
     assert found.code == 2 and "BENCH-E005" in found.err
     assert "bench experiment npt-lookup" in found.err

@@ -37,6 +37,23 @@ title = "Toy, Table 4"
 published = "table2.csv"
 why = "it says nothing of a model"
 
+[table.toy-table-5]
+title = "Toy, Table 5: what was searched"
+command = "bench models knn"
+
+[figure.toy-figure-1]
+title = "Toy, Figure 1: a line"
+experiment = "toy"
+
+[figure.toy-figure-2]
+title = "Toy, Figure 2: two bars"
+suite = 'toy-small'
+budget = 'tiny'
+
+[figure.toy-figure-3]
+title = "Toy, Figure 3: the idea"
+why = "a drawing"
+
 [experiment.toy]
 title = "A toy & its table"
 source = "nobody 2026"

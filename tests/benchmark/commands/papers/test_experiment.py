@@ -50,7 +50,11 @@ def test_without_a_name_all_are_listed(paper):
     assert [e["name"] for e in listed] == list(experiments())
     assert all(e["reduced"] and e["full"] for e in listed)
     (own,) = json.loads(bench("experiment", "--paper", paper, "--json").out)
-    assert own["name"] == "toy" and own["published"] == ["toy-table-2", "toy-table-3"]
+    assert own["name"] == "toy" and own["published"] == [
+        "toy-table-2",
+        "toy-table-3",
+        "toy-figure-1",
+    ]
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path):

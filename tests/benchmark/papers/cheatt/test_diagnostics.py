@@ -171,31 +171,64 @@ def test_the_convergence_study_has_a_row_a_layer_and_powers_come_to_rest(setting
     assert outcome.figures[0].stat().st_size > 1000
 
 
-def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_ratios(setting):
+def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_seconds(setting):
     asked = []
 
     def one(host, dataset, extent, setting):
         asked.append((host, dataset))
         seconds = {"base": 2.0, "auto": 2.5, "recurrence": 3.0, "explicit": 2.5}
-        return {"training": seconds, "inference": {way: 2 * s for way, s in seconds.items()}}
+        parts = {"training": seconds, "inference": {way: 2 * s for way, s in seconds.items()}}
+        return training_time.Timed(training_time.our_name(dataset), 1000, parts)
 
-    means, each = training_time.run(setting, training_time.EXTENTS["reduced"], one).tables
+    result = training_time.run(setting, training_time.EXTENTS["reduced"], one)
+    tables = {table.name: table for table in result.tables}
     assert asked == [(h, d) for h in training_time.HOSTS for d in training_time.EVERY]
-    found = {tuple(row[:2]): row[3:] for row in means.rows}
-    assert found["met", "training"][:3] == pytest.approx([1.25, 1.25, 1.25])
-    assert found["tabtransformer", "training"][3] == pytest.approx(1.2032, abs=2e-3)
-    assert found["saint", "training"][4] == pytest.approx(5.27 / 4.34)
-    row = next(r for r in each.rows if r[:3] == ["met", "default", "training"])
+
+    means = {tuple(row[:2]): row[3:] for row in tables["cheatt-time-means"].rows}
+    assert means["met", "training"][:3] == pytest.approx([1.25, 1.25, 1.25])
+    assert means["tabtransformer", "training"][3] == pytest.approx(1.2032, abs=2e-3)
+    assert means["saint", "training"][4] == pytest.approx(5.27 / 4.34)
+
+    ways = tables["cheatt-time"].rows
+    row = next(r for r in ways if r[:3] == ["met", "default", "training"])
     assert row[3:] == pytest.approx([2000.0, 1.25, 1.5, 1.25, 5.61 / 4.33])
+
+    epochs = {tuple(row[:2]): row[2:] for row in tables["cheatt-table-10"].rows}
+    assert epochs["met", "default"] == pytest.approx(  # 21 steps of 1,000 rows
+        [42.0, 52.5, 1.25, 4.33, 5.61, 5.61 / 4.33]
+    )
+    assert epochs["saint", "superconductivity"][:2] == pytest.approx([30.0, 37.5])  # of 14,884
+    answers = {tuple(row[:2]): row[2:] for row in tables["cheatt-table-11"].rows}
+    assert answers["met", "default"] == [4000.0, 5000.0, 1.25, 2.95, None, None]
+    total = {tuple(row[:2]): row[2:] for row in tables["cheatt-table-5"].rows}
+    train = training_time.training_rows()
+    steps = [-(-rows // 1000) for rows in train.values()]
+    assert sum(train.values()) == 111_426 and 2 * np.mean(steps) == pytest.approx(
+        total["met", "training, s"][0]
+    )
+    assert total["met", "training, s"][2:] == pytest.approx([25.0, 2.68, 3.34, 23.56])
+    for name in ("cheatt-table-5", "cheatt-table-10", "cheatt-table-11"):
+        assert result.facts["machine"] in tables[name].note and "A5000" in tables[name].note
+        assert "alphabank is bank-additional" in tables[name].note
+
     config = training_time.config("met", "clave", training_time.EXTENTS["full"])
     assert config["embedding"] == 128 and config["order"] == 5
-    assert (
-        training_time.config("saint", "phishing", training_time.EXTENTS["reduced"])["width"] == 12
-    )
+    narrow = training_time.config("saint", "phishing", training_time.EXTENTS["reduced"])
+    assert narrow["width"] == 12
 
 
 def test_a_step_and_a_representation_of_every_way_are_timed(setting):
     extent = training_time.Extent(("contraceptive",), 16, 1, 1, True, ("saint",))
-    (_, each) = training_time.run(setting, extent).tables
+    tables = {table.name: table for table in training_time.run(setting, extent).tables}
+    each = tables["cheatt-time"]
     assert [row[2] for row in each.rows] == ["training", "pre-training", "inference"]
     assert all(value > 0 for row in each.rows for value in row[3:7])
+    ((_, _, epoch, *_),) = tables["cheatt-table-10"].rows
+    assert epoch == pytest.approx(1e-3 * each.rows[0][3] * 65)  # 1,031 rows in steps of 16
+
+
+def test_a_fifth_of_superconductivity_stands_in_where_the_whole_cannot_be_had(setting):
+    said = []
+    found = training_time.table_of("superconductivity", replace(setting, say=said.append))
+    assert found.n_rows == 4252 and "superconductivity-4k stands in" in said[0]
+    assert training_time.table_of("alphabank", setting).name == "bank-additional"
