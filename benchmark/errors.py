@@ -22,7 +22,7 @@ class UnknownExperiment(Exception):
 
 
 class NoGpu(Exception):
-    """--device cuda on a machine where torch sees no GPU."""
+    """--device cuda where torch sees no GPU, or no machine of the cluster has one."""
 
 
 def check_name(name: str) -> str:

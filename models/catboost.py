@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ from .base import (
     Number,
     two_columns,
 )
+from .boosting_devices import DEVICE, OF_A_SHARE, check_catboost, gpu_share
 from .preprocessing import Policy
 from .resumable import Stepwise, seed_at
+
+L2_LEAF_REG = 3.0  # the library's default
+MVS = {"bootstrap_type": "MVS", "subsample": 0.8}  # the library's own choice on a CPU
 
 
 class CatBoost(Stepwise):
@@ -27,10 +32,13 @@ class CatBoost(Stepwise):
     ----------
     task, seed, threads
         As for every model, see `Estimator`.
+    device : {"cpu", "cuda"}, default "cpu"
+        Where it trains. A machine without a GPU is an error; a saved model predicts anywhere.
     n_estimators : int, default 300, in [1, 100000]
         Rounds, at most.
-    learning_rate : float, default 0.1, in (0, 10]
-        Factor of each tree.
+    learning_rate : float or None, default 0.1, in (0, 10]
+        Factor of each tree; None for the library's choice, which follows rows and rounds where
+        `l2_leaf_reg` is 3.0 and `leaf_estimation_iterations` None, and is 0.03 elsewhere.
     max_depth : int, default 6, in [1, 16]
         Depth of the trees.
     l2_leaf_reg : float, default 3.0, at least 0
@@ -49,16 +57,27 @@ class CatBoost(Stepwise):
     early_stopping_rounds : int, default 30, in [0, 100000]
         With validation rows, stop after so many rounds without a lower loss and keep the best
         rounds; 0 for off.
+    od_pval : float or None, default None, in (0, 1]
+        With early stopping, the p-value of the library's test IncToDec that the loss still falls;
+        training ends once it lies below, after `early_stopping_rounds` more rounds. None for a
+        count of rounds alone.
 
     Notes
     -----
     DIFF(CatBoost): the library picks a learning rate from rows and rounds; here it is 0.1 unless
     the configuration says otherwise, so that the configuration is complete.
 
+    DIFF(CatBoost): on a GPU the library has other defaults than on a CPU: 128 bins, ordered
+    boosting up to 50,000 rows, the Bayesian bootstrap. Here a configuration means the same on both:
+    254 bins, plain boosting, and the CPU's bootstrap (MVS of 0.8 of the rows, Bayesian for several
+    classes) where `bagging_temperature` is None. Statistics of categories still differ: frequencies
+    take the place of counters there.
+
     `fit_to` can continue where no category is native. A state with statistics of categories would
     apply those of a whole column, each row's own label among them, to the rows it trains on:
     another algorithm (log loss 0.583 against 0.601 of one piece on 600 levels), so it trains from
-    zero. Pieces have their own seeds, and the noise of `random_strength` fades anew in each.
+    zero, as it does on a GPU, where the library continues no training. Pieces have their own seeds,
+    and the noise of `random_strength` fades anew in each.
 
     Examples
     --------
@@ -74,8 +93,9 @@ class CatBoost(Stepwise):
     """
 
     rules = {
+        "device": DEVICE,
         "n_estimators": ROUNDS,
-        "learning_rate": RATE,
+        "learning_rate": replace(RATE, words=(None,)),
         "max_depth": Number(1, 16, whole=True),
         "l2_leaf_reg": Number(0.0),
         "random_strength": Number(0.0),
@@ -84,6 +104,7 @@ class CatBoost(Stepwise):
         "bagging_temperature": Number(0.0, words=(None,)),
         "categorical": ENCODING,
         "early_stopping_rounds": PATIENCE,
+        "od_pval": Number(0.0, 1.0, low_open=True, words=(None,)),
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     resource = "n_estimators"
@@ -94,8 +115,9 @@ class CatBoost(Stepwise):
         task: str,
         seed: int = 0,
         threads: int = 1,
+        device: str = "cpu",
         n_estimators: int = 300,
-        learning_rate: float = 0.1,
+        learning_rate: float | None = 0.1,
         max_depth: int = 6,
         l2_leaf_reg: float = 3.0,
         random_strength: float = 1.0,
@@ -104,8 +126,10 @@ class CatBoost(Stepwise):
         bagging_temperature: float | None = None,
         categorical: str = "native",
         early_stopping_rounds: int = 30,
+        od_pval: float | None = None,
     ) -> None:
         super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
@@ -116,6 +140,7 @@ class CatBoost(Stepwise):
         self.bagging_temperature = bagging_temperature
         self.categorical = categorical
         self.early_stopping_rounds = early_stopping_rounds
+        self.od_pval = od_pval
 
     def _policy(self) -> Policy:
         return Policy("none", self.categorical, "native", "standard")
@@ -139,23 +164,38 @@ class CatBoost(Stepwise):
             return "RMSE"
         return "Logloss" if len(self.classes_) == 2 else "MultiClass"
 
+    def _on_gpu(self) -> dict[str, Any]:
+        """What training on a GPU adds to the library's parameters."""
+        found = {
+            "task_type": "GPU",
+            "devices": "0",
+            "gpu_ram_part": OF_A_SHARE * gpu_share(),  # 0.95 of all its memory otherwise
+            "border_count": 254,
+            "boosting_type": "Plain",
+        }
+        if self.bagging_temperature is None:
+            several = self._loss() == "MultiClass"
+            found |= {"bootstrap_type": "Bayesian"} if several else MVS
+        return found
+
     def _library(self, rounds: int, seed: int) -> Any:
         """The unfitted booster of the library."""
         from catboost import CatBoost as Library
 
-        optional = {
-            name: getattr(self, name)
-            for name in ("leaf_estimation_iterations", "one_hot_max_size", "bagging_temperature")
-            if getattr(self, name) is not None
-        }
+        names = ["leaf_estimation_iterations", "one_hot_max_size", "bagging_temperature"]
+        names += ["learning_rate", "l2_leaf_reg"]
+        optional = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.learning_rate is None and self.l2_leaf_reg == L2_LEAF_REG:
+            del optional["l2_leaf_reg"]  # the library chooses no rate where this is given
+        if self.device != "cpu":
+            check_catboost()
+            optional |= self._on_gpu()
         if "bagging_temperature" in optional:
             optional["bootstrap_type"] = "Bayesian"
         return Library(
             {
                 "iterations": rounds,
-                "learning_rate": self.learning_rate,
                 "depth": self.max_depth,
-                "l2_leaf_reg": self.l2_leaf_reg,
                 "random_strength": self.random_strength,
                 "loss_function": self._loss(),
                 "random_seed": seed,
@@ -178,16 +218,27 @@ class CatBoost(Stepwise):
             raise
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        booster = self._library(self.n_estimators, self.seed)
+        if val:
+            booster.set_params(**self._stopping())
         self.model_ = self._train(
-            self._library(self.n_estimators, self.seed),
+            booster,
             self._pool(x, y),
             eval_set=self._pool(*val) if val else None,
-            early_stopping_rounds=self.early_stopping_rounds if val else None,
             use_best_model=val is not None,
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
 
+    def _stopping(self) -> dict[str, Any]:
+        """The library's overfitting detector."""
+        if self.od_pval is None:
+            return {"od_type": "Iter", "od_wait": self.early_stopping_rounds}
+        wait = self.early_stopping_rounds
+        return {"od_type": "IncToDec", "od_pval": self.od_pval, "od_wait": wait}
+
     def _continues(self) -> bool:
+        if self.device != "cpu":
+            return False
         return self.categorical != "native" or not self.preprocessor_.categorical_.any()
 
     def _material(self, x: np.ndarray, y: np.ndarray) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 
 from ..common.tasks import TASKS
 from .preprocessing import Policy
@@ -22,9 +23,13 @@ class ModelSpec:
 
     memory_bytes_per_cell, memory_bytes_per_pair, memory_bytes_per_column_pair: peak memory of a fit
     above that of the interpreter, per cell of the (one-hot) training table, per pair of its rows
-    and per pair of its columns. gpu_mb: GPU memory of a fit in MB, 0 for a model that never uses a
-    GPU. All are first guesses, for the space `quick` where there is one and else for the defaults;
-    a sweep corrects them by what its fits take (main memory upwards only).
+    and per pair of its columns. gpu_mb, gpu_bytes_per_cell: GPU memory of a fit, in MB of any and
+    in bytes per cell of the training table; `gpu_mb` is 0 for a model that never uses a GPU. All
+    are first guesses, for the space `quick` where there is one and else for the defaults; a sweep
+    corrects them by what its fits take (main memory upwards only; GPU memory that torch counts).
+
+    gpu_device: `package.module:function` of a model whose library may lack GPUs: it returns (the
+    `device` of a fit in a sweep with GPUs, why it is the CPU). "" for "cuda".
     """
 
     name: str
@@ -43,6 +48,8 @@ class ModelSpec:
     memory_bytes_per_column_pair: float = 0.0
     resource: str = ""
     gpu_mb: float = 0.0
+    gpu_bytes_per_cell: float = 0.0
+    gpu_device: str = ""
 
     def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
         """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""
@@ -50,3 +57,18 @@ class ModelSpec:
         pairs = self.memory_bytes_per_pair * n_rows**2
         pairs += self.memory_bytes_per_column_pair * n_features**2
         return 50.0 + (cells + pairs) / 2**20
+
+    def gpu_memory_mb(self, n_rows: int, n_features: int) -> float:
+        """A rough estimate of a fit's peak GPU memory in MB."""
+        return self.gpu_mb + self.gpu_bytes_per_cell * n_rows * n_features / 2**20
+
+    def on_gpu(self) -> tuple[str, str]:
+        """(the `device` of a fit in a sweep with GPUs, why it is the CPU where the model uses GPUs
+        but its library here cannot)."""
+        if not self.gpu_mb:
+            return "cpu", ""
+        if not self.gpu_device:
+            return "cuda", ""
+        module, _, name = self.gpu_device.partition(":")
+        found: tuple[str, str] = getattr(import_module(module), name)()
+        return found

@@ -34,6 +34,7 @@ _NATIVE = Policy("none", "native", "native", "standard")
 _CELLS = Policy("standard", "native", "native", "standard")
 _CLASSES = ("binary", "multiclass")
 _GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
+_GBDT_GPU: dict[str, Any] = {**_GBDT, "gpu_mb": 1500.0, "gpu_bytes_per_cell": 16.0}
 _ROWS = Policy("quantile", "ordinal", "impute", "standard")
 _STANDARD_ROWS = Policy("standard", "ordinal", "impute", "standard")
 _FEATURES: dict[str, Any] = {
@@ -86,7 +87,7 @@ MODELS: dict[str, ModelSpec] = {
             "Prokhorenkova et al. 2018, arXiv:1706.09516",
             _NATIVE,
             libraries=("catboost", *SKLEARN),
-            **_GBDT,
+            **_GBDT_GPU,
         ),
         _own(
             "constant",
@@ -210,7 +211,8 @@ MODELS: dict[str, ModelSpec] = {
             "Ke et al. 2017, LightGBM (NeurIPS)",
             _NATIVE,
             libraries=("lightgbm", *SKLEARN),
-            **_GBDT,
+            gpu_device="tabsweep.models.boosting_devices:lightgbm_device",
+            **_GBDT_GPU,
         ),
         _own(
             "linear",
@@ -392,7 +394,7 @@ MODELS: dict[str, ModelSpec] = {
             "Chen and Guestrin 2016, arXiv:1603.02754",
             _ONE_HOT,
             libraries=("xgboost", *SKLEARN),
-            **_GBDT,
+            **_GBDT_GPU,
         ),
     )
 }

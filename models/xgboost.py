@@ -18,6 +18,7 @@ from .base import (
     OneOf,
     two_columns,
 )
+from .boosting_devices import DEVICE, check_xgboost
 from .preprocessing import Policy
 from .resumable import Stepwise
 
@@ -29,6 +30,9 @@ class XGBoost(Stepwise):
     ----------
     task, seed, threads
         As for every model, see `Estimator`.
+    device : {"cpu", "cuda"}, default "cpu"
+        Where it trains. A machine without a GPU is an error, not a fit on its CPU; a saved model
+        predicts anywhere.
     n_estimators : int, default 300, in [1, 100000]
         Rounds, at most.
     learning_rate : float, default 0.3, in (0, 10]
@@ -46,7 +50,7 @@ class XGBoost(Stepwise):
     reg_alpha, reg_lambda : float, defaults 0.0 and 1.0, at least 0
         L1 and L2 penalty of the leaves.
     tree_method : {"hist", "exact"}, default "hist"
-        Splits between bins, or at every threshold (not with native categories).
+        Splits between bins, or at every threshold (not with native categories, not on a GPU).
     categorical : {"one-hot", "native", "ordinal"}, default "one-hot"
         Encoding of categories: as 0/1 columns, by the library itself, or as ordered codes.
     early_stopping_rounds : int, default 30, in [0, 100000]
@@ -72,6 +76,7 @@ class XGBoost(Stepwise):
     """
 
     rules = {
+        "device": DEVICE,
         "n_estimators": ROUNDS,
         "learning_rate": RATE,
         "max_depth": Number(1, 100, whole=True),
@@ -95,6 +100,7 @@ class XGBoost(Stepwise):
         task: str,
         seed: int = 0,
         threads: int = 1,
+        device: str = "cpu",
         n_estimators: int = 300,
         learning_rate: float = 0.3,
         max_depth: int = 6,
@@ -110,6 +116,7 @@ class XGBoost(Stepwise):
         early_stopping_rounds: int = 30,
     ) -> None:
         super().__init__(task=task, seed=seed, threads=threads)
+        self.device = device
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
@@ -125,8 +132,13 @@ class XGBoost(Stepwise):
         self.early_stopping_rounds = early_stopping_rounds
 
     def check(self) -> None:
-        """As `Estimator.check`; exact splits have no native categories."""
+        """As `Estimator.check`; exact splits have no native categories and no GPU."""
         super().check()
+        if self.tree_method == "exact" and self.device != "cpu":
+            raise InvalidConfig(
+                f"XGBoost: tree_method 'exact' runs on CPUs only, got device {self.device!r}; "
+                "choose tree_method 'hist' or device 'cpu'"
+            )
         if self.tree_method == "exact" and self.categorical == "native":
             raise InvalidConfig(
                 "XGBoost: tree_method 'exact' cannot split native categories; "
@@ -169,6 +181,7 @@ class XGBoost(Stepwise):
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from xgboost import train
 
+        self._check_device()
         self.model_ = train(
             self._params(),
             self._matrix(x, y),
@@ -181,7 +194,12 @@ class XGBoost(Stepwise):
         if val:
             self.best_iteration_ = int(self.model_.best_iteration) + 1
 
+    def _check_device(self) -> None:
+        if self.device != "cpu":
+            check_xgboost()
+
     def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+        self._check_device()
         return self._matrix(x, y)
 
     def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:

@@ -158,6 +158,7 @@ class Plan:
         if suite.transductive:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
+        self.notes += device_notes(self.specs) if options.device == "cuda" else []
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -405,7 +406,9 @@ class Plan:
                 threads=spec.threads,
                 memory_mb=INTERPRETER_MB
                 + spec.memory_mb(len(fold.train), data.table.n_features, data.table.n_classes),
-                gpu_mb=spec.gpu_mb if identity["device"] == "cuda" else 0.0,
+                gpu_mb=0.0
+                if identity["device"] == "cpu"
+                else spec.gpu_memory_mb(len(fold.train), data.table.n_features),
             ),
             data_key=plan.dataset,
             weight=float(size),
@@ -416,13 +419,24 @@ class Plan:
         )
 
     def device(self, spec: registry.ModelSpec) -> str:
-        """Where a model computes: on a GPU if the sweep has them and the model uses one."""
-        return "cuda" if self.options.device == "cuda" and spec.gpu_mb else "cpu"
+        """Where a model computes, as its `device`: on a GPU if the sweep has them, the model uses
+        one and its library can."""
+        return spec.on_gpu()[0] if self.options.device == "cuda" else "cpu"
 
     def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
         """What a worker needs of a dataset."""
         data = self.data[dataset]
         return data.table, data.folds
+
+
+def device_notes(specs: Mapping[str, registry.ModelSpec]) -> list[str]:
+    """Which models of a sweep with GPUs compute on them, and why one that could does not."""
+    places = {name: spec.on_gpu() for name, spec in specs.items()}
+    on_gpus = ", ".join(name for name, (device, _) in places.items() if device != "cpu")
+    on_cpus = ", ".join(name for name, (device, _) in places.items() if device == "cpu")
+    notes = [f"Trials on GPUs: {on_gpus or 'none'}; on CPUs: {on_cpus or 'none'}."]
+    notes += [f"{name} runs on CPUs: {why}." for name, (_, why) in places.items() if why]
+    return notes
 
 
 def evaluation_seeds(seed: int, budget: Budget) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from ...sweeps.study import Study
 from ...sweeps.workers.pool import InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
 from ...sweeps.workers.ray_pool import RayWorkerPool
-from ..errors import SweepError, check_name
+from ..errors import NoGpu, SweepError, check_gpu, check_name
 from ..planning import environment
 from ..planning.code_identity import computes_with
 from ..planning.plan import Plan, find_model
@@ -245,6 +245,7 @@ class _Sweep:
             return self._engine.run()
         if not search.finished:
             self._ray.wait(self._stop)
+            self._check_gpus()
             search.run()
         self._engine.admit(study for study in search.studies.values() if not search.left(study))
         return async_search.total(search.tally, self._engine.run())
@@ -263,14 +264,11 @@ class _Sweep:
         """The workers, made when the first trial needs them."""
         request, plan, n_workers = self.request, self.plan, self._ray.n_workers
         if n_workers == 0:
+            if any(study.needs.gpu_mb for study in self._studies()):
+                check_gpu("cuda")
             return InProcessPool(request.run_trial, plan.payload, self._checkpoints)
         self._ray.wait(self._stop)
-        if not any(node.gpus for node in nodes().values()):
-            if any(study.needs.gpu_mb for study in self._studies()):
-                raise SweepError(
-                    "--device cuda: no machine of this Ray has a GPU (see ray status); use "
-                    "--device cpu"
-                )
+        self._check_gpus()
         pool = RayWorkerPool(
             request.run_trial,
             plan.payload,
@@ -281,6 +279,17 @@ class _Sweep:
         )
         pool.warm(sum(planned_slots(study.to_data()) for study in plan.studies))
         return pool
+
+    def _check_gpus(self) -> None:
+        """Raises NoGpu where a study needs a GPU and no machine has one, before a trial runs: some
+        boosting libraries would go on on the CPU."""
+        studies = [*self._studies(), *(self._search.studies.values() if self._search else ())]
+        wanting = sorted({s.meta["model"] for s in studies if s.needs.gpu_mb})
+        if wanting and not any(node.gpus for node in nodes().values()):
+            raise NoGpu(
+                f"--device cuda: no machine of this Ray has a GPU for {', '.join(wanting)} (see "
+                "ray status); use --device cpu"
+            )
 
     def _explain(self, error: BaseException) -> None:
         """Raise a lost cluster or a full disk again, with the command that resumes the run."""

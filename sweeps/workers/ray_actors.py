@@ -80,7 +80,7 @@ class Launcher:
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=1,
-        ).remote(self._run_trial, name, self._paths, self._common, self._expected, shape.gpus > 0)
+        ).remote(self._run_trial, name, self._paths, self._common, self._expected, shape.gpus)
         actor = TrialActor(name, handle, shape, node, starting=handle.ready.remote())
         actor.head_since = time.monotonic()
         return actor

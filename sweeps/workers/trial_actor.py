@@ -20,6 +20,8 @@ from ..trial import Limits, Result, Trial
 from .output_capture import captured
 from .pool import RunTrial, guarded
 
+# What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
+GPU_SHARE = "TABSWEEP_GPU_SHARE"
 MAX_CACHED = 64  # datasets in a worker's memory at once
 
 # What every node must have in common with the driver: {"numpy": "2.4.6", ...}.
@@ -51,6 +53,7 @@ class IncompatibleWorker(Exception):
 class TrialWorker:
     """Runs one trial at a time, with its data cached between calls.
 
+    `gpus` is the share of a GPU that it holds, 0.0 for none.
     `expected` is what `common()` returns on the driver's node; a worker on whose node it returns
     something else runs nothing.
     """
@@ -62,17 +65,18 @@ class TrialWorker:
         paths: list[str],
         common: Common | None,
         expected: Mapping[str, str],
-        gpu: bool,
+        gpus: float,
     ) -> None:
-        if not gpu:  # Ray leaves the variable alone for an actor without a GPU
+        if not gpus:  # Ray leaves the variable alone for an actor without a GPU
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        os.environ[GPU_SHARE] = str(min(float(gpus), 1.0) or 1.0)
         for path in reversed(paths):
             if path not in sys.path:
                 sys.path.insert(0, path)
         self._run_trial = run_trial
         self._name = name
         self._wrong = differences(expected, common()) if common else ""
-        self._gpu = gpu
+        self._gpu = gpus > 0
         self._data: dict[str, Any] = {}
         self._limit_mb = 0.0
         self._watching = False

@@ -1,123 +1,99 @@
-"""FT-Transformer with and without feature biases (Gorishniy et al. 2021, sec. 5.3, Table 17).
+"""FT-Transformer with and without feature biases (Gorishniy et al. 2021, sec. 5.2, Table 17).
 
-AutoInt, FT-Transformer without the bias of each feature's token, and FT-Transformer as it is.
+AutoInt, FT-Transformer without the bias of each feature's token, and FT-Transformer as it is, each
+tuned: at full size as the suite `rtdl` tunes them, on the paper's eight datasets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ....datasets.catalog import load_dataset
-from ....datasets.protocols import Fold, make_folds
-from ....datasets.table import Table as Data
-from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
-from ....models.registry import make_model
-from ....reports.metrics import accuracy, rmse
 from ....reports.sections.seeds import truncated
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
+from .tuned import Small, left_out_remarks, paper_suite, run_tuned, small_suite
 
 FOLDER = Path(__file__).parent
 
 WITHOUT = "ft-transformer-no-feature-bias"
 METHODS = ("autoint", WITHOUT, "ft-transformer")
-
-
-class WithoutBiases(FTTransformer):
-    """FT-Transformer whose tokens are x_j W_j and E_j[x_j], without b_j."""
-
-    def _network(self) -> FTTransformerNetwork:
-        network = super()._network()
-        network.tokens.bias = None
-        return network
+TARGET = f"{__package__}.no_feature_bias:FTTransformerNoFeatureBias"
+VARIANTS = {WITHOUT: (TARGET, "ft-transformer")}
 
 
 @dataclass(frozen=True)
 class Extent:
-    """A size of the experiment. settings: of AutoInt and of both transformers."""
+    """A size of the experiment. small: the sweep; None for the budget `paper` of `rtdl`."""
 
     datasets: tuple[str, ...]
-    seeds: int
-    settings: Mapping[str, Mapping[str, Any]]
+    small: Small | None
 
 
-SMALL = {"lr": 2e-3, "epochs": 15, "patience": 6}
+EVERY = tuple(dict.fromkeys(load(FOLDER, "table17")["dataset"]))
+SMALL = {"epochs": 15, "patience": 6}
+TRANSFORMER = {
+    **SMALL, "n_layers": 2, "width": 32, "n_heads": 4, "attention_dropout": 0.0, "ffn_dropout": 0.0,
+}  # fmt: skip
+RATES = {"lr": [1e-3, 2e-3]}
 EXTENTS = {
     "reduced": Extent(
         ("california-housing",),
-        3,
-        {
-            "autoint": {**SMALL, "n_layers": 2, "width": 16},
-            "ft-transformer": {
-                **SMALL, "n_layers": 2, "width": 32, "n_heads": 4, "attention_dropout": 0.0,
-                "ffn_dropout": 0.0,
+        Small(
+            2, 3,
+            {
+                "autoint": {**SMALL, "n_layers": 2, "width": 16},
+                WITHOUT: TRANSFORMER,
+                "ft-transformer": TRANSFORMER,
             },
-        },
+            dict.fromkeys(METHODS, RATES),
+            {WITHOUT: TARGET},
+        ),
     ),
-    "full": Extent(
-        ("california-housing", "year", "covtype"),
-        15,
-        {
-            "autoint": {"n_layers": 3, "width": 32, "lr": 1e-4, "epochs": 100_000},
-            "ft-transformer": {"epochs": 100_000},
-        },
-    ),
+    "full": Extent(EVERY, None),
 }  # fmt: skip
 
 
-def score(
-    method: str, data: Data, fold: Fold, settings: Mapping[str, Any], setting: Setting, seed: int
-) -> float:
-    """Test RMSE or accuracy of one fit."""
-    given: dict[str, Any] = {
-        **settings, "seed": seed, "threads": setting.threads, "device": setting.device,
-    }  # fmt: skip
-    if method == WITHOUT:
-        model: Any = WithoutBiases(task=data.task, **given)
-    else:
-        model = make_model(method, task=data.task, **given)
-    y = data.target
-    model.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
-    x = data.rows(fold.test)
-    if data.task == "regression":
-        return rmse(y[fold.test], model.predict(x))
-    return accuracy(y[fold.test], model.predict_proba(x))
-
-
-def run(
-    setting: Setting, extent: Extent | None = None, one: Callable[..., float] = score
-) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment rtdl-biases`."""
     extent = EXTENTS[setting.size] if extent is None else extent
+    small = extent.small
+    if small is None:
+        suite = paper_suite(VARIANTS)
+    else:
+        suite = small_suite("rtdl-biases", extent.datasets, small)
+    results, left_out = run_tuned(setting, suite, extent.datasets, METHODS)
     published = load(FOLDER, "table17").set_index(["dataset", "method"])
-    rows = []
+    rows: list[list[object]] = []
     for dataset in extent.datasets:
-        data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
-        (fold,) = make_folds(data, "rtdl")
         for method in METHODS:
-            setting.say(f"{dataset}: {method}")
-            settings = extent.settings["autoint" if method == "autoint" else "ft-transformer"]
-            seeds = range(setting.seed, setting.seed + extent.seeds)
-            found = [one(method, data, fold, settings, setting, seed) for seed in seeds]
-            paper = published.loc[(dataset, method)]
+            if dataset in left_out:
+                continue
+            found, paper = results.get((dataset, method)), published.loc[(dataset, method)]
+            scores = None if found is None else found.scores
             rows.append(
                 [
-                    dataset, method, str(paper["metric"]), float(np.mean(found)),
-                    truncated(float(np.std(found))), float(paper["value"]),
+                    dataset, method, str(paper["metric"]),
+                    None if scores is None else float(np.mean(scores)),
+                    None if scores is None else truncated(float(np.std(scores))),
+                    0 if scores is None else len(scores), float(paper["value"]),
                     truncated(float(paper["spread"])),
                 ]
             )  # fmt: skip
     note = (
-        f"Mean and population standard deviation over {extent.seeds} seeds of one split; both "
-        "transformers have one setting, where the paper tunes each."
+        "Test score of the tuned configuration on one split: mean and population standard "
+        "deviation over its seeds. "
     )
-    if setting.full:
-        note += " AutoInt is not tuned either."
-    columns = ["dataset", "method", "metric", "test", "std", "published", "published std"]
+    if small is None:
+        note += "Tuned as the budget `paper` of the suite `rtdl` says, the transformers alike."
+    else:
+        note += (
+            f"Tuned here: the better of {small.trials} learning rates of one small network, at "
+            "most 15 epochs. Published: spaces of the paper, 15 seeds."
+        )
+    columns = ["dataset", "method", "metric", "test", "std", "seeds", "published", "published std"]
     title = "AutoInt, and FT-Transformer with and without feature biases"
-    return ExperimentResult([ExperimentTable("rtdl-biases", title, columns, rows, note)])
+    table = ExperimentTable("rtdl-biases", title, columns, rows, note)
+    return ExperimentResult([table], remarks=left_out_remarks(left_out))

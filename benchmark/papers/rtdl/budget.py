@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ....datasets.catalog import load_dataset
-from ....datasets.protocols import Fold, make_folds
+from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
 from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
@@ -24,6 +23,7 @@ from ....sweeps.trial import derive_seed
 from ...planning.space_overrides import narrow, resolve_space
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
+from .tuned import available, left_out_remarks, split_of
 
 FOLDER = Path(__file__).parent
 
@@ -52,7 +52,7 @@ EXTENTS = {
         },
     ),
     "full": Extent(
-        ("california-housing", "adult"),
+        ("california-housing", "adult", "higgs-small"),
         tuple(3600.0 * h for h in (0.25, 0.5, 1, 2, 3, 4, 5, 6)), 5, "rtdl", {},
     ),
 }  # fmt: skip
@@ -78,9 +78,7 @@ def trial(
     model: str, config: Mapping[str, Any], data: Data, fold: Fold, setting: Setting
 ) -> tuple[float, float]:
     """(validation loss, test score) of one configuration; seed 0, as in the paper."""
-    given = {**config, "threads": setting.threads}
-    if model != "xgboost":
-        given["device"] = setting.device
+    given = {**config, "threads": setting.threads, "device": setting.device}
     made = make_model(model, task=data.task, seed=0, **given)
     y = data.target
     made.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
@@ -131,9 +129,9 @@ def run(
         for r in load(FOLDER, "table5").itertuples(index=False)
     }
     rows = []
-    for dataset in extent.datasets:
-        data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
-        (fold,) = make_folds(data, "rtdl")
+    tables, left_out = available(extent.datasets, setting)
+    for dataset, data in tables.items():
+        fold = split_of(data)
         metric = "rmse" if data.task == "regression" else "accuracy"
         for model in MODELS:
             setting.say(f"{dataset}: {model}")
@@ -165,5 +163,6 @@ def run(
         "dataset", "model", "metric", "seconds", "test", "trials", "published", "published trials",
     ]  # fmt: skip
     return ExperimentResult(
-        [ExperimentTable("rtdl-budget", "Tuning limited by time", columns, rows, note)]
+        [ExperimentTable("rtdl-budget", "Tuning limited by time", columns, rows, note)],
+        remarks=left_out_remarks(left_out),
     )

@@ -25,7 +25,7 @@ from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost
 from tabsweep.sweeps.workers.ray_cluster import Node, nodes, raylet_here
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
-from tabsweep.sweeps.workers.trial_actor import differences
+from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -39,6 +39,7 @@ def where(trial: Trial, data: Any) -> Result:
         log.write(f"start {trial.model} {trial.fold} {os.environ.get(NODE)} {time.monotonic()}\n")
     time.sleep(trial.config["seconds"])
     info = {"node": os.environ.get(NODE), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    info |= {"share": os.environ.get(GPU_SHARE)}
     return Result(status=DONE, val={"loss": 0.0}, info={**info, "data": data})
 
 
@@ -199,6 +200,7 @@ def test_nodes_with_gpus_and_nodes_with_other_libraries(machines, tmp_path):
         run = Run(tmp_path / "run", studies, common=node_name)
         assert run.tally.done == 14 and not run.tally.failed and not run.deaths
         assert set(run.info("gpu", "node")) == {"gpu"} and set(run.info("gpu", "gpus")) == {"0"}
+        assert set(run.info("gpu", "share")) == {"1.0"}  # nobody knows the memory of this GPU
         assert set(run.info("cpu", "gpus")) == {""} and "plain" in run.info("cpu", "node")
         assert "different" not in run.info("cpu", "node")
         assert set(run.info("cpu", "data")) == {"data d"}

@@ -1,0 +1,223 @@
+"""Feature importances from FT-Transformer's attention (Gorishniy et al. 2021, sec. 5.3, Table 6).
+
+Attention maps: the [CLS] token's attention to each feature, averaged over rows, layers and heads.
+Integrated gradients (Sundararajan et al. 2017) and the permutation test (Breiman 2001) stand beside
+them; the table has the rank correlation of the first two with the third, on training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+from ....datasets.protocols import Fold
+from ....datasets.table import Table as Data
+from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
+from ....models.registry import make_model
+from ....reports.metrics import accuracy, rmse
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..published_values import load
+from .tuned import available, left_out_remarks, paper_suite, run_tuned, split_of
+
+FOLDER = Path(__file__).parent
+
+MODEL = "ft-transformer"
+METHODS = ("attention-maps", "integrated-gradients")
+BLOCK = 1024  # rows at once
+PUBLISHED = "table6_main"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A size of the experiment.
+
+    config: of the transformer; None for the one that the budget `paper` of the suite `rtdl` tunes.
+    rows: training rows that are explained, at most. steps: of the integral of gradients. shuffles:
+    of each feature in the permutation test.
+    """
+
+    datasets: tuple[str, ...]
+    seeds: int
+    config: Mapping[str, Any] | None
+    rows: int
+    steps: int
+    shuffles: int
+
+
+SMALL = {
+    "n_layers": 2, "width": 32, "n_heads": 4, "attention_dropout": 0.0, "ffn_dropout": 0.0,
+    "lr": 2e-3, "epochs": 15, "patience": 6,
+}  # fmt: skip
+EVERY = tuple(dict.fromkeys(load(FOLDER, PUBLISHED)["dataset"]))
+EXTENTS = {
+    "reduced": Extent(("california-housing",), 5, SMALL, 4_000, 20, 1),
+    "full": Extent(EVERY, 5, None, 10**9, 50, 1),
+}
+
+
+# ---------------------------------------------------------------------- three importances
+
+
+def _inputs(model: FTTransformer, x: Any) -> list[Any]:
+    """The rows as the network takes them, in blocks. ValueError for categories and missing cells:
+    a gradient knows nothing of a category, and the network sees a feature with gaps twice."""
+    rows = model._rows(model._numbers(x)[0])
+    if rows.codes.shape[1] or rows.numbers.shape[1] != x.shape[1]:
+        raise ValueError("importances of features need a table of numbers without missing cells")
+    return [
+        rows.at(torch.arange(at, min(at + BLOCK, len(rows)))) for at in range(0, len(rows), BLOCK)
+    ]
+
+
+def cls_attention(network: FTTransformerNetwork, numbers: torch.Tensor) -> torch.Tensor:
+    """Mean over layers and heads of the [CLS] token's attention: (B, F) -> (B, F).
+
+    What it pays to itself is left out, so a row's values sum to less than one.
+    """
+    codes = torch.empty((len(numbers), 0), dtype=torch.int64, device=numbers.device)
+    x = network.tokens(numbers, codes)
+    maps = []
+    for i, block in enumerate(network.blocks):
+        normed = x if block.norm_in is None else block.norm_in(x)
+        maps.append(block.attention.weights(normed)[:, :, 0, 1:].mean(dim=1))
+        if i + 1 < len(network.blocks):
+            x = block(x)
+    return torch.stack(maps).mean(dim=0)
+
+
+def attention_maps(model: FTTransformer, x: Any) -> np.ndarray:  # -> (F,)
+    """Importances by attention, one forward pass a row. ValueError for Linformer's mixtures, whose
+    attention is to no feature."""
+    total, n = 0.0, 0
+    for rows in _inputs(model, x):
+        with model._ready() as network:
+            if network.mixtures is not None:
+                raise ValueError("attention to mixtures of features says nothing of features")
+            total = total + cls_attention(network, rows.numbers).double().sum(dim=0)
+        n += len(rows.numbers)
+    return (total / n).cpu().numpy()  # type: ignore[attr-defined]
+
+
+def integrated_gradients(
+    model: FTTransformer, x: Any, steps: int
+) -> tuple[np.ndarray, np.ndarray]:  # -> (N, F), (N,)
+    """(what each feature adds to a row's output, the output over that of the zero row).
+
+    The path goes from zero, the middle of a feature after its preprocessing, by the midpoint rule.
+    Of several classes the output is the logit of the class that is predicted.
+    """
+    parts, gains = [], []
+    for rows in _inputs(model, x):
+        numbers = rows.numbers
+        with model._ready() as network:
+            pass  # gradients are off inside
+        whole = network(numbers, rows.codes).detach()
+        at = None if whole.dim() == 1 else whole.argmax(dim=1, keepdim=True)
+
+        def answer(
+            z: torch.Tensor, net: Any = network, codes: Any = rows.codes, c: Any = at
+        ) -> Any:
+            out = net(z, codes)
+            return out if c is None else out.gather(1, c)[:, 0]
+
+        total = torch.zeros_like(numbers)
+        for k in range(steps):
+            z = (numbers * ((k + 0.5) / steps)).requires_grad_()
+            total += torch.autograd.grad(answer(z).sum(), z)[0]
+        with torch.no_grad():
+            gains.append((answer(numbers) - answer(torch.zeros_like(numbers))).cpu().numpy())
+        parts.append((numbers * total / steps).detach().cpu().numpy())
+    return np.concatenate(parts).astype(np.float64), np.concatenate(gains).astype(np.float64)
+
+
+def permutation_test(
+    model: FTTransformer, x: Any, y: np.ndarray, *, shuffles: int, seed: int
+) -> np.ndarray:  # -> (F,)
+    """How much worse RMSE or accuracy becomes where one feature's values change rows."""
+    rng = np.random.default_rng([seed, 53])
+
+    def loss(frame: Any) -> float:
+        if model.task == "regression":
+            return rmse(y, model.predict(frame))
+        return 1.0 - accuracy(y, model.predict_proba(frame))
+
+    base, found = loss(x), []
+    for column in x.columns:
+        worse = []
+        for _ in range(shuffles):
+            order = rng.permutation(len(x))
+            worse.append(loss(x.assign(**{column: x[column].to_numpy()[order]})) - base)
+        found.append(float(np.mean(worse)))
+    return np.array(found)
+
+
+def correlations(
+    data: Data, fold: Fold, config: Mapping[str, Any], extent: Extent, setting: Setting, seed: int
+) -> tuple[float, float]:
+    """Spearman's rank correlation of both importances with the permutation test's, of one fit."""
+    given = {**config, "threads": setting.threads, "device": setting.device}
+    model: Any = make_model(MODEL, task=data.task, seed=seed, **given)
+    y = data.target
+    model.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
+    chosen = np.sort(np.random.default_rng([seed, 54]).permutation(fold.train)[: extent.rows])
+    x = data.rows(chosen)
+    reference = permutation_test(model, x, y[chosen], shuffles=extent.shuffles, seed=seed)
+    others = (
+        attention_maps(model, x),
+        np.abs(integrated_gradients(model, x, extent.steps)[0]).mean(axis=0),
+    )
+    maps, gradients = (float(spearmanr(reference, other).statistic) for other in others)
+    return maps, gradients
+
+
+# ---------------------------------------------------------------------- the experiment
+
+
+def run(
+    setting: Setting, extent: Extent | None = None, one: Callable[..., Any] = correlations
+) -> ExperimentResult:
+    """`bench experiment rtdl-importance`."""
+    extent = EXTENTS[setting.size] if extent is None else extent
+    tables, left_out = available(extent.datasets, setting)
+    configs: dict[str, Mapping[str, Any] | None] = dict.fromkeys(tables, extent.config)
+    if extent.config is None:
+        results, _ = run_tuned(setting, paper_suite({}), list(tables), [MODEL])
+        for name in tables:
+            found = results.get((name, MODEL))
+            configs[name] = None if found is None else found.config
+    published = load(FOLDER, PUBLISHED).set_index(["dataset", "method"])
+    rows: list[list[Any]] = []
+    for dataset, data in tables.items():
+        config = configs[dataset]
+        if config is None:
+            left_out[dataset] = "no trial of its tuning succeeded"
+            continue
+        scores = []
+        for seed in range(setting.seed, setting.seed + extent.seeds):
+            setting.say(f"{dataset}: seed {seed}")
+            scores.append(one(data, split_of(data), config, extent, setting, seed))
+        for method, values in zip(METHODS, np.transpose(scores), strict=True):
+            paper = published.loc[(dataset, method)]
+            rows.append(
+                [
+                    dataset, method, float(np.mean(values)), float(np.std(values)),
+                    float(paper["value"]), float(paper["spread"]),
+                ]
+            )  # fmt: skip
+    note = (
+        f"Spearman's rank correlation with the permutation test's ranking, of {extent.seeds} "
+        "seeds, on training rows. The paper gives no baseline of the gradients; here it is the "
+        "zero row after preprocessing."
+    )
+    if not setting.full:
+        note += f" Of {extent.rows} rows; one small network, {SMALL['epochs']} epochs at most."
+    columns = ["dataset", "importances", "rank correlation", "std", "published", "published std"]
+    title = "Importances of features beside those of the permutation test"
+    table = ExperimentTable("rtdl-importance", title, columns, rows, note)
+    return ExperimentResult([table], remarks=left_out_remarks(left_out))

@@ -1,0 +1,225 @@
+"""Tuned trainings of RTDL's models for its experiments: sweeps of the suite `rtdl`, read back.
+
+An experiment has no tuner of its own. It runs a sweep into its folder, which a second call resumes,
+and reads the trials of the evaluation seeds. Trials that a run of the suite `rtdl` under `runs/` in
+the working directory has finished are copied instead of run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ....datasets import catalog
+from ....datasets.errors import DatasetUnavailable, UnknownDataset
+from ....datasets.protocols import Fold, make_folds
+from ....datasets.table import Table
+from ....sweeps.study import EVAL
+from ....sweeps.trial import DONE
+from ...planning import suite as suites
+from ...planning.plan import Options
+from ...planning.suite import Budget, OnDataset, Search, Suite
+from ...results.evidence_builder import load_results
+from ...running import sweep
+from ...running.data import NoData
+from ...running.request import Request
+from ..experiment_result import Setting
+
+SUITE, PAPER_BUDGET = "rtdl", "paper"
+METRIC = {"regression": "rmse", "binary": "accuracy", "multiclass": "accuracy"}
+NO_CARD = (
+    "no card of this name; `bench data add PATH --format arrays` makes one of the authors' archive"
+)
+
+
+@dataclass(frozen=True)
+class Small:
+    """A sweep for minutes on a CPU: random configurations, then the chosen one under every seed.
+    fixed, choices: of each model, by its name in the sweep."""
+
+    trials: int
+    seeds: int
+    fixed: Mapping[str, Mapping[str, Any]]
+    choices: Mapping[str, Mapping[str, list[Any]]]
+    variants: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A tuned model on a dataset: what its evaluation seeds scored on the test rows (accuracy as a
+    fraction, or RMSE) and the seconds that each fit took; the chosen configuration and how many
+    trials it was chosen from."""
+
+    metric: str
+    scores: tuple[float, ...]
+    fit_s: tuple[float, ...]
+    config: dict[str, Any]
+    n_trials: int
+
+
+Results = dict[tuple[str, str], Tuned]
+
+
+# ---------------------------------------------------------------------- datasets
+
+
+def split_of(table: Table) -> Fold:
+    """The one split of a dataset that the suite `rtdl` has."""
+    protocol = suites.load(SUITE).protocol.get(table.name) or catalog.card(table.name).protocol
+    return make_folds(table, protocol, seed=0)[0]
+
+
+def with_cards(names: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """(datasets that have a card, {those that have none: why})."""
+    known, left_out = [], {}
+    for name in names:
+        try:
+            catalog.card(name)
+            known.append(name)
+        except UnknownDataset:
+            left_out[name] = NO_CARD
+    return known, left_out
+
+
+def available(names: Iterable[str], setting: Setting) -> tuple[dict[str, Table], dict[str, str]]:
+    """(the datasets that can be had, {the others: why not}). Raises NoData where none can."""
+    known, left_out = with_cards(names)
+    tables = {}
+    for name in known:
+        try:
+            tables[name] = catalog.load_dataset(name, mirror=setting.mirror, cache=setting.cache)
+        except DatasetUnavailable as error:
+            left_out[name] = error.reason
+    if not tables:
+        raise NoData(_nothing(left_out))
+    return tables, left_out
+
+
+def _nothing(left_out: Mapping[str, str]) -> str:
+    reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+    return f"no dataset of the experiment is available here ({reasons})"
+
+
+def left_out_remarks(left_out: Mapping[str, str]) -> list[str]:
+    """What an experiment says of the datasets that it had to leave out."""
+    return [f"Left out: {name}: {why}." for name, why in sorted(left_out.items())]
+
+
+# ---------------------------------------------------------------------- sweeps
+
+
+def paper_suite(variants: Mapping[str, tuple[str, str]]) -> Suite:
+    """The suite `rtdl` whose budget `paper` has variants, too.
+
+    variants: {name: (what the registry is asked for, model whose space and trials it has)}.
+    """
+    found = suites.load(SUITE)
+    budget = found.budgets[PAPER_BUDGET]
+    models, datasets = dict(budget.model), dict(budget.dataset)
+    for name, (target, like) in variants.items():
+        models[name] = budget.search(like).model_copy(update={"of": target})
+        for dataset, there in datasets.items():
+            if like in there.model:
+                own = {**there.model, name: there.model[like]}
+                datasets[dataset] = OnDataset(model=own)
+    changes = {"models": [*budget.models, *variants], "model": models, "dataset": datasets}
+    budgets = {**found.budgets, PAPER_BUDGET: budget.model_copy(update=changes)}
+    return found.model_copy(update={"budgets": budgets})
+
+
+def small_suite(name: str, datasets: Sequence[str], small: Small) -> Suite:
+    """A suite of one budget, "paper" like that of the suite `rtdl`."""
+    whole = suites.load(SUITE)
+    models = {
+        model: Search(
+            of=small.variants.get(model), fixed=dict(fixed), choices=dict(small.choices[model])
+        )
+        for model, fixed in small.fixed.items()
+    }
+    budget = Budget(
+        models=list(models),
+        folds=1,
+        trials=small.trials,
+        seeds=small.seeds,
+        sampler="random",
+        start_with_default=False,
+        model=models,
+    )
+    return Suite(
+        name=name,
+        title=name,
+        datasets=list(datasets),
+        protocol={d: p for d, p in whole.protocol.items() if d in datasets},
+        metric=whole.metric,
+        default_budget=PAPER_BUDGET,
+        budgets={PAPER_BUDGET: budget},
+    )
+
+
+def run_tuned(
+    setting: Setting, suite: Suite, datasets: Sequence[str], models: Sequence[str]
+) -> tuple[Results, dict[str, str]]:
+    """Tune every model on every dataset that can be had, and read what the evaluation seeds gave.
+
+    Returns ({(dataset, model): result}, {dataset left out: why}); a model that has no result at all
+    on a dataset is absent. The run is the folder `run-<size>` of the experiment's; with one thread
+    trials run in this process, with more on so many workers. Raises NoData where no dataset can be
+    had, and what a sweep raises.
+    """
+    known, left_out = with_cards(datasets)
+    if not known:
+        raise NoData(_nothing(left_out))
+    request = Request(
+        suite=suite.model_copy(update={"datasets": known}),
+        options=Options(
+            budget=PAPER_BUDGET,
+            models=tuple(models),
+            datasets=tuple(known),
+            seed=setting.seed,
+            device=setting.device,
+        ),
+        runs=setting.out,
+        name=f"run-{setting.size}",
+        workers=0 if setting.threads == 1 else setting.threads,
+        mirror=setting.mirror,
+        cache=setting.cache,
+        reuse=_finished_runs(),
+    )
+
+    def listen(event: str, details: Mapping[str, Any]) -> None:
+        if event == "study":
+            setting.say(f"{details['study'].name}: done")
+        elif event == "warning":
+            setting.say(details["message"])
+
+    outcome = sweep.run(request, listener=listen)
+    return results_of(outcome.folder), {**left_out, **outcome.plan.left_out}
+
+
+def _finished_runs() -> tuple[Path, ...]:
+    """Runs of the suite under `runs/` whose finished trials may be copied."""
+    found = sorted(Path("runs").glob(f"{SUITE}-*/ledger/MANIFEST.json"))
+    return tuple(path.parents[1] for path in found)
+
+
+def results_of(run: Path) -> Results:
+    """{(dataset, model): result} of a run's evaluation seeds."""
+    frame = load_results(run)
+    done = frame[frame["status"] == DONE] if len(frame) else frame
+    found: Results = {}
+    for (dataset, model), trials in done.groupby(["dataset", "model"], sort=True):
+        seeds = trials[trials["stage"] == EVAL].sort_values("seed")
+        if not len(seeds):
+            continue
+        metric = METRIC[str(seeds["task"].iloc[0])]
+        found[str(dataset), str(model)] = Tuned(
+            metric=metric,
+            scores=tuple(map(float, seeds[f"test_{metric}"])),
+            fit_s=tuple(map(float, seeds["fit_s"])),
+            config=json.loads(seeds["config"].iloc[0]),
+            n_trials=int((trials["stage"] != EVAL).sum()),
+        )
+    return found
