@@ -179,7 +179,8 @@ class FeedForward(RowNetwork):
     ============ ==================================================================================
 
     DIFF(Klambauer 2017): optimiser and number of epochs are settings; the defaults are those of the
-    other networks of rows here. The reference's ResNet also has blocks of other shapes.
+    other networks of rows here. DIFF(He 2016): the second layer of a residual block has its
+    activation before the sum.
 
     Parameters
     ----------

@@ -139,6 +139,12 @@ def test_the_training_rows_are_stored_once_for_all_predictions(monkeypatch):
     assert len(calls) > 1 + 20  # one a step, and the new weights' memory
 
 
+def test_the_rate_falls_to_nothing_or_stays_as_the_paper_prints_it():
+    for schedule, last in (("cosine", 0.0), ("constant", 1e-3)):
+        rate = Hopular(task="binary", steps=100, schedule=schedule)._recipe().rate
+        assert rate(99) == pytest.approx(last) and rate(0) == pytest.approx(1e-3, rel=1e-3)
+
+
 def test_numbers_are_divided_by_the_unbiased_deviation():
     x = np.array([[1.0, 5.0, np.nan], [2.0, 5.0, 1.0], [4.0, 5.0, 3.0], [9.0, 5.0, np.nan]])
     y = np.array([10.0, 20.0, 60.0, 30.0])
