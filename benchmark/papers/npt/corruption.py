@@ -223,7 +223,7 @@ def _note(setting: Setting, extent: Extent) -> str:
     return (
         f"A narrow network, {extent.settings['steps']} steps; the first fold. Larger tables: "
         f"{extent.rows} of their rows in batches of about {extent.batched['batch_size']}, each "
-        "with its share of training, validation and test rows. Where `measured on` names other "
+        "with its share of training, validation and test rows. Where the second column names other "
         f"data, the published change says only which column is meant. {note}"
     )
 

@@ -7,7 +7,7 @@ what the protocol does with the variants: the one with the least validation loss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,24 +116,31 @@ def from_zero(losses: np.ndarray) -> np.ndarray:  # (folds, variants) -> the sam
     return ranks(losses, "min") - 1.0
 
 
-Run = Callable[[Data, Fold, Setting, Mapping[str, Any]], Score]
-
-
-def run(setting: Setting, extent: Extent | None = None, one: Run = trial) -> ExperimentResult:
+def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment npt-variants`."""
     extent = EXTENTS[setting.size] if extent is None else extent
-    published = load(FOLDER, "table13").set_index(["dataset", "level"])
-    rows: list[list[Any]] = []
-    chosen: list[list[Any]] = []
+    found: dict[str, list[list[Score]]] = {}
     for dataset in extent.datasets:
         data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
         folds = make_folds(data, card(dataset).protocol, seed=setting.seed)[: extent.folds]
         configs = variants(dataset, extent)
-        scores: list[list[Score]] = []
+        found[dataset] = []
         for fold in folds:
             setting.say(f"{dataset}: fold {fold.index + 1} of {len(folds)}")
             with computing(setting.threads):
-                scores.append([one(data, fold, setting, c) for c in configs.values()])
+                scores = [trial(data, fold, setting, c) for c in configs.values()]
+            found[dataset].append(scores)
+    return ExperimentResult(tables_of(found, extent))
+
+
+def tables_of(
+    found: Mapping[str, Sequence[Sequence[Score]]], extent: Extent
+) -> list[ExperimentTable]:
+    """The ranks, and what validation chooses, from {dataset: scores by fold and variant}."""
+    published = load(FOLDER, "table13").set_index(["dataset", "level"])
+    rows: list[list[Any]] = []
+    chosen: list[list[Any]] = []
+    for dataset, scores in found.items():
         rank = from_zero(np.array([[s.nll for s in line] for line in scores]))
         val = np.array([[s.val for s in line] for line in scores])
         metric = np.array([[s.metric for s in line] for line in scores])
@@ -153,7 +160,7 @@ def run(setting: Setting, extent: Extent | None = None, one: Run = trial) -> Exp
                 min(VARIANTS, key=lambda v: published.loc[(dataset, v), "value"]),
             ]
         )  # fmt: skip
-    return ExperimentResult([_ranks_table(rows, extent), _chosen_table(chosen)])
+    return [_ranks_table(rows, extent), _chosen_table(chosen)]
 
 
 def _error(rank: np.ndarray) -> list[float | None]:

@@ -248,15 +248,16 @@ def test_a_variant_is_what_its_published_name_says(dataset, size):
         assert (base["steps"], found["p-target-0.1"]["steps"]) == (10_000 if long else 2000, 20_000)
 
 
-def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset(setting):
+def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset():
     rng = np.random.default_rng(0)
-
-    def one(data, fold, setting, config):  # the fifth variant is the best on every fold
-        best = config["p_target"] == 0.1
-        return Score(0.5 if best else 1.0, 0.0 if best else rng.choice([1.0, 2.0]), 0.9)
-
-    extent = variants.Extent(("breast-cancer-wdbc",), 3, {"npt": 2}, 2.0, (4, 4), {})
-    ranked, chosen = variants.run(setting, extent, one).tables
+    best = variants.VARIANTS.index("p-target-0.1")
+    folds = [
+        [Score(0.5, 0.0, 0.9) if i == best else Score(1.0, rng.choice([1.0, 2.0]), 0.9)
+         for i in range(8)]
+        for _ in range(3)
+    ]  # fmt: skip
+    found = {"breast-cancer-wdbc": folds}
+    ranked, chosen = variants.tables_of(found, variants.EXTENTS["tiny"])
     at = {name: i for i, name in enumerate(ranked.columns)}
     assert sum(row[at["rank"]] for row in ranked.rows) == pytest.approx(28)
     assert sum(row[at["published"]] for row in ranked.rows) == pytest.approx(28, abs=0.1)
