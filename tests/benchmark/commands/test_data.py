@@ -108,6 +108,9 @@ def test_of_many_datasets_a_malformed_one_is_named_and_the_others_are_added(tmp_
     assert listed["x-a"]["origin"] == "arrays, many/a" and listed["adult"]["origin"] == ""
     assert "added: arrays, many/a" in bench("data", "list").out
     assert "x-c" in bench("data", "verify", "x-a", "x-c").out
+    (store.folder() / "x-c" / "card.toml").write_text("damaged")
+    damaged = bench("data", "list")
+    assert damaged.code == 0 and "x-a" in damaged.out and "bench data remove x-c" in damaged.err
     assert bench("data", "passport", "x-a").code == 0
     assert bench("data", "remove", "x-a", "adult").code == 2 and "x-a" in store.names()
     assert bench("data", "remove", "x-a", "x-c").code == 0 and store.names() == []
