@@ -37,6 +37,7 @@ ENV PATH=/opt/tabsweep/bin:${PATH} \
     MLFLOW_DISABLE_TELEMETRY=true \
     RAY_USAGE_STATS_ENABLED=0 \
     TABSWEEP_CACHE=/cache \
+    TABSWEEP_DATA=/cache/datasets \
     TABSWEEP_RUNS=/runs
 USER tabsweep
 WORKDIR /home/tabsweep

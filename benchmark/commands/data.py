@@ -18,9 +18,7 @@ def datasets_command(console: Console) -> int:
     """`bench data list`."""
     from dataclasses import asdict
 
-    from ...datasets import catalog
-
-    cards = [catalog.card(name) for name in catalog.names()]
+    cards = _every_card(console)
     console.data([asdict(card) for card in cards])
     console.table(
         ["dataset", "task", "rows", "features", "protocol", "source", "faults"],
@@ -38,6 +36,21 @@ def datasets_command(console: Console) -> int:
         ],
     )
     return OK
+
+
+def _every_card(console: Console) -> list[Card]:
+    """The cards of all datasets; an added one that was damaged is left out with a warning."""
+    from ...datasets import catalog
+    from ...datasets.added import store
+    from ...datasets.errors import DataError
+
+    cards = []
+    for name in catalog.names():
+        try:
+            cards.append(catalog.card(name))
+        except DataError as error:
+            console.warn(f"{error} (in {store.folder()}: bench data remove {name})")
+    return cards
 
 
 def source_of(card: Card) -> str:
@@ -82,9 +95,7 @@ def verify_command(console: Console, names: tuple[str, ...], **given: Any) -> in
 def _not_large(console: Console) -> list[Card]:
     """Every card but those of large datasets and of those that come in an archive alone, which are
     listed."""
-    from ...datasets import catalog
-
-    cards = [catalog.card(name) for name in catalog.names()]
+    cards = _every_card(console)
     left = [f"{c.name} ({sum(f.bytes for f in c.files) / 1e9:.1f} GB)" for c in cards if c.large]
     if left:
         console.say(f"large datasets are left out unless named: {', '.join(left)}")

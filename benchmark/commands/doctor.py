@@ -220,7 +220,7 @@ def _datasets(mirror: str | None, cache: str | None) -> tuple[str, str]:
     from ...datasets.errors import DatasetUnavailable
 
     there, missing = [], []
-    for name in [name for name in catalog.names() if catalog.card(name).n_rows <= 2000]:
+    for name in [name for name in catalog.built_in() if catalog.card(name).n_rows <= 2000]:
         try:
             catalog.load_dataset(name, mirror=mirror, cache=cache)
             there.append(name)

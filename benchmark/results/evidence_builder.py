@@ -291,6 +291,11 @@ def meta_of(
             name: f"{described['protocol']}: {PROTOCOLS[described['protocol']]}"
             for name, described in sorted(datasets.items())
         },
+        "overlapping": [  # an added dataset has one stored split, which overlaps no other
+            name
+            for name, described in sorted(datasets.items())
+            if described["protocol"].startswith("official") and not described.get("added")
+        ],
         "test_over_train": {
             name: 1.0 / (N_FOLDS - 1)
             for name, described in sorted(datasets.items())

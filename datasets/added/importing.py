@@ -9,6 +9,7 @@ missing), `categories.npy` (N, categorical features; int32 codes, -1 where missi
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -99,7 +100,7 @@ def _write(found: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]:
     n_coded = found.width("bin") + found.width("cat")
     if n_coded:
         path, shape = made / "categories.npy", (len(parts), n_coded)
-        codes = np.lib.format.open_memmap(path, "w+", dtype="<i4", shape=shape)
+        codes = _new_array(path, "<i4", shape)
         used: set[str] = set()
         for block in ("bin", "cat"):
             for j in range(found.width(block)):
@@ -119,13 +120,22 @@ def _write(found: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]:
     return facts
 
 
+def _new_array(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
+    """A new file for an array, mapped for writing. Its bytes are allocated at once, so that a full
+    disk is an OSError here and not the end of the process at some later write."""
+    array = np.lib.format.open_memmap(path, "w+", dtype=dtype, shape=shape)
+    with open(path, "r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array
+
+
 def _numbers(found: Arrays, path: Path) -> int:
     """Write the numeric features, a chunk at a time: the number of infinite values, which count as
     missing. Floats of four bytes stay so; everything else becomes eight."""
     rows = found.blocks["num"]
     four = all(part.array.dtype.kind == "f" and part.array.dtype.itemsize <= 4 for part in rows)
     shape = (sum(found.sizes), found.width("num"))
-    out = np.lib.format.open_memmap(path, "w+", dtype="<f4" if four else "<f8", shape=shape)
+    out = _new_array(path, "<f4" if four else "<f8", shape)
     at = infinite = 0
     for part in rows:
         for chunk in part.chunks():

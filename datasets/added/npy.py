@@ -6,7 +6,7 @@ import math
 import pickle
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def read_array(path: Path, shown: str | None = None) -> np.ndarray:
         elif math.prod(shape) == 0:
             found = np.empty(shape, dtype)
         else:
-            how = "F" if fortran else "C"
+            how: Literal["C", "F"] = "F" if fortran else "C"
             found = np.memmap(path, dtype, "r", offset=start, shape=shape, order=how)
     except Unsafe as error:
         raise DataError(

@@ -74,7 +74,8 @@ def test_an_archive_is_added_swept_on_its_own_split_and_reported(tmp_path):
     assert seen == set(TASKS)
     report = Path("runs/mine-quick/report")
     assert "official" in (report / "about.md").read_text()
-    assert all(name in (report / "scores.md").read_text() for name in names)
+    scores = (report / "scores.md").read_text()
+    assert all(f"| {name} " in scores for name in names) and "‡" not in scores, "one split"
     plan = plan_in(ledger)
     protocol = plan["identity"]["protocol"]["rtdl-form"]
     assert protocol == "official, of the added dataset rtdl-form"
@@ -108,6 +109,9 @@ def test_of_many_datasets_a_malformed_one_is_named_and_the_others_are_added(tmp_
     assert listed["x-a"]["origin"] == "arrays, many/a" and listed["adult"]["origin"] == ""
     assert "added: arrays, many/a" in bench("data", "list").out
     assert "x-c" in bench("data", "verify", "x-a", "x-c").out
+    (store.folder() / "x-c" / "card.toml").write_text("damaged")
+    damaged = bench("data", "list")
+    assert damaged.code == 0 and "x-a" in damaged.out and "bench data remove x-c" in damaged.err
     assert bench("data", "passport", "x-a").code == 0
     assert bench("data", "remove", "x-a", "adult").code == 2 and "x-a" in store.names()
     assert bench("data", "remove", "x-a", "x-c").code == 0 and store.names() == []
