@@ -29,11 +29,11 @@ from .arguments import (
     sweep_options,
 )
 from .cli_data import data
-from .console import ENVIRONMENT, OK, Console, common
+from .console import ENVIRONMENT, OK, Console, Verbs, common
 from .errors import check_address_form, check_run
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tabsweep", prog_name="bench")
 def main() -> None:
     """Tune tabular models against each other, survive anything, and print the comparison tables.

@@ -10,10 +10,10 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TextIO
 
 import click
 
@@ -28,6 +28,9 @@ atexit.register(gc.freeze)
 
 # Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do.
 OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+# Set in a process that replaces one in which Ray did not start.
+AGAIN = "TABSWEEP_RAY_STARTED_AGAIN"
 
 # States of a check of `bench doctor`.
 OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
@@ -141,6 +144,8 @@ class Console:
     quiet: bool = False
     verbose: bool = False
     color: bool = True
+    start_again: bool = False  # the command is to run once more, in a fresh process
+    hangs: bool = False  # threads of a library hang: the process cannot end in the usual way
     _document: list[Any] = field(default_factory=list)
     _out: TextIO | None = None  # the real standard output, under --json
 
@@ -259,10 +264,40 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         console = Console(json=as_json, quiet=quiet, verbose=verbose, color=color)
         with stdout_to_stderr() if as_json else nullcontext() as console._out:
             code = guarded(command, console, *args, **kwargs)
+        if console.start_again:
+            start_again()
         console.print_document()
+        if console.hangs:  # threads of Ray that nobody can end would hold up the interpreter's end
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
         sys.exit(code)
 
     return wrapped
+
+
+class Verbs(click.Group):
+    """The group of all commands.
+
+    own_process: whether this process was started to run a command, and not to run, say, tests or a
+    notebook that call it.
+    """
+
+    own_process: ClassVar[bool] = False
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
+        """As click has it."""
+        given = sys.argv[1:] if args is None else list(args)
+        Verbs.own_process = bool(given) and sys.argv[-len(given) :] == given
+        return super().main(args, *more, **options)
+
+
+def start_again() -> NoReturn:
+    """Replace this process by a fresh one with the same command line: a start of Ray that hangs
+    cannot be taken back. All that the command holds is released by now."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, sys.orig_argv, {**os.environ, AGAIN: "1"})
 
 
 def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs: Any) -> int:
@@ -280,6 +315,14 @@ def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reading end of the pipe is closed
         return OK
     except Exception as error:
+        if type(error).__name__ == "RayNotUp" and Verbs.own_process:
+            console.hangs = True
+            if AGAIN not in os.environ:
+                console.warn(
+                    f"{' '.join(str(error).split())}; starting once more, in a new session"
+                )
+                console.start_again = True
+                return ENVIRONMENT
         found = lookup(error)
         if found is None or console.verbose:
             import traceback

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from .scheduling.attempts import Attempts
@@ -21,7 +22,7 @@ from .scheduling.trial_records import Batch, TrialRecords
 from .store.ledger import Ledger, Record
 from .study import Slot, Study
 from .trial import Result, Trial
-from .workers.pool import Job, JobOutcome, WorkerPool
+from .workers.pool import ClusterLost, Job, JobOutcome, WorkerPool
 
 __all__ = ["Engine", "Listener", "Reused", "SourceChanged", "Stop", "Tally"]
 
@@ -119,7 +120,12 @@ class Engine:
                 elif not running and not self._ready and not self._backlog:
                     break
                 if self._pool is not None:
-                    outcomes = self._pool.poll(POLL_S)
+                    try:
+                        outcomes = self._pool.poll(POLL_S)
+                    except ClusterLost:
+                        if self._stop.soon:  # the cluster was ended together with this driver
+                            break
+                        raise
                     for event, details in self._pool.news():
                         self._listener(event, details)
                     self._absorb(outcomes)
@@ -205,6 +211,9 @@ class Engine:
         again: list[Trial] = []
         for outcome in outcomes:
             job, trial = outcome.job, outcome.job.trial
+            if outcome.death == "killed" and self._stop.soon:
+                # Whoever told the driver to end has probably told its workers, too.
+                outcome = replace(outcome, death="lost")
             verdict = self._attempts.judge(outcome)
             if verdict.death is not None:
                 batch.death(trial, verdict.death)

@@ -1,27 +1,51 @@
-"""The Ray of a sweep: started in the background, shut down at the end, and errors of its loss."""
+"""The Ray of a sweep: a start with limits, its end, and errors of its loss."""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ...sweeps.engine import Stop
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import start_ray, take_back_sigterm
+from ...sweeps.workers.ray_start import check_worker, kill_ray_below, ray_folder, stage_of_start
 from .request import Request, available_cpus
 
-START_S = 60.0  # how long the end of a sweep waits for a Ray that is still starting
+NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
+PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an attempt
+LOOK_S = 1.0  # between two looks at how far the start has come
+END_S = 60.0  # how long the end of a sweep waits for a Ray that is still starting
 
 # Exceptions of Ray that mean that the cluster failed, and not a trial.
 RAY_GONE = ("RaySystemError", "RpcError", "LocalRayletDiedError", "RayChannelError")
+
+
+class RayNotUp(ClusterLost):
+    """Ray did not start, or stopped half-way. Another process may try again."""
+
+
+def patience_s() -> float:
+    """Seconds without a step forward after which a start of Ray has failed. Raises ValueError."""
+    text = os.environ.get(PATIENCE, "60")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise ValueError(f"{PATIENCE}={text!r} must be a number of seconds above 0")
+    return seconds
 
 
 class RayStart:
     """Starts Ray while the data loads; a sweep with nothing to run never waits for it.
 
     The thread that starts Ray lives until the end: on Linux the processes of Ray ask to be killed
-    when their parent ends, and the parent is the thread that started them.
+    when their parent ends, and the parent is the thread that started them. A start that hangs
+    cannot be taken back in this process: `wait` raises RayNotUp, and `end` kills what it started.
     """
 
     def __init__(self, request: Request) -> None:
@@ -30,8 +54,11 @@ class RayStart:
         if self.n_workers is None and request.address == "local":
             self.n_workers = available_cpus()
         self._address = request.address
+        self._patience_s = patience_s()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._connected = False
+        self._failed = False
         self._up = threading.Event()
         self._over = threading.Event()
 
@@ -44,27 +71,65 @@ class RayStart:
     def _start(self) -> None:
         try:
             start_ray(slots=self.n_workers, address=self._address)
+            self._connected = True
+            if self._address == "local":
+                check_worker()
         except BaseException as error:
             self._error = error
         self._up.set()
         self._over.wait()
 
-    def wait(self, stop: Stop) -> None:
-        """Wait until Ray is up. Raises the error of its start, KeyboardInterrupt for a stop."""
+    def wait(self, stop: Stop, say: Callable[[str], None] = lambda text: None) -> None:
+        """Wait until Ray is up, and on this machine a worker process, too.
+
+        `say` is told what a slow start waits for. Raises RayNotUp, the error of a cluster that does
+        not answer, and KeyboardInterrupt for a stop.
+        """
         self.begin()
+        stage, since, told = "", time.monotonic(), False
+        looked = since
         while not self._up.wait(0.2):
             if stop.soon:
                 raise KeyboardInterrupt
-        if self._error is not None:
-            raise self._error
+            now = time.monotonic()
+            if now - looked < LOOK_S:
+                continue
+            looked = now
+            found = stage_of_start(self._address, connected=self._connected)
+            if found != stage:
+                stage, since, told = found, now, False
+            waited = now - since
+            if waited > self._patience_s:
+                raise self._not_up(f"waited {waited:.0f} s for {stage}")
+            if waited > NOTICE_S and not told:
+                told = True
+                say(f"Ray is slow to start: {waited:.0f} s for {stage} ({self._logs()})")
+        error = self._error
+        if error is not None:
+            if self._address == "local" and isinstance(error, Exception):
+                raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
+            raise error
         take_back_sigterm()
 
+    def _not_up(self, text: str) -> RayNotUp:
+        self._failed = True
+        return RayNotUp(f"Ray did not start: {text}; {self._logs()}")
+
+    def _logs(self) -> str:
+        if self._address != "local":
+            return f"cluster {self._address}: see ray status"
+        return f"logs: {ray_folder()}/session_latest/logs"
+
     def end(self) -> None:
-        """Shut Ray down, if it was started."""
+        """Shut Ray down, if it was started; kill what a failed start left."""
         if self._thread is None:
             return
-        if not self._up.wait(START_S):
-            return  # it hangs; its processes end with this one
+        if self._failed:
+            kill_ray_below()
+            return
+        if not self._up.wait(END_S):
+            kill_ray_below()  # it hangs
+            return
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
             ray.shutdown()
@@ -75,6 +140,10 @@ def cluster_lost(error: Exception, folder: Path) -> ClusterLost | None:
     """The error as the loss of the cluster, with the command that resumes the run in `folder`;
     None for any other error."""
     names = {cls.__name__ for cls in type(error).__mro__}
+    if isinstance(error, RayNotUp):
+        return RayNotUp(
+            f"{error}. Try `bench doctor`, or run without Ray: bench resume {folder} --workers 0"
+        )
     if isinstance(error, ClusterLost) or names & {*RAY_GONE}:
         text = " ".join(str(error).split())[:300]
         return ClusterLost(f"{text}. Finished trials are kept; resume with: bench resume {folder}")

@@ -236,6 +236,11 @@ class _Sweep:
         self._listener("plan", {"plan": self.plan, "ledger": self.ledger, "known": known})
         self._listener("started", {})
 
+    def _slow(self, text: str) -> None:
+        """Say and log what a slow start of Ray waits for; no word of it at the end."""
+        self._log.listen("warning", {"message": text})
+        self._listener("warning", {"message": text})
+
     def _studies(self) -> Iterable[Study]:
         return self._engine.studies.values()
 
@@ -244,7 +249,7 @@ class _Sweep:
         if search is None:
             return self._engine.run()
         if not search.finished:
-            self._ray.wait(self._stop)
+            self._ray.wait(self._stop, self._slow)
             self._check_gpus()
             search.run()
         self._engine.admit(study for study in search.studies.values() if not search.left(study))
@@ -267,7 +272,7 @@ class _Sweep:
             if any(study.needs.gpu_mb for study in self._studies()):
                 check_gpu("cuda")
             return InProcessPool(request.run_trial, plan.payload, self._checkpoints)
-        self._ray.wait(self._stop)
+        self._ray.wait(self._stop, self._slow)
         self._check_gpus()
         pool = RayWorkerPool(
             request.run_trial,

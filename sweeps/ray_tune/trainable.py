@@ -13,7 +13,7 @@ from ray import tune
 
 from ..trial import DONE, Limits, Result, Trial, failure
 from ..workers.output_capture import captured
-from ..workers.pool import RunTrial, guarded
+from ..workers.pool import RunTrial
 from ..workers.trial_actor import (
     Common,
     IncompatibleWorker,
@@ -85,11 +85,15 @@ class _Worker(TrialWorker):
     def advance(
         self, name: str, trial: Trial, data: Any, limits: Limits, state: _StateInMemory
     ) -> Result:
-        """Run a trial to its next stop under this name; out of memory ends the process."""
+        """Run a trial to its next stop under this name; a signal or a lack of memory ends the
+        process."""
         self._name = name
         self._guard_memory(limits.memory_mb)
         with captured(path=output_file(name)) as output:
-            result = guarded(self._run_trial, trial, data, state)
+            result = self._guarded(trial, data, state)
+        if self._signals.received:  # the driver lets another process go on
+            report_crash_cause(name, "lost")
+            os._exit(143)
         if result.cause in ("oom", "gpu_oom"):
             # Another process may have caused it: the driver decides whether a fresh one goes on.
             report_crash_cause(name, result.cause)

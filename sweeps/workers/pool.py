@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ..store.checkpoints import Checkpoints
 from ..study import Needs
 from ..trial import Limits, Result, Trial, canonical, failure
+from .interruption import Interrupted
 
 # (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
 # passed in, because this room knows neither datasets nor models.
@@ -42,8 +43,8 @@ class JobOutcome:
     """How a job ended: with a result, or with the death of its worker.
 
     `death` is set where the worker died: 'killed' and 'oom' count as attempts, 'lost' (the job
-    waited behind the one that died, or its node went away) does not. `output` is what the trial
-    printed before its worker died.
+    waited behind the one that died, its node went away, or a signal ended its worker) does not.
+    `output` is what the trial printed before its worker died.
     """
 
     job: Job
@@ -100,15 +101,25 @@ NO_MEMORY = ("bad_alloc", "bad allocation", "cannot allocate memory", "can't all
 
 
 def guarded(
-    run_trial: RunTrial, trial: Trial, data: Any, checkpoints: Checkpoints | None = None
+    run_trial: RunTrial,
+    trial: Trial,
+    data: Any,
+    checkpoints: Checkpoints | None = None,
+    *,
+    caught: tuple[type[BaseException], ...] = (Exception, SystemExit),
 ) -> Result:
-    """Run a trial; whatever it raises becomes a failure with a cause."""
+    """Run a trial; what it raises becomes a failure with a cause, where it is one of `caught`.
+
+    An interruption from outside is none of them: nothing is known of the trial then.
+    """
     more = [] if trial.fidelity is None else [checkpoints]
     try:
         return checked(run_trial(trial, data, *more))
     except MemoryError as error:
         return failure("oom", f"MemoryError: {error}" if str(error) else "MemoryError")
-    except (Exception, SystemExit) as error:  # a failed trial must not end the sweep
+    except Interrupted:
+        raise
+    except caught as error:  # a failed trial must not end the sweep
         import traceback
 
         text = str(error).strip().splitlines()

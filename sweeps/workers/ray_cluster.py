@@ -9,6 +9,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+# What Ray says of an actor that was no trial's victim.
+LOST = ("its node has died", "the process receives a sigterm")
+
 
 @dataclass(frozen=True)
 class Node:
@@ -71,8 +74,26 @@ def on_node(node: str) -> Any:
     return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
+def end_of(error: Exception) -> str | None:
+    """`death_of` an error that says that an actor's process has ended; None for any other error: a
+    call came to nothing, or code around a trial raised."""
+    from ray.exceptions import (
+        ActorUnschedulableError,
+        OutOfMemoryError,
+        RayActorError,
+        RayTaskError,
+        WorkerCrashedError,
+    )
+
+    deaths = RayActorError | OutOfMemoryError | ActorUnschedulableError | WorkerCrashedError
+    if isinstance(error, deaths) and not isinstance(error, RayTaskError):
+        return death_of(error)
+    return None
+
+
 def death_of(error: Exception) -> str:
-    """How an actor died, from Ray's error: 'killed', 'oom', or 'lost' with its node or its network.
+    """How an actor died, from Ray's error: 'killed', 'oom', or 'lost' with its node, its network or
+    by SIGTERM, which somebody sent who ends processes in order.
 
     Ray's message about the death of a worker alone mentions nodes too: whole phrases are compared.
     """
@@ -81,7 +102,7 @@ def death_of(error: Exception) -> str:
     text = str(error).lower()
     if isinstance(error, ActorUnavailableError | ActorUnschedulableError):
         return "lost"
-    if getattr(error, "preempted", False) or "its node has died" in text:
+    if getattr(error, "preempted", False) or any(words in text for words in LOST):
         return "lost"
     if isinstance(error, OutOfMemoryError) or "due to the node running low on memory" in text:
         return "oom"

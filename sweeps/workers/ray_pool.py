@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..study import Needs
 from ..trial import failure
+from .interruption import TrialInterrupted
 from .placement import Placement, Shape
 from .pool import Job, JobOutcome, News, RunTrial
 from .ray_actors import ActorGroup, Launcher, Sender, TrialActor, result_if_there
-from .ray_cluster import Node, death_of, nodes
+from .ray_cluster import Node, end_of, nodes
 from .supervisor import Supervisor
 from .trial_actor import Common, IncompatibleWorker
 
@@ -25,7 +27,9 @@ class RayWorkerPool:
     comes, and is ended when another shape needs its place. Ray itself never runs a fit again
     (`max_task_retries=0`). Data objects are put once, fetched once a node. `common` is what every
     node must have in common with the driver's; one that differs is left out, with a warning.
-    `grace_s` is added to a trial's time limit before its worker is ended.
+    `grace_s` is added to a trial's time limit before its worker is ended. A trial that comes back
+    `most_losses` times without a result is a failure: only one that ends its own worker in the way
+    of a scheduler gets there, and without a limit the sweep would never end.
     """
 
     def __init__(
@@ -36,6 +40,7 @@ class RayWorkerPool:
         slots: int | None = None,
         depth: int = 2,
         grace_s: float = 5.0,
+        most_losses: int = 20,
         paths: list[str] | None = None,
         common: Common | None = None,
         checkpoints: Path | None = None,
@@ -51,6 +56,8 @@ class RayWorkerPool:
         self._sender = Sender(load, checkpoints, here)
         self._placement = Placement(nodes(), slots)
         self._supervisor = Supervisor(self._group, self._placement, self._news, here, grace_s)
+        self._most_losses = most_losses
+        self._losses: Counter[str] = Counter()  # {trial id: losses since its last result}
 
     # ------------------------------------------------------------------ room and jobs
 
@@ -172,35 +179,53 @@ class RayWorkerPool:
 
     def _collect(self, ref: Any) -> list[JobOutcome]:
         self._supervisor.check_ray()
-        from ray.exceptions import (
-            ActorUnschedulableError,
-            ObjectLostError,
-            OutOfMemoryError,
-            RayActorError,
-            RayError,
-            RayTaskError,
-        )
+        from ray.exceptions import RayError
 
         actor = self._group.refs[ref]
         job = next(job for job, other in actor.queue if other == ref)
         try:
             result = self._ray.get(ref)
         except RayError as error:
-            gone = RayActorError | OutOfMemoryError | ActorUnschedulableError
-            if isinstance(error, gone) and not isinstance(error, RayTaskError):
+            end = end_of(error)
+            if end is not None:
                 if actor.starting is not None and result_if_there(actor.starting) is None:
                     return self._supervisor.failed_to_start(actor, error)
-                return self._group.worker_died(actor, death_of(error))
-            # The result was lost with its node, or the trial was not begun.
-            if isinstance(error, ObjectLostError | IncompatibleWorker):
-                self._group.take(actor, ref)
-                return [JobOutcome(job, None, death="lost", worker=actor.name)]
-            text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            result = failure("error", f"the result could not be fetched: {text}")
+                return self._group.worker_died(actor, end)
+            return self._lost(actor, ref, job, error)
         self._group.take(actor, ref)
+        self._losses.pop(job.trial.id, None)
         # Memory that the process gathered in earlier trials may have made an allocation fail: the
         # next trial gets a fresh process.
         actor.worn = actor.worn or result.cause in ("oom", "gpu_oom")
         if actor.worn and not actor.queue:
             self._group.retire(actor)
         return [JobOutcome(job, result, worker=actor.name)]
+
+    def _lost(self, actor: TrialActor, ref: Any, job: Job, error: Exception) -> list[JobOutcome]:
+        """A trial without a result, which is not the trial's doing: its own errors are results.
+
+        It was interrupted, not begun, or its result was lost on the way. It runs again, in another
+        process; only one that comes back without a result again and again is a failure.
+        """
+        self._group.take(actor, ref)
+        lost = JobOutcome(job, None, death="lost", worker=actor.name)
+        if isinstance(error, IncompatibleWorker):  # the supervisor is about to refuse the node
+            return [lost]
+        reason = reason_of(error)
+        about = {"worker": actor.name, "host": actor.node.host, "cause": reason}
+        self._news.append(("lost worker", about))
+        self._losses[job.trial.id] += 1
+        if self._losses[job.trial.id] >= self._most_losses:
+            n = self._losses.pop(job.trial.id)
+            message = f"ended from outside {n} times in one sweep, at last by {reason}"
+            lost = JobOutcome(job, failure("killed", message), worker=actor.name)
+        actor.worn = True
+        if isinstance(error, TrialInterrupted) or not actor.queue:  # its process is about to end
+            return [lost, *self._group.retire(actor)]
+        return [lost]
+
+
+def reason_of(error: Exception) -> str:
+    """The name and the last line of an error that a call to an actor ended with."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[-1][:500] if text else '(no message)'}"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..store.checkpoints import CheckpointFolder
-from ..trial import Limits, Result, Trial
+from ..trial import Limits, Result, Trial, failure
+from .interruption import Interrupted, SignalWatch
 from .output_capture import captured
 from .pool import RunTrial, guarded
 
@@ -80,6 +81,7 @@ class TrialWorker:
         self._data: dict[str, Any] = {}
         self._limit_mb = 0.0
         self._watching = False
+        self._signals = SignalWatch()
 
     def ready(self) -> dict[str, Any]:
         """pid, wrong ("" or what differs from the driver's node) and gpu_mb (0.0 without a GPU)."""
@@ -92,13 +94,15 @@ class TrialWorker:
     def run(
         self, trial: Trial, data_key: str, data_ref: list[Any], limits: Limits, keeper: Any
     ) -> Result:
-        """Run a trial; its failures are results. Raises IncompatibleWorker.
+        """Run a trial; its failures are results. Raises IncompatibleWorker, and TrialInterrupted
+        where a signal reached this process before the end of the trial.
 
         data_ref: [a reference of the data], fetched once for each data_key; [] without data.
         keeper: the actor that keeps checkpoints, or None.
         """
         if self._wrong:
             raise IncompatibleWorker(self._wrong)
+        self._signals.check()
         self._guard_memory(limits.memory_mb)
         if data_key not in self._data:
             import ray
@@ -108,8 +112,18 @@ class TrialWorker:
             self._data[data_key] = ray.get(data_ref[0]) if data_ref else None
         kept = RemoteCheckpoints(keeper) if keeper is not None else None
         with captured(path=output_file(self._name)) as output:
-            result = guarded(self._run_trial, trial, self._data[data_key], kept)
+            result = self._guarded(trial, self._data[data_key], kept)
+        self._signals.check()
         return replace(result, output=output.text())
+
+    def _guarded(self, trial: Trial, data: Any, checkpoints: Any) -> Result:
+        """The trial's result. All that its own code raises is a failure, but what it raises because
+        of a signal: `check` tells that apart."""
+        try:
+            with self._signals.trial():
+                return guarded(self._run_trial, trial, data, checkpoints, caught=(BaseException,))
+        except Interrupted as interruption:
+            return failure("killed", f"{interruption}")  # never seen: `check` raises
 
     def _guard_memory(self, limit_mb: float) -> None:
         """Enforce a limit twice: the kernel refuses data beyond it, and a thread ends the process

@@ -1,0 +1,82 @@
+"""The start of Ray on this machine, seen from outside: how far it is, and what it left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+SERVERS = ("gcs_server", "raylet")  # of Ray, in the order of their start
+KILL_S = 10.0  # how long killed processes may take to be gone
+
+
+def ray_folder() -> str:
+    """The folder below which Ray keeps the files and logs of its sessions."""
+    return os.path.join(os.environ.get("RAY_TMPDIR", os.environ.get("TMPDIR", "/tmp")), "ray")
+
+
+def below() -> list[Any]:
+    """Ray's processes among the descendants of this one (psutil.Process), those that it started
+    first in front."""
+    import psutil
+
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            words = process.cmdline()
+            if process.name() in SERVERS or any(is_rays(word) for word in words):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def is_rays(word: str) -> bool:
+    """Whether a word of a command line is that of a process of Ray: a title, or a path in it."""
+    return word.startswith("ray::") or "/site-packages/ray/" in word or "/ray/session_" in word
+
+
+def stage_of_start(address: str, *, connected: bool) -> str:
+    """What a start of Ray waits for now, in words."""
+    if "ray" not in sys.modules:
+        return "the import of Ray"
+    if address != "local":
+        return f"the cluster at {address}"
+    if connected:
+        return "a worker process of Ray"
+    import psutil
+
+    names = set()
+    for process in below():
+        try:
+            names.add(process.name())
+        except psutil.Error:
+            continue
+    missing = [name for name in SERVERS if name not in names]
+    return f"Ray's process {missing[0]}" if missing else "the connection to Ray's process raylet"
+
+
+def check_worker() -> None:
+    """Wait until a worker process has answered. Raises what Ray raises where none can."""
+    import ray
+
+    def answer() -> int:
+        return os.getpid()
+
+    remote: Any = ray.remote(answer)
+    ray.get(remote.options(num_cpus=0, max_retries=3).remote())
+
+
+def kill_ray_below() -> None:
+    """Kill Ray's processes below this one, stopped ones too, and wait until they are gone."""
+    import psutil
+
+    end = time.monotonic() + KILL_S
+    while (left := below()) and time.monotonic() < end:
+        for process in left:
+            try:
+                process.kill()
+            except psutil.Error:
+                continue
+        psutil.wait_procs(left, timeout=1.0)

@@ -1,0 +1,242 @@
+"""An interruption is never a failure: signals, lost results and cancelled calls on real workers."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from chaos import Sweep, kill_all
+from ray.exceptions import RayError, RayTaskError
+from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.scheduling.attempts import Attempts
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.study import Needs, Study
+from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
+from tabsweep.sweeps.workers.pool import Job, JobOutcome
+from tabsweep.sweeps.workers.ray_cluster import end_of, start_ray
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
+
+pytestmark = pytest.mark.xdist_group("ray-faults")
+
+EMPTY = Space.parse({"params": {}})
+LOSSES = 3  # after so many a trial without a result is a failure
+ENDED_BY_A_SIGNAL = ("interrupted", "swallows", "replaces the handler")
+
+
+def trial_of_a_kind(trial: Trial, data: Any) -> Result:
+    """Does what its dataset says; what is told to end by another process is so in its first run."""
+    log = Path(trial.identity["log"])
+    first = trial.dataset not in log.read_text()
+    with open(log, "a") as file:
+        file.write(f"{trial.dataset},{os.getpid()}\n")
+    if trial.dataset in ENDED_BY_A_SIGNAL and first:
+        if trial.dataset == "replaces the handler":
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+        subprocess.Popen(["sh", "-c", f"sleep 0.2; kill -TERM {os.getpid()}"])
+        if trial.dataset == "swallows":
+            try:
+                time.sleep(60)
+            except BaseException:  # as some libraries have it
+                return Result(status=DONE, val={"loss": -1.0})
+        time.sleep(60)
+    match trial.dataset:
+        case "raises KeyboardInterrupt":
+            raise KeyboardInterrupt
+        case "exits":
+            sys.exit(3)
+        case "ends its own worker":
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+    return Result(status=DONE, val={"loss": 1.0})
+
+
+class Unreadable(Limits):
+    """Limits that cannot be read in a worker: an error in the code around a trial."""
+
+    def __reduce__(self) -> Any:
+        return os.listdir, ("/no/such/folder",)
+
+
+def study(name: str, log: Path) -> Study:
+    kind = Unreadable if name == "unreadable limits" else Limits
+
+    def make_trial(_: dict[str, Any], seed: int) -> Trial:
+        return Trial(name, 0, "m", {}, seed, {"log": str(log), "name": name})
+
+    return Study(
+        name=name,
+        sampler=make_sampler("random", EMPTY, seed=0, n_trials=1),
+        n_trials=1,
+        make_trial=make_trial,
+        loss_of=lambda result: result.val.get("loss"),
+        limits=kind(timeout_s=60.0, memory_mb=500.0),
+        needs=Needs(),
+    )
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    folder = tmp_path_factory.mktemp("interruptions")
+    log = folder / "log"
+    log.touch()
+    own = ("raises KeyboardInterrupt", "exits", "ends its own worker", "unreadable limits")
+    names = [*ENDED_BY_A_SIGNAL, *own, *(f"good {i}" for i in range(4))]
+    start_ray(slots=2)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    ledger = Ledger(folder / "run", write=True)
+    try:
+        made = [study(name, log) for name in names]
+        Engine(
+            made,
+            ledger=ledger,
+            pool=lambda: RayWorkerPool(trial_of_a_kind, lambda key: None, most_losses=LOSSES),
+        ).run()
+        yield SimpleNamespace(
+            records={record["dataset"]: record for record in ledger.records("result")},
+            deaths=list(ledger.records("death")),
+            starts=Counter(line.partition(",")[0] for line in log.read_text().splitlines()),
+        )
+    finally:
+        ledger.close()
+        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+        ray.shutdown()
+
+
+@pytest.mark.fault(36)
+def test_a_trial_whose_worker_is_told_to_end_runs_again_and_nothing_is_recorded(swept) -> None:
+    for name in ENDED_BY_A_SIGNAL:
+        record = swept.records[name]
+        assert swept.starts[name] == 2, name
+        assert (record["status"], record["val"], record["attempt"]) == (DONE, {"loss": 1.0}, 1)
+    assert swept.deaths == []
+    assert all(swept.records[f"good {i}"]["status"] == DONE for i in range(4))
+
+
+@pytest.mark.fault(36)
+def test_what_a_trial_raises_without_a_signal_is_its_own_failure(swept) -> None:
+    for name, message in (("raises KeyboardInterrupt", "KeyboardInterrupt"), ("exits", "SystemEx")):
+        record = swept.records[name]
+        assert (record["status"], record["cause"], swept.starts[name]) == (FAILED, "error", 1)
+        assert record["message"].startswith(message)
+
+
+@pytest.mark.fault(36)
+def test_a_trial_that_ends_its_own_worker_for_ever_is_a_failure_at_last(swept) -> None:
+    record = swept.records["ends its own worker"]
+    assert (record["status"], record["cause"]) == (FAILED, "killed")
+    assert swept.starts["ends its own worker"] == LOSSES and "SIGTERM" in record["message"]
+    around = swept.records["unreadable limits"]
+    assert (around["status"], around["cause"]) == (FAILED, "killed")
+    assert "/no/such/folder" in around["message"] and not swept.starts["unreadable limits"]
+
+
+# ---------------------------------------------------------------------- every exception
+
+
+def every(cls: type[Exception], module: str) -> list[Exception]:
+    """An error of each class of a module that was derived from this one, with a text."""
+    found, classes = [], [cls]
+    while classes:
+        one = classes.pop()
+        classes += one.__subclasses__()
+        if one.__module__ == module and not issubclass(one, BaseExceptionGroup):
+            plain = {
+                "__init__": lambda self: None,
+                "__str__": lambda self: "what happened",
+            }
+            found.append(type(one.__name__, (one,), plain)())
+    return found
+
+
+def recorded(error: Exception) -> Result | None:
+    """What the ledger gets at once for a call to a worker that ended in this error."""
+    job = Job(Trial("d", 0, "m", {}, 0, {}), "d", Limits())
+    deaths = defaultdict(Counter, {job.trial.id: Counter()})
+    death = end_of(error) or "lost"
+    return Attempts(deaths).judge(JobOutcome(job, None, death=death)).result
+
+
+@pytest.mark.fault(36)
+def test_no_error_of_ray_or_of_code_around_a_trial_is_recorded_as_its_failure() -> None:
+    """Errors of a trial's own code are results and never come as an exception."""
+    by_ray = every(RayError, "ray.exceptions")
+    assert len(by_ray) > 35
+    assert not [error for error in by_ray if recorded(error) is not None]
+    around = [*by_ray, *every(Exception, "builtins"), *every(Exception, "tabsweep.sweeps.trial")]
+    wrapped = [
+        RayTaskError("run", "a traceback", error).as_instanceof_cause()
+        for error in around
+        if not isinstance(error, RayTaskError)
+    ]
+    assert len(wrapped) > 90
+    assert {end_of(error) for error in wrapped} == {None}  # the worker lives: no death to count
+    deaths = {type(error).__name__ for error in by_ray if end_of(error) not in (None, "lost")}
+    assert deaths == {
+        "ActorDiedError", "RayActorError", "OutOfMemoryError", "WorkerCrashedError",
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- a scheduler's end of a job
+
+OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear"]
+OPTIONS += ["--folds", 2, "--trials", 4, "--workers", 2, "--tracking-uri", "none"]
+
+
+def term_to_all(sweep: Sweep, after_s: float) -> int:
+    """The exit code of a driver that got SIGTERM together with all of its Ray and its workers."""
+    driver = sweep.start(pause_s=0.4)
+    sweep.wait(sweep.running, "a running trial")
+    time.sleep(after_s)
+    kill_all(driver, signal.SIGTERM)
+    return int(driver.returncode)
+
+
+def check_no_harm(sweep: Sweep) -> None:
+    """No failure and no death is in the ledger."""
+    assert [record["message"] for record in sweep.results() if record["status"] != DONE] == []
+    assert list(Ledger(sweep.run).records("death")) == []
+
+
+@pytest.mark.fault(30, 36)
+def test_sigterm_to_every_process_of_a_job_records_nothing(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path / "sweep", *OPTIONS)
+    code = term_to_all(sweep, 0.1)
+    assert code == 130, sweep.output()
+    assert f"bench resume {sweep.run}" in sweep.output()
+    check_no_harm(sweep)
+    sweep.finish("--workers", 0)
+    check_no_harm(sweep)
+    sweep.check_nothing_lost(2 * 2 * 4)
+    sweep.check_nothing_twice()
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(30, 36)
+def test_ten_such_ends_at_random_moments_change_no_table(tmp_path: Path) -> None:
+    calm = Sweep(tmp_path / "calm", *OPTIONS)
+    calm.finish()
+    chance, codes = random.Random(0), Counter[int]()
+    for i in range(10):
+        sweep = Sweep(tmp_path / f"sweep {i}", *OPTIONS)
+        codes[term_to_all(sweep, chance.uniform(0.0, 4.0))] += 1
+        check_no_harm(sweep)
+        sweep.finish()
+        check_no_harm(sweep)
+        sweep.check_nothing_lost(2 * 2 * 4)
+        sweep.check_nothing_twice()
+        assert sweep.tables() == calm.tables()
+    print(codes)
+    assert set(codes) <= {0, 3, 130}

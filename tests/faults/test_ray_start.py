@@ -1,0 +1,150 @@
+"""A Ray that does not come up: the driver says what it waits for, tries again, and ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from chaos import Sweep, alive, kill_all, wait_for
+from tabsweep.sweeps.workers.ray_start import below, is_rays
+
+pytestmark = pytest.mark.xdist_group("ray-faults")
+
+OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1, "--trials", 2]
+OPTIONS += ["--workers", 2, "--tracking-uri", "none"]
+Act = Callable[[psutil.Process], None]
+
+
+def kind_of(process: psutil.Process) -> str:
+    """gcs_server, raylet, worker, other (also of Ray), or "" """
+    try:
+        name, words = process.name(), process.cmdline()
+    except psutil.Error:
+        return ""
+    if name in ("gcs_server", "raylet"):
+        return name
+    if any(word.startswith("ray::IDLE") or "default_worker" in word for word in words):
+        return "worker"
+    return "other" if any(is_rays(word) for word in words) else ""
+
+
+class Hits:
+    """Does something to each process of a kind that appears below a driver, as soon as it does."""
+
+    def __init__(self, driver: subprocess.Popen[bytes], kind: str, act: Act, most: int) -> None:
+        self.seen: set[int] = set()  # ids of all processes of Ray that there were
+        self.hit: set[int] = set()
+        self._over = threading.Event()
+        self._given = driver, kind, act, most
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        driver, kind, act, most = self._given
+        while not self._over.wait(0.1):
+            try:
+                family = psutil.Process(driver.pid).children(recursive=True)
+            except psutil.Error:
+                return
+            for process in family:
+                found = kind_of(process)
+                if found:
+                    self.seen.add(process.pid)
+                if found == kind and process.pid not in self.hit and len(self.hit) < most:
+                    self.hit.add(process.pid)
+                    try:
+                        act(process)
+                    except psutil.Error:
+                        continue
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def kill(process: psutil.Process) -> None:
+    process.kill()
+
+
+def stop(process: psutil.Process) -> None:
+    process.send_signal(signal.SIGSTOP)
+
+
+def swept(folder: Path, kind: str, act: Act, most: int, patience_s: float) -> tuple[Sweep, Hits]:
+    """A driver that has ended, after this was done to processes of its Ray."""
+    sweep = Sweep(folder, *OPTIONS, env={"TABSWEEP_RAY_START_S": str(patience_s)})
+    hits = Hits(sweep.start(), kind, act, most)
+    assert sweep.driver is not None
+    try:
+        sweep.driver.wait(600)
+    finally:
+        if sweep.driver.poll() is None:
+            kill_all(sweep.driver)
+        hits.end()
+    assert hits.hit, "nothing was hit"
+    gone = lambda: [pid for pid in hits.seen if alive(pid)] == []  # noqa: E731
+    wait_for(gone, "the end of all that Ray had started", timeout_s=20)
+    return sweep, hits
+
+
+@pytest.mark.fault(37)
+def test_a_raylet_that_hangs_in_each_start_ends_the_driver_with_the_way_out(tmp_path: Path) -> None:
+    sweep, hits = swept(tmp_path / "sweep", "raylet", stop, most=9, patience_s=20)
+    assert sweep.driver is not None and sweep.driver.returncode == 3, sweep.output()
+    assert len(hits.hit) == 2  # two sessions, of which each began once
+    printed = sweep.output()
+    assert "Ray is slow to start" in printed and "starting once more" in printed
+    assert "error BENCH-E021: " in printed and "session_latest/logs" in printed
+    assert "bench doctor" in printed and f"bench resume {sweep.run} --workers 0" in printed
+    assert "Traceback" not in printed and not list(sweep.run.glob("**/*.lock.d"))
+    sweep.finish("--workers", 0)
+    sweep.check_nothing_lost(2)
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+@pytest.mark.parametrize("kind", ["raylet", "gcs_server", "worker"])
+def test_one_that_dies_once_in_the_start_costs_an_attempt_and_nothing_else(
+    kind: str, tmp_path: Path
+) -> None:
+    sweep, _ = swept(tmp_path / "sweep", kind, kill, most=1, patience_s=60)
+    assert sweep.driver is not None and sweep.driver.returncode == 0, sweep.output()
+    sweep.check_nothing_lost(2)
+    assert [record["attempt"] for record in sweep.results()] == [1, 1]
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+@pytest.mark.parametrize("kind", ["raylet", "gcs_server", "worker"])
+def test_one_that_dies_in_each_start_ends_the_driver(kind: str, tmp_path: Path) -> None:
+    began = time.monotonic()
+    sweep, _ = swept(tmp_path / "sweep", kind, kill, most=99, patience_s=30)
+    assert sweep.driver is not None and sweep.driver.returncode == 3, sweep.output()
+    assert f"bench resume {sweep.run} --workers 0" in sweep.output()
+    print(kind, f"{time.monotonic() - began:.0f} s")
+
+
+def test_a_patience_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path / "sweep", *OPTIONS, env={"TABSWEEP_RAY_START_S": "soon"})
+    assert sweep.start().wait(120) == 2
+    assert re.search("error BENCH-E017: TABSWEEP_RAY_START_S='soon'", sweep.output())
+
+
+def test_processes_of_ray_are_told_from_others() -> None:
+    paths = ["ray::IDLE", "/lib/python3/site-packages/ray/core/src/ray/raylet/raylet"]
+    assert all(is_rays(word) for word in [*paths, "--log=/tmp/ray/session_2026/logs"])
+    assert not any(is_rays(word) for word in ["python", "/home/ray/bench", "raymond", "-m"])
+    child = subprocess.Popen(["sleep", "5"])
+    try:
+        assert child.pid not in {process.pid for process in below()}
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
