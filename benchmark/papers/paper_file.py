@@ -304,7 +304,7 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
         if (table.shape == "average-ranks") != bool(table.rank_groups and table.ranking):
             yield (
                 (*at, "rank_groups"),
-                'and ranking go with shape = "average-ranks", which needs them',
+                'goes with shape = "average-ranks", which needs it and ranking',
             )
         for metric, ours in table.metrics.items():
             if ours.ours not in METRICS:

@@ -233,3 +233,14 @@ def test_thirty_rows_are_learned_by_heart(task):
     fitted = TabNet(task=task, epochs=150, lr=0.05, **config).fit(frame, y)
     assert fitted.score(frame, y) > 0.95
     assert np.isfinite(fitted.curve_).all()
+
+
+def test_masks_may_be_made_from_another_width_than_decisions():
+    frame, y = table("binary", 60)
+    widths = {}
+    for given, n_a in ((0, 4), (6, 6)):
+        model = make_model("tabnet", task="binary", width=4, width_attention=given, epochs=1)
+        with model.fit(frame, y)._ready() as network:
+            assert (network.n_d, network.attention[0].shape[1]) == (4, n_a)
+            widths[given] = network.shared[0].shape[0]
+    assert widths == {0: 2 * 8, 6: 2 * 10}

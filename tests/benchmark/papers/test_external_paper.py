@@ -111,6 +111,7 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ("unit = 100.0", 'unit = "percent"', "metrics.accuracy.unit", "a number"),
     ('budget = "tiny"', 'shape = "cels"', "shape", "'cells'"),
     ('budget = "tiny"', 'ranking = "nptt"', "ranking", "'npt'"),
+    ('budget = "tiny"', 'shape = "average-ranks"', "toy-table-1.rank_groups", "ranking"),
     ('budget = "tiny"', 'configurations = "toy-table-9"', "configurations", "toy-table-4"),
     ('budget = "tiny"', 'why = "nothing"', "table.toy-table-1", "one of suite"),
     ('experiment = "toy"\nmeasures', 'experiment = "to"\nmeasures', "experiment", "'toy'"),
@@ -191,6 +192,19 @@ def test_a_method_that_is_planned_to_be_absent_is_named_with_its_reason(work):
         assert "linear, planned absence: lost." in text
     finally:
         (folder / "paper.toml").write_text(PAPER, encoding="utf-8")
+
+
+def test_average_ranks_of_a_dataset_that_their_table_lacks_are_refused(tmp_path):
+    folder = write_paper(tmp_path / "toy")
+    group = 'name = "all", title = "all", cells = "toy-table-1", metric = "accuracy"'
+    ranks = (
+        f'shape = "average-ranks"\nranking = "npt"\nrank_groups = [{{ {group}, datasets = %s }}]'
+    )
+    for datasets, hint in (('["irs"]', "'iris'"), ("[]", "must not be empty")):
+        text = PAPER.replace('budget = "tiny"', f'budget = "tiny"\n{ranks % datasets}')
+        (folder / "paper.toml").write_text(text, encoding="utf-8")
+        found = bench("reproduce", "toy-table-1", "--paper", folder)
+        assert found.code == 2 and "BENCH-E024" in found.err and hint in found.err, found.err
 
 
 def test_built_in_papers_are_known_as_such_through_a_link_to_the_package(tmp_path):
