@@ -165,7 +165,7 @@ def run_tuned(
     """Tune every model on every dataset that can be had, and read what the evaluation seeds gave.
 
     Returns ({(dataset, model): result}, {dataset left out: why}); a model that has no result at all
-    on a dataset is absent. The run is the folder `run-<size>` of the experiment's; with one thread
+    on a dataset is absent. The run is a folder (`run_name`) in the experiment's; with one thread
     trials run in this process, with more on so many workers. Raises NoData where no dataset can be
     had, and what a sweep raises.
     """
@@ -182,10 +182,11 @@ def run_tuned(
             device=setting.device,
         ),
         runs=setting.out,
-        name=f"run-{setting.size}",
+        name=run_name(setting),
         workers=0 if setting.threads == 1 else setting.threads,
         mirror=setting.mirror,
         cache=setting.cache,
+        allow_code_change=True,  # a result is of the code as it is: changed trials run again
         reuse=_finished_runs(),
     )
 
@@ -197,6 +198,13 @@ def run_tuned(
 
     outcome = sweep.run(request, listener=listen)
     return results_of(outcome.folder), {**left_out, **outcome.plan.left_out}
+
+
+def run_name(setting: Setting) -> str:
+    """The name of an experiment's run: another seed or device has another run."""
+    seed = f"-seed-{setting.seed}" if setting.seed else ""
+    device = "" if setting.device == "cpu" else f"-{setting.device}"
+    return f"run-{setting.size}{seed}{device}"
 
 
 def _finished_runs() -> tuple[Path, ...]:

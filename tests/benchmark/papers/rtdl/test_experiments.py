@@ -128,6 +128,11 @@ def test_datasets_without_a_card_or_file_are_named_and_the_others_are_used(setti
         tuned.available(["no-such-set", "year"], nowhere)
     with pytest.raises(NoData, match="no-such-set"):
         tuned.run_tuned(nowhere, tuned.paper_suite({}), ["no-such-set"], ["resnet"])
+    other = replace(setting, seed=3, device="cuda")
+    assert (tuned.run_name(setting), tuned.run_name(other)) == (
+        "run-reduced",
+        "run-reduced-seed-3-cuda",
+    )
     (remark,) = tuned.left_out_remarks({"helena": "not here"})
     assert "helena: not here" in remark
 
