@@ -1,8 +1,8 @@
 """Tuned trainings of RTDL's models for its experiments: sweeps of the suite `rtdl`, read back.
 
 An experiment has no tuner of its own. It runs a sweep into its folder, which a second call resumes,
-and reads the trials of the evaluation seeds. Trials that a run of the suite `rtdl` under `runs/` in
-the working directory has finished are copied instead of run again.
+and reads the trials of the evaluation seeds. Trials that another experiment beside it has finished,
+or a run of the suite `rtdl` under `runs/` in the working directory, are copied and not run again.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def run_tuned(
         mirror=setting.mirror,
         cache=setting.cache,
         allow_code_change=True,  # a result is of the code as it is: changed trials run again
-        reuse=_finished_runs(),
+        reuse=_other_runs(setting),
     )
 
     def listen(event: str, details: Mapping[str, Any]) -> None:
@@ -207,10 +207,13 @@ def run_name(setting: Setting) -> str:
     return f"run-{setting.size}{seed}{device}"
 
 
-def _finished_runs() -> tuple[Path, ...]:
-    """Runs of the suite under `runs/` whose finished trials may be copied."""
-    found = sorted(Path("runs").glob(f"{SUITE}-*/ledger/MANIFEST.json"))
-    return tuple(path.parents[1] for path in found)
+def _other_runs(setting: Setting) -> tuple[Path, ...]:
+    """Runs whose finished trials may be copied: of the suite under `runs/`, and of the other
+    experiments beside this one."""
+    end = "ledger/MANIFEST.json"
+    found = [*Path("runs").glob(f"{SUITE}-*/{end}"), *setting.out.parent.glob(f"{SUITE}-*/*/{end}")]
+    own = setting.out / run_name(setting)
+    return tuple(sorted({path.parents[1] for path in found} - {own}))
 
 
 def results_of(run: Path) -> Results:

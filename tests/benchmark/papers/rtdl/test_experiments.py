@@ -163,7 +163,7 @@ def test_biases_are_compared_by_tuned_trainings_that_a_second_call_does_not_repe
         {biases.WITHOUT: biases.TARGET},
     )  # fmt: skip
     extent = biases.Extent(("california-housing", "no-such-set"), small)
-    setting = replace(setting, mirror=mirror)
+    setting = replace(setting, mirror=mirror, out=setting.out / "rtdl-biases")
     outcome = biases.run(setting, extent)
     (table,) = outcome.tables
     assert [row[1] for row in table.rows] == list(biases.METHODS)
@@ -175,6 +175,9 @@ def test_biases_are_compared_by_tuned_trainings_that_a_second_call_does_not_repe
     again = biases.run(setting, extent)
     assert again.tables[0].rows == table.rows
     assert len(load_results(setting.out / "run-reduced")) == len(results)
+    other = replace(setting, out=setting.out.parent / "rtdl-other")
+    assert biases.run(other, extent).tables[0].rows == table.rows
+    assert (load_results(other.out / "run-reduced")["origin"] != "").all()
 
 
 def test_at_full_size_biases_are_compared_on_the_papers_eight_datasets():
