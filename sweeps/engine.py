@@ -129,7 +129,8 @@ class Engine:
                     for event, details in self._pool.news():
                         self._listener(event, details)
                     self._absorb(outcomes)
-                    self._heartbeat.beat(self._pool, len(self._backlog) + len(self._ready))
+                    queued = len(self._backlog) + len(self._ready)
+                    self._heartbeat.beat(self._pool, queued, ended=len(outcomes))
         finally:
             if self._pool is not None:
                 self._pool.close()

@@ -19,10 +19,11 @@ class Heartbeat:
         self._last_beat = 0.0
         self._last_work = time.monotonic()  # when a trial ran last; a warning moves it on
 
-    def beat(self, pool: WorkerPool, queued: int) -> None:
-        """To be called in every round of the loop; `queued` is the number of waiting studies."""
+    def beat(self, pool: WorkerPool, queued: int, *, ended: int = 0) -> None:
+        """To be called in every round of the loop. queued: the number of waiting studies; ended:
+        trials that ended in this round (one that ran in this process never counts as running)."""
         now = time.monotonic()
-        if pool.running() or not queued:
+        if pool.running() or ended or not queued:
             self._last_work = now
         elif now - self._last_work > PATIENCE_S:
             self._last_work = now + 10 * PATIENCE_S

@@ -166,6 +166,8 @@ def test_trials_that_no_machine_has_room_for_cause_a_warning_now_and_then(monkey
     assert warned == [131, 462, 793]  # after 30 seconds, then about every five minutes
     for clock[0] in range(800, 1600):
         beats.beat(ScriptedPool(), queued=0)
+    for clock[0] in range(1600, 2600, 100):  # long trials in the driver's own process
+        beats.beat(ScriptedPool(), queued=2, ended=1)
     assert len(warned) == 3
 
 

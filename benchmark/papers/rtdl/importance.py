@@ -94,14 +94,15 @@ def cls_attention(network: FTTransformerNetwork, numbers: torch.Tensor) -> torch
 def attention_maps(model: FTTransformer, x: Any) -> np.ndarray:  # -> (F,)
     """Importances by attention, one forward pass a row. ValueError for Linformer's mixtures, whose
     attention is to no feature."""
-    total, n = 0.0, 0
+    total: Any = 0.0
+    n = 0
     for rows in _inputs(model, x):
         with model._ready() as network:
             if network.mixtures is not None:
                 raise ValueError("attention to mixtures of features says nothing of features")
             total = total + cls_attention(network, rows.numbers).double().sum(dim=0)
         n += len(rows.numbers)
-    return (total / n).cpu().numpy()  # type: ignore[attr-defined]
+    return (total / n).cpu().numpy()
 
 
 def integrated_gradients(

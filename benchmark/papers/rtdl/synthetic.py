@@ -249,6 +249,10 @@ def _figure(extent: Extent, found: Mapping[str, list[list[float]]], path: Path) 
     for axis, (weights, lines, title) in zip(axes[0], sides, strict=True):
         for name in MODELS:
             axis.plot(weights, lines[name], marker="o", label=name)
+            if title == "ours":
+                spread = np.array([np.std(values) for values in found[name]])
+                mean = np.array(lines[name])
+                axis.fill_between(weights, mean - spread, mean + spread, alpha=0.2)
         axis.set(title=title, xlabel="weight of the trees", ylabel="test RMSE")
     axes[0][0].legend()
     return save_figure(figure, path)

@@ -158,7 +158,10 @@ def trainings(setting: Setting, extent: Extent) -> tuple[ExperimentTable, dict[s
         "score: their mean test RMSE or accuracy. "
     )
     if small is None:
-        note += "Tuned as the budget `paper` of the suite `rtdl` says."
+        note += (
+            "Tuned as the budget `paper` of the suite `rtdl` says; trials copied from a run of "
+            "that suite keep their seconds."
+        )
     else:
         note += (
             f"Here the better of {small.trials} learning rates of one small network each, at most "

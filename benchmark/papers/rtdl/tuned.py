@@ -1,8 +1,8 @@
 """Tuned trainings of RTDL's models for its experiments: sweeps of the suite `rtdl`, read back.
 
 An experiment has no tuner of its own. It runs a sweep into its folder, which a second call resumes,
-and reads the trials of the evaluation seeds. Trials that a run of the suite `rtdl` under `runs/` in
-the working directory has finished are copied instead of run again.
+and reads the trials of the evaluation seeds. Trials that another experiment beside it has finished,
+or a run of the suite `rtdl` under `runs/` in the working directory, are copied and not run again.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def run_tuned(
     """Tune every model on every dataset that can be had, and read what the evaluation seeds gave.
 
     Returns ({(dataset, model): result}, {dataset left out: why}); a model that has no result at all
-    on a dataset is absent. The run is the folder `run-<size>` of the experiment's; with one thread
+    on a dataset is absent. The run is a folder (`run_name`) in the experiment's; with one thread
     trials run in this process, with more on so many workers. Raises NoData where no dataset can be
     had, and what a sweep raises.
     """
@@ -182,11 +182,12 @@ def run_tuned(
             device=setting.device,
         ),
         runs=setting.out,
-        name=f"run-{setting.size}",
+        name=run_name(setting),
         workers=0 if setting.threads == 1 else setting.threads,
         mirror=setting.mirror,
         cache=setting.cache,
-        reuse=_finished_runs(),
+        allow_code_change=True,  # a result is of the code as it is: changed trials run again
+        reuse=_other_runs(setting),
     )
 
     def listen(event: str, details: Mapping[str, Any]) -> None:
@@ -199,10 +200,20 @@ def run_tuned(
     return results_of(outcome.folder), {**left_out, **outcome.plan.left_out}
 
 
-def _finished_runs() -> tuple[Path, ...]:
-    """Runs of the suite under `runs/` whose finished trials may be copied."""
-    found = sorted(Path("runs").glob(f"{SUITE}-*/ledger/MANIFEST.json"))
-    return tuple(path.parents[1] for path in found)
+def run_name(setting: Setting) -> str:
+    """The name of an experiment's run: another seed or device has another run."""
+    seed = f"-seed-{setting.seed}" if setting.seed else ""
+    device = "" if setting.device == "cpu" else f"-{setting.device}"
+    return f"run-{setting.size}{seed}{device}"
+
+
+def _other_runs(setting: Setting) -> tuple[Path, ...]:
+    """Runs whose finished trials may be copied: of the suite under `runs/`, and of the other
+    experiments beside this one."""
+    end = "ledger/MANIFEST.json"
+    found = [*Path("runs").glob(f"{SUITE}-*/{end}"), *setting.out.parent.glob(f"{SUITE}-*/*/{end}")]
+    own = setting.out / run_name(setting)
+    return tuple(sorted({path.parents[1] for path in found} - {own}))
 
 
 def results_of(run: Path) -> Results:

@@ -5,12 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.published_values import load
-from tabsweep.benchmark.papers.rtdl import biases, budget, synthetic, training_time
+from tabsweep.benchmark.papers.rtdl import (
+    biases,
+    budget,
+    importance,
+    synthetic,
+    training_time,
+    tuned,
+)
 from tabsweep.benchmark.papers.rtdl.budget import Ended, cut
+from tabsweep.benchmark.papers.rtdl.no_feature_bias import FTTransformerNoFeatureBias
+from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.running.data import NoData
+from tabsweep.models.ft_transformer import FTTransformer
 
 
 @pytest.fixture
@@ -87,29 +101,91 @@ def test_the_published_shape_is_that_of_the_paper():
     assert best[0.0] == "resnet" and best[0.25] == "ft-transformer" and best[1.0] == "catboost"
 
 
+# ---------------------------------------------------------------------- tuned trainings
+
+FAST = {"epochs": 1, "patience": 1, "batch_size": 2048}
+NARROW = {**FAST, "n_layers": 1, "width": 8, "n_heads": 2}
+
+
+def test_the_papers_suite_tunes_a_variant_as_the_model_that_it_is_like():
+    plan = Plan(
+        tuned.paper_suite(biases.VARIANTS), Options(budget="paper", models=biases.METHODS), {}, {}
+    )
+    for dataset in (None, "year"):
+        without, whole = (plan.search(model, "regression", dataset) for model in biases.METHODS[1:])
+        assert without == whole and whole[0] == ("rtdl-b" if dataset else "rtdl")
+        assert whole[2:] == ("tpe", 50 if dataset else 100)
+    assert plan.specs[biases.WITHOUT].target == biases.TARGET
+    assert plan.specs[biases.WITHOUT].resource == "epochs"
+    assert plan.specs[biases.WITHOUT].gpu_mb == plan.specs["ft-transformer"].gpu_mb > 0
+
+
+def test_datasets_without_a_card_or_file_are_named_and_the_others_are_used(setting, tmp_path):
+    known, left_out = tuned.with_cards(["california-housing", "no-such-set"])
+    assert known == ["california-housing"] and "--format arrays" in left_out["no-such-set"]
+    nowhere = replace(setting, mirror=str(tmp_path / "none"), cache=str(tmp_path / "cache"))
+    with pytest.raises(NoData, match=r"no-such-set: .*; year: "):
+        tuned.available(["no-such-set", "year"], nowhere)
+    with pytest.raises(NoData, match="no-such-set"):
+        tuned.run_tuned(nowhere, tuned.paper_suite({}), ["no-such-set"], ["resnet"])
+    other = replace(setting, seed=3, device="cuda")
+    assert (tuned.run_name(setting), tuned.run_name(other)) == (
+        "run-reduced",
+        "run-reduced-seed-3-cuda",
+    )
+    (remark,) = tuned.left_out_remarks({"helena": "not here"})
+    assert "helena: not here" in remark
+
+
 # ---------------------------------------------------------------------- feature biases
 
 
 def test_without_biases_the_tokens_alone_lose_their_parameters():
     tiny = {"width": 8, "n_heads": 2, "n_layers": 1, "epochs": 1, "batch_size": 32}
     x = np.random.default_rng(0).normal(size=(40, 3))
-    model = biases.WithoutBiases(task="regression", **tiny).fit(x, x[:, 0])
+    model = FTTransformerNoFeatureBias(task="regression", **tiny).fit(x, x[:, 0])
     network = model._network()
     assert network.tokens.bias is None
     assert not [name for name, _ in network.named_parameters() if name == "tokens.bias"]
-    whole = sum(p.numel() for p in biases.FTTransformer._network(model).parameters())
+    whole = sum(p.numel() for p in FTTransformer._network(model).parameters())
     assert whole - sum(p.numel() for p in network.parameters()) == 3 * 8
 
 
-def test_the_table_of_biases_stands_beside_the_published_one(mirror, setting):
-    def one(method, data, fold, settings, setting, seed):
-        return 0.1 * len(method) + seed
-
-    extent = biases.EXTENTS["reduced"]
-    (table,) = biases.run(replace(setting, mirror=mirror), extent, one).tables
+def test_biases_are_compared_by_tuned_trainings_that_a_second_call_does_not_repeat(mirror, setting):
+    small = tuned.Small(
+        1, 2,
+        {
+            "autoint": {**FAST, "n_layers": 1, "width": 8},
+            biases.WITHOUT: NARROW,
+            "ft-transformer": NARROW,
+        },
+        dict.fromkeys(biases.METHODS, {"lr": [1e-3, 1e-2]}),
+        {biases.WITHOUT: biases.TARGET},
+    )  # fmt: skip
+    extent = biases.Extent(("california-housing", "no-such-set"), small)
+    setting = replace(setting, mirror=mirror, out=setting.out / "rtdl-biases")
+    outcome = biases.run(setting, extent)
+    (table,) = outcome.tables
     assert [row[1] for row in table.rows] == list(biases.METHODS)
-    assert table.rows[0][3] == pytest.approx(0.7 + 1.0)
-    assert [row[5] for row in table.rows] == [0.474, 0.470, 0.459]
+    assert all(0.3 < row[3] < 2.0 and row[5] == 2 for row in table.rows)
+    assert [row[6] for row in table.rows] == [0.474, 0.470, 0.459]
+    assert "no-such-set" in outcome.remarks[0]
+    results = load_results(setting.out / "run-reduced")
+    assert len(results) == 3 * (1 + 2) and set(results["status"]) == {"done"}
+    again = biases.run(setting, extent)
+    assert again.tables[0].rows == table.rows
+    assert len(load_results(setting.out / "run-reduced")) == len(results)
+    other = replace(setting, out=setting.out.parent / "rtdl-other")
+    assert biases.run(other, extent).tables[0].rows == table.rows
+    assert (load_results(other.out / "run-reduced")["origin"] != "").all()
+
+
+def test_at_full_size_biases_are_compared_on_the_papers_eight_datasets():
+    extent = biases.EXTENTS["full"]
+    assert extent.small is None and len(extent.datasets) == 8
+    assert {"helena", "jannis", "higgs-small", "aloi", "microsoft"} < set(extent.datasets)
+    printed = load(FOLDER / "rtdl", "table17")
+    assert len(printed) == len(extent.datasets) * len(biases.METHODS)
 
 
 # ---------------------------------------------------------------------- training time
@@ -124,8 +200,15 @@ def test_the_shapes_are_those_of_table_1_and_generated_tables_have_them():
     assert sum(str(kind) == "category" for kind in frame.dtypes) == 8
 
 
-def test_a_step_of_both_is_timed_and_the_overhead_is_their_ratio(setting):
+def test_tuned_trainings_and_steps_of_both_are_timed_and_the_overhead_is_their_ratio(
+    mirror, setting
+):
     extent = training_time.Extent(
+        ("california-housing", "no-such-set"),
+        tuned.Small(
+            1, 2, {"resnet": {**FAST, "n_layers": 1, "width": 8}, "ft-transformer": NARROW},
+            dict.fromkeys(training_time.MODELS, {"lr": [1e-3]}),
+        ),
         ("california-housing", "adult"), 2, 16,
         {
             "resnet": {"n_layers": 1, "width": 8},
@@ -133,11 +216,105 @@ def test_a_step_of_both_is_timed_and_the_overhead_is_their_ratio(setting):
         },
         training_time.LINFORMER,
     )  # fmt: skip
-    (table,) = training_time.run(setting, extent).tables
-    for row in table.rows:
+    outcome = training_time.run(replace(setting, mirror=mirror), extent)
+    whole, steps = outcome.tables
+    (row,) = whole.rows
+    assert row[:2] == ["california-housing", 2] and row[2] > 0 and row[3] > 0
+    assert row[4] == pytest.approx(row[3] / row[2]) and row[7:9] == [72, 187]
+    assert "no-such-set" in outcome.remarks[0]
+    for row in steps.rows:
         assert row[3] > 0 and row[5] == pytest.approx(row[4] / row[3])
-    assert table.rows[0][-1] == pytest.approx(187 / 72)
-    assert table.rows[1][:3] == ["adult", 14, 16]
+    assert steps.rows[0][-1] == pytest.approx(187 / 72)
+    assert steps.rows[1][:3] == ["adult", 14, 16]
+
+
+def test_at_full_size_the_papers_eleven_datasets_are_tuned():
+    extent = training_time.EXTENTS["full"]
+    assert extent.small is None and len(extent.tuned) == 11
+    assert {(d, m) for d in extent.tuned for m in training_time.MODELS} == set(
+        training_time.published_seconds()
+    )
+
+
+# ---------------------------------------------------------------------- importances
+
+
+@pytest.fixture(scope="module")
+def explained():
+    """A transformer that knows y = 3 x0 + x1, and its rows."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
+    y = (3 * x["a"] + x["b"]).to_numpy()
+    model = FTTransformer(
+        task="regression", width=16, n_heads=2, n_layers=2, epochs=40, lr=5e-3, batch_size=64,
+        attention_dropout=0.0, ffn_dropout=0.0, numeric="standard",
+    )  # fmt: skip
+    return model.fit(x, y), x, y
+
+
+def test_gradients_add_up_to_what_the_output_gains_over_the_zero_row(explained):
+    model, x, _ = explained
+    parts, gains = importance.integrated_gradients(model, x, 100)
+    assert parts.shape == x.shape
+    np.testing.assert_allclose(parts.sum(axis=1), gains, atol=0.02 * np.abs(gains).max())
+
+
+def test_the_attention_of_a_row_is_what_its_blocks_compute_with(explained):
+    """The last block's weights give back what it answers for [CLS]."""
+    model, x, _ = explained
+    with model._ready() as network:
+        numbers = importance._inputs(model, x)[0].numbers
+        shares = importance.cls_attention(network, numbers)
+        assert shares.shape == (300, 4) and float(shares.min()) >= 0
+        codes = torch.empty((300, 0), dtype=torch.int64)
+        tokens = network.tokens(numbers, codes)
+        first = network.blocks[0].attention.weights(tokens)[:, :, 0]
+        tokens = network.blocks[0](tokens)
+        last = network.blocks[1]
+        normed = last.norm_in(tokens)
+        second = last.attention.weights(normed)[:, :, 0]  # (B, H, T)
+        np.testing.assert_allclose(
+            shares, (first + second).mean(dim=1)[:, 1:] / 2, rtol=1e-5, atol=1e-6
+        )
+        values = normed @ last.attention.qkv.weight[32:].T + last.attention.qkv.bias[32:]
+        heads = values.view(300, 5, 2, 8).transpose(1, 2)  # (B, H, T, d)
+        answer = torch.einsum("bht,bhtd->bhd", second, heads).reshape(300, 1, 16)
+        np.testing.assert_allclose(
+            last.attention.out(answer), last.attention.first(normed), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_all_three_importances_find_the_features_that_matter(explained):
+    model, x, y = explained
+    test = importance.permutation_test(model, x, y, shuffles=2, seed=0)
+    gradients = np.abs(importance.integrated_gradients(model, x, 20)[0]).mean(axis=0)
+    maps = importance.attention_maps(model, x)
+    for found in (test, gradients):
+        assert found.argsort().tolist()[::-1][:2] == [0, 1]
+    assert maps.argmax() == 0 and maps.sum() < 1.0
+
+
+def test_categories_gaps_and_mixtures_have_no_such_importances(explained):
+    x = pd.DataFrame({"a": np.arange(40.0), "b": pd.Categorical(list("xy") * 20)})
+    tiny = {"width": 8, "n_heads": 2, "n_layers": 1, "epochs": 1}
+    model = FTTransformer(task="regression", **tiny).fit(x, np.arange(40.0))
+    with pytest.raises(ValueError, match="numbers without missing cells"):
+        importance.attention_maps(model, x)
+    numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)))
+    mixed = FTTransformer(task="regression", linformer="headwise", linformer_ratio=0.5, **tiny)
+    with pytest.raises(ValueError, match="mixtures"):
+        importance.attention_maps(mixed.fit(numbers, np.arange(40.0)), numbers)
+
+
+def test_importances_of_classes_are_of_the_class_that_is_predicted(mirror, setting):
+    extent = importance.Extent(("california-housing",), 2, {**NARROW}, 200, 4, 1)
+    (table,) = importance.run(replace(setting, mirror=mirror), extent).tables
+    assert [row[1] for row in table.rows] == list(importance.METHODS)
+    assert [row[4:] for row in table.rows] == [[0.81, 0.05], [0.84, 0.08]]
+    x = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc"))
+    model = FTTransformer(task="multiclass", **NARROW).fit(x, np.arange(60) % 3)
+    parts, gains = importance.integrated_gradients(model, x, 100)
+    np.testing.assert_allclose(parts.sum(axis=1), gains, atol=1e-2)
 
 
 # ---------------------------------------------------------------------- budgets of time
@@ -174,6 +351,7 @@ def test_the_full_budgets_find_their_published_scores_and_counts(mirror, setting
         return 0.0, 0.0
 
     extent = replace(budget.EXTENTS["full"], seeds=1, datasets=("california-housing",))
+    assert budget.EXTENTS["full"].datasets == ("california-housing", "adult", "higgs-small")
     full = replace(setting, size="full", mirror=mirror)
     rows = budget.run(full, extent, one, lambda: now[0]).tables[0].rows
     assert rows[0][4] is None and rows[0][6:] == [0.437, 31.0]
