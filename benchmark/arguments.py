@@ -284,10 +284,11 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         PAPER,
         click.option(
             "--size",
-            type=click.Choice(["reduced", "full"]),
+            type=click.Choice(["tiny", "reduced", "full"]),
             default="reduced",
             show_default=True,
-            help="reduced: minutes on two CPU cores. full: the paper's; most want a GPU.",
+            help="reduced: minutes on two CPU cores. full: the paper's; most want a GPU. tiny: a "
+            "trial run in seconds, whose numbers mean nothing.",
         ),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
         click.option(

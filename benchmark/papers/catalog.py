@@ -17,6 +17,7 @@ from ...reports.reproduction.published_table import PublishedTable
 from ..errors import UnknownExperiment
 from ..planning import suite as suites
 from . import paper_file, published_values
+from .experiment_result import Size
 from .paper_file import Paper, PaperError, read_paper
 
 FOLDER = Path(__file__).resolve().parent  # resolved, as the folder of a `Paper` is
@@ -40,6 +41,11 @@ class Experiment:
     def is_built_in(self) -> bool:
         """Whether the experiment comes with this package."""
         return self.paper.parent == FOLDER
+
+    def extent(self, size: Size) -> str:
+        """What a size is and roughly costs, in words."""
+        tiny = "all steps of the reduced size on a few rows; the numbers mean nothing"
+        return {"tiny": tiny, "reduced": self.reduced, "full": self.full}[size]
 
     def function(self) -> Callable[..., Any]:
         """The function that runs it, from the paper's folder. Raises PaperError where there is no

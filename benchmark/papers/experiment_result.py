@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Size = Literal["reduced", "full"]
+Size = Literal["tiny", "reduced", "full"]
 
 
 @dataclass(frozen=True)
 class Setting:
     """How an experiment is to run. size: `reduced` ends within minutes on two CPU cores, `full` is
-    the paper's and needs a GPU. out: its folder, for figures. say: called with lines of progress.
-    mirror, cache: where datasets come from, for `load_dataset`."""
+    the paper's and needs a GPU; `tiny` goes through all steps of `reduced` in seconds, with a few
+    training steps and rows, and its numbers mean nothing. out: its folder, for figures. say: called
+    with lines of progress. mirror, cache: where datasets come from, for `load_dataset`."""
 
     size: Size
     seed: int

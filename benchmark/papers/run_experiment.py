@@ -38,6 +38,8 @@ def run_experiment(
     began, cpu_began = time.perf_counter(), time.process_time()
     with threadpool_limits(threads), computing(threads):
         result: ExperimentResult = run(setting)
+    if size == "tiny":
+        result.remarks.append("Size tiny: a trial run; its numbers mean nothing.")
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
     words = ["bench", "experiment", experiment.name, "--size", size, "--seed", seed]
     words += ["--device", device, "--threads", threads, "--out", out]

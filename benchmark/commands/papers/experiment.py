@@ -53,7 +53,7 @@ def experiment_command(
     check_gpu(device)
     folder = out / experiment.name
     console.say(f"{experiment.name}: {experiment.title} ({experiment.source})")
-    console.say(f"size {size}: {experiment.full if size == 'full' else experiment.reduced}")
+    console.say(f"size {size}: {experiment.extent(size)}")
     result, facts, files = run_experiment(
         experiment,
         size=size,

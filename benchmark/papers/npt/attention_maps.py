@@ -39,6 +39,9 @@ class Extent:
 
 
 EXTENTS = {
+    "tiny": Extent(
+        "yacht", {"width": 4, "n_layers": 2, "n_heads": 2, "steps": 2, "eval_every": 1}, 20, 2
+    ),
     "reduced": Extent(
         "yacht",
         {

@@ -121,7 +121,8 @@ def corrupt_all(setting: Setting, cases: tuple[Case, ...], n_folds: int) -> Expe
 def scores_of(setting: Setting, case: Case, data: Data, fold: Fold) -> tuple[float, float, float]:
     """Scores of the constant, of NPT, and of NPT with all other rows corrupted, on one fold."""
     setting.say(f"{case.name}, fold {fold.index}: fitting")
-    model = fitted(data, fold, setting, case.config(setting.full))
+    steps = {"steps": 2, "eval_every": 1} if setting.size == "tiny" else {}
+    model = fitted(data, fold, setting, {**case.config(setting.full), **steps})
     cells = table_of(model, data, fold)
     asked = np.arange(len(cells) - len(fold.test), len(cells))
     before = predict(model, cells, asked, None)

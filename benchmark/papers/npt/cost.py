@@ -61,7 +61,9 @@ _SMALL = {
     "width": 16, "n_layers": 4, "n_heads": 2, "lr": 1e-2, "steps": 40, "eval_every": 20,
     "batch_size": 256, "transductive": True,
 }  # fmt: skip
+_TINY = {**_SMALL, "width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "eval_every": 1}
 EXTENTS = {
+    "tiny": Extent(100, 1, METHODS, {"protein": _TINY, "higgs": _TINY}),
     "reduced": Extent(1000, 2, METHODS, {"protein": _SMALL, "higgs": {**_SMALL, "width": 8}}),
     "full": Extent(
         0,

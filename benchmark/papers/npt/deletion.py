@@ -137,6 +137,9 @@ class Extent:
 
 
 EXTENTS = {
+    "tiny": Extent(
+        "yacht", {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "eval_every": 1}, 30, 2, 1
+    ),
     "reduced": Extent(
         "yacht",
         {

@@ -7,6 +7,7 @@ new. Full: the tables are batches of Protein, with the settings of NPT-Base.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,8 @@ FULL = Settings(
     dropout=0.1,
     p_feature=0.15,
 )
+TINY = replace(REDUCED, tables=1, rows=4, steps=2, eval_every=1, test_tables=2)
+KERNEL_TINY = KernelSettings(rows=32, epochs=1, lr=1e-4, inducing=8, inducing_random=8)
 KERNEL_REDUCED = KernelSettings(rows=2048, epochs=30, lr=1e-4)
 KERNEL_FULL = KernelSettings(rows=30_000, epochs=30_000, lr=1e-4)
 METHODS = (("npt", "NPT"), ("knn-1", "1-NN"), ("knn", "k-NN"), ("dkl", "deep kernel learning"))
@@ -84,9 +87,10 @@ METHODS = (("npt", "NPT"), ("knn-1", "1-NN"), ("knn", "k-NN"), ("dkl", "deep ker
 
 def source_of(setting: Setting) -> tuple[Source, Settings]:
     """Tables and network of a size."""
-    if not setting.full:
-        return Fresh(REDUCED.rows, N_FEATURES), REDUCED
-    return protein(setting), FULL
+    if setting.full:
+        return protein(setting), FULL
+    settings = TINY if setting.size == "tiny" else REDUCED
+    return Fresh(settings.rows, N_FEATURES), settings
 
 
 def protein(setting: Setting) -> Stored:
@@ -108,7 +112,8 @@ def protein(setting: Setting) -> Stored:
 def run(setting: Setting) -> ExperimentResult:
     """Every variant by every method, learning curves, and predictions against the truth."""
     source, settings = source_of(setting)
-    kernel = KERNEL_FULL if setting.full else KERNEL_REDUCED
+    kernels = {"tiny": KERNEL_TINY, "reduced": KERNEL_REDUCED, "full": KERNEL_FULL}
+    kernel = kernels[setting.size]
     return compare(setting, source, settings, kernel, VARIANTS)
 
 

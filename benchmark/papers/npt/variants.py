@@ -54,6 +54,10 @@ class Extent:
 
 
 EXTENTS = {
+    "tiny": Extent(
+        tuple(PAPER), 1, {"npt": 2, "npt-long": 2}, 1.0, (8, 8),
+        {"width": 4, "eval_every": 1, "batch_size": 64},
+    ),
     "reduced": Extent(
         tuple(PAPER), 2, {"npt": 60, "npt-long": 120}, 2.0, (4, 8),
         {"width": 8, "max_width": 128, "lr": 2e-2, "eval_every": 10, "batch_size": 256},

@@ -48,6 +48,16 @@ class Extent:
 
 SMALL = {"lr": 2e-3, "epochs": 15, "patience": 6}
 EXTENTS = {
+    "tiny": Extent(
+        ("california-housing",),
+        1,
+        {
+            "autoint": {"epochs": 1, "n_layers": 1, "width": 4, "batch_size": 2048},
+            "ft-transformer": {
+                "epochs": 1, "n_layers": 1, "width": 4, "n_heads": 1, "batch_size": 2048,
+            },
+        },
+    ),
     "reduced": Extent(
         ("california-housing",),
         3,

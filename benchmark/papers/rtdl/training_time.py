@@ -39,6 +39,14 @@ class Extent:
 LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}
 EVERY = tuple(load(FOLDER, "table1")["dataset"])
 EXTENTS = {
+    "tiny": Extent(
+        tuple(name for name in EVERY if name != "epsilon"), 1, 2,
+        {
+            "resnet": {"n_layers": 1, "width": 4},
+            "ft-transformer": {"n_layers": 1, "width": 4, "n_heads": 1},
+        },
+        LINFORMER,
+    ),
     "reduced": Extent(
         tuple(name for name in EVERY if name != "epsilon"), 4, 64,
         {
