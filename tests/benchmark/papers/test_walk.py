@@ -30,8 +30,8 @@ def is_there(name: str, mirror: str) -> bool:
 
 
 def smallest(source: Source, mirror: str) -> list[str]:
-    """The options that make `bench reproduce` of a suite's table small: one fold, one configuration,
-    the dataset with the fewest cells, two of the budget's methods."""
+    """The options that make `bench reproduce` of a suite's table small: one fold, one trial, the
+    dataset with the fewest cells, two of the budget's methods."""
     table = catalog.find_table(source.name)
     suite = catalog.suite_of(table)
     budget = next((b for b in SMALL_BUDGETS if b in suite.budgets), suite.default_budget)
@@ -42,7 +42,11 @@ def smallest(source: Source, mirror: str) -> list[str]:
     cards = sorted(map(datasets.card, known), key=lambda c: c.n_rows * c.n_features)
     dataset = next(card for card in cards if is_there(card.name, mirror))
     words = ["--budget", budget, "--folds", 1, "--trials", 1, "--dataset", dataset.name]
-    for model in cheapest(published.model_names(), suite, str(budget)):
+    methods = published.model_names()
+    if published.extension:  # means of a host without its extension, and with it, go together
+        host = published.extension.hosts[0]
+        methods = [host, f"{host}{published.extension.suffix}"]
+    for model in cheapest(methods, suite, str(budget)):
         words += ["--model", model]
     return [*map(str, words), "--workers", "0", "--tracking-uri", "none"]
 
@@ -79,7 +83,10 @@ def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
     for command in commands:
         began = time.process_time()
         found = bench(*shlex.split(command))
-        print(f"{time.process_time() - began:7.1f} CPU-s, exit code {found.code}: {command}")
+        print(
+            f"{time.process_time() - began:7.1f} CPU-s, exit code {found.code}: {command}",
+            flush=True,
+        )
         if found.code != 0:
             failed[command] = found.err or found.out[-2000:]
     assert not failed, "\n\n".join(f"{command}\n{text}" for command, text in failed.items())
