@@ -26,7 +26,8 @@ from ...papers.published_values import published_table
 from ...papers.table_sources import Source, source_of, sources
 
 WIDTH = 120  # characters of a line of the list
-FULL = ("paper", "full")  # budgets that mean an experiment's full size; others the reduced one
+FULL = ("paper", "full")  # budgets that mean an experiment's full size; `tiny` means itself, others
+# the reduced size
 
 
 def list_tables(console: Console, paper: Path | None = None) -> int:
@@ -162,7 +163,7 @@ def _from_experiment(
     if unused:
         raise SweepError(f"{table.name} is no sweep: it takes no --{unused[0].rstrip('s')}")
     experiment = find_experiment(table.entry.experiment, table.paper.folder)
-    size: Size = "full" if budget in FULL else "reduced"
+    size: Size = "full" if budget in FULL else "tiny" if budget == "tiny" else "reduced"
     out = runs / check_name(name or f"{experiment.name}-{size}")
     folder = out / experiment.name
     if _facts_of(folder, size) is None:
@@ -171,7 +172,7 @@ def _from_experiment(
         if no_run:
             raise NoRun(f"{folder} holds no {size} {experiment.name}; leave --no-run out")
         check_gpu(device)
-        console.say(f"{experiment.name}, {size}: {getattr(experiment, size)}")
+        console.say(f"{experiment.name}, {size}: {experiment.extent(size)}")
         run_experiment(
             experiment,
             size=size,

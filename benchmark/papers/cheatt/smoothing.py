@@ -60,6 +60,12 @@ class Extent:
 
 
 EXTENTS = {
+    "tiny": Extent(
+        "telco-churn",
+        {**PHISHING, "epochs": 2, "pretrain_epochs": 1, "patience": 0, "batch_size": 2048},
+        rows=8,
+        seeds=1,
+    ),
     "reduced": Extent(
         "telco-churn",
         {**PHISHING, "epochs": 24, "pretrain_epochs": 12, "patience": 0, "batch_size": 256},

@@ -61,6 +61,7 @@ def _pair(width: int, blocks: int, nets: int) -> dict[str, list[dict[str, int]]]
 
 
 EXTENTS = {
+    "tiny": Extent(50, 1, _pair(4, 1, 1), [(n, d) for d in (3, 4) for n in (20, 30)], ("sulfur",)),
     "reduced": Extent(
         2000,
         2,

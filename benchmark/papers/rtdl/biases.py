@@ -39,6 +39,16 @@ TRANSFORMER = {
 }  # fmt: skip
 RATES = {"lr": [1e-3, 2e-3]}
 EXTENTS = {
+    "tiny": Extent(
+        ("california-housing",),
+        1,
+        {
+            "autoint": {"epochs": 1, "n_layers": 1, "width": 4, "batch_size": 2048},
+            "ft-transformer": {
+                "epochs": 1, "n_layers": 1, "width": 4, "n_heads": 1, "batch_size": 2048,
+            },
+        },
+    ),
     "reduced": Extent(
         ("california-housing",),
         Small(

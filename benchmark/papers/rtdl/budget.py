@@ -43,6 +43,14 @@ class Extent:
 
 FEW = {"epochs": 12, "patience": 4}
 EXTENTS = {
+    "tiny": Extent(
+        ("california-housing",), (0.5, 1.0), 1, "default",
+        {
+            "mlp": {"epochs": 1},
+            "resnet": {"epochs": 1, "n_layers": 1, "width": 8},
+            "ft-transformer": {"epochs": 1, "n_layers": 1, "width": 8, "n_heads": 1},
+        },
+    ),
     "reduced": Extent(
         ("california-housing",), (15.0, 30.0, 60.0), 1, "default",
         {

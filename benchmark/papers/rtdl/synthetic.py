@@ -53,6 +53,14 @@ class Extent:
 # better only if it gains 0.001; ours leave norms and biases undecayed and count any gain.
 NETWORK = {"batch_size": 256, "patience": 10, "numeric": "none", "weight_decay": 1e-5}
 EXTENTS = {
+    "tiny": Extent(
+        (200, 50, 50), 4, 2, 1,
+        {
+            "catboost": {"n_estimators": 2},
+            "resnet": {**NETWORK, "n_layers": 1, "width": 4, "epochs": 1},
+            "ft-transformer": {**NETWORK, "n_layers": 1, "width": 4, "n_heads": 1, "epochs": 1},
+        },
+    ),
     "reduced": Extent(
         (8_000, 2_000, 4_000), 12, 6, 1,
         {

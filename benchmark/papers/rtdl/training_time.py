@@ -49,6 +49,14 @@ LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}
 EVERY = tuple(load(FOLDER, "table1")["dataset"])
 SMALL = {"epochs": 30, "patience": 4}
 EXTENTS = {
+    "tiny": Extent(
+        tuple(name for name in EVERY if name != "epsilon"), 1, 2,
+        {
+            "resnet": {"n_layers": 1, "width": 4},
+            "ft-transformer": {"n_layers": 1, "width": 4, "n_heads": 1},
+        },
+        LINFORMER,
+    ),
     "reduced": Extent(
         ("california-housing",),
         Small(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from calls import bench
 from tabsweep.benchmark.papers.catalog import experiments
 from tabsweep.benchmark.papers.experiment_files import cells
-from tabsweep.benchmark.papers.experiment_result import ExperimentTable
+from tabsweep.benchmark.papers.experiment_result import ExperimentTable, Size
 from toy_paper import write_paper
 
 
@@ -35,6 +37,21 @@ def ran(paper, tmp_path_factory):
 def test_every_experiment_has_a_function():
     for experiment in experiments().values():
         assert callable(experiment.function()), experiment.name
+
+
+def test_every_experiment_has_all_sizes():
+    for experiment in experiments().values():
+        extents = getattr(sys.modules[experiment.function().__module__], "EXTENTS", None)
+        assert extents is None or list(extents) == list(get_args(Size)), experiment.name
+        assert all(experiment.extent(size) for size in get_args(Size))
+
+
+def test_a_tiny_run_says_that_its_numbers_mean_nothing(paper, tmp_path):
+    found = bench("experiment", "toy", "--paper", paper, "--size", "tiny", "--out", tmp_path)
+    assert found.code == 0, found.err
+    assert "numbers mean nothing" in (tmp_path / "toy" / "README.md").read_text(encoding="utf-8")
+    facts = json.loads((tmp_path / "toy" / "facts.json").read_text(encoding="utf-8"))
+    assert facts["size"] == "tiny" and "--size tiny" in facts["command"]
 
 
 def test_the_experiments_page_names_every_experiment():

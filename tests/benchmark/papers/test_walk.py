@@ -1,0 +1,114 @@
+"""Every command of `bench reproduce --list` runs, at its smallest, by its real names."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+from calls import bench
+from tabsweep.benchmark.papers import catalog
+from tabsweep.benchmark.papers.published_values import published_table
+from tabsweep.benchmark.papers.table_sources import Source, sources
+from tabsweep.benchmark.planning.suite import Suite
+from tabsweep.datasets import catalog as datasets
+from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
+from tabsweep.models import registry
+
+SMALL_BUDGETS = ("reduced", "quick")  # of a suite, the first that it has
+N_MODELS = 2
+
+
+def is_there(name: str, mirror: str) -> bool:
+    """Whether a dataset can be had from the mirror alone."""
+    try:
+        datasets.load_dataset(name, mirror=mirror)
+    except (DatasetUnavailable, ChecksumMismatch):
+        return False
+    return True
+
+
+def smallest(source: Source, mirror: str) -> list[str]:
+    """The options that make `bench reproduce` of a suite's table small: one fold, one trial, the
+    dataset with the fewest cells, two of the budget's methods."""
+    table = catalog.find_table(source.name)
+    suite = catalog.suite_of(table)
+    budget = next((b for b in SMALL_BUDGETS if b in suite.budgets), suite.default_budget)
+    paper = table.paper.for_run(set(table.paper.file.stand_ins))
+    published = published_table(paper, source.name)
+    wanted = published.dataset_names() if published.shape != "medians" else suite.datasets
+    known = [name for name in suite.datasets if name in wanted]
+    cards = sorted(map(datasets.card, known), key=lambda c: c.n_rows * c.n_features)
+    dataset = next(card for card in cards if is_there(card.name, mirror))
+    words = ["--budget", budget, "--folds", 1, "--trials", 1, "--dataset", dataset.name]
+    methods = published.model_names()
+    if published.extension:  # means of a host without its extension, and with it, go together
+        host = published.extension.hosts[0]
+        methods = [host, f"{host}{published.extension.suffix}"]
+    for model in cheapest(methods, suite, str(budget)):
+        words += ["--model", model]
+    return [*map(str, words), "--workers", "0", "--tracking-uri", "none"]
+
+
+def cheapest(methods: list[str], suite: Suite, budget: str) -> list[str]:
+    """Two rows of the budget that are methods of the table: models without torch first."""
+    given = suite.budgets[budget]
+    rows = [name for name in (*given.models, *given.model) if name in methods]
+    torch = {name: "torch" in registry.spec(given.asked(name)).libraries for name in rows}
+    return sorted(dict.fromkeys(rows), key=lambda name: torch[name])[:N_MODELS]
+
+
+def command_of(source: Source, out: Path, mirror: str) -> list[str]:
+    """The command of the list, made as small as it goes."""
+    _, verb, *words = shlex.split(source.command)
+    if verb == "models":
+        return [verb, *words]
+    words = [verb, *words, "--mirror", mirror]
+    if verb == "experiment":
+        return [*words, "--size", "tiny", "--out", str(out / "experiments")]
+    target = next(s for s in sources() if s.name == words[1])  # an entry may name another's command
+    words += ["--runs", str(out / "runs")]
+    if target.experiment:
+        return [*words, "--budget", "tiny"]
+    return [*words, *smallest(target, mirror)]
+
+
+@pytest.mark.nightly
+def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
+    commands = dict.fromkeys(
+        shlex.join(command_of(source, tmp_path, mirror)) for source in sources() if source.command
+    )
+    failed = {}
+    for command in commands:
+        began = time.process_time()
+        found = bench(*shlex.split(command))
+        print(
+            f"{time.process_time() - began:7.1f} CPU-s, exit code {found.code}: {command}",
+            flush=True,
+        )
+        if found.code != 0:
+            failed[command] = found.err or found.out[-2000:]
+    assert not failed, "\n\n".join(f"{command}\n{text}" for command, text in failed.items())
+    runs = {path.name for path in (tmp_path / "runs").iterdir()}
+    wanted = {s.suite for s in sources() if s.suite and s.kind == "table"}
+    assert all(any(run.startswith(suite) for run in runs) for suite in wanted)
+    for experiment in {source.experiment for source in sources() if source.experiment}:
+        assert list(tmp_path.rglob(f"{experiment}/facts.json")), experiment
+
+
+def test_the_smallest_settings_name_what_each_suite_has(mirror):
+    """What the walk would run, without running it."""
+    for source in sources():
+        if not (source.is_reproduced and source.suite):
+            continue
+        words = smallest(source, mirror)
+        suite = catalog.suite_of(catalog.find_table(source.name))
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        assert given["--dataset"] in suite.datasets, source.name
+        assert "--model" in given, source.name
+        planned = bench(
+            "sweep", "--suite", suite.name, *words[:-4], "--dry-run", "--tracking-uri", "none",
+            "--mirror", mirror,
+        )  # fmt: skip
+        assert planned.code == 0, planned.err
