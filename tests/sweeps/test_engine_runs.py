@@ -213,6 +213,7 @@ RAISED = [
     (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
     (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
     (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
+    (RuntimeError("cuda_lib/cuda_base.h:281: CUDA error 2: out of memory"), "gpu_oom", None),
     (RuntimeError("x" * 10**6), "error", None),
 ]
 
