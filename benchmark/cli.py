@@ -27,6 +27,7 @@ from .arguments import (
     report_options,
     reproduce_options,
     sweep_options,
+    take_choice,
 )
 from .console import ENVIRONMENT, OK, Console, common
 from .errors import check_address_form, check_run
@@ -200,6 +201,7 @@ def report(
     \b
     bench report runs/uci-small-quick
     bench report --from results.csv
+    bench report --from results.csv --where kind=single --where method!=mlp --ranking rtdl
     """
     if bool(runs) == bool(results):
         raise click.UsageError(
@@ -207,9 +209,16 @@ def report(
         )
     for run in runs:
         check_run(run)
-    from .commands.report import write_report
+    from .commands.report import report_on_results, write_report
 
-    files = write_report(runs, out, results=results, **how)
+    choice = take_choice(how, results)
+    if results is not None:
+        del how["mirror"], how["cache"]
+        files, notes = report_on_results(results, out, **choice, **how)
+        for note in notes:
+            console.tell(f"note: {note}")
+    else:
+        files = write_report(runs, out, **how)
     console.data({"files": [str(path) for path in files]})
     for path in files:
         console.say(str(path))
@@ -300,6 +309,7 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
     \b
     bench reproduce --list
     bench reproduce npt-table-11
+    bench reproduce rtdl-table-2 --from results.csv
     """
     from .commands.papers.reproduce import list_tables, reproduce_command
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,17 +24,32 @@ def write_report(
     *,
     mirror: str | None = None,
     cache: str | None = None,
-    results: Path | None = None,
     **how: Any,
 ) -> list[Path]:
-    """Write the report of runs into `out` (default: report/ of the first run), or of `results`, a
-    CSV of another tool (default: report/ beside it); returns its files. `how`: options of
-    `reports.report.write`. Raises NoRun, LedgerError, EvidenceError."""
-    if results is not None:
-        from ..results.csv_import import read_results
-
-        return _written(read_results(results), out or results.parent / "report", **how)[0]
+    """Write the report of runs into `out` (default: report/ of the first run); returns its files.
+    `how`: options of `reports.report.write`. Raises NoRun, LedgerError, EvidenceError."""
     return make_report(runs, out, mirror=mirror, cache=cache, **how)[0]
+
+
+def report_on_results(
+    results: Path,
+    out: Path | None,
+    *,
+    where: Sequence[str],
+    rename: Sequence[str],
+    stand_in: str | None,
+    **how: Any,
+) -> tuple[list[Path], list[str]]:
+    """Write the report of a CSV of another tool into `out` (default: report/ beside it): (its
+    files, the notes on how the CSV was read). Raises EvidenceError, DataError."""
+    from ..results.csv_import import read_results
+    from ..results.csv_lines import Choice
+    from ..results.entrants import results_file
+
+    file = results_file(results)
+    evidence = read_results(file.path, Choice(where, rename, stand_in or ""))
+    evidence = evidence.but(meta={**evidence.meta, "notes": [*file.notes, *evidence.meta["notes"]]})
+    return _written(evidence, out or file.folder / "report", **how)[0], evidence.meta["notes"]
 
 
 def make_report(

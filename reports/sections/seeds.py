@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation.cells import COMPLETE, STUDY, studies
+from ...common.tasks import TASKS
 from ..evidence import Evidence
-from ..metrics import METRICS
+from ..metrics import METRICS, metrics_of
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
 from ..statistics.ranking import TIE_TOLERANCE, snap
@@ -94,32 +95,35 @@ def truncated(std: float) -> str:
 
 
 def has_seeds(evidence: Evidence) -> bool:
-    """Whether some study has evaluation runs under two seeds or more."""
+    """Whether some study has evaluation runs under two seeds or more, or ensembles of seeds."""
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
+    if evidence.ensembles is not None:
+        return True
     return bool(len(runs)) and int(runs.groupby(STUDY, sort=True).size().max()) > 1
 
 
 def frame(evidence: Evidence) -> pd.DataFrame:
     """One row per (dataset, fold, kind, model, metric) with the fields of Verdict.
 
-    kind: SINGLE models, or ENSEMBLE of five seeds. Studies that lack a seed are left out.
+    kind: SINGLE models, or ENSEMBLE of seeds. Studies that lack a seed are left out.
     """
-    whole = studies(evidence)
-    whole = whole[(whole["state"] == COMPLETE) & (whole["n_seeds"] > 1)]
-    keys = pd.MultiIndex.from_frame(whole[STUDY])
+    planned = studies(evidence)
+    broken = planned["state"] != COMPLETE
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
-    parts = {SINGLE: runs}
+    parts = {str(evidence.meta.get("kind") or SINGLE): runs}
     if evidence.ensembles is not None:
         parts[ENSEMBLE] = evidence.ensembles
     rows = []
     for kind, table in parts.items():
-        table = table[pd.MultiIndex.from_frame(table[STUDY]).isin(keys)]
-        for task in evidence.tasks:
-            for name in evidence.test_metrics(task):
+        left_out = broken if table is evidence.ensembles else broken | (planned["n_seeds"] < 2)
+        keys = pd.MultiIndex.from_frame(planned.loc[left_out, STUDY])
+        table = table[~pd.MultiIndex.from_frame(table[STUDY]).isin(keys)]
+        for task in [t for t in TASKS if (table["task"] == t).any()]:
+            for name in metrics_of(task):
                 rows += _verdict_rows(table[table["task"] == task], task, kind, name)
     columns = "dataset task fold kind model metric direction headline n mean std p_worse top"
     found = pd.DataFrame(rows, columns=columns.split())
-    heads = {task: evidence.headline(task) for task in evidence.tasks}
+    heads = {task: evidence.headline(task) for task in set(found["task"])}
     found["headline"] = [heads[t] == m for t, m in zip(found["task"], found["metric"], strict=True)]
     order = ["dataset", "fold", "headline", "metric", "kind", "model"]
     up = [True, True, False, True, False, True]
@@ -149,7 +153,7 @@ def section(evidence: Evidence, datasets: Collection[str] | None = None) -> Sect
         found = found[found["dataset"].isin(datasets)]
     tables = [
         _table(evidence, task, found[(found["task"] == task) & found["headline"]])
-        for task in evidence.tasks
+        for task in TASKS
         if (found["task"] == task).any()
     ]
     return Section("seeds", "Seeds of one split", tuple(tables), found)
@@ -174,7 +178,7 @@ def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> ReportTable:
     for (dataset, fold), part in found.groupby(["dataset", "fold"], sort=True):
         more = found[found["dataset"] == dataset]["fold"].nunique() > 1
         title = escape.label(str(dataset)) + (f", fold {fold}" if more else "")
-        panels.append(Panel(tuple(_rows(part, name)), title))
+        panels.append(Panel(tuple(_rows(evidence, part, name)), title))
     title = (
         f"Test {footnotes.metric_title(name)} on {footnotes.TASK_TITLES[task]}: mean over the "
         "evaluation seeds of one split."
@@ -185,13 +189,20 @@ def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> ReportTable:
         *footnotes.protocols(evidence, sorted(set(found["dataset"]))),
         RULE,
         STD,
-        *([ENSEMBLES] if (found["kind"] == ENSEMBLE).any() else []),
+        *([_ensembles(evidence)] if (found["kind"] == ENSEMBLE).any() else []),
         *too_few(found),
     ]
     return ReportTable(f"seeds-{task}", title, HEADER, tuple(panels), tuple(notes))
 
 
-def _rows(part: pd.DataFrame, metric: str) -> list[tuple[TableCell, ...]]:
+def _ensembles(evidence: Evidence) -> str:
+    """How the ensembles were made, if somebody else made them."""
+    if evidence.meta.get("kind") == ENSEMBLE:
+        return "Ensembles: every run of this evidence is one."
+    return str(evidence.meta.get("ensembles") or ENSEMBLES)
+
+
+def _rows(evidence: Evidence, part: pd.DataFrame, metric: str) -> list[tuple[TableCell, ...]]:
     scale = 100.0 if metric in footnotes.PERCENT else 1.0
     decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
     kinds = {
@@ -200,7 +211,8 @@ def _rows(part: pd.DataFrame, metric: str) -> list[tuple[TableCell, ...]]:
     }
     rows = []
     for model in sorted(set(part["model"])):
-        cells = [TableCell(escape.label(str(model)))]
+        few = footnotes.few_mark(evidence, part["dataset"].iloc[0], model)
+        cells = [TableCell(escape.label(str(model)), mark=few)]
         for kind in (SINGLE, ENSEMBLE):
             r = kinds.get(kind, {}).get(model)
             cells += _four(r, scale, decimals) if r is not None else [TableCell("–")] * 4
