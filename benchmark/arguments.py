@@ -371,7 +371,7 @@ def check_options(given: dict[str, Any]) -> Suite | None:
 
 
 def take_choice(given: dict[str, Any], results: Path | None) -> dict[str, Any]:
-    """The options CHOICE, taken out of `given`. Raises SweepError for one of them without --from."""
+    """The options CHOICE, taken out of `given`. Raises SweepError for one of them without a CSV."""
     choice = {name: given.pop(name) for name in ("where", "rename", "stand_in")}
     used = [name for name, value in choice.items() if value]
     if used and results is None:

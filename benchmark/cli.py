@@ -311,6 +311,13 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
     bench reproduce npt-table-11
     bench reproduce rtdl-table-2 --from results.csv
     """
+    choice, results = take_choice(given, given["results"]), given.pop("results")
+    if results is not None and table is not None:
+        from .commands.papers.from_results import reproduce_from_results
+
+        return reproduce_from_results(console, table, results, **choice, **given)
+    if given.pop("out") is not None:
+        raise click.UsageError("--out goes with --from; a run's tables stand in its report/")
     from .commands.papers.reproduce import list_tables, reproduce_command
 
     if listing or table is None:

@@ -75,6 +75,7 @@ META_KEYS: dict[str, str] = {
     "subset_note": "one sentence with the reason why the others are not in it (str)",
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
     "notes": "sentences at the head of the report and in the notes of its tables: [str]",
+    "foreign": "whether these are results of another tool, whose rows are not known (bool)",
     "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",
     "ensembles": "one sentence on how the ensembles were made (str)",
     "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
@@ -292,8 +293,8 @@ class Evidence:
 
     @cached_property
     def fewer_seeds(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """{(dataset, model): (seeds, most)} of the cells with evaluation runs under fewer seeds than
-        another model has on the same fold."""
+        """{(dataset, model): (seeds, most)} of the cells that were evaluated under fewer seeds than
+        another model was on the same fold."""
         runs = self.trials.loc[self.having("stage", "eval"), STUDY]
         counts = runs.groupby(STUDY, sort=True).size().rename("n").reset_index()
         counts["most"] = counts.groupby(["dataset", "fold"])["n"].transform("max")

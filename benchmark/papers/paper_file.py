@@ -90,7 +90,8 @@ class TableEntry(Strict):
     says what each means. method_suffix: only the methods whose names end so. level_suffix: what the
     published level of a factor adds to a method's name, such as "-k{}"; such methods are models of
     the suite that run for this table alone. only_its_datasets: the suite has others, which do not
-    run for this table.
+    run for this table. stand_in: for results of others, the variant that the paper shows where a
+    method has no tuned runs, such as "default".
     """
 
     title: str
@@ -106,6 +107,8 @@ class TableEntry(Strict):
     configurations: str = ""
     ranking: str = ""
     ranking_note: str = ""
+    ranked: list[str] = []
+    stand_in: str = ""
     deviations: Literal["", "cut", "decimals"] = ""
     method_suffix: str = ""
     level_suffix: str = ""
@@ -134,14 +137,16 @@ class Experiment(Strict):
 
 
 class PaperFile(Strict):
-    """`paper.toml`. datasets, models: the paper's names -> ours, where they differ. notes: below
-    every table that a run stands beside, after the table's own."""
+    """`paper.toml`. datasets, models: the paper's names -> ours, where they differ. aliases: what
+    files of results call a method or dataset -> the name in the tables here, where more differs
+    than a separator. notes: below every table that a run stands beside, after the table's own."""
 
     title: str
     reference: str
     notes: list[str] = []
     datasets: dict[str, str] = {}
     models: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     table: dict[str, TableEntry] = {}
     experiment: dict[str, Experiment] = {}
 

@@ -22,7 +22,7 @@ from ...reports.evidence import Evidence, EvidenceError
 from ...reports.metrics import METRICS, metrics_of
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, canonical
 from ..planning.suite import DEFAULT_METRIC
-from .csv_lines import COSTS, ENSEMBLE, TEST, VAL, Choice, Lines, chosen_lines, some
+from .csv_lines import COSTS, ENSEMBLE, TEST, VAL, Choice, Lines, chosen_lines, literal, some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,6 +87,7 @@ def read_results(path: str | Path, choice: Choice | None = None) -> Evidence:
         "suite_hash": hashlib.sha256(path.read_bytes()).hexdigest(),
         "metric": metric,
         "notes": notes,
+        "foreign": True,
     }
     if groups is None:
         meta["kind"] = ENSEMBLE
@@ -124,7 +125,7 @@ def _check_words(lines: Lines) -> None:
                 )
                 way = f"--rename metric:{one_line(word, 40)}={ours or 'OURS'}"
                 near += f"; {way}, or --where metric!={one_line(word, 40)}"
-            lines.refuse(at, f"unknown {column} {{{column}}}; {near.replace('{', '{{')}")
+            lines.refuse(at, f"unknown {column} {{{column}}}; {literal(near)}")
 
 
 def _check_ranges(lines: Lines, value: NDArray[np.float64]) -> None:
@@ -158,7 +159,7 @@ def _refuse_twice(lines: Lines) -> None:
             break
     law = "a second value of {metric} for method {method}, dataset {dataset}, split {split}, seed"
     law += f" {{seed}} (the first: line {lines.numbers[first]}); a report counts each once: "
-    lines.refuse(twice, law + way.replace("{", "{{").replace("}", "}}"))
+    lines.refuse(twice, law + literal(way))
 
 
 def _tasks(lines: Lines) -> tuple[dict[str, str], list[str]]:

@@ -147,6 +147,17 @@ def chosen_lines(path: Path, choice: Choice) -> Lines:
     return lines
 
 
+def has_variant(path: Path, variant: str) -> bool:
+    """Whether a line of the file is of that variant. Raises DataError."""
+    cells = Lines.of(path).cells
+    return "variant" in cells and bool((cells["variant"] == variant).any())
+
+
+def literal(text: str) -> str:
+    """Text as it stands in a law of `Lines.refuse`, where braces name cells."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def some(names: Iterable[object], most: int = 12) -> str:
     """Names joined by commas; after `most` of them their number."""
     shown = [one_line(name, 60) for name in names]
@@ -299,11 +310,11 @@ def _with_splits(lines: Lines) -> Lines:
         labels = [str(label) for label in cells["split"].unique()]
         bare = [label for label in labels if label.lower() in PARTS]
         other = [label for label in labels if label and label.lower() not in PARTS]
-        if any(PARTS[label.lower()] != TEST for label in bare) or (bare and other):
-            law = "split {split} is a part of the data, and others such as " + repr(
-                one_line(other[0] if other else "", 40)
-            )
-            law += " are not; put train, val and test into a column 'part'"
+        parts = any(PARTS[label.lower()] != TEST for label in bare) or "fold" in cells
+        if bare and (parts or other):
+            shown = literal(repr(one_line(other[0] if other else "", 40)))
+            law = f"split {{split}} is a part of the data, and others such as {shown} are not; put "
+            law += "train, val and test into a column 'part'"
             lines.refuse(cells["split"].isin(bare) & bool(other), law)
             cells["part"] = cells.pop("split")
             said = some(sorted(bare))

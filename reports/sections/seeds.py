@@ -8,14 +8,14 @@ that are not significantly worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ..aggregation.cells import COMPLETE, STUDY, studies
 from ...common.tasks import TASKS
+from ..aggregation.cells import COMPLETE, STUDY, studies
 from ..evidence import Evidence
 from ..metrics import METRICS, metrics_of
 from ..output import escape, footnotes
@@ -145,14 +145,17 @@ def _verdict_rows(table: pd.DataFrame, task: str, kind: str, name: str) -> list[
     return rows
 
 
-def section(evidence: Evidence, datasets: Collection[str] | None = None) -> Section:
-    """The file `seeds`: one table per task, single models and ensembles side by side; of all
-    datasets or of those named."""
+def section(evidence: Evidence, printed: Mapping[str, int] | None = None) -> Section:
+    """The file `seeds`: one table per task, single models and ensembles side by side.
+
+    printed: {dataset: decimals}; then the tables have these datasets alone, and their means so many
+    decimals and the metric's own unit, no percent.
+    """
     found = frame(evidence)
-    if datasets is not None:
-        found = found[found["dataset"].isin(datasets)]
+    if printed is not None:
+        found = found[found["dataset"].isin(printed)]
     tables = [
-        _table(evidence, task, found[(found["task"] == task) & found["headline"]])
+        _table(evidence, task, found[(found["task"] == task) & found["headline"]], printed)
         for task in TASKS
         if (found["task"] == task).any()
     ]
@@ -172,15 +175,24 @@ ENSEMBLES = (
 )
 
 
-def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> ReportTable:
+def _table(
+    evidence: Evidence, task: str, found: pd.DataFrame, printed: Mapping[str, int] | None
+) -> ReportTable:
     name = evidence.headline(task)
     panels = []
     for (dataset, fold), part in found.groupby(["dataset", "fold"], sort=True):
         more = found[found["dataset"] == dataset]["fold"].nunique() > 1
         title = escape.label(str(dataset)) + (f", fold {fold}" if more else "")
-        panels.append(Panel(tuple(_rows(evidence, part, name)), title))
+        scale = 100.0 if name in footnotes.PERCENT and printed is None else 1.0
+        decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
+        if printed is not None:
+            decimals = printed[str(dataset)]
+        panels.append(Panel(tuple(_rows(evidence, part, scale, decimals)), title))
+    metric = footnotes.metric_title(name)
+    if printed is not None:
+        metric = f"{METRICS[name].label} {footnotes.arrow(METRICS[name].direction)}"
     title = (
-        f"Test {footnotes.metric_title(name)} on {footnotes.TASK_TITLES[task]}: mean over the "
+        f"Test {metric} on {footnotes.TASK_TITLES[task]}: mean over the "
         "evaluation seeds of one split."
     )
     notes = [
@@ -202,9 +214,9 @@ def _ensembles(evidence: Evidence) -> str:
     return str(evidence.meta.get("ensembles") or ENSEMBLES)
 
 
-def _rows(evidence: Evidence, part: pd.DataFrame, metric: str) -> list[tuple[TableCell, ...]]:
-    scale = 100.0 if metric in footnotes.PERCENT else 1.0
-    decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
+def _rows(
+    evidence: Evidence, part: pd.DataFrame, scale: float, decimals: int
+) -> list[tuple[TableCell, ...]]:
     kinds = {
         kind: {r.model: r for r in mine.itertuples(index=False)}
         for kind, mine in part.groupby("kind")

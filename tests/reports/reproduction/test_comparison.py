@@ -12,14 +12,31 @@ from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare, write_comparison
 from tabsweep.reports.reproduction.published_table import Extension, Measure, PublishedTable
 
-COLUMNS = "dataset method metric direction value spread spread_kind n_repeats remark".split()
+COLUMNS = (
+    "dataset method metric direction value spread spread_kind n_repeats remark decimals".split()
+)
+
+
+def digits(value):
+    return len(str(value).partition(".")[2])
 
 
 def table(*rows, **more):
     """A published table of rows (dataset, method, metric, value, spread, kind of spread, n)."""
     frame = pd.DataFrame(
         [
-            (d, m, metric, "min" if metric == "rmse" else "max", value, spread, kind, n, "")
+            (
+                d,
+                m,
+                metric,
+                "min" if metric == "rmse" else "max",
+                value,
+                spread,
+                kind,
+                n,
+                "",
+                digits(value),
+            )
             for d, m, metric, value, spread, kind, n in rows
         ],
         columns=COLUMNS,
