@@ -91,7 +91,7 @@ def read_results(path: str | Path, choice: Choice | None = None) -> Evidence:
     }
     if groups is None:
         meta["kind"] = ENSEMBLE
-        notes.append("Every run is an ensemble, the files' `seeds` are their numbers.")
+        notes.append("Every line is of an ensemble; a seed is the number of an ensemble.")
     evidence = Evidence.of(trials, _planned(trials), meta)
     if groups is None or not len(groups.cells):
         return evidence
@@ -293,7 +293,7 @@ def _same_metrics(lines: Lines, trials: pd.DataFrame, first: NDArray[np.bool_]) 
             lacking[places[rows.index[~held[column]]]] = True
             name = str(column).removeprefix("test_")
             law = f"method {{method}} has no {name} here, which other trials of this split have"
-            lines.refuse(lacking, law)
+            lines.refuse(lacking, f"{law}; add it, or leave that metric out")
 
 
 def _config(text: str) -> str:

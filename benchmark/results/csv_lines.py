@@ -34,6 +34,7 @@ TEST, VAL, TRAIN = "test", "val", "train"
 PARTS = {"test": TEST, "testing": TEST, "val": VAL, "valid": VAL, "validation": VAL, "dev": VAL}
 PARTS |= {"train": TRAIN, "training": TRAIN}
 TUNED = ("", "tuned")  # variants under the method's own name; others are added to it
+DEFAULT = "default"
 STANDS_IN = " stands in"  # no column of a file: their names are stripped
 FEW = 6  # different values of a column that seems to tell kinds of runs apart
 
@@ -170,6 +171,8 @@ def _way_out(wrong: pd.Series, delimiter: str) -> str:
     if text.endswith("%"):
         return "; write a fraction, 0.932 for 93.2%"
     if re.fullmatch(r"[-+]?\d*,\d+([eE][-+]?\d+)?", text):
+        if delimiter == ";" and text.lstrip("+-")[0] == ",":
+            return "; write a digit before the comma, 0,9"
         if delimiter == ";":
             return "; the column has decimal points, too: write all of it in one way"
         return "; decimal commas need semicolons between the fields, else write a point"
@@ -286,6 +289,13 @@ def _note_unread(lines: Lines) -> None:
     if not lines.unread:
         return
     cells = lines.cells
+    for column, words in (("kind", {SINGLE, ENSEMBLE}), ("variant", {"tuned", DEFAULT})):
+        for name in lines.unread:
+            if column not in cells and set(cells[name]) - {""} == words:
+                lines.refuse_header(
+                    f"column {name!r} holds {' and '.join(sorted(words))}, which are not averaged: "
+                    f"rename it to {column}, or select one: --where {name}={min(words)}"
+                )
     cell = [
         name
         for name in ("method", "dataset", "split", "fold", "part", "metric", "variant", "kind")
@@ -416,9 +426,16 @@ def _note_stand_ins(lines: Lines, stand_in: str) -> None:
 
 
 def _name_variants(lines: Lines) -> None:
-    """Add the variant to the name of the method, unless it is a tuned one."""
+    """Add the variant to the name of the method, unless it is a tuned one or the only one."""
     cells = lines.cells
     variant = cells.pop("variant")
+    only = variant.unique()
+    if len(only) == 1 and only[0] not in (
+        *TUNED,
+        DEFAULT,
+    ):  # a default one is never taken for tuned
+        lines.notes.append(f"Variant of every line: {one_line(only[0], 60)}.")
+        return
     named = cells["method"] + "-" + variant
     cells["method"] = np.where(variant.isin(TUNED), cells["method"], named)
 

@@ -19,7 +19,7 @@ def average_ranks(frame: pd.DataFrame, published: PublishedTable, side: str) -> 
     """`available_ranks.rank_figures` of the methods of the table, from its values ("published") or
     from a run's means ("ours"). frame: a `comparison_frame`."""
     rows = frame[frame[side].notna() & frame["method"].isin(pool(published))]
-    sign = rows["metric"].map(lambda name: METRICS[name].sign)
+    sign = rows["metric"].map({m.name: m.sign for m in METRICS.values()}).astype(float)
     losses = rows.assign(loss=sign * rows[side].astype(float))
     matrix = losses.pivot(index="dataset", columns="method", values="loss")
     return rank_figures(matrix, published.ranking)
