@@ -370,10 +370,11 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     return chosen
 
 
-def take_choice(given: dict[str, Any], results: Path | None) -> dict[str, Any]:
-    """The options CHOICE, taken out of `given`. Raises SweepError for one of them without a CSV."""
-    choice = {name: given.pop(name) for name in ("where", "rename", "stand_in")}
-    used = [name for name, value in choice.items() if value]
-    if used and results is None:
+def without_choice(given: dict[str, Any], *more: str) -> dict[str, Any]:
+    """The options without those of `--from`, CHOICE and `more`. Raises SweepError where one of them
+    is given."""
+    own = ("where", "rename", "stand_in", *more)
+    used = [name for name in own if given[name]]
+    if used:
         raise SweepError(f"--{used[0].replace('_', '-')} goes with --from, a CSV of results")
-    return choice
+    return {name: value for name, value in given.items() if name not in own}

@@ -27,7 +27,7 @@ from .arguments import (
     report_options,
     reproduce_options,
     sweep_options,
-    take_choice,
+    without_choice,
 )
 from .console import ENVIRONMENT, OK, Console, common
 from .errors import check_address_form, check_run
@@ -207,22 +207,9 @@ def report(
         raise click.UsageError(
             "name either runs or --from a CSV: bench report runs/uci-small-quick"
         )
-    for run in runs:
-        check_run(run)
-    from .commands.report import report_on_results, write_report
+    from .commands.report import report_command
 
-    choice = take_choice(how, results)
-    if results is not None:
-        del how["mirror"], how["cache"]
-        files, notes = report_on_results(results, out, **choice, **how)
-        for note in notes:
-            console.tell(f"note: {note}")
-    else:
-        files = write_report(runs, out, **how)
-    console.data({"files": [str(path) for path in files]})
-    for path in files:
-        console.say(str(path))
-    return OK
+    return report_command(console, runs, results, out, **how)
 
 
 @main.command(short_help="Show where a number in a table comes from.")
@@ -311,13 +298,11 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
     bench reproduce npt-table-11
     bench reproduce rtdl-table-2 --from results.csv
     """
-    choice, results = take_choice(given, given["results"]), given.pop("results")
-    if results is not None and table is not None:
+    if given["results"] is not None:
         from .commands.papers.from_results import reproduce_from_results
 
-        return reproduce_from_results(console, table, results, **choice, **given)
-    if given.pop("out") is not None:
-        raise click.UsageError("--out goes with --from; a run's tables stand in its report/")
+        return reproduce_from_results(console, table, **given)
+    given = without_choice(given, "results", "out")
     from .commands.papers.reproduce import list_tables, reproduce_command
 
     if listing or table is None:

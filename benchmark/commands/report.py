@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import without_choice
+from ..console import OK, Console
 from ..errors import check_run
 
 if TYPE_CHECKING:
@@ -31,25 +33,34 @@ def write_report(
     return make_report(runs, out, mirror=mirror, cache=cache, **how)[0]
 
 
-def report_on_results(
-    results: Path,
-    out: Path | None,
-    *,
-    where: Sequence[str],
-    rename: Sequence[str],
-    stand_in: str | None,
-    **how: Any,
-) -> tuple[list[Path], list[str]]:
-    """Write the report of a CSV of another tool into `out` (default: report/ beside it): (its
-    files, the notes on how the CSV was read). Raises EvidenceError, DataError."""
-    from ..results.csv_import import read_results
-    from ..results.csv_lines import Choice
-    from ..results.entrants import results_file
+def report_command(
+    console: Console, runs: Iterable[Path], results: Path | None, out: Path | None, **how: Any
+) -> int:
+    """`bench report`: the report of runs, or of `results`, a CSV of another tool (by default into
+    report/ beside it). `how`: the other options. Raises what `write_report` raises, DataError, and
+    SweepError for an option of the CSV without one."""
+    notes: list[str] = []
+    if results is None:
+        files = write_report(runs, out, **without_choice(how))
+    else:
+        from ..results.csv_import import read_results
+        from ..results.csv_lines import Choice
+        from ..results.entrants import results_file
 
-    file = results_file(results)
-    evidence = read_results(file.path, Choice(where, rename, stand_in or ""))
-    evidence = evidence.but(meta={**evidence.meta, "notes": [*file.notes, *evidence.meta["notes"]]})
-    return _written(evidence, out or file.folder / "report", **how)[0], evidence.meta["notes"]
+        choice = Choice(how.pop("where"), how.pop("rename"), how.pop("stand_in") or "")
+        del how["mirror"], how["cache"]
+        file = results_file(results)
+        evidence = read_results(file.path, choice)
+        notes = [*file.notes, *evidence.meta["notes"]]
+        evidence = evidence.but(meta={**evidence.meta, "notes": notes})
+        files = _written(evidence, out or file.folder / "report", **how)[0]
+        for note in notes:
+            console.tell(f"note: {note}")
+    said = {"notes": notes} if notes else {}
+    console.data({"files": [str(path) for path in files], **said})
+    for path in files:
+        console.say(str(path))
+    return OK
 
 
 def make_report(

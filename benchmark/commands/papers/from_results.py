@@ -19,9 +19,9 @@ HOW = {"models": "--where method=...", "datasets": "--where dataset=..."}
 
 def reproduce_from_results(
     console: Console,
-    table: str,
-    results: Path,
+    table: str | None,
     *,
+    results: Path,
     paper: Path | None,
     out: Path | None,
     where: Sequence[str],
@@ -32,6 +32,8 @@ def reproduce_from_results(
     """Write a published table beside the results in a CSV to `out` (default: report/ beside the
     CSV), and print it. Raises SweepError for a table that no suite stands behind and for options of
     a run, EvidenceError and DataError for the file."""
+    if table is None:
+        raise SweepError("--from goes with a table; bench reproduce --list names them")
     for name, default in NO_RUN.items():
         if given[name] != default:
             option = f"--{name.rstrip('s') if name in HOW else name}".replace("_", "-")
@@ -62,5 +64,5 @@ def reproduce_from_results(
     for path in (path for path in files if path.suffix == ".md"):
         console.say(path.read_text(encoding="utf-8").rstrip())
     console.say("\n".join(str(path) for path in files))
-    console.data({"files": [str(path) for path in files]})
+    console.data({"files": [str(path) for path in files], "notes": notes})
     return OK

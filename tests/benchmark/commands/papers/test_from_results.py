@@ -204,6 +204,7 @@ def test_any_table_that_a_suite_stands_behind_takes_results(
         (("rtdl-table-17", "--from", "rtdl"), "these are: "),
         (("rtdl-table-2", "--from", "rtld"), "no such entrant; did you mean 'rtdl'?"),
         (("rtdl-table-2", "--from", "none.csv"), "BENCH-E007: none.csv: there is no such file"),
+        (("--from", "rtdl"), "--from goes with a table"),
         (("rtdl-table-2", "--out", "x", "--no-run"), "--out goes with --from"),
     ],
 )
@@ -258,8 +259,8 @@ def test_a_published_file_without_a_column_names_it(work, column):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("96.0", "96,0", "table1.csv: line 2: has not as many fields as the header"),
-        ("97.0,", "97.0", "table1.csv: line 4: has not as many fields as the header"),
+        ("96.0", "96,0", "table1.csv: line 2: has more fields than the header"),
+        ("97.0,", "97.0", "table1.csv: line 4: spread must be a finite number or empty, not"),
         ("95.0", "95,0", "Expected 11 fields in line 3, saw 12"),
         ("96.0", "many", "table1.csv: line 2: value must be a finite number or empty, not 'many'"),
     ],
