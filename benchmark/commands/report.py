@@ -43,16 +43,14 @@ def report_command(
     if results is None:
         files = write_report(runs, out, **without_choice(how))
     else:
-        from ..results.csv_import import read_results
         from ..results.csv_lines import Choice
         from ..results.entrants import results_file
 
         choice = Choice(how.pop("where"), how.pop("rename"), how.pop("stand_in") or "")
         del how["mirror"], how["cache"]
         file = results_file(results)
-        evidence = read_results(file.path, choice)
-        notes = [*file.notes, *evidence.meta["notes"]]
-        evidence = evidence.but(meta={**evidence.meta, "notes": notes})
+        evidence = file.evidence(choice)
+        notes = evidence.meta["notes"]
         files = _written(evidence, out or file.folder / "report", **how)[0]
         for note in notes:
             console.tell(f"note: {note}")

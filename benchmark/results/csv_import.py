@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,11 @@ SYNONYMS = {"auc": "roc_auc", "auroc": "roc_auc", "acc": "accuracy", "nll": "log
 SYNONYMS |= {"cross-entropy": "log_loss", "cross_entropy": "log_loss", "logloss": "log_loss"}
 
 
-def read_results(path: str | Path, choice: Choice | None = None) -> Evidence:
-    """The evidence of a file of results, or of the lines of it that `choice` selects.
+def read_results(
+    path: str | Path, choice: Choice | None = None, tasks: Mapping[str, str] | None = None
+) -> Evidence:
+    """The evidence of a file of results, or of the lines of it that `choice` selects. tasks: of
+    datasets for which the file says none.
 
     Columns: method, dataset, metric (a name of ours), value; or a column for each metric instead of
     the last two. If wanted split (or fold), seed, part (train, val, test), kind (single, ensemble),
@@ -50,6 +53,8 @@ def read_results(path: str | Path, choice: Choice | None = None) -> Evidence:
     path = Path(path)
     lines = chosen_lines(path, choice or Choice())
     cells = lines.cells
+    known = cells["dataset"].map(dict(tasks or {})).fillna("")
+    cells["task"] = cells["task"].where(cells["task"] != "", known)
     _check_words(lines)
     value = lines.floats("value")
     failed = (cells["cause"] != "").to_numpy()
@@ -65,7 +70,7 @@ def read_results(path: str | Path, choice: Choice | None = None) -> Evidence:
         "rows they were scored, is not recorded here.",
         *lines.notes,
     ]
-    tasks, guessed = _tasks(lines)
+    task_of, guessed = _tasks(lines)
     if guessed:
         notes.append(
             f"Tasks concluded from metrics (of classification: binary): {some(guessed)}. A column "
@@ -78,10 +83,10 @@ def read_results(path: str | Path, choice: Choice | None = None) -> Evidence:
     runs, groups = (
         (lines.at(~ensemble), lines.at(ensemble)) if not ensemble.all() else (lines, None)
     )
-    trials = _trials(runs, tasks, splits)
+    trials = _trials(runs, task_of, splits)
     named = dict(zip(trials["dataset"], trials["task"], strict=True))
     scored = lines.at((cells["part"] == TEST) & ~np.isnan(value))
-    metric = {task: _headline(scored, task, tasks) for task in TASKS if task in named.values()}
+    metric = {task: _headline(scored, task, task_of) for task in TASKS if task in named.values()}
     meta: dict[str, Any] = {
         "suite": lines.name,
         "suite_hash": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -98,11 +103,11 @@ def read_results(path: str | Path, choice: Choice | None = None) -> Evidence:
     meta["ensembles"] = ENSEMBLES
     only = sorted(set(groups.cells["dataset"]) - set(named))
     if only:
-        meta["metric"] = {t: _headline(scored, t, tasks) for t in TASKS if t in tasks.values()}
+        meta["metric"] = {t: _headline(scored, t, task_of) for t in TASKS if t in task_of.values()}
         notes.append(
             f"Ensembles without single runs, in no table but those of seeds: {some(only)}."
         )
-    return evidence.but(ensembles=_ensembles(groups, tasks, splits), meta=meta)
+    return evidence.but(ensembles=_ensembles(groups, task_of, splits), meta=meta)
 
 
 def _check_words(lines: Lines) -> None:

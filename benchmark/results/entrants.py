@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
 from ...common.text import one_line, suggest
 from ...datasets.errors import DataError
+from ...reports.evidence import Evidence
 from ..planning.suite import Strict
+from .csv_import import read_results
+from .csv_lines import Choice
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS = "entrant.toml", "results.csv.gz"
@@ -23,7 +28,8 @@ CARD, RESULTS = "entrant.toml", "results.csv.gz"
 
 class Entrant(Strict):
     """A card. title, reference: of the work; source, commit: where its authors publish the results;
-    licence: of that place; sha256: of RESULTS; note: what a reader of a table must know."""
+    licence: of that place; sha256: of RESULTS; note: what a reader of a table must know; tasks: of
+    datasets, where RESULTS does not say them."""
 
     title: str
     reference: str
@@ -32,15 +38,23 @@ class Entrant(Strict):
     licence: str
     sha256: str
     note: str = ""
+    tasks: dict[str, Literal["binary", "multiclass", "regression"]] = {}
 
 
 @dataclass(frozen=True)
 class ResultsFile:
-    """A file of results. folder: where its report goes by default; notes: on its origin."""
+    """A file of results. folder: where its report goes by default; notes: on its origin; tasks: of
+    datasets, where the file does not say them."""
 
     path: Path
     folder: Path
     notes: tuple[str, ...] = ()
+    tasks: Mapping[str, str] = field(default_factory=dict)
+
+    def evidence(self, choice: Choice) -> Evidence:
+        """The evidence of the lines that `choice` selects. Raises EvidenceError, DataError."""
+        found = read_results(self.path, choice, self.tasks)
+        return found.but(meta={**found.meta, "notes": [*self.notes, *found.meta["notes"]]})
 
 
 def entrant_names() -> list[str]:
@@ -88,4 +102,4 @@ def _of_entrant(folder: Path, out: Path) -> ResultsFile:
         f"{card.title} ({card.reference}): the authors' runs, {card.source} at {card.commit[:10]}, "
         f"{card.licence}."
     )
-    return ResultsFile(path, out, (note, *([card.note] if card.note else [])))
+    return ResultsFile(path, out, (note, *([card.note] if card.note else [])), card.tasks)

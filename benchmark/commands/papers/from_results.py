@@ -48,15 +48,14 @@ def reproduce_from_results(
         )
     from ....reports.reproduction.comparison import write_comparison
     from ....reports.reproduction.names import fitted
-    from ...results.csv_import import read_results
     from ...results.csv_lines import Choice, has_variant
     from ...results.entrants import results_file
 
     published, file = published_table(chosen.paper, table), results_file(results)
     own = chosen.entry.stand_in if has_variant(file.path, chosen.entry.stand_in) else ""
-    evidence = read_results(file.path, Choice(where, rename, stand_in or own))
+    evidence = file.evidence(Choice(where, rename, stand_in or own))
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
-    notes = [*file.notes, *evidence.meta["notes"], *hints]
+    notes = [*evidence.meta["notes"], *hints]
     evidence = evidence.but(meta={**evidence.meta, "notes": notes})
     files = write_comparison(evidence, published, out or file.folder / "report")
     for note in notes:
