@@ -90,8 +90,8 @@ META_KEYS: dict[str, str] = {
 STUDY = ["dataset", "fold", "model"]
 
 # Attributes computed from the frames alone; a copy with the same frames keeps them.
-_OF_FRAMES = ("_held", "_blocks", "_masks", "_in_strict_order", "study_numbers", "tasks", "models")
-_OF_FRAMES += ("fewer_seeds",)
+_OF_FRAMES = ["_held", "_blocks", "_masks", "_in_strict_order", "study_numbers", "tasks", "models"]
+_OF_FRAMES += ["fewer_seeds"]
 
 
 class EvidenceError(ValueError):

@@ -19,8 +19,8 @@ from ...reports.reproduction.published_table import Extension, Measure, Publishe
 from .paper_file import Paper, PaperError, TableEntry
 
 # The columns of a table that a run stands beside.
-_CELLS = ("paper", "table", "dataset", "method", "metric", "direction", "value", "spread")
-_CELLS += ("spread_kind", "n_repeats")
+_CELLS = [*"paper table dataset method metric direction value spread".split()]
+_CELLS += ["spread_kind", "n_repeats"]
 _KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
 
 

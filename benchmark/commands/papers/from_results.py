@@ -12,7 +12,13 @@ from ...papers.catalog import find_table, published_tables
 from ...papers.published_values import published_table
 
 # Options of a run, and their values where they are not given.
-NO_RUN = {"budget": None, "models": (), "datasets": (), "folds": None, "trials": None}
+NO_RUN: dict[str, Any] = {
+    "budget": None,
+    "models": (),
+    "datasets": (),
+    "folds": None,
+    "trials": None,
+}
 NO_RUN |= {"no_run": False, "workers": None, "name": None, "device": "cpu"}
 HOW = {"models": "--where method=...", "datasets": "--where dataset=..."}
 
