@@ -196,8 +196,8 @@ def _selected(lines: Lines, where: Sequence[str]) -> Lines:
         column, sign, values = found.groups()
         if column not in lines.cells:
             raise EvidenceError(
-                f"{lines.name}: --where {one_line(text, 60)}: no column {column!r}; "
-                f"{suggest(column, lines.cells.columns)}"
+                f"{lines.name}: --where {one_line(text, 60)}: no column "
+                f"{one_line(column, 60)!r}; {suggest(column, lines.cells.columns)}"
             )
         known = set(lines.cells[column].unique())
         asked = [values] if values in known else [value.strip() for value in values.split(",")]
@@ -271,11 +271,9 @@ def _check_columns(lines: Lines) -> None:
     numbers = [
         n for n in others if np.isfinite(as_numbers(lines.cells[n], lines.delimiter)[0]).all()
     ]
-    if not hints and "method" in missing and "value" in missing and len(numbers) > 1:
-        hints = [
-            f"{some(numbers, 3)} hold numbers: a column per method becomes lines of method,"
-            " dataset, metric, value"
-        ]
+    if not hints and "value" in missing and len(numbers) > 1:
+        what = "method" if "method" in missing else "run"
+        hints = [f"{some(numbers, 3)} hold numbers: a column per {what} becomes a line per {what}"]
     if not hints and others:
         hints = [suggest(missing[0], others)]
     lines.refuse_header(
@@ -330,7 +328,7 @@ def _with_splits(lines: Lines) -> Lines:
             said = some(sorted(bare))
             lines.notes.append(f"The column split ({said}) is read as parts of the data.")
         else:
-            mixed = cells["split"].map(lambda s: bool(_PART.fullmatch(str(s))))
+            mixed = cells["split"].isin([label for label in labels if _PART.fullmatch(label)])
             law = "split {split} names a part of the data; put train, val and test into a column"
             lines.refuse(mixed, f"{law} 'part', and the number of the fold into 'split'")
     if "fold" in cells and "split" in cells:

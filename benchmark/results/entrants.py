@@ -68,6 +68,8 @@ def results_file(given: Path) -> ResultsFile:
     own = FOLDER / given.name if given.name == str(given) else given
     if given.is_dir() and (given / CARD).is_file():
         return _of_entrant(given, given)
+    if given.is_dir():
+        raise DataError(f"{one_line(given)} is a folder without {CARD}; name a CSV of results")
     if given.exists():
         return ResultsFile(given, given.parent)
     if (own / CARD).is_file():

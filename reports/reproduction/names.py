@@ -1,4 +1,4 @@
-"""Names of another tool's results, fitted to those of a published table."""
+"""Another tool's results fitted to a published table: its names, and its metrics as headlines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def separated(name: str) -> str:
 def fitted(
     evidence: Evidence, published: PublishedTable, aliases: Mapping[str, str]
 ) -> tuple[Evidence, list[str]]:
-    """(the evidence with the names that the comparison uses, hints for its notes).
+    """(the evidence with the names that the comparison uses and the table's metrics as headlines of
+    their tasks, hints for its notes).
 
     A method of the table is known by the paper's name, by our model's name, by an alias, and by
     any of these with other separators; a variant keeps its ending. Names that differ in case are
@@ -45,10 +46,21 @@ def fitted(
             model=frame["model"].replace(models), dataset=frame["dataset"].replace(named)
         )
 
-    made = Evidence.of(renamed(evidence.trials), renamed(evidence.planned), evidence.meta)
+    meta = {**evidence.meta, "metric": _headlines(evidence, published)}
+    made = Evidence.of(renamed(evidence.trials), renamed(evidence.planned), meta)
     if evidence.ensembles is not None:
         made = replace(made, ensembles=renamed(evidence.ensembles))
     return made, [*model_hints, *dataset_hints]
+
+
+def _headlines(evidence: Evidence, published: PublishedTable) -> dict[str, str]:
+    """The metric of each task: the table's first that the task's trials have, else their own."""
+    found = {task: evidence.headline(task) for task in evidence.meta["metric"]}
+    for task in evidence.tasks:
+        held = evidence.test_metrics(task)
+        theirs = [m.metric for m in published.measures.values() if m.metric in held]
+        found[task] = theirs[0] if theirs else found[task]
+    return found
 
 
 def _datasets(evidence: Evidence) -> list[str]:

@@ -146,6 +146,7 @@ def test_a_failure_in_a_wide_file_has_a_cause_and_an_empty_line_is_refused():
     "head, body, says",
     [
         ("dataset,seed,catboost,mlp", "d,0,.9,.8", "catboost, mlp hold numbers: a column per meth"),
+        ("method,dataset,metric,s0,s1", "a,d,rmse,1,2", "a column per run becomes a line per run"),
         ("method,dataset,mean,std,metric", "a,d,.9,.1,accuracy", "rename 'mean' to value"),
         ("model,dataset,metric,value", "a,d,accuracy,1", "rename 'model' to method"),
         ("Method,dataset,metric,value", "a,d,accuracy,1", "rename 'Method' to method"),

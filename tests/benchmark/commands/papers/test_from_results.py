@@ -208,6 +208,7 @@ def test_every_table_that_a_suite_stands_behind_takes_results(work):
         (("rtdl-table-2", "--from", "rtdl", "--no-run"), "it takes no --no-run"),
         (("rtdl-table-17", "--from", "rtdl"), "these are: "),
         (("rtdl-table-2", "--from", "rtld"), "no such entrant; did you mean 'rtdl'?"),
+        (("rtdl-table-2", "--from", "."), "is a folder without entrant.toml"),
         (("rtdl-table-2", "--from", "none.csv"), "BENCH-E007: none.csv: there is no such file"),
         (("--from", "rtdl"), "--from goes with a table"),
         (("rtdl-table-2", "--out", "x", "--no-run"), "--out goes with --from"),
