@@ -82,7 +82,7 @@ CHOICE = (
         help="With --from: another name for a method, dataset or metric. Repeatable.",
     ),
     click.option(
-        "--stand-in",
+        "--untuned",
         metavar="VARIANT",
         help="With --from: this variant's runs stand in on datasets where a method has no tuned "
         "ones, such as default.",
@@ -373,7 +373,7 @@ def check_options(given: dict[str, Any]) -> Suite | None:
 def without_choice(given: dict[str, Any], *more: str) -> dict[str, Any]:
     """The options without those of `--from`, CHOICE and `more`. Raises SweepError where one of them
     is given."""
-    own = ("where", "rename", "stand_in", *more)
+    own = ("where", "rename", "untuned", *more)
     used = [name for name in own if given[name]]
     if used:
         raise SweepError(f"--{used[0].replace('_', '-')} goes with --from, a CSV of results")

@@ -46,7 +46,7 @@ def report_command(
         from ..results.csv_lines import Choice
         from ..results.entrants import results_file
 
-        choice = Choice(how.pop("where"), how.pop("rename"), how.pop("stand_in") or "")
+        choice = Choice(how.pop("where"), how.pop("rename"), how.pop("untuned") or "")
         del how["mirror"], how["cache"]
         file = results_file(results)
         evidence = file.evidence(choice)

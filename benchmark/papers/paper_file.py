@@ -90,7 +90,7 @@ class TableEntry(Strict):
     says what each means. method_suffix: only the methods whose names end so. level_suffix: what the
     published level of a factor adds to a method's name, such as "-k{}"; such methods are models of
     the suite that run for this table alone. only_its_datasets: the suite has others, which do not
-    run for this table. stand_in: for results of others, the variant that the paper shows where a
+    run for this table. untuned: for results of others, the variant that the paper shows where a
     method has no tuned runs, such as "default".
     """
 
@@ -108,7 +108,7 @@ class TableEntry(Strict):
     ranking: str = ""
     ranking_note: str = ""
     ranked: list[str] = []
-    stand_in: str = ""
+    untuned: str = ""
     deviations: Literal["", "cut", "decimals"] = ""
     method_suffix: str = ""
     level_suffix: str = ""

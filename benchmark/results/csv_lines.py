@@ -35,7 +35,7 @@ PARTS = {"test": TEST, "testing": TEST, "val": VAL, "valid": VAL, "validation": 
 PARTS |= {"train": TRAIN, "training": TRAIN}
 TUNED = ("", "tuned")  # variants under the method's own name; others are added to it
 DEFAULT = "default"
-STANDS_IN = " stands in"  # no column of a file: their names are stripped
+UNTUNED = " untuned"  # no column of a file: their names are stripped
 FEW = 6  # different values of a column that seems to tell kinds of runs apart
 
 _PART = re.compile(rf"({'|'.join(PARTS)})[-_ .].*", re.IGNORECASE)
@@ -54,13 +54,13 @@ class Choice:
     """What is read of a file, and under which names.
 
     where: "COLUMN=VALUE[,VALUE]" or "COLUMN!=VALUE[,VALUE]", all of which a line fulfils.
-    rename: "method:OLD=NEW", or dataset or metric instead of method. stand_in: the variant whose
+    rename: "method:OLD=NEW", or dataset or metric instead of method. untuned: the variant whose
     runs stand in on datasets where a method has no tuned ones; '' for none.
     """
 
     where: Sequence[str] = ()
     rename: Sequence[str] = ()
-    stand_in: str = ""
+    untuned: str = ""
 
 
 @dataclass
@@ -120,8 +120,8 @@ def chosen_lines(path: Path, choice: Choice) -> Lines:
     train are left out); the notes say what was not read. Raises EvidenceError that names the line
     and the law, DataError for a file that is no table.
     """
-    lines = _selected(_stood_in(Lines.of(path), choice.stand_in), choice.where)
-    _note_stand_ins(lines, choice.stand_in)
+    lines = _selected(_with_untuned(Lines.of(path), choice.untuned), choice.where)
+    _note_untuned(lines, choice.untuned)
     lines = _one_score_a_line(lines)
     _check_columns(lines)
     known = (*REQUIRED, *LAYOUT, *OPTIONAL)
@@ -384,25 +384,25 @@ def _rename(lines: Lines, rename: Sequence[str]) -> None:
         cells[column] = cells[column].replace({old: new})
 
 
-def _stood_in(lines: Lines, stand_in: str) -> Lines:
-    """The lines, and those of the variant `stand_in` once more as tuned ones where a method has no
-    tuned line on a dataset; the column STANDS_IN marks these."""
-    if not stand_in:
+def _with_untuned(lines: Lines, untuned: str) -> Lines:
+    """The lines, and those of the variant `untuned` once more as tuned ones where a method has no
+    tuned line on a dataset; the column UNTUNED marks these."""
+    if not untuned:
         return lines
     cells = lines.cells
     for column in ("method", "dataset", "variant"):
         if column not in cells:
-            lines.refuse_header(f"no column {column}; --stand-in needs it")
-    if stand_in not in (known := set(cells["variant"]) - set(TUNED)):
+            lines.refuse_header(f"no column {column}; --untuned needs it")
+    if untuned not in (known := set(cells["variant"]) - set(TUNED)):
         raise EvidenceError(
-            f"{lines.name}: --stand-in {one_line(stand_in, 40)}: no line has this variant; "
-            f"{suggest(stand_in, known)}"
+            f"{lines.name}: --untuned {one_line(untuned, 40)}: no line has this variant; "
+            f"{suggest(untuned, known)}"
         )
     key = pd.MultiIndex.from_frame(cells[[c for c in ("method", "dataset", "kind") if c in cells]])
     tuned = cells["variant"].isin(TUNED).to_numpy()
-    copies = lines.at((cells["variant"] == stand_in).to_numpy() & ~key.isin(key[tuned]))
+    copies = lines.at((cells["variant"] == untuned).to_numpy() & ~key.isin(key[tuned]))
     word = "tuned" if (cells["variant"] == "tuned").any() else ""
-    both = [cells.assign(**{STANDS_IN: ""}), copies.cells.assign(variant=word, **{STANDS_IN: "x"})]
+    both = [cells.assign(**{UNTUNED: ""}), copies.cells.assign(variant=word, **{UNTUNED: "x"})]
     return replace(
         lines,
         cells=pd.concat(both, ignore_index=True),
@@ -410,17 +410,15 @@ def _stood_in(lines: Lines, stand_in: str) -> Lines:
     )
 
 
-def _note_stand_ins(lines: Lines, stand_in: str) -> None:
+def _note_untuned(lines: Lines, untuned: str) -> None:
     """Say where lines stand in for tuned ones, and remove the column that marks them."""
-    if STANDS_IN not in lines.cells:
+    if UNTUNED not in lines.cells:
         return
-    marked = lines.cells.pop(STANDS_IN) != ""
+    marked = lines.cells.pop(UNTUNED) != ""
     pairs = lines.cells.loc[marked, ["method", "dataset"]].drop_duplicates()
     if len(pairs):
         named = some(f"{m} on {d}" for m, d in pairs.itertuples(index=False))
-        lines.notes.append(
-            f"Variant {stand_in} in place of tuned runs, which are lacking: {named}."
-        )
+        lines.notes.append(f"Variant {untuned} in place of tuned runs, which are lacking: {named}.")
 
 
 def _name_variants(lines: Lines) -> None:

@@ -10,7 +10,7 @@ from ..evidence import Evidence
 from ..output.files import render, write_files
 from ..output.tables import Section
 from ..sections import seeds
-from . import average_ranks, coverage, mean_gains, median_ranks, method_order
+from . import available_ranks, coverage, mean_gains, median_ranks, method_order
 from .comparison_frame import comparison_frame, printed_cells
 from .comparison_table import comparison_table
 from .published_table import PublishedTable
@@ -40,7 +40,7 @@ def compare(evidence: Evidence, published: PublishedTable) -> Section:
     name, title = published.name, published.title
     tables = [table]
     if published.ranking and ranking_rule(published.ranking).available:
-        tables.append(average_ranks.table(evidence, published, frame))
+        tables.append(available_ranks.table(evidence, published, frame))
     elif published.ranking:
         tables.append(median_ranks.table_of_values(evidence, published))
     if published.deviations:

@@ -32,7 +32,7 @@ def reproduce_from_results(
     out: Path | None,
     where: Sequence[str],
     rename: Sequence[str],
-    stand_in: str | None,
+    untuned: str | None,
     **given: Any,
 ) -> int:
     """Write a published table beside the results in a CSV to `out` (default: report/ beside the
@@ -58,8 +58,10 @@ def reproduce_from_results(
     from ...results.entrants import results_file
 
     published, file = published_table(chosen.paper, table), results_file(results)
-    own = chosen.entry.stand_in if has_variant(file.path, chosen.entry.stand_in) else ""
-    evidence = file.evidence(Choice(where, rename, stand_in or own))
+    own = chosen.entry.untuned
+    if own and not has_variant(file.path, own):
+        own = ""
+    evidence = file.evidence(Choice(where, rename, untuned or own))
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
     notes = [*evidence.meta["notes"], *hints]
     evidence = evidence.but(meta={**evidence.meta, "notes": notes})

@@ -228,7 +228,7 @@ def test_columns_that_are_not_read_are_named_and_those_that_vary_within_a_cell()
         ({"where": ["size!=big,small"]}, "no line fulfils --where"),
         ({"rename": ["metric:acc=accuracy"]}, "no line has metric 'acc'; known: accuracy"),
         ({"rename": ["size:big=large"]}, "must be method:OLD=NEW"),
-        ({"stand_in": "default"}, "line 1: no column variant; --stand-in needs it"),
+        ({"untuned": "default"}, "line 1: no column variant; --untuned needs it"),
     ],
 )
 def test_a_wrong_selection_is_refused(choice, says):
@@ -308,10 +308,10 @@ def test_variants_are_rows_of_their_own_and_one_may_stand_in_for_tuned_runs():
     assert found == {("d", "a"): 0.8, ("d", "a-default"): 0.7, ("d", "b-default"): 0.6}
     only = read(VARIANTS, f"{HEAD},variant", where=["variant=default"])
     assert set(means(only)) == {("d", "a-default"), ("d", "b-default")}
-    evidence = read(VARIANTS, f"{HEAD},variant", stand_in="default", where=["variant=tuned"])
+    evidence = read(VARIANTS, f"{HEAD},variant", untuned="default", where=["variant=tuned"])
     assert means(evidence) == {("d", "a"): 0.8, ("d", "b"): 0.6}
     assert "in place of tuned runs, which are lacking: b on d." in notes(evidence)
-    found = refused(VARIANTS, f"{HEAD},variant", stand_in="defualt")
+    found = refused(VARIANTS, f"{HEAD},variant", untuned="defualt")
     assert "did you mean 'default'?" in found
     numbered = read(f"{ONE},7", f"{HEAD},variant")
     assert means(numbered) == {("d", "a"): 0.9} and "Variant of every line: 7." in notes(numbered)
@@ -341,7 +341,7 @@ def test_a_cell_with_fewer_seeds_is_marked_in_every_table():
     assert r"\textsuperscript{s3}" in Path("report/scores.tex").read_text()
 
 
-@pytest.mark.parametrize("option", ["--where=a=b", "--rename=method:a=b", "--stand-in=default"])
+@pytest.mark.parametrize("option", ["--where=a=b", "--rename=method:a=b", "--untuned=default"])
 def test_options_on_lines_need_a_csv(option):
     for call in (("report", "runs/none", option), ("reproduce", "rtdl-table-2", option)):
         found = bench(*call)

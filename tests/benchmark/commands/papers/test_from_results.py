@@ -115,7 +115,7 @@ def work(tmp_path, monkeypatch):
 
 
 def test_the_report_ranks_the_papers_pool_as_the_paper_does(work):
-    pool = ("--where", f"method={POOL}", "--where", "variant=tuned", "--stand-in", "default")
+    pool = ("--where", f"method={POOL}", "--where", "variant=tuned", "--untuned", "default")
     pool = (*pool, "--where", "metric=accuracy,rmse")
     found = bench("report", "--from", "rtdl", *pool, "--ranking", "rtdl", "--no-html")
     assert found.code == 0, found.err
