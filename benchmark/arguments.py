@@ -66,7 +66,28 @@ FALLBACK = click.option(
     help="Model whose score replaces a missing one in the leaderboard's second view, or 'worst'. "
     "Default: constant.",
 )
-RANKINGS = ("average", "npt", "hopular")
+RANKINGS = ("average", "npt", "hopular", "rtdl")
+CHOICE = (
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        help="With --from: only lines with this value (or VALUE,VALUE; != for all others). "
+        "Repeatable.",
+    ),
+    click.option(
+        "--rename",
+        multiple=True,
+        metavar="COLUMN:OLD=NEW",
+        help="With --from: another name for a method, dataset or metric. Repeatable.",
+    ),
+    click.option(
+        "--untuned",
+        metavar="VARIANT",
+        help="With --from: this variant's runs stand in on datasets where a method has no tuned "
+        "ones, such as default.",
+    ),
+)
 RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
 
 
@@ -201,8 +222,9 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "results",
             type=click.Path(path_type=Path),
             help="Results of another tool instead: CSV of method, dataset, split, seed, metric, "
-            "value.",
+            "value; or the name of results that come with the package, such as rtdl.",
         ),
+        *CHOICE,
         click.option(
             "--out",
             type=click.Path(path_type=Path),
@@ -270,6 +292,19 @@ def reproduce_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True
         ),
         click.option("--no-run", is_flag=True, help="Compare an existing run; run nothing."),
+        click.option(
+            "--from",
+            "results",
+            type=click.Path(path_type=Path),
+            help="Compare a CSV of another tool's results, as of `bench report --from`; run "
+            "nothing.",
+        ),
+        *CHOICE,
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            help="With --from: folder for the tables. Default: report/ beside the CSV.",
+        ),
         WORKERS,
         RUNS,
         click.option("--name", help="Name of the run; default <suite>-<budget>."),
@@ -334,3 +369,13 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
         catalog.card(name)
     return chosen
+
+
+def without_choice(given: dict[str, Any], *more: str) -> dict[str, Any]:
+    """The options without those of `--from`, CHOICE and `more`. Raises SweepError where one of them
+    is given."""
+    own = ("where", "rename", "untuned", *more)
+    used = [name for name in own if given[name]]
+    if used:
+        raise SweepError(f"--{used[0].replace('_', '-')} goes with --from, a CSV of results")
+    return {name: value for name, value in given.items() if name not in own}

@@ -27,6 +27,7 @@ from .arguments import (
     report_options,
     reproduce_options,
     sweep_options,
+    without_choice,
 )
 from .cli_data import data
 from .console import ENVIRONMENT, OK, Console, Verbs, common
@@ -201,20 +202,15 @@ def report(
     \b
     bench report runs/uci-small-quick
     bench report --from results.csv
+    bench report --from results.csv --where kind=single --where method!=mlp --ranking rtdl
     """
     if bool(runs) == bool(results):
         raise click.UsageError(
             "name either runs or --from a CSV: bench report runs/uci-small-quick"
         )
-    for run in runs:
-        check_run(run)
-    from .commands.report import write_report
+    from .commands.report import report_command
 
-    files = write_report(runs, out, results=results, **how)
-    console.data({"files": [str(path) for path in files]})
-    for path in files:
-        console.say(str(path))
-    return OK
+    return report_command(console, runs, results, out, **how)
 
 
 @main.command(short_help="Show where a number in a table comes from.")
@@ -302,7 +298,13 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
     \b
     bench reproduce --list
     bench reproduce npt-table-11 --budget reduced
+    bench reproduce rtdl-table-2 --from results.csv
     """
+    if given["results"] is not None:
+        from .commands.papers.from_results import reproduce_from_results
+
+        return reproduce_from_results(console, table, **given)
+    given = without_choice(given, "results", "out")
     from .commands.papers.reproduce import list_tables, reproduce_command
 
     if listing or table is None:

@@ -76,6 +76,9 @@ META_KEYS: dict[str, str] = {
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
     "notes": "sentences at the head of the report and in the notes of its tables: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
+    "foreign": "whether these are results of another tool, whose rows are not known (bool)",
+    "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",
+    "ensembles": "one sentence on how the ensembles were made (str)",
     "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
     "last_record_utc": "time of the last record (str)",
     "versions": "library versions: {name: version}",
@@ -88,7 +91,8 @@ META_KEYS: dict[str, str] = {
 STUDY = ["dataset", "fold", "model"]
 
 # Attributes computed from the frames alone; a copy with the same frames keeps them.
-_OF_FRAMES = ("_held", "_blocks", "_masks", "_in_strict_order", "study_numbers", "tasks", "models")
+_OF_FRAMES = ["_held", "_blocks", "_masks", "_in_strict_order", "study_numbers", "tasks", "models"]
+_OF_FRAMES += ["fewer_seeds"]
 
 
 class EvidenceError(ValueError):
@@ -287,6 +291,18 @@ class Evidence:
         mine = self.having("task", task)
         carried = [m for m in metrics_of(task) if f"test_{m}" in self.trials and m != head]
         return [head, *(m for m in carried if (self.trials[f"test_{m}"].notna() & mine).any())]
+
+    @cached_property
+    def fewer_seeds(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """{(dataset, model): (seeds, most)} of the cells that were evaluated under fewer seeds than
+        another model was on the same fold."""
+        runs = self.trials.loc[self.having("stage", "eval"), STUDY]
+        counts = runs.groupby(STUDY, sort=True).size().rename("n").reset_index()
+        counts["most"] = counts.groupby(["dataset", "fold"])["n"].transform("max")
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for row in counts[counts["n"] < counts["most"]].itertuples(index=False):
+            found.setdefault((row.dataset, row.model), (int(row.n), int(row.most)))
+        return found
 
     @cached_property
     def overlapping(self) -> set[str]:

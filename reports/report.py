@@ -10,6 +10,7 @@ import pandas as pd
 
 from .aggregation.cells import cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
+from .aggregation.ranking_rules import ranking_rule
 from .analyses.rescored import with_notes
 from .evidence import Evidence
 from .metrics import METRICS
@@ -17,6 +18,7 @@ from .output import escape, footnotes, parquet
 from .output.files import render, write_files
 from .output.tables import Section
 from .sections import (
+    available_ranks,
     coverage_and_costs,
     critical_difference,
     folds,
@@ -73,7 +75,9 @@ def parts_of(
         implausible.section(evidence, table, headline, published),
         scores.section(evidence, blocks, matrices),
         leaderboard.section(evidence, headline, matrices, fallback),
-        ranks.section(evidence, matrices, ranking),
+        available_ranks.section(evidence, headline, ranking)
+        if ranking_rule(ranking).available
+        else ranks.section(evidence, matrices, ranking),
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
@@ -120,8 +124,8 @@ def write(
     `siunitx`: LaTeX columns are aligned on their decimal points. `reference`: the model that all
     others are tested against (default: the best by mean rank). `fallback`: the model whose score
     replaces a missing one in the leaderboard's second view (default: `constant`, or 'worst').
-    `ranking`: the rule of the file `ranks`: 'average', 'npt' or 'hopular'. `parts`: the sections of
-    this evidence with these options, where they have been computed already.
+    `ranking`: the rule of the file `ranks`: 'average', 'npt', 'hopular' or 'rtdl'. `parts`: the
+    sections of this evidence with these options, where they have been computed already.
 
     `out` is created if it is missing; each file is written atomically. The same evidence, in any
     order of rows, gives the same bytes. Files of an earlier report that this one does not have

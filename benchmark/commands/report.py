@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import without_choice
+from ..console import OK, Console
 from ..errors import check_run
 
 if TYPE_CHECKING:
@@ -24,17 +26,39 @@ def write_report(
     *,
     mirror: str | None = None,
     cache: str | None = None,
-    results: Path | None = None,
     **how: Any,
 ) -> list[Path]:
-    """Write the report of runs into `out` (default: report/ of the first run), or of `results`, a
-    CSV of another tool (default: report/ beside it); returns its files. `how`: options of
-    `reports.report.write`. Raises NoRun, LedgerError, EvidenceError."""
-    if results is not None:
-        from ..results.csv_import import read_results
-
-        return _written(read_results(results), out or results.parent / "report", **how)[0]
+    """Write the report of runs into `out` (default: report/ of the first run); returns its files.
+    `how`: options of `reports.report.write`. Raises NoRun, LedgerError, EvidenceError."""
     return make_report(runs, out, mirror=mirror, cache=cache, **how)[0]
+
+
+def report_command(
+    console: Console, runs: Iterable[Path], results: Path | None, out: Path | None, **how: Any
+) -> int:
+    """`bench report`: the report of runs, or of `results`, a CSV of another tool (by default into
+    report/ beside it). `how`: the other options. Raises what `write_report` raises, DataError, and
+    SweepError for an option of the CSV without one."""
+    notes: list[str] = []
+    if results is None:
+        files = write_report(runs, out, **without_choice(how))
+    else:
+        from ..results.csv_lines import Choice
+        from ..results.entrants import results_file
+
+        choice = Choice(how.pop("where"), how.pop("rename"), how.pop("untuned") or "")
+        del how["mirror"], how["cache"]
+        file = results_file(results)
+        evidence = file.evidence(choice)
+        notes = evidence.meta["notes"]
+        files = _written(evidence, out or file.folder / "report", **how)[0]
+        for note in notes:
+            console.tell(f"note: {note}")
+    said = {"notes": notes} if notes else {}
+    console.data({"files": [str(path) for path in files], **said})
+    for path in files:
+        console.say(str(path))
+    return OK
 
 
 def make_report(

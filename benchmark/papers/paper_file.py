@@ -138,7 +138,8 @@ class TableEntry(Entry):
     says what each means. method_suffix: only the methods whose names end so. level_suffix: what the
     published level of a factor adds to a method's name, such as "-k{}"; such methods are models of
     the suite that run for this table alone. only_its_datasets: the suite has others, which do not
-    run for this table.
+    run for this table. untuned: for results of others, the variant that the paper shows where a
+    method has no tuned runs, such as "default".
     """
 
     published: str = ""
@@ -149,6 +150,8 @@ class TableEntry(Entry):
     configurations: str = ""
     ranking: str = ""
     ranking_note: str = ""
+    ranked: list[str] = []
+    untuned: str = ""
     deviations: Literal["", "cut", "decimals"] = ""
     method_suffix: str = ""
     level_suffix: str = ""
@@ -180,8 +183,9 @@ class Experiment(Strict):
 
 class PaperFile(Strict):
     """`paper.toml`. datasets, models: the paper's names -> ours, where they differ. stand_ins: our
-    names of sets with other rows than the paper's. notes: below every table that a run stands
-    beside, after the table's own."""
+    names of sets with other rows than the paper's. aliases: what files of results call a method or
+    dataset -> the name in the tables here, where more differs than a separator. notes: below every
+    table that a run stands beside, after the table's own."""
 
     title: str
     reference: str
@@ -189,6 +193,7 @@ class PaperFile(Strict):
     datasets: dict[str, str] = {}
     stand_ins: dict[str, StandIn] = {}
     models: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     table: dict[str, TableEntry] = {}
     figure: dict[str, FigureEntry] = {}
     experiment: dict[str, Experiment] = {}

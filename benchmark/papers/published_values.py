@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...common.text import suggest
+from ...common.text import one_line, suggest
 from ...reports.reproduction.published_table import (
     Extension,
     Measure,
@@ -23,21 +23,63 @@ from ...reports.reproduction.published_table import (
 )
 from .paper_file import Paper, PaperError, TableEntry
 
+# The columns of a table that a run stands beside.
+_CELLS = [*"paper table dataset method metric direction value spread".split()]
+_CELLS += ["spread_kind", "n_repeats"]
 _KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
 
 
 def load(folder: Path, name: str) -> pd.DataFrame:
-    """The rows of published/<name>.csv in a paper's folder, `value`, `spread` and `n_repeats` as
-    floats. Raises PaperError, with a suggestion, for a file that is not there."""
+    """The rows of published/<name>.csv in a paper's folder: `value`, `spread` and `n_repeats` as
+    floats, and `decimals`, those of the printed value. Raises PaperError, with a suggestion, for a
+    file that is not there, and for one that cannot be read."""
     path = folder / "published" / f"{name}.csv"
     if not path.is_file():
         known = [file.stem for file in path.parent.glob("*.csv")]
         raise PaperError(f"no file {path}; {suggest(name, known)}")
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
+    except ValueError as error:  # also pandas' ParserError, and bytes that are not UTF-8
+        raise PaperError(one_line(f"{path}: {error}", 500)) from None
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for an index
+        law = "has more fields than the header; a text with a comma needs quotes"
+        raise PaperError(f"{path}: line 2: {law}")
+    need_columns(frame, ["dataset"], path)
     for column in ("value", "spread", "n_repeats"):
-        if column in frame:
-            frame[column] = pd.to_numeric(frame[column].where(frame[column] != "")).astype(float)
+        if column not in frame:
+            continue
+        text = frame[column]
+        numbers = pd.to_numeric(text.where(text != ""), errors="coerce").astype(float)
+        wrong = (text != "") & ~np.isfinite(numbers)
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            law = "must be a finite number or empty, not"
+            raise PaperError(f"{path}: line {at + 2}: {column} {law} {one_line(text[at], 40)!r}")
+        if column == "value":
+            frame["decimals"] = text.map(_decimals)
+        frame[column] = numbers
     return frame
+
+
+def need_columns(frame: pd.DataFrame, needed: Sequence[str], path: Path) -> None:
+    """Raises PaperError for a file of published values that lacks one of the columns or has no
+    row."""
+    missing = [column for column in needed if column not in frame]
+    if missing:
+        named = " and no column ".join(missing)
+        raise PaperError(f"{path}: line 1: no column {named}; {suggest(missing[0], frame.columns)}")
+    if frame.empty:
+        raise PaperError(f"{path}: a header and no rows")
+
+
+def _decimals(text: str) -> int:
+    """The decimals of a printed number.
+
+    >>> _decimals("0.510"), _decimals("12"), _decimals("4.5e-3")
+    (3, 0, 4)
+    """
+    digits, _, power = text.lower().partition("e")
+    return max(0, len(digits.partition(".")[2]) - int(power or 0))
 
 
 def key_columns(frame: pd.DataFrame) -> list[str]:
@@ -73,11 +115,16 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
     PaperError for a published metric that `metrics` lacks."""
     table = paper.file.table[name]
     printed = _load(paper, name)
+    need_columns(printed, _CELLS, paper.published_file(name))
     rows = _rows(paper, name)
     for metric in rows["metric"]:
         if metric not in table.metrics:
             where = f"{paper.folder}: table.{name}.metrics"
             raise PaperError(f"{where} lacks {metric!r}; {suggest(metric, table.metrics)}")
+    for method in table.ranked:
+        if method not in set(rows["method"]):
+            where = f"{paper.folder}: table.{name}.ranked"
+            raise PaperError(f"{where}: no {method!r} here; {suggest(method, set(rows['method']))}")
     extension = None
     if table.means:
         extension = Extension(
@@ -100,6 +147,7 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
         configurations=_configurations(paper, table),
         ranking=table.ranking,
         ranking_note=table.ranking_note,
+        ranked=tuple(table.ranked),
         deviations=table.deviations,
         control=table.controls.why if table.controls else "",
         control_label=table.controls.label if table.controls else "",
@@ -146,9 +194,12 @@ def _rows(paper: Paper, name: str) -> pd.DataFrame:
     """The rows that are to stand beside ours, in the paper's order, and why some have no value of
     this table (`remark`)."""
     table = paper.file.table[name]
-    rows = _load(paper, table.means.cells if table.means else name)
-    if table.rank_groups:
-        rows = _ranked_cells(paper, table)
+    cells = table.means.cells if table.means else name
+    rows = _ranked_cells(paper, table) if table.rank_groups else _load(paper, cells)
+    if not table.rank_groups:
+        need_columns(rows, _CELLS, paper.published_file(cells))
+    if table.level_suffix:
+        need_columns(rows, ["level"], paper.published_file(cells))
     if table.level_suffix:
         rows = rows.assign(method=rows["method"] + rows["level"].map(table.level_suffix.format))
     rows = rows.assign(remark="")
@@ -167,6 +218,8 @@ def _rows(paper: Paper, name: str) -> pd.DataFrame:
                 rows = _with_row(rows, dataset, method, metric, table.controls.why)
     if table.additions:
         more = _load(paper, table.additions.table)
+        source = paper.published_file(table.additions.table)
+        need_columns(more, [*_CELLS, *table.additions.where], source)
         for column, value in table.additions.where.items():
             more = more[more[column] == value]
         more = more[~more["method"].isin(set(rows["method"]))].assign(remark=table.additions.why)
@@ -197,7 +250,7 @@ def _with_row(rows: pd.DataFrame, dataset: str, method: str, metric: str, why: s
     if like.empty:
         raise PaperError(f"no published value of {metric} on {dataset}, beside which {method} goes")
     at = int(str(like.iloc[-1].name)) + 1
-    empty = {"value": np.nan, "spread": np.nan, "note": "", "remark": why}
+    empty = {"value": np.nan, "spread": np.nan, "decimals": 0, "note": "", "remark": why}
     row = {**like.iloc[-1], "method": method, **empty}
     return pd.concat([rows[:at], pd.DataFrame([row]), rows[at:]], ignore_index=True)
 
@@ -207,6 +260,7 @@ def _configurations(paper: Paper, table: TableEntry) -> dict[tuple[str, str], in
     if not table.configurations:
         return {}
     counts = _load(paper, table.configurations)
+    need_columns(counts, ["method", "value"], paper.published_file(table.configurations))
     keys = zip(counts["dataset"], counts["method"], strict=True)
     pairs = zip(keys, counts["value"], strict=True)
     return {key: int(value) for key, value in pairs if not math.isnan(value)}

@@ -1,7 +1,7 @@
 """Results of another tool, read from a CSV and checked, as the report's evidence.
 
-One line per score: method, dataset, split, seed, metric, value. From the evidence on they are
-treated like the results of a sweep.
+One line per score: method, dataset, metric, value, and what tells runs apart (`csv_lines.py`). From
+the evidence on they are treated like the results of a sweep.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,74 +18,44 @@ import pandas as pd
 
 from ...common.tasks import BINARY, REGRESSION, TASKS
 from ...common.text import one_line, suggest
-from ...datasets.infer import as_numbers, check_size, read_cells
-from ...reports.evidence import LARGEST, Evidence, EvidenceError
+from ...reports.evidence import Evidence, EvidenceError
 from ...reports.metrics import METRICS, metrics_of
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, canonical
 from ..planning.suite import DEFAULT_METRIC
+from .csv_lines import COSTS, ENSEMBLE, TEST, VAL, Choice, Lines, chosen_lines, literal, some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-REQUIRED = ("method", "dataset", "split", "seed", "metric", "value")
-COSTS = {"seconds": "fit_s", "predict_seconds": "predict_s", "cpu_seconds": "cpu_s"}
-COSTS |= {"memory_mb": "peak_ram_mb"}
-OPTIONAL = ("task", "config", "cause", "message", *COSTS)
-
-TRIAL = ["dataset", "split", "method", "seed"]  # what the lines of one trial share
-
-
-class Lines:
-    """The cells of the file, and errors that name the line."""
-
-    def __init__(self, path: Path) -> None:
-        check_size(path)
-        self.name = one_line(path.name, 100)
-        cells, numbers, self.delimiter = read_cells(path)
-        self.cells = cells.astype(object)  # faster to go through than Arrow's strings
-        self.numbers = np.array(numbers)
-
-    def refuse(self, bad: NDArray[np.bool_] | pd.Series, law: str) -> None:
-        """Raise EvidenceError for the first line where `bad`; `law` may use its cells by name."""
-        at = np.flatnonzero(np.asarray(bad))
-        if not len(at):
-            return
-        cells = {k: repr(one_line(v, 60)) for k, v in self.cells.iloc[int(at[0])].items()}
-        more = f" (and {len(at) - 1} lines more)" if len(at) > 1 else ""
-        raise EvidenceError(f"{self.name}: line {self.numbers[at[0]]}: {law.format(**cells)}{more}")
-
-    def floats(self, column: str) -> NDArray[np.float64]:
-        """A column of finite numbers, NaN where it is empty. Raises EvidenceError."""
-        text = self.cells[column]
-        numbers, _ = as_numbers(text, self.delimiter)
-        law = f"{column} must be a finite number or empty, not {{{column}}}"
-        self.refuse((text != "") & ~np.isfinite(numbers), law)
-        law = f"{column} {{{column}}} is larger than {LARGEST:g}; no spread follows from it"
-        self.refuse(np.abs(numbers) > LARGEST, law)
-        return numbers
+TRIAL = ["dataset", "split", "method", "kind", "seed"]  # what the lines of one trial share
+CELL = ["dataset", "method", "split"]
+ENSEMBLES = "Ensembles: as the file has them."
+# What others call our metrics.
+SYNONYMS = {"auc": "roc_auc", "auroc": "roc_auc", "acc": "accuracy", "nll": "log_loss"}
+SYNONYMS |= {"cross-entropy": "log_loss", "cross_entropy": "log_loss", "logloss": "log_loss"}
 
 
-def read_results(path: str | Path) -> Evidence:
-    """The evidence of a file of results.
+def read_results(
+    path: str | Path, choice: Choice | None = None, tasks: Mapping[str, str] | None = None
+) -> Evidence:
+    """The evidence of a file of results, or of the lines of it that `choice` selects. tasks: of
+    datasets for which the file says none.
 
-    Columns: method, dataset, split, seed, metric (a name of ours), value; if wanted task, config,
-    cause and message of a failure (its value is empty), seconds (of the fit), predict_seconds,
-    cpu_seconds, memory_mb; others are passed over. A method that stands on no line of a dataset was
-    not meant to run there; on one of its splits, its result is missing. Raises EvidenceError that
-    names the line and the law, DataError for a file that is no table.
+    Columns: method, dataset, metric (a name of ours), value; or a column for each metric instead of
+    the last two. If wanted split (or fold), seed, part (train, val, test), kind (single, ensemble),
+    variant (tuned, default, ...), task, config, cause and message of a failure (its value is
+    empty), seconds (of the fit), predict_seconds, cpu_seconds, memory_mb; others are named in a
+    note. A method that stands on no line of a dataset was not meant to run there; on one of its
+    splits, its result is missing. Ensembles are no runs of their cell: they are the evidence's
+    `ensembles`, unless the file has nothing else. Raises EvidenceError that names the line and the
+    law, DataError for a file that is no table.
     """
     path = Path(path)
-    lines = Lines(path)
-    _check_columns(lines)
-    notes = [
-        f"Results of another tool, from {lines.name}: how its methods were tuned, and on which "
-        "rows they were scored, is not recorded here."
-    ]
-    cells = lines.cells.assign(**{c: "" for c in OPTIONAL if c not in lines.cells})
-    lines.cells = cells
+    lines = chosen_lines(path, choice or Choice())
+    cells = lines.cells
+    known = cells["dataset"].map(dict(tasks or {})).fillna("")
+    cells["task"] = cells["task"].where(cells["task"] != "", known)
     _check_words(lines)
-    plain = {seed: str(int(seed)) for seed in cells["seed"].unique()}  # 01 is 1
-    cells["seed"] = cells["seed"].map(plain)
     value = lines.floats("value")
     failed = (cells["cause"] != "").to_numpy()
     lines.refuse(failed & ~np.isnan(value), "a failed trial has no value, and this one has {value}")
@@ -93,57 +63,74 @@ def read_results(path: str | Path) -> Evidence:
     lines.refuse(~failed & np.isnan(value), no_value)
     lines.refuse((cells["metric"] == "") & ~failed, "metric is empty")
     _check_ranges(lines, value)
-    twice = cells.duplicated([*TRIAL, "metric"])
-    law = "a second value of {metric} for method {method}, dataset {dataset}, split {split}, seed"
-    lines.refuse(twice, f"{law} {{seed}}; a report counts each once")
+    _refuse_twice(lines)
 
-    tasks, guessed = _tasks(lines)
+    notes = [
+        f"Results of another tool, from {lines.name}: how its methods were tuned, and on which "
+        "rows they were scored, is not recorded here.",
+        *lines.notes,
+    ]
+    task_of, guessed = _tasks(lines)
     if guessed:
         notes.append(
-            f"Tasks concluded from metrics (of classification: binary): {_some(guessed)}. A column "
+            f"Tasks concluded from metrics (of classification: binary): {some(guessed)}. A column "
             "'task' says otherwise."
         )
     splits = _numbered(cells["split"])
     if any(name != str(number) for name, number in splits.items()):
-        notes.append(f"Splits are numbered in this order: {_some(splits)}.")
-    trials = _trials(lines, value, tasks, splits)
-    metric = {
-        task: _headline(lines, value, task, tasks) for task in TASKS if task in tasks.values()
-    }
+        notes.append(f"Splits are numbered in this order: {some(splits)}.")
+    ensemble = (cells["kind"] == ENSEMBLE).to_numpy()
+    runs, groups = (
+        (lines.at(~ensemble), lines.at(ensemble)) if not ensemble.all() else (lines, None)
+    )
+    trials = _trials(runs, task_of, splits)
+    named = dict(zip(trials["dataset"], trials["task"], strict=True))
+    scored = lines.at((cells["part"] == TEST) & ~np.isnan(value))
+    metric = {task: _headline(scored, task, task_of) for task in TASKS if task in named.values()}
     meta: dict[str, Any] = {
         "suite": lines.name,
         "suite_hash": hashlib.sha256(path.read_bytes()).hexdigest(),
         "metric": metric,
         "notes": notes,
+        "foreign": True,
     }
-    return Evidence.of(trials, _planned(trials), meta)
-
-
-def _check_columns(lines: Lines) -> None:
-    known = list(lines.cells.columns)
-    missing = [name for name in REQUIRED if name not in known]
-    if missing:
-        others = [name for name in known if name not in (*REQUIRED, *OPTIONAL)]
-        hint = f"; {suggest(missing[0], others)}" if others else ""
-        raise EvidenceError(
-            f"{lines.name}: line 1: no column {' and no column '.join(missing)}{hint}; needed: "
-            f"{', '.join(REQUIRED)}"
+    if groups is None:
+        meta["kind"] = ENSEMBLE
+        notes.append("Every line is of an ensemble; a seed is the number of an ensemble.")
+    evidence = Evidence.of(trials, _planned(trials), meta)
+    if groups is None or not len(groups.cells):
+        return evidence
+    meta["ensembles"] = ENSEMBLES
+    only = sorted(set(groups.cells["dataset"]) - set(named))
+    if only:
+        meta["metric"] = {t: _headline(scored, t, task_of) for t in TASKS if t in task_of.values()}
+        notes.append(
+            f"Ensembles without single runs, in no table but those of seeds: {some(only)}."
         )
+    return evidence.but(ensembles=_ensembles(groups, task_of, splits), meta=meta)
 
 
 def _check_words(lines: Lines) -> None:
-    """Names that are there, seeds that are whole numbers, words of a closed set."""
+    """Seeds that are whole numbers (of ensembles: any text), and words of a closed set."""
     cells = lines.cells
-    for column in ("method", "dataset", "split"):
-        lines.refuse(cells[column] == "", f"{column} is empty")
     whole = cells["seed"].str.fullmatch(r"-?\d{1,40}")
-    lines.refuse(~whole, "seed must be a whole number, not {seed}")
+    ensemble = cells["kind"] == ENSEMBLE
+    more = ", or the line of an ensemble (a column 'kind')"
+    lines.refuse(~whole & ~ensemble, f"seed must be a whole number, not {{seed}}{more}")
+    lines.refuse(cells["seed"] == "", "seed is empty; name the ensemble's seeds, such as 0-4")
+    plain = {seed: str(int(seed)) for seed in cells["seed"][whole].unique()}  # 01 is 1
+    cells["seed"] = cells["seed"].replace(plain)
     for column, known in (("metric", METRICS), ("task", TASKS), ("cause", CAUSES)):
         for word in sorted(set(cells[column].unique()) - {"", *known}):
             at = cells[column] == word
             near = suggest(word.lower(), known)
-            more = "" if "known" in near else f"; known: {', '.join(known)}"
-            lines.refuse(at, f"unknown {column} {{{column}}}; {near}{more}")
+            if column == "metric":
+                ours = SYNONYMS.get(word.lower()) or next(
+                    (name for name in METRICS if name == word.lower().replace("-", "_")), ""
+                )
+                way = f"--rename metric:{one_line(word, 40)}={ours or 'OURS'}"
+                near += f"; {way}, or --where metric!={one_line(word, 40)}"
+            lines.refuse(at, f"unknown {column} {{{column}}}; {literal(near)}")
 
 
 def _check_ranges(lines: Lines, value: NDArray[np.float64]) -> None:
@@ -157,6 +144,27 @@ def _check_ranges(lines: Lines, value: NDArray[np.float64]) -> None:
     lines.refuse((name == "r2") & (value > 1), "{metric} {value} is above 1")
     errors = [m.name for m in METRICS.values() if m.direction == "min"]
     lines.refuse(name.isin(errors) & (value < 0), "{metric} {value} is below 0")
+
+
+def _refuse_twice(lines: Lines) -> None:
+    """Refuse a second value of the same run, and name the column that tells the two apart."""
+    cells = lines.cells
+    key = [*TRIAL, "part", "metric"]
+    twice = cells.duplicated(key).to_numpy()
+    if not twice.any():
+        return
+    second = int(np.flatnonzero(twice)[0])
+    same = (cells[key] == cells.loc[second, key]).all(axis=1).to_numpy()
+    first = int(np.flatnonzero(same)[0])
+    way = "remove one, or tell them apart by seed, split, variant or kind"
+    for name in lines.unread:
+        one, other = (one_line(cells.loc[at, name], 40) for at in (first, second))
+        if one != other:
+            way = f"they differ in {name}, which is not read: --where {name}={one} reads one"
+            break
+    law = "a second value of {metric} for method {method}, dataset {dataset}, split {split}, seed"
+    law += f" {{seed}} (the first: line {lines.numbers[first]}); a report counts each once: "
+    lines.refuse(twice, law + literal(way))
 
 
 def _tasks(lines: Lines) -> tuple[dict[str, str], list[str]]:
@@ -186,11 +194,6 @@ def _tasks(lines: Lines) -> tuple[dict[str, str], list[str]]:
     return tasks, guessed
 
 
-def _some(names: Iterable[str], most: int = 12) -> str:
-    shown = [one_line(name, 60) for name in names]
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if shown[most:] else "")
-
-
 def _numbered(labels: pd.Series) -> dict[str, int]:
     """{split: number}: itself where all splits are numbers, else its place in natural order."""
     names = sorted(labels.unique(), key=lambda s: [(len(p), p) for p in re.findall(r"\d+|\D", s)])
@@ -199,11 +202,11 @@ def _numbered(labels: pd.Series) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def _trials(
-    lines: Lines, value: NDArray[np.float64], tasks: dict[str, str], splits: dict[str, int]
-) -> pd.DataFrame:
+def _trials(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> pd.DataFrame:
     """One row per trial: an evaluation of its configuration under its seed."""
+    everything, lines = lines, lines.at(lines.cells["part"] == TEST)
     cells = lines.cells
+    value = lines.floats("value")
     number = cells.groupby(TRIAL, sort=False).ngroup().to_numpy()
     first = ~cells.duplicated(TRIAL)
     trials = cells.loc[first, TRIAL].reset_index(drop=True)
@@ -223,16 +226,50 @@ def _trials(
         scores[number[mine]] = value[mine]
         trials[f"test_{name}"] = scores
     _same_metrics(lines, trials, first.to_numpy())
+    _add_validation(everything.at(everything.cells["part"] == VAL), trials)
     trials["config"] = trials["config"].map(_config)
     status = np.where(trials["cause"] == UNSUPPORTED, UNSUPPORTED, FAILED)
     trials["status"] = np.where(trials["cause"] == "", DONE, status)
     trials["task"] = trials["dataset"].map(tasks)
     trials["fold"] = trials["split"].map(splits)
-    trials["seed"] = trials["seed"].map(int)
+    seeds = trials["seed"]
+    if not seeds.str.fullmatch(r"-?\d+").all():  # ensembles, whose labels are numbered
+        seeds = seeds.map(_numbered(seeds))
+    trials["seed"] = seeds.map(int)
     trials["stage"] = "eval"
     order = trials.sort_values(["dataset", "fold", "method", "seed"], kind="stable")
     trials["index"] = order.groupby(["dataset", "fold", "method"], sort=False).cumcount()
-    return trials.rename(columns={"method": "model"}).drop(columns="split")
+    return trials.rename(columns={"method": "model"}).drop(columns=["split", "kind"])
+
+
+def _add_validation(lines: Lines, trials: pd.DataFrame) -> None:
+    """Add the columns val_<metric> of the lines of part val."""
+    cells = lines.cells
+    if not len(cells):
+        return
+    places = pd.Series(trials.index, index=pd.MultiIndex.from_frame(trials[TRIAL]))
+    at = places.reindex(pd.MultiIndex.from_frame(cells[TRIAL])).to_numpy()
+    law = "a validation score of method {method}, dataset {dataset}, seed {seed}, which has no line"
+    lines.refuse(np.isnan(at), f"{law} of part test; add it, or --where part=test")
+    value = lines.floats("value")
+    for name in sorted(set(cells["metric"].unique()) - {""}):
+        mine = (cells["metric"] == name).to_numpy() & ~np.isnan(value)
+        scores = np.full(len(trials), np.nan)
+        scores[at[mine].astype(int)] = value[mine]
+        trials[f"val_{name}"] = scores
+
+
+def _ensembles(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> pd.DataFrame:
+    """One row per ensemble with its test scores, as `Evidence.ensembles` has them."""
+    lines.refuse(lines.cells["cause"] != "", "an ensemble cannot have failed; remove the line")
+    lines = lines.at(lines.cells["part"] == TEST)
+    found = _trials(lines, tasks, splits)
+    labels = lines.cells.loc[~lines.cells.duplicated(TRIAL), "seed"]
+    scores = [name for name in found if str(name).startswith("test_")]
+    keys = ["dataset", "task", "fold", "model", "index"]
+    return found.assign(seeds=labels.to_numpy())[[*keys, "seeds", *scores]].sort_values(
+        keys, kind="stable", ignore_index=True
+    )
 
 
 def _one_value(
@@ -261,7 +298,7 @@ def _same_metrics(lines: Lines, trials: pd.DataFrame, first: NDArray[np.bool_]) 
             lacking[places[rows.index[~held[column]]]] = True
             name = str(column).removeprefix("test_")
             law = f"method {{method}} has no {name} here, which other trials of this split have"
-            lines.refuse(lacking, law)
+            lines.refuse(lacking, f"{law}; add it, or leave that metric out")
 
 
 def _config(text: str) -> str:
@@ -275,10 +312,10 @@ def _config(text: str) -> str:
         return canonical({"config": text})
 
 
-def _headline(lines: Lines, value: NDArray[np.float64], task: str, tasks: dict[str, str]) -> str:
+def _headline(lines: Lines, task: str, tasks: dict[str, str]) -> str:
     """The metric of the task's tables: our usual one if every dataset has it, else the first that
-    every dataset has. Raises EvidenceError where there is none."""
-    pairs = lines.cells.loc[~np.isnan(value), ["dataset", "metric"]].drop_duplicates()
+    every dataset has. lines: those with a test score. Raises EvidenceError where there is none."""
+    pairs = lines.cells[["dataset", "metric"]].drop_duplicates()
     groups = {str(name): set(part) for name, part in pairs.groupby("dataset")["metric"]}
     datasets = sorted(d for d, t in tasks.items() if t == task)
     held = {d: groups.get(d, set()) for d in datasets}

@@ -1,4 +1,4 @@
-"""Ranking rules: the report's own, and those that reproduce the tables of two papers."""
+"""Ranking rules: the report's own, and those that reproduce the tables of three papers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ class RankingRule:
 
     ties: 'average' for shared ranks, or 'ordinal' for the order of the columns (models by name).
     missing_last: a missing score ranks last, on every dataset; otherwise only datasets on which all
-    models have a score are ranked. description: the rule in a sentence, for a table's notes.
+    models have a score are ranked. available: each dataset ranks the models that have a score
+    there, however many, and a model's mean is over its own datasets. description: the rule in a
+    sentence, for a table's notes.
     """
 
     ties: str
     missing_last: bool
     description: str
+    available: bool = False
 
 
 RANKING_RULES = {
@@ -39,6 +42,16 @@ RANKING_RULES = {
         "Ranked as in Hopular's Table 2, whose figure is the median: equal scores share their "
         "average rank; a missing score ranks last.",
     ),
+    # Gorishniy et al. 2021, Table 2: its average ranks follow from the authors' runs.
+    "rtdl": RankingRule(
+        "average",
+        False,
+        "Ranked as in RTDL's Table 2: on each dataset among the models that have a score there, by "
+        "unrounded means; the mean is over a model's own datasets, after it in brackets the "
+        "standard deviation over them (ddof 1). Means over different datasets are not comparable: "
+        "a model gains where it lacks a difficult dataset.",
+        available=True,
+    ),
 }
 
 
@@ -51,12 +64,21 @@ def ranking_rule(name: str) -> RankingRule:
 
 def ranked(scores: np.ndarray, direction: str, name: str) -> np.ndarray:
     """Ranks of a (n_datasets, n_models) matrix by the rule of that name. NaN is a missing score;
-    it raises ValueError unless the rule ranks missing scores last.
+    it raises ValueError unless the rule ranks missing scores last, or the available ones (then its
+    rank is NaN).
 
     >>> ranked(np.array([[0.9, 0.9, np.nan]]), "max", "npt").tolist()
     [[1.0, 2.0, 3.0]]
+    >>> ranked(np.array([[0.9, np.nan, 0.8]]), "max", "rtdl").tolist()
+    [[1.0, nan, 2.0]]
     """
     how = ranking_rule(name)
+    if how.available:
+        found = np.full(scores.shape, np.nan)
+        for row, own in zip(found, scores, strict=True):
+            there = ~np.isnan(own)
+            row[there] = ranks(own[there][None], direction, ties=how.ties)[0]
+        return found
     if how.missing_last:
         last = -np.inf if direction == "max" else np.inf
         scores = np.where(np.isnan(scores), last, scores)

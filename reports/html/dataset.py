@@ -79,13 +79,15 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
         known = not math.isnan(cell.mean)
         cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
         loss = metric.loss(cell.mean) if cell.state == COMPLETE else math.inf
+        few = source.evidence.fewer_seeds.get((cell.dataset, cell.model))
         entries.append(
             {
                 "model": escape.label(cell.model),
                 "mean": fixed(scale * cell.mean, decimals) if known else "–",
                 "value": rounded(cell.mean) if known else "",
                 "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
-                "folds": f"{cell.n_folds} of {cell.n_planned}",
+                "folds": f"{cell.n_folds} of {cell.n_planned}"
+                + (f", {few[0]} of {few[1]} seeds" if few else ""),
                 "state": cell.state,
                 "cause": cell.cause,
                 "best": bool(cell.best),

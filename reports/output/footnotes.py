@@ -50,7 +50,8 @@ def metric_title(name: str) -> str:
 
 
 def setting(evidence: Evidence) -> list[str]:
-    """The suite's own notes, then suite, budget, sampler and seed, then what was left out."""
+    """The suite's own notes, then suite, budget, sampler and seed, then what was left out and
+    which cells rest on fewer seeds than others."""
     meta = evidence.meta
     words = [
         f"{title} {escape.visible(str(meta[key]))}"
@@ -63,7 +64,29 @@ def setting(evidence: Evidence) -> list[str]:
         if meta.get(key) not in (None, "")
     ]
     line = ["Setting: " + ", ".join(words) + "."] if words else []
-    return [*map(str, meta.get("notes") or []), *line, *_left_out(evidence)]
+    notes = [*map(str, meta.get("notes") or []), *line, *_left_out(evidence)]
+    return [*notes, *fewer_seeds(evidence)]
+
+
+def fewer_seeds(evidence: Evidence) -> list[str]:
+    """The cells whose runs are under fewer seeds than those of other models there, as one note."""
+    cells = evidence.fewer_seeds
+    datasets: dict[tuple[str, int, int], list[str]] = {}
+    for (dataset, model), (n, most) in sorted(cells.items()):
+        datasets.setdefault((model, n, most), []).append(dataset)
+    named = [
+        f"{escape.label(model)} on {join(on, 4)} (s{n}, others {most})"
+        for (model, n, most), on in datasets.items()
+    ]
+    more = f" and {len(named) - 8} more" if named[8:] else ""
+    few = "; ".join(named[:8])
+    return [f"sN: only N seeds, fewer than other models have there: {few}{more}."] if named else []
+
+
+def few_mark(evidence: Evidence, dataset: object, model: object) -> str:
+    """The mark of a cell with fewer seeds than others, such as 's14', or ''."""
+    found = evidence.fewer_seeds.get((str(dataset), str(model)))
+    return f"s{found[0]}" if found else ""
 
 
 def _left_out(evidence: Evidence) -> list[str]:

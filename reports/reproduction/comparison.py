@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ..aggregation.ranking_rules import ranking_rule
 from ..evidence import Evidence
 from ..output.files import render, write_files
 from ..output.tables import Section
 from ..sections import seeds
-from . import average_ranks, coverage, mean_gains, median_ranks, method_order
+from . import (
+    available_ranks,
+    average_ranks,
+    coverage,
+    mean_gains,
+    median_ranks,
+    method_order,
+)
 from .comparison_frame import comparison_frame, printed_cells
 from .comparison_table import comparison_table
 from .published_table import PublishedTable
@@ -40,13 +48,17 @@ def compare(evidence: Evidence, published: PublishedTable) -> Section:
     )
     name, title = published.name, published.title
     tables = [table]
-    if published.ranking:
+    if published.ranking and ranking_rule(published.ranking).available:
+        tables.append(available_ranks.table(evidence, published, frame))
+    elif published.ranking:
         tables.append(median_ranks.table_of_values(evidence, published))
     if published.deviations:
         order = method_order.table(name, title, frame)
         tables += [order] if order else []
     if published.deviations == "cut":
-        rule = seeds.section(evidence, set(frame["dataset"])).tables
+        cells = printed_cells(published, frame)
+        decimals = cells.groupby("dataset")["published_decimals"].max().to_dict()
+        rule = seeds.section(evidence, decimals).tables
         for part in rule:  # the notes that stand above already are left out
             own = tuple(note for note in part.notes if note not in table.notes)
             tables.append(replace(part, name=f"{name}-{part.name}", notes=own))

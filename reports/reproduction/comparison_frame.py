@@ -26,11 +26,16 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
     ours: dict[tuple[str, str, str], Any] = {}
     for metric in dict.fromkeys(what.measures[m].metric for m in theirs["metric"]):
         mine = table[table["task"].isin(METRICS[metric].tasks)]
-        block = cells(evidence, mine, metric) if f"test_{metric}" in mine else _no_cells()
-        if what.replicates and len(block):
-            block = _over_seeds(evidence, what, block, metric)
+        if what.shape == "ensembles":
+            block = _ensembles(evidence, metric)
+        else:
+            alone = f"test_{metric}" in mine and evidence.meta.get("kind") != seeds.ENSEMBLE
+            block = cells(evidence, mine, metric) if alone else _no_cells()
+            if what.replicates and len(block):
+                block = _over_seeds(evidence, block, metric)
         ours |= {(metric, r.dataset, r.model): r for r in block.itertuples(index=False)}
     trials = table.groupby(["dataset", "model"], sort=True)["n_recorded"].agg(["min", "max"])
+    counts = {key: sorted(set(pair)) for key, pair in zip(trials.index, trials.values, strict=True)}
     rows = []
     for cell in theirs.itertuples(index=False):
         model, measure = what.model_of(cell.method), what.measures[cell.metric]
@@ -44,33 +49,38 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
             "model": model,
             "metric": metric,
             "published": cell.value,
+            "published_decimals": int(cell.decimals),
             "published_se": _published_error(cell),
             "published_n": int(cell.n_repeats) if not math.isnan(cell.n_repeats) else None,
             "published_configs": what.configurations.get((cell.dataset, cell.method)),
             "published_std": cell.spread if cell.spread_kind == "std" else None,
         }
-        found = _ours(evidence, what, cell, own, row["published_se"], measure.unit)
+        found = (
+            {"note": what.absent.get(cell.method) or _absence(evidence, what, cell.dataset, model)}
+            if own is None
+            else _ours(evidence, what, cell, own, row["published_se"], measure.unit)
+        )
         stand_in = what.stand_ins.get(cell.dataset, "")
         other = f"stand-in: {stand_in}" if stand_in else ""
         note = "; ".join(filter(None, (cell.remark, other, str(found["note"]))))
         rows.append({**row, **found, "note": note})
         if own is not None:
-            low, high = trials.loc[(cell.dataset, model)]
-            rows[-1]["trials"] = str(low) if low == high else f"{low} to {high}"
-    columns = """paper table dataset method model metric published published_se published_n
-        published_configs ours ours_se n_folds n_planned trials difference joint_se
+            rows[-1]["trials"] = " to ".join(map(str, counts.get((cell.dataset, model), [])))
+    columns = """paper table dataset method model metric published published_decimals published_se
+        published_n published_configs ours ours_se n_folds n_planned trials difference joint_se
         difference_in_joint_se within_two note""".split()
     if what.deviations:
-        columns[7:7] = ["published_std"]
+        columns[8:8] = ["published_std"]
         columns[columns.index("n_folds") : columns.index("n_folds")] = ["ours_std", "n_runs"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def printed_cells(what: PublishedTable, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a comparison's frame that the paper has, without controls of ours."""
-    if not what.control:
-        return frame
-    return frame[~frame["note"].str.contains(what.control, regex=False)]
+    """The rows of a comparison's frame that the published table has, without controls of ours and
+    rows from another source."""
+    for remark in filter(None, (what.control, what.addition)):
+        frame = frame[~frame["note"].str.contains(remark, regex=False)]
+    return frame
 
 
 def _no_cells() -> pd.DataFrame:
@@ -78,35 +88,59 @@ def _no_cells() -> pd.DataFrame:
     return pd.DataFrame(columns=["dataset", "model"])
 
 
-def _over_seeds(
-    evidence: Evidence, what: PublishedTable, block: pd.DataFrame, metric: str
-) -> pd.DataFrame:
+def _over_seeds(evidence: Evidence, block: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The cells with the standard error (`spread`) and the population standard deviation (`std`)
-    over the runs of one fold, and their number `n`.
-
-    Runs are the evaluation seeds; for the shape `ensembles` they are ensembles of seeds, the mean
-    is theirs, and a cell without ensembles is left out. Both are NaN for several folds or one run.
-    """
+    over the evaluation seeds of one fold, and their number `n`. Both are NaN for several folds or
+    one seed."""
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
-    if what.shape == "ensembles":
-        nothing = pd.DataFrame(columns=["dataset", "model", f"test_{metric}"])
-        runs = nothing if evidence.ensembles is None else evidence.ensembles
-        if f"test_{metric}" not in runs:
-            runs = nothing
     scores = runs.groupby(["dataset", "model"], sort=True)[f"test_{metric}"]
     found = {key: np.asarray(v, dtype=float) for key, v in scores}
     rows = []
     for r in block.itertuples(index=False):
         values = found.get((r.dataset, r.model), np.empty(0))
-        known = len(values) > 0 and bool(np.isfinite(values).all())
-        if what.shape == "ensembles" and not (known and r.n_planned == 1):
-            continue
-        whole = r.n_planned == 1 and len(values) > 1 and known
-        mean = float(values.mean()) if what.shape == "ensembles" else r.mean
-        error = float(standard_error(values)) if whole else math.nan
-        std = seeds.population_std(values) if whole else math.nan
-        rows.append({**r._asdict(), "mean": mean, "spread": error, "std": std, "n": len(values)})
+        error, std = _deviations(values) if r.n_planned == 1 else (math.nan, math.nan)
+        rows.append({**r._asdict(), "spread": error, "std": std, "n": len(values)})
     return pd.DataFrame(rows, columns=[*block.columns, "std", "n"])
+
+
+def _ensembles(evidence: Evidence, metric: str) -> pd.DataFrame:
+    """Cells as of `_over_seeds`, whose runs are the ensembles of one fold. A cell without ensembles
+    is left out, and one whose ensembles are of several folds."""
+    alone = evidence.meta.get("kind") == seeds.ENSEMBLE
+    runs = evidence.trials if alone else evidence.ensembles
+    if runs is None or f"test_{metric}" not in runs:
+        return _no_cells()
+    planned = evidence.planned.groupby(["dataset", "model"])["fold"].nunique()
+    rows = []
+    for (dataset, model), part in runs.groupby(["dataset", "model"], sort=True):
+        values = part[f"test_{metric}"].to_numpy(dtype=float)
+        n_folds = max(part["fold"].nunique(), planned.get((dataset, model), 1))
+        if n_folds > 1 or not np.isfinite(values).all():
+            continue
+        error, std = _deviations(values)
+        counts = {"n_folds": 1, "n_planned": 1, "state": COMPLETE, "cause": "", "n": len(values)}
+        named = {"dataset": dataset, "model": model, "mean": float(values.mean())}
+        rows.append({**named, "spread": error, "std": std, **counts})
+    columns = "dataset model mean spread std n_folds n_planned state cause n".split()
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _deviations(values: np.ndarray) -> tuple[float, float]:
+    """(standard error, population standard deviation) of runs; NaN for fewer than two."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return math.nan, math.nan
+    return float(standard_error(values)), seeds.population_std(values)
+
+
+def _absence(evidence: Evidence, what: PublishedTable, dataset: str, model: str) -> str:
+    """Why a published cell has no value of ours."""
+    plan = evidence.planned
+    if not ((plan["dataset"] == dataset) & (plan["model"] == model)).any():
+        return NOT_HERE
+    if what.shape == "ensembles":
+        return "no ensembles in this run"
+    alone = evidence.meta.get("kind") == seeds.ENSEMBLE
+    return "ours: ensembles only" if alone else "not scored by this metric in this run"
 
 
 def _published_error(cell: Any) -> float | None:
@@ -127,8 +161,6 @@ def _ours(
     error: float | None,
     unit: float,
 ) -> dict[str, object]:
-    if own is None:
-        return {"note": what.absent.get(cell.method, NOT_HERE)}
     state, n = own.state, own.n_folds
     counts = {"n_folds": n, "n_planned": own.n_planned}
     if state not in (COMPLETE, PARTIAL):
@@ -152,7 +184,9 @@ def _ours(
         if joint > TIE_TOLERANCE * abs(ours):  # seeds that change nothing leave rounding
             size = difference / joint
             found.update(joint_se=joint, difference_in_joint_se=size)
-            found["within_two"] = bool(abs(size) <= WITHIN)
+            # the published value is any that rounds to its digits
+            beyond = abs(difference) - 0.5 * 10.0**-cell.decimals * (1.0 + TIE_TOLERANCE)
+            found["within_two"] = bool(beyond <= WITHIN * joint)
         else:
             notes.append("n/a: both standard errors are 0")
     return {**found, "note": "; ".join(notes)}

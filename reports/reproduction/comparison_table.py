@@ -27,6 +27,10 @@ EXPECTED = (
     f"The folds are not the paper's own, so differences up to {WITHIN:g} joint SE are expected."
 )
 JOINT = " Joint SE: the root of the sum of their squares."
+ROUNDED = (
+    "Within two: of any value that rounds to the published digits, so that ours with the same "
+    "digits is never outside."
+)
 DEVIATIONS = {
     kind: f"After each mean: its standard deviation over runs of one split, {how}; it says nothing "
     "about another split. Joint SE: from s/√n, ddof 1 for ours, the published std/√n for theirs."
@@ -40,6 +44,7 @@ OTHER_SPLIT = (
     " The split is not the paper's own, which is in none of these errors: more than "
     f"{WITHIN:g} joint SE is no failure."
 )
+FOREIGN = " Whether the rows are the paper's own is not known."
 
 
 def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> ReportTable:
@@ -48,15 +53,13 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     header = ["dataset", "method", "published", "ours", "ours less theirs", "in joint SE"]
     header += ["within two", "configs theirs", "trials ours", "folds"]
     panels = [
-        Panel(tuple(_row(r, part, what) for r in part.itertuples(index=False)))
+        Panel(tuple(_row(r, part, what, evidence) for r in part.itertuples(index=False)))
         for _, part in rows.groupby("dataset", sort=True)
     ]
     if not panels:
         reason = "n/a: no published cell of this table has a value of ours"
         panels = [Panel(((TableCell(reason, span=len(header)),),))]
     title = f"{what.title}: published test {what.label} beside ours."
-    absent = sorted(set(frame["dataset"]) - set(rows["dataset"]))
-    methods = sorted(set(frame["method"]) - set(rows["method"]) - set(what.absent))
     added = sorted({r.method for r in rows.itertuples() if _is_added(what, r.note)})
     n_ours, n_printed = len(printed_cells(what, rows)), len(printed_cells(what, frame))
     notes = [
@@ -67,11 +70,11 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
             if what.deviations
             else (REPLICATES if what.replicates else SPLITS) + JOINT
         )
-        + (OTHER_SPLIT if what.deviations else f" {EXPECTED}"),
+        + _other_rows(evidence, what),
         *what.notes,
         f"Covered: {n_ours} of {n_printed} published cells.",
-        *([f"Datasets not in this run: {footnotes.join(absent)}."] if absent else []),
-        *([f"Methods not in this run: {footnotes.join(methods)}."] if methods else []),
+        ROUNDED,
+        *_absences(evidence, what, frame),
         "Configs theirs: configurations searched in the paper; trials ours: per fold"
         + (", evaluation seeds included." if what.deviations else "."),
         *_missing_notes(what),
@@ -83,6 +86,34 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     return ReportTable(
         f"reproduce-{what.name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2
     )
+
+
+def _other_rows(evidence: Evidence, what: PublishedTable) -> str:
+    """What is to be kept in mind about the rows that ours were scored on."""
+    if evidence.meta.get("foreign"):
+        return FOREIGN
+    return OTHER_SPLIT if what.deviations else f" {EXPECTED}"
+
+
+def _absences(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> list[str]:
+    """Which datasets and methods have no value of ours: those that the run lacks, and those that it
+    has without ensembles, or without a score."""
+    rows = frame[frame["ours"].notna()]
+    lacking = "ensembles" if what.shape == "ensembles" else "a score of this table"
+    notes = []
+    for column, key, known in (
+        ("dataset", "dataset", evidence.datasets()),
+        ("method", "model", evidence.models),
+    ):
+        planned = frame["method"].isin(list(what.absent))  # named with their reasons below
+        rest = frame[~frame[column].isin(set(rows[column])) & ~planned]
+        here = rest[key].isin(known)
+        title = f"{column.capitalize()}s"
+        for these, text in ((rest[~here], "not in this run"), (rest[here], f"without {lacking}")):
+            if len(these):
+                names = footnotes.join(sorted(set(these[column])))
+                notes.append(f"{title} {text}: {names}.")
+    return notes
 
 
 def _is_added(what: PublishedTable, note: str) -> bool:
@@ -109,11 +140,12 @@ def _missing_notes(what: PublishedTable) -> list[str]:
     ]
 
 
-def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[TableCell, ...]:
+def _row(
+    r: Any, part: pd.DataFrame, what: PublishedTable, evidence: Evidence
+) -> tuple[TableCell, ...]:
     d = r._asdict()
-    both = zip(part["published"], part["note"], strict=True)
-    printed = [value for value, note in both if not _is_added(what, note)]
-    decimals = _printed_decimals(printed)
+    both = zip(part["published_decimals"], part["note"], strict=True)
+    decimals = max([1, *(n for n, note in both if not _is_added(what, note))])
     size = d["difference_in_joint_se"]
     known = size is not None and not math.isnan(size)
     within = ("yes" if d["within_two"] else "no") if known else "n/a"
@@ -123,13 +155,14 @@ def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[TableCell, .
         stds = (d[f"{side}_std"] for side in ("published", "ours"))
         cut = what.deviations == "cut"
         theirs, ours = (_truncated(std) if cut else _maybe(std, 2) for std in stds)
+    few = footnotes.few_mark(evidence, d["dataset"], d["model"])
     return (
         TableCell(
             escape.label(d["dataset"]), mark=STAND_IN if d["dataset"] in what.stand_ins else ""
         ),
         TableCell(escape.label(d["method"])),
         TableCell(_maybe(d["published"], decimals) or "n/a", theirs),
-        TableCell(fixed(d["ours"], decimals), ours),
+        TableCell(fixed(d["ours"], decimals), ours, mark=few),
         TableCell(_maybe(d["difference"], decimals) or "n/a"),
         TableCell(fixed(size, 1) if known else "n/a"),
         TableCell(within, bold=within == "no"),
@@ -137,11 +170,6 @@ def _row(r: Any, part: pd.DataFrame, what: PublishedTable) -> tuple[TableCell, .
         TableCell(str(d["trials"])),
         TableCell(f"{d['n_folds']:.0f}/{d['n_planned']:.0f}"),
     )
-
-
-def _printed_decimals(values: list[float]) -> int:
-    """Decimals that the paper printed: the most that any of the values needs, at least one."""
-    return max([1, *(len(repr(v).partition(".")[2]) for v in values if abs(v) < 1e6)])
 
 
 def _maybe(value: float | None, decimals: int) -> str:

@@ -52,8 +52,9 @@ class PublishedTable:
 
     name, title: of the comparison. paper, table: stand in every row of its frame.
     rows: the published values in the paper's order, with the columns dataset, method, metric,
-    direction, value, spread, spread_kind (std, sem, none, unstated), n_repeats, and `remark`, which
-    says why a row has no value or comes from another source. Datasets have our names.
+    direction, value, decimals (of the printed value), spread, spread_kind (std, sem, none,
+    unstated), n_repeats, and `remark`, which says why a row has no value or comes from another
+    source. Datasets have our names.
     measures: published metric -> ours. models: published method -> our model, where the names
     differ.
     shape: `cells` for a value per dataset and method, `ensembles` for the value of ensembles of
@@ -63,8 +64,10 @@ class PublishedTable:
     the columns dataset, which names the group, method, value and spread).
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     configurations: (dataset, method) -> how many configurations the paper searched.
-    ranking: the rule of `aggregation.ranking_rules` by which the table's median ranks follow from
-    its values; '' for a table without median ranks. ranking_note: the note below those ranks.
+    ranking: the rule of `aggregation.ranking_rules` by which the paper's median ranks (by a rule of
+    available models: average ranks) follow from the table's values; '' for a table without.
+    ranking_note: the note below those ranks. ranked: the methods that average ranks are among; none
+    for all.
     deviations: 'cut' or 'decimals' where standard deviations are shown as the paper prints them,
     cut off after two digits or with two decimals, and the orders of the methods stand below; under
     'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
@@ -87,6 +90,7 @@ class PublishedTable:
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ranking: str = ""
     ranking_note: str = ""
+    ranked: tuple[str, ...] = ()
     deviations: Literal["", "cut", "decimals"] = ""
     control: str = ""
     control_label: str = ""

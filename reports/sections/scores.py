@@ -140,7 +140,8 @@ def _row(
                     "" if math.isnan(cell.spread) else number(scale * cell.spread, decimals),
                     bold=model in best,
                     underline=model in second,
-                    mark=_PARTIAL_MARK if cell.state == PARTIAL else "",
+                    mark=(_PARTIAL_MARK if cell.state == PARTIAL else "")
+                    + footnotes.few_mark(evidence, dataset, model),
                 )
             )
     return tuple(row)

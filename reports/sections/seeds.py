@@ -8,15 +8,16 @@ that are not significantly worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from ...common.tasks import TASKS
 from ..aggregation.cells import COMPLETE, STUDY, studies
 from ..evidence import Evidence
-from ..metrics import METRICS
+from ..metrics import METRICS, metrics_of
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
 from ..statistics.ranking import TIE_TOLERANCE, snap
@@ -94,32 +95,35 @@ def truncated(std: float) -> str:
 
 
 def has_seeds(evidence: Evidence) -> bool:
-    """Whether some study has evaluation runs under two seeds or more."""
+    """Whether some study has evaluation runs under two seeds or more, or ensembles of seeds."""
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
+    if evidence.ensembles is not None:
+        return True
     return bool(len(runs)) and int(runs.groupby(STUDY, sort=True).size().max()) > 1
 
 
 def frame(evidence: Evidence) -> pd.DataFrame:
     """One row per (dataset, fold, kind, model, metric) with the fields of Verdict.
 
-    kind: SINGLE models, or ENSEMBLE of five seeds. Studies that lack a seed are left out.
+    kind: SINGLE models, or ENSEMBLE of seeds. Studies that lack a seed are left out.
     """
-    whole = studies(evidence)
-    whole = whole[(whole["state"] == COMPLETE) & (whole["n_seeds"] > 1)]
-    keys = pd.MultiIndex.from_frame(whole[STUDY])
+    planned = studies(evidence)
+    broken = planned["state"] != COMPLETE
     runs = evidence.trials[evidence.trials["stage"] == "eval"]
-    parts = {SINGLE: runs}
+    parts = {str(evidence.meta.get("kind") or SINGLE): runs}
     if evidence.ensembles is not None:
         parts[ENSEMBLE] = evidence.ensembles
     rows = []
     for kind, table in parts.items():
-        table = table[pd.MultiIndex.from_frame(table[STUDY]).isin(keys)]
-        for task in evidence.tasks:
-            for name in evidence.test_metrics(task):
+        left_out = broken if table is evidence.ensembles else broken | (planned["n_seeds"] < 2)
+        keys = pd.MultiIndex.from_frame(planned.loc[left_out, STUDY])
+        table = table[~pd.MultiIndex.from_frame(table[STUDY]).isin(keys)]
+        for task in [t for t in TASKS if (table["task"] == t).any()]:
+            for name in metrics_of(task):
                 rows += _verdict_rows(table[table["task"] == task], task, kind, name)
     columns = "dataset task fold kind model metric direction headline n mean std p_worse top"
     found = pd.DataFrame(rows, columns=columns.split())
-    heads = {task: evidence.headline(task) for task in evidence.tasks}
+    heads = {task: evidence.headline(task) for task in set(found["task"])}
     found["headline"] = [heads[t] == m for t, m in zip(found["task"], found["metric"], strict=True)]
     order = ["dataset", "fold", "headline", "metric", "kind", "model"]
     up = [True, True, False, True, False, True]
@@ -141,15 +145,18 @@ def _verdict_rows(table: pd.DataFrame, task: str, kind: str, name: str) -> list[
     return rows
 
 
-def section(evidence: Evidence, datasets: Collection[str] | None = None) -> Section:
-    """The file `seeds`: one table per task, single models and ensembles side by side; of all
-    datasets or of those named."""
+def section(evidence: Evidence, printed: Mapping[str, int] | None = None) -> Section:
+    """The file `seeds`: one table per task, single models and ensembles side by side.
+
+    printed: {dataset: decimals}; then the tables have these datasets alone, and their means so many
+    decimals and the metric's own unit, no percent.
+    """
     found = frame(evidence)
-    if datasets is not None:
-        found = found[found["dataset"].isin(datasets)]
+    if printed is not None:
+        found = found[found["dataset"].isin(printed)]
     tables = [
-        _table(evidence, task, found[(found["task"] == task) & found["headline"]])
-        for task in evidence.tasks
+        _table(evidence, task, found[(found["task"] == task) & found["headline"]], printed)
+        for task in TASKS
         if (found["task"] == task).any()
     ]
     return Section("seeds", "Seeds of one split", tuple(tables), found)
@@ -168,15 +175,24 @@ ENSEMBLES = (
 )
 
 
-def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> ReportTable:
+def _table(
+    evidence: Evidence, task: str, found: pd.DataFrame, printed: Mapping[str, int] | None
+) -> ReportTable:
     name = evidence.headline(task)
     panels = []
     for (dataset, fold), part in found.groupby(["dataset", "fold"], sort=True):
         more = found[found["dataset"] == dataset]["fold"].nunique() > 1
         title = escape.label(str(dataset)) + (f", fold {fold}" if more else "")
-        panels.append(Panel(tuple(_rows(part, name)), title))
+        scale = 100.0 if name in footnotes.PERCENT and printed is None else 1.0
+        decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
+        if printed is not None:
+            decimals = printed[str(dataset)]
+        panels.append(Panel(tuple(_rows(evidence, part, scale, decimals)), title))
+    metric = footnotes.metric_title(name)
+    if printed is not None:
+        metric = f"{METRICS[name].label} {footnotes.arrow(METRICS[name].direction)}"
     title = (
-        f"Test {footnotes.metric_title(name)} on {footnotes.TASK_TITLES[task]}: mean over the "
+        f"Test {metric} on {footnotes.TASK_TITLES[task]}: mean over the "
         "evaluation seeds of one split."
     )
     notes = [
@@ -185,22 +201,30 @@ def _table(evidence: Evidence, task: str, found: pd.DataFrame) -> ReportTable:
         *footnotes.protocols(evidence, sorted(set(found["dataset"]))),
         RULE,
         STD,
-        *([ENSEMBLES] if (found["kind"] == ENSEMBLE).any() else []),
+        *([_ensembles(evidence)] if (found["kind"] == ENSEMBLE).any() else []),
         *too_few(found),
     ]
     return ReportTable(f"seeds-{task}", title, HEADER, tuple(panels), tuple(notes))
 
 
-def _rows(part: pd.DataFrame, metric: str) -> list[tuple[TableCell, ...]]:
-    scale = 100.0 if metric in footnotes.PERCENT else 1.0
-    decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
+def _ensembles(evidence: Evidence) -> str:
+    """How the ensembles were made, if somebody else made them."""
+    if evidence.meta.get("kind") == ENSEMBLE:
+        return "Ensembles: every run of this evidence is one."
+    return str(evidence.meta.get("ensembles") or ENSEMBLES)
+
+
+def _rows(
+    evidence: Evidence, part: pd.DataFrame, scale: float, decimals: int
+) -> list[tuple[TableCell, ...]]:
     kinds = {
         kind: {r.model: r for r in mine.itertuples(index=False)}
         for kind, mine in part.groupby("kind")
     }
     rows = []
     for model in sorted(set(part["model"])):
-        cells = [TableCell(escape.label(str(model)))]
+        few = footnotes.few_mark(evidence, part["dataset"].iloc[0], model)
+        cells = [TableCell(escape.label(str(model)), mark=few)]
         for kind in (SINGLE, ENSEMBLE):
             r = kinds.get(kind, {}).get(model)
             cells += _four(r, scale, decimals) if r is not None else [TableCell("–")] * 4

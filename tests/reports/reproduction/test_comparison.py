@@ -8,18 +8,36 @@ import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.reports.aggregation.ranking_rules import ranked
-from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.evidence import Evidence, EvidenceError
 from tabsweep.reports.reproduction.comparison import compare, write_comparison
+from tabsweep.reports.reproduction.names import fitted
 from tabsweep.reports.reproduction.published_table import Extension, Measure, PublishedTable
 
-COLUMNS = "dataset method metric direction value spread spread_kind n_repeats remark".split()
+COLUMNS = (
+    "dataset method metric direction value spread spread_kind n_repeats remark decimals".split()
+)
+
+
+def digits(value):
+    return len(str(value).partition(".")[2])
 
 
 def table(*rows, **more):
     """A published table of rows (dataset, method, metric, value, spread, kind of spread, n)."""
     frame = pd.DataFrame(
         [
-            (d, m, metric, "min" if metric == "rmse" else "max", value, spread, kind, n, "")
+            (
+                d,
+                m,
+                metric,
+                "min" if metric == "rmse" else "max",
+                value,
+                spread,
+                kind,
+                n,
+                "",
+                digits(value),
+            )
             for d, m, metric, value, spread, kind, n in rows
         ],
         columns=COLUMNS,
@@ -189,7 +207,53 @@ def test_ensembles_say_how_many_there_are(tmp_path):
 
 
 def test_an_unknown_ranking_rule_names_those_that_there_are():
-    with pytest.raises(ValueError, match="unknown ranking 'nobody'; known: average, npt, hopular"):
+    with pytest.raises(
+        ValueError, match="unknown ranking 'nobody'; known: average, npt, hopular, rtdl"
+    ):
         ranked(np.ones((2, 2)), "max", "nobody")
     with pytest.raises(ValueError, match="missing cell"):
         ranked(np.array([[1.0, np.nan]]), "max", "average")
+    found = ranked(np.array([[1.0, np.nan, 3.0, 3.0], [2.0, 1.0, 3.0, np.nan]]), "max", "rtdl")
+    np.testing.assert_equal(found, [[3.0, np.nan, 1.5, 1.5], [2.0, 3.0, 1.0, np.nan]])
+
+
+# --- published rounding, names, absences ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours_mean", "within"), [(0.854, True), (0.8544, True), (0.85455, False), (0.8535, True)]
+)
+def test_a_published_value_stands_for_every_number_that_rounds_to_it(ours_mean, within):
+    published = table(
+        ("adult", "mlp", "accuracy", 0.854, 1e-5, "sem", 15.0),
+        measures={"accuracy": Measure("accuracy")},
+    )
+    scores = ours_mean + np.array([-1e-5, 1e-5])
+    evidence = ours({"mlp": scores}, task="binary", metric="accuracy", dataset="adult")
+    row = cell(compare(evidence, published), "adult", "mlp")
+    assert row["within_two"] == within
+    assert row["difference_in_joint_se"] == pytest.approx((ours_mean - 0.854) / row["joint_se"])
+
+
+def test_datasets_of_the_run_without_ensembles_are_not_called_missing():
+    published = replace(SHAPES["ensembles"], models={})
+    found = ours({"random-forest": [0.5]})
+    section = compare(found, published)
+    notes = section.tables[0].notes
+    assert "Datasets without ensembles: yacht." in notes
+    assert "Datasets not in this run: protein." in notes
+    assert "Methods without ensembles: random-forest." in notes
+    assert cell(section, "yacht", "random-forest")["note"] == "no ensembles in this run"
+
+
+def test_names_are_fitted_by_separators_and_aliases_and_told_apart_by_case():
+    published = replace(YACHT, models={"mlp": "mlp-sklearn"})
+    scores = {"random_forest": [1.0], "mlp": [1.1], "NPT": [1.2], "other": [1.3]}
+    evidence, hints = fitted(ours(scores), published, {"rf": "random-forest"})
+    assert set(evidence.models) == {"random-forest", "mlp-sklearn", "NPT", "other"}
+    assert any("--rename method:NPT=npt" in hint for hint in hints)
+    assert any(hint.startswith("Not in this table: methods other") for hint in hints)
+    evidence, _ = fitted(ours({"rf": [1.0]}), published, {"rf": "random-forest"})
+    assert evidence.models == ["random-forest"]
+    with pytest.raises(EvidenceError, match="are both the table's 'mlp-sklearn'"):
+        fitted(ours({"mlp": [1.0], "mlp_sklearn": [1.0]}), published, {})

@@ -1,0 +1,75 @@
+"""`bench reproduce TABLE --from`: published values beside another tool's results; nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...console import OK, Console
+from ...errors import SweepError
+from ...papers.catalog import find_table, published_tables
+from ...papers.published_values import published_table
+
+# Options of a run, and their values where they are not given.
+NO_RUN: dict[str, Any] = {
+    "budget": None,
+    "models": (),
+    "datasets": (),
+    "folds": None,
+    "trials": None,
+}
+NO_RUN |= {"no_run": False, "workers": None, "name": None, "device": "cpu"}
+HOW = {"models": "--where method=...", "datasets": "--where dataset=..."}
+
+
+def reproduce_from_results(
+    console: Console,
+    table: str | None,
+    *,
+    results: Path,
+    paper: Path | None,
+    out: Path | None,
+    where: Sequence[str],
+    rename: Sequence[str],
+    untuned: str | None,
+    **given: Any,
+) -> int:
+    """Write a published table beside the results in a CSV to `out` (default: report/ beside the
+    CSV), and print it. Raises SweepError for a table that no suite stands behind and for options of
+    a run, EvidenceError and DataError for the file."""
+    if table is None:
+        raise SweepError("--from goes with a table; bench reproduce --list names them")
+    for name, default in NO_RUN.items():
+        if given[name] != default:
+            option = f"--{name.rstrip('s') if name in HOW else name}".replace("_", "-")
+            way = f"; {HOW[name]} selects lines of the file" if name in HOW else ""
+            raise SweepError(f"--from runs nothing, so it takes no {option}{way}")
+    chosen = find_table(table, paper)
+    if not chosen.entry.suite:
+        known = ", ".join(published_tables(paper))
+        raise SweepError(
+            f"{table} is not of scores by dataset and method, so that no results stand beside it; "
+            f"these are: {known}"
+        )
+    from ....reports.reproduction.comparison import write_comparison
+    from ....reports.reproduction.names import fitted
+    from ...results.csv_lines import Choice, has_variant
+    from ...results.entrants import results_file
+
+    published, file = published_table(chosen.paper, table), results_file(results)
+    own = chosen.entry.untuned
+    if own and not has_variant(file.path, own):
+        own = ""
+    evidence = file.evidence(Choice(where, rename, untuned or own))
+    evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
+    notes = [*evidence.meta["notes"], *hints]
+    evidence = evidence.but(meta={**evidence.meta, "notes": notes})
+    files = write_comparison(evidence, published, out or file.folder / "report")
+    for note in notes:
+        console.tell(f"note: {note}")
+    for path in (path for path in files if path.suffix == ".md"):
+        console.say(path.read_text(encoding="utf-8").rstrip())
+    console.say("\n".join(str(path) for path in files))
+    console.data({"files": [str(path) for path in files], "notes": notes})
+    return OK

@@ -1,0 +1,455 @@
+"""The lines of a file of results that are read, in one form whatever the shape of the file.
+
+A file has a line for each score (columns metric and value), or a column for each metric.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from ...common.text import one_line, suggest
+from ...datasets.infer import as_numbers, check_size, read_cells
+from ...reports.evidence import LARGEST, EvidenceError
+from ...reports.metrics import METRICS
+from .unpacked import unpacked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+COSTS = {"seconds": "fit_s", "predict_seconds": "predict_s", "cpu_seconds": "cpu_s"}
+COSTS |= {"memory_mb": "peak_ram_mb"}
+REQUIRED = ("method", "dataset", "metric", "value")
+OPTIONAL = ("task", "config", "cause", "message", *COSTS)
+LAYOUT = ("split", "fold", "seed", "part", "kind", "variant")  # which run a line is of
+
+SINGLE, ENSEMBLE = "single", "ensemble"
+TEST, VAL, TRAIN = "test", "val", "train"
+PARTS = {"test": TEST, "testing": TEST, "val": VAL, "valid": VAL, "validation": VAL, "dev": VAL}
+PARTS |= {"train": TRAIN, "training": TRAIN}
+TUNED = ("", "tuned")  # variants under the method's own name; others are added to it
+DEFAULT = "default"
+UNTUNED = " untuned"  # no column of a file: their names are stripped
+FEW = 6  # different values of a column that seems to tell kinds of runs apart
+
+_PART = re.compile(rf"({'|'.join(PARTS)})[-_ .].*", re.IGNORECASE)
+_METRIC = re.compile(rf"(?:({'|'.join(PARTS)})[-_ ])?({'|'.join(METRICS)})")
+_WHERE = re.compile(r"([^=!]+?)\s*(!?=)\s*(.*)", re.DOTALL)
+_RENAME = re.compile(r"(method|dataset|metric):(.+?)=(.+)", re.DOTALL)
+_SYNONYMS = {
+    "method": ("model", "algorithm", "estimator", "methods", "models"),
+    "dataset": ("data", "data_set", "dataset_name"),
+    "value": ("score", "result", "test_score", "mean", "values"),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is read of a file, and under which names.
+
+    where: "COLUMN=VALUE[,VALUE]" or "COLUMN!=VALUE[,VALUE]", all of which a line fulfils.
+    rename: "method:OLD=NEW", or dataset or metric instead of method. untuned: the variant whose
+    runs stand in on datasets where a method has no tuned ones; '' for none.
+    """
+
+    where: Sequence[str] = ()
+    rename: Sequence[str] = ()
+    untuned: str = ""
+
+
+@dataclass
+class Lines:
+    """Lines of a file as cells of text, the number of each in the file, and errors that name it."""
+
+    name: str
+    cells: pd.DataFrame
+    numbers: NDArray[np.int64]
+    delimiter: str
+    unread: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, path: Path) -> Lines:
+        """Every line of a CSV file, which may be compressed (.gz). Raises DataError."""
+        check_size(path)
+        with unpacked(path) as plain:
+            cells, numbers, delimiter = read_cells(plain)
+        return cls(one_line(path.name, 100), cells.astype(object), np.array(numbers), delimiter)
+
+    def at(self, mask: NDArray[np.bool_] | pd.Series) -> Lines:
+        """The lines of the mask; the notes are shared."""
+        mask = np.asarray(mask, dtype=bool)
+        return replace(
+            self, cells=self.cells[mask].reset_index(drop=True), numbers=self.numbers[mask]
+        )
+
+    def refuse(self, bad: NDArray[np.bool_] | pd.Series, law: str) -> None:
+        """Raise EvidenceError for the first line where `bad`; `law` may use its cells by name."""
+        at = np.flatnonzero(np.asarray(bad))
+        if not len(at):
+            return
+        cells = {k: repr(one_line(v, 60)) for k, v in self.cells.iloc[int(at[0])].items()}
+        more = f" (and {len(at) - 1} lines more)" if len(at) > 1 else ""
+        raise EvidenceError(f"{self.name}: line {self.numbers[at[0]]}: {law.format(**cells)}{more}")
+
+    def refuse_header(self, law: str) -> None:
+        """Raise EvidenceError for the columns' names."""
+        raise EvidenceError(f"{self.name}: line 1: {law}")
+
+    def floats(self, column: str) -> NDArray[np.float64]:
+        """A column of finite numbers, NaN where it is empty. Raises EvidenceError."""
+        text = self.cells[column]
+        numbers, _ = as_numbers(text, self.delimiter)
+        bad = (text != "").to_numpy() & ~np.isfinite(numbers)
+        law = f"{column} must be a finite number or empty, not {{{column}}}"
+        self.refuse(bad, law + _way_out(text[bad], self.delimiter))
+        law = f"{column} {{{column}}} is larger than {LARGEST:g}; no spread follows from it"
+        self.refuse(np.abs(numbers) > LARGEST, law)
+        return numbers
+
+
+def chosen_lines(path: Path, choice: Choice) -> Lines:
+    """The lines of a file that `choice` selects, with the columns method (its variant included),
+    dataset, split, seed, part, kind, metric, value and OPTIONAL. `part` is test or val (lines of
+    train are left out); the notes say what was not read. Raises EvidenceError that names the line
+    and the law, DataError for a file that is no table.
+    """
+    lines = _selected(_with_untuned(Lines.of(path), choice.untuned), choice.where)
+    _note_untuned(lines, choice.untuned)
+    lines = _one_score_a_line(lines)
+    _check_columns(lines)
+    known = (*REQUIRED, *LAYOUT, *OPTIONAL)
+    lines.unread = tuple(name for name in lines.cells if name not in known)
+    _note_unread(lines)
+    lines = _with_parts(_with_splits(lines))
+    cells = lines.cells
+    if "seed" not in cells:
+        cells["seed"] = "0"
+    if "kind" not in cells:
+        cells["kind"] = SINGLE
+    cells["kind"] = cells["kind"].replace({"": SINGLE})
+    near = f"known: {SINGLE}, {ENSEMBLE}; --where kind=... selects"
+    lines.refuse(~cells["kind"].isin([SINGLE, ENSEMBLE]), f"unknown kind {{kind}}; {near}")
+    _rename(lines, choice.rename)
+    for column in ("method", "dataset", "split"):
+        lines.refuse(cells[column] == "", f"{column} is empty")
+    if "variant" in cells:
+        _name_variants(lines)
+    _note_like_names(lines)
+    for column in OPTIONAL:
+        if column not in lines.cells:
+            lines.cells[column] = ""
+    return lines
+
+
+def has_variant(path: Path, variant: str) -> bool:
+    """Whether a line of the file is of that variant. Raises DataError."""
+    cells = Lines.of(path).cells
+    return "variant" in cells and bool((cells["variant"] == variant).any())
+
+
+def literal(text: str) -> str:
+    """Text as it stands in a law of `Lines.refuse`, where braces name cells."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def some(names: Iterable[object], most: int = 12) -> str:
+    """Names joined by commas; after `most` of them their number."""
+    shown = [one_line(name, 60) for name in names]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if shown[most:] else "")
+
+
+def _way_out(wrong: pd.Series, delimiter: str) -> str:
+    """What to write instead of the first value that is no number."""
+    text = str(wrong.iloc[0]) if len(wrong) else ""
+    if text.endswith("%"):
+        return "; write a fraction, 0.932 for 93.2%"
+    if re.fullmatch(r"[-+]?\d*,\d+([eE][-+]?\d+)?", text):
+        if delimiter == ";" and text.lstrip("+-")[0] == ",":
+            return "; write a digit before the comma, 0,9"
+        if delimiter == ";":
+            return "; the column has decimal points, too: write all of it in one way"
+        return "; decimal commas need semicolons between the fields, else write a point"
+    if re.fullmatch(r"[-+]?\d+\.\d+", text):
+        return "; the column has decimal commas, too: write all of it in one way"
+    return "; remove the line, or leave the value empty and name the 'cause' of a failure"
+
+
+def _selected(lines: Lines, where: Sequence[str]) -> Lines:
+    """The lines that fulfil every condition. Raises EvidenceError for an unknown column or a value
+    that no line has."""
+    keep = np.ones(len(lines.cells), dtype=bool)
+    wanted: dict[str, NDArray[np.bool_]] = {}
+    for text in where:
+        found = _WHERE.fullmatch(text.strip())
+        if not found:
+            raise EvidenceError(
+                f"--where {one_line(text, 60)!r} must be COLUMN=VALUE or COLUMN!=VALUE, such as "
+                "kind=single"
+            )
+        column, sign, values = found.groups()
+        if column not in lines.cells:
+            raise EvidenceError(
+                f"{lines.name}: --where {one_line(text, 60)}: no column "
+                f"{one_line(column, 60)!r}; {suggest(column, lines.cells.columns)}"
+            )
+        known = set(lines.cells[column].unique())
+        asked = [values] if values in known else [value.strip() for value in values.split(",")]
+        for value in asked:
+            if value not in known:
+                hint = suggest(value, known) if len(known) <= 1000 else "see the file"
+                raise EvidenceError(
+                    f"{lines.name}: --where {one_line(text, 60)}: no line has {column} "
+                    f"{one_line(value, 60)!r}; {one_line(hint, 400)}"
+                )
+        mask = lines.cells[column].isin(asked).to_numpy()
+        if sign == "=":  # several conditions on a column name more values of it
+            wanted[column] = wanted.get(column, np.zeros(len(keep), dtype=bool)) | mask
+        else:
+            keep &= ~mask
+    for mask in wanted.values():
+        keep &= mask
+    if not keep.any():
+        raise EvidenceError(f"{lines.name}: no line fulfils --where {one_line(where, 200)}")
+    if where:
+        chosen = "; ".join(one_line(text, 100) for text in where)
+        lines.notes.append(f"Selected lines: {chosen} ({int(keep.sum())} of {len(keep)}).")
+    return lines.at(keep)
+
+
+def _one_score_a_line(lines: Lines) -> Lines:
+    """A file with a column per metric as one with a line per score."""
+    cells = lines.cells
+    if "metric" in cells or "value" in cells:
+        return lines
+    found = {name: m for name in cells if (m := _METRIC.fullmatch(str(name)))}
+    if not found:
+        return lines
+    several = {PARTS.get(str(m[1]).lower(), "") for m in found.values()} - {""}
+    if several and "part" in cells:
+        lines.refuse_header(f"a column part, and one named {next(iter(found))!r}; keep one of them")
+    lacking = np.logical_and.reduce([cells[name] == "" for name in found])
+    if "cause" in cells:
+        lacking &= (cells["cause"] == "").to_numpy()
+    lines.refuse(
+        lacking, f"no value of {', '.join(found)}; give one, or the cause of a failure in 'cause'"
+    )
+    rest = cells.drop(columns=list(found))
+    blocks, numbers = [], []
+    failed = np.logical_and.reduce([cells[name] == "" for name in found])
+    for number, (name, match) in enumerate(found.items()):
+        mine = (cells[name] != "").to_numpy() | (failed & (number == 0))
+        part = {"part": PARTS[match[1].lower()] if match[1] else TEST} if several else {}
+        metric = np.where(failed, "", match[2])
+        blocks.append(rest.assign(metric=metric, value=cells[name], **part)[mine])
+        numbers.append(lines.numbers[mine])
+    return replace(
+        lines,
+        cells=pd.concat(blocks, ignore_index=True).astype(object),
+        numbers=np.concatenate(numbers),
+    )
+
+
+def _check_columns(lines: Lines) -> None:
+    known = list(lines.cells.columns)
+    missing = [name for name in REQUIRED if name not in known]
+    if not missing:
+        return
+    others = [name for name in known if name not in (*REQUIRED, *LAYOUT, *OPTIONAL)]
+    hints = [
+        f"rename {other!r} to {name}"
+        for name in missing
+        for other in others
+        if other.lower() == name or other.lower() in _SYNONYMS.get(name, ())
+    ]
+    numbers = [
+        n for n in others if np.isfinite(as_numbers(lines.cells[n], lines.delimiter)[0]).all()
+    ]
+    if not hints and "value" in missing and len(numbers) > 1:
+        what = "method" if "method" in missing else "run"
+        hints = [f"{some(numbers, 3)} hold numbers: a column per {what} becomes a line per {what}"]
+    if not hints and others:
+        hints = [suggest(missing[0], others)]
+    lines.refuse_header(
+        f"no column {' and no column '.join(missing)}{'; ' * bool(hints)}{'; '.join(hints)}; "
+        f"needed: {', '.join(REQUIRED)} (or a column per metric, such as accuracy)"
+    )
+
+
+def _note_unread(lines: Lines) -> None:
+    """Name the columns that are not read, and those that seem to tell kinds of runs apart."""
+    if not lines.unread:
+        return
+    cells = lines.cells
+    for column, words in (("kind", {SINGLE, ENSEMBLE}), ("variant", {"tuned", DEFAULT})):
+        for name in lines.unread:
+            if column not in cells and set(cells[name]) - {""} == words:
+                lines.refuse_header(
+                    f"column {name!r} holds {' and '.join(sorted(words))}, which are not averaged: "
+                    f"rename it to {column}, or select one: --where {name}={min(words)}"
+                )
+    cell = [
+        name
+        for name in ("method", "dataset", "split", "fold", "part", "metric", "variant", "kind")
+        if name in cells
+    ]
+    mixed = [
+        name
+        for name in lines.unread
+        if 1 < cells[name].nunique() <= FEW and (cells.groupby(cell)[name].nunique() > 1).any()
+    ]
+    text = f"Columns that are not read: {some(lines.unread)}."
+    if mixed:
+        text += f" Runs of different {some(mixed)} are averaged; --where {mixed[0]}=... selects."
+    lines.notes.append(text)
+
+
+def _with_splits(lines: Lines) -> Lines:
+    """The columns split and part: `fold` is a name of split, and a split of train, val and test is
+    the part."""
+    cells = lines.cells
+    if "part" not in cells and "split" in cells:
+        labels = [str(label) for label in cells["split"].unique()]
+        bare = [label for label in labels if label.lower() in PARTS]
+        other = [label for label in labels if label and label.lower() not in PARTS]
+        parts = any(PARTS[label.lower()] != TEST for label in bare) or "fold" in cells
+        if bare and (parts or other):
+            shown = literal(repr(one_line(other[0] if other else "", 40)))
+            law = f"split {{split}} is a part of the data, and others such as {shown} are not; put "
+            law += "train, val and test into a column 'part'"
+            lines.refuse(cells["split"].isin(bare) & bool(other), law)
+            cells["part"] = cells.pop("split")
+            said = some(sorted(bare))
+            lines.notes.append(f"The column split ({said}) is read as parts of the data.")
+        else:
+            mixed = cells["split"].isin([label for label in labels if _PART.fullmatch(label)])
+            law = "split {split} names a part of the data; put train, val and test into a column"
+            lines.refuse(mixed, f"{law} 'part', and the number of the fold into 'split'")
+    if "fold" in cells and "split" in cells:
+        law = "columns split and fold; a split is one train/test pair: join them into one column"
+        lines.refuse_header(f"{law} split, such as 2-0, or remove one")
+    if "fold" in cells:
+        cells["split"] = cells.pop("fold")
+    if "split" not in cells:
+        cells["split"] = "0"
+    return lines
+
+
+def _with_parts(lines: Lines) -> Lines:
+    """The column part with the words test and val; lines of train are left out."""
+    cells = lines.cells
+    if "part" not in cells:
+        cells["part"] = TEST
+        return lines
+    part = cells["part"].str.lower().map(PARTS)
+    law = "unknown part {part}; known: train, val, test; --where part=test selects"
+    lines.refuse(part.isna(), law)
+    cells["part"] = part
+    if not (part == TEST).any():
+        words = " and ".join(sorted(set(part)))
+        lines.refuse(
+            part != TEST,
+            f"part {{part}}: the file has {words} lines only, and a report "
+            "is of test scores; add the lines of part test",
+        )
+    n = int((part == TRAIN).sum())
+    if n:
+        lines.notes.append(f"Scores on training rows are not read ({n} lines).")
+    return lines.at(part != TRAIN)
+
+
+def _rename(lines: Lines, rename: Sequence[str]) -> None:
+    """Apply "COLUMN:OLD=NEW"."""
+    cells = lines.cells
+    for text in rename:
+        found = _RENAME.fullmatch(text.strip())
+        if not found:
+            raise EvidenceError(
+                f"--rename {one_line(text, 60)!r} must be method:OLD=NEW, dataset:OLD=NEW or "
+                "metric:OLD=NEW"
+            )
+        column, old, new = found.groups()
+        known = cells[column].unique()
+        if old not in known:
+            raise EvidenceError(
+                f"{lines.name}: --rename {one_line(text, 60)}: no line has {column} "
+                f"{one_line(old, 60)!r}; {one_line(suggest(old, known), 400)}"
+            )
+        cells[column] = cells[column].replace({old: new})
+
+
+def _with_untuned(lines: Lines, untuned: str) -> Lines:
+    """The lines, and those of the variant `untuned` once more as tuned ones where a method has no
+    tuned line on a dataset; the column UNTUNED marks these."""
+    if not untuned:
+        return lines
+    cells = lines.cells
+    for column in ("method", "dataset", "variant"):
+        if column not in cells:
+            lines.refuse_header(f"no column {column}; --untuned needs it")
+    if untuned not in (known := set(cells["variant"]) - set(TUNED)):
+        raise EvidenceError(
+            f"{lines.name}: --untuned {one_line(untuned, 40)}: no line has this variant; "
+            f"{suggest(untuned, known)}"
+        )
+    key = pd.MultiIndex.from_frame(cells[[c for c in ("method", "dataset", "kind") if c in cells]])
+    tuned = cells["variant"].isin(TUNED).to_numpy()
+    copies = lines.at((cells["variant"] == untuned).to_numpy() & ~key.isin(key[tuned]))
+    word = "tuned" if (cells["variant"] == "tuned").any() else ""
+    both = [cells.assign(**{UNTUNED: ""}), copies.cells.assign(variant=word, **{UNTUNED: "x"})]
+    return replace(
+        lines,
+        cells=pd.concat(both, ignore_index=True),
+        numbers=np.concatenate([lines.numbers, copies.numbers]),
+    )
+
+
+def _note_untuned(lines: Lines, untuned: str) -> None:
+    """Say where lines stand in for tuned ones, and remove the column that marks them."""
+    if UNTUNED not in lines.cells:
+        return
+    marked = lines.cells.pop(UNTUNED) != ""
+    pairs = lines.cells.loc[marked, ["method", "dataset"]].drop_duplicates()
+    if len(pairs):
+        named = some(f"{m} on {d}" for m, d in pairs.itertuples(index=False))
+        lines.notes.append(f"Variant {untuned} in place of tuned runs, which are lacking: {named}.")
+
+
+def _name_variants(lines: Lines) -> None:
+    """Add the variant to the name of the method, unless it is a tuned one or the only one."""
+    cells = lines.cells
+    variant = cells.pop("variant")
+    only = variant.unique()
+    if len(only) == 1 and only[0] not in (
+        *TUNED,
+        DEFAULT,
+    ):  # a default one is never taken for tuned
+        lines.notes.append(f"Variant of every line: {one_line(only[0], 60)}.")
+        return
+    named = cells["method"] + "-" + variant
+    cells["method"] = np.where(variant.isin(TUNED), cells["method"], named)
+
+
+def like(name: str) -> str:
+    """A name without case and separators, by which near-equal names are found."""
+    return re.sub(r"[-_ .]+", "-", name.casefold())
+
+
+def _note_like_names(lines: Lines) -> None:
+    """Say which datasets, or methods, differ in case or separators alone."""
+    for column in ("dataset", "method"):
+        groups: dict[str, list[str]] = {}
+        for name in sorted(lines.cells[column].unique()):
+            groups.setdefault(like(name), []).append(name)
+        for names in (names for names in groups.values() if len(names) > 1):
+            shown = " and ".join(repr(one_line(name, 60)) for name in names)
+            lines.notes.append(
+                f"Told apart as different {column}s: {shown}. If they are one: --rename "
+                f"{column}:{one_line(names[0], 60)}={one_line(names[1], 60)}."
+            )

@@ -1,0 +1,107 @@
+"""Entrants: results of others that come with the package, a folder each with a card and a CSV.
+
+entrant.toml    whose results, from where, under which licence, with the checksum of the CSV
+results.csv.gz  the runs themselves, in the form that `csv_import.py` reads
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from ...common.text import one_line, suggest
+from ...datasets.errors import DataError
+from ...reports.evidence import Evidence
+from ..planning.suite import Strict
+from .csv_import import read_results
+from .csv_lines import Choice
+
+FOLDER = Path(__file__).resolve().parents[1] / "entrants"
+CARD, RESULTS = "entrant.toml", "results.csv.gz"
+
+
+class Entrant(Strict):
+    """A card. title, reference: of the work; source, commit: where its authors publish the results;
+    licence: of that place; sha256: of RESULTS; note: what a reader of a table must know; tasks: of
+    datasets, where RESULTS does not say them."""
+
+    title: str
+    reference: str
+    source: str
+    commit: str
+    licence: str
+    sha256: str
+    note: str = ""
+    tasks: dict[str, Literal["binary", "multiclass", "regression"]] = {}
+
+
+@dataclass(frozen=True)
+class ResultsFile:
+    """A file of results. folder: where its report goes by default; notes: on its origin; tasks: of
+    datasets, where the file does not say them."""
+
+    path: Path
+    folder: Path
+    notes: tuple[str, ...] = ()
+    tasks: Mapping[str, str] = field(default_factory=dict)
+
+    def evidence(self, choice: Choice) -> Evidence:
+        """The evidence of the lines that `choice` selects. Raises EvidenceError, DataError."""
+        found = read_results(self.path, choice, self.tasks)
+        return found.but(meta={**found.meta, "notes": [*self.notes, *found.meta["notes"]]})
+
+
+def entrant_names() -> list[str]:
+    """The entrants that come with the package."""
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{CARD}"))
+
+
+def results_file(given: Path) -> ResultsFile:
+    """The file that `--from` names: a file, the folder of an entrant, or the name of one that comes
+    with the package. Raises DataError."""
+    own = FOLDER / given.name if given.name == str(given) else given
+    if given.is_dir() and (given / CARD).is_file():
+        return _of_entrant(given, given)
+    if given.is_dir():
+        raise DataError(f"{one_line(given)} is a folder without {CARD}; name a CSV of results")
+    if given.exists():
+        return ResultsFile(given, given.parent)
+    if (own / CARD).is_file():
+        return _of_entrant(own, Path())
+    if not given.suffix and given.name == str(given):
+        hint = suggest(given.name, entrant_names())
+        raise DataError(f"{one_line(given)}: there is no such file, and no such entrant; {hint}")
+    return ResultsFile(given, given.parent)
+
+
+def read_card(folder: Path) -> Entrant:
+    """The card in an entrant's folder. Raises DataError."""
+    path = folder / CARD
+    try:
+        return Entrant.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: {where}: {one_line(first['msg'])}") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: {one_line(error)}") from None
+
+
+def _of_entrant(folder: Path, out: Path) -> ResultsFile:
+    card, path = read_card(folder), folder / RESULTS
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file; an entrant has a {CARD} and this")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != card.sha256:
+        raise DataError(f"{path}: sha256 {found[:12]}... is not the card's {card.sha256[:12]}...")
+    note = (
+        f"{card.title} ({card.reference}): the authors' runs, {card.source} at {card.commit[:10]}, "
+        f"{card.licence}."
+    )
+    return ResultsFile(path, out, (note, *([card.note] if card.note else [])), card.tasks)

@@ -1,0 +1,280 @@
+"""`bench reproduce TABLE --from`: RTDL's tables from its authors' runs; files that do not fit."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import bench, working_in
+from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
+from tabsweep.benchmark.results.entrants import CARD, RESULTS, entrant_names, read_card
+from tabsweep.benchmark.results.entrants import FOLDER as ENTRANTS
+from tabsweep.reports.output.tables import fixed
+from tabsweep.reports.sections.seeds import truncated
+from toy_paper import write_paper
+
+VARIABLE = "TABSWEEP_ENTRANTS"  # a folder with the authors' results, one CSV each
+POOL = "tabnet,snn,autoint,grownet,mlp,dcn2,node,resnet,ft_transformer"
+# Gorishniy et al. 2021, Table 2: average ranks.
+PRINTED = {"ft_transformer": "1.8 (1.2)", "resnet": "3.3 (1.8)"}
+
+
+def source(name: str) -> str:
+    """The results that come with the package, or the file that they were made from."""
+    if name == "package":
+        return "rtdl"
+    path = Path(os.environ.get(VARIABLE, "")) / "rtdl.csv"
+    if not os.environ.get(VARIABLE) or not path.is_file():
+        pytest.skip(f"{VARIABLE} names no folder with rtdl.csv")
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=["package", "file"])
+def rtdl(request, tmp_path_factory):
+    """A folder with Table 2 beside the authors' runs."""
+    given = source(request.param)
+    with working_in(tmp_path_factory.mktemp("work")) as folder:
+        found = bench("reproduce", "rtdl-table-2", "--from", given, "--out", "out", "--json")
+        assert found.code == 0, found.err
+        assert {Path(p).parent.name for p in json.loads(found.out)["files"]} == {"out"}
+        yield folder / "out"
+
+
+def published(table: str) -> list[dict[str, str]]:
+    with open(FOLDER / "rtdl" / "published" / f"{table}.csv", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def printed_rows(path: Path) -> dict[tuple[str, str], list[str]]:
+    """{(dataset, method): the other cells} of the first table of a Markdown file."""
+    lines = path.read_text(encoding="utf-8").split("\n## ")[1].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
+    return {(row[0], row[1]): row[2:] for row in rows[2:]}
+
+
+def test_every_mean_and_all_but_one_deviation_are_printed_as_in_the_paper(rtdl):
+    frame = pd.read_csv(rtdl / "reproduce-rtdl-table-2.csv")
+    ours = {(r.dataset, r.method): r for r in frame.itertuples()}
+    shown = printed_rows(rtdl / "reproduce-rtdl-table-2.md")
+    rows = published("table2")
+    assert len(rows) == 148
+    means, deviations, other = 0, 0, []
+    for row in rows:
+        key = row["dataset"], row["method"]
+        decimals = len(row["value"].partition(".")[2])
+        both = f"{row['value']} ± {truncated(ours[key].ours_std)}"
+        means += fixed(ours[key].ours, decimals) == row["value"]
+        assert shown[key][1].removesuffix(" s14") == both
+        same = truncated(ours[key].ours_std) == row["spread"]
+        deviations += same
+        other += [] if same else [key]
+    assert (means, deviations, other) == (148, 147, [("aloi", "node")])
+
+
+def test_no_cell_whose_digits_agree_is_called_outside(rtdl):
+    frame = pd.read_csv(rtdl / "reproduce-rtdl-table-2.csv")
+    paper = frame[~frame["note"].fillna("").str.contains("authors' repository")]
+    assert len(paper) == 148
+    assert paper["within_two"].eq(True).sum() == 137 and not paper["within_two"].eq(False).any()
+    constant = paper[paper["within_two"].isna()]
+    assert set(constant["method"]) == {"xgboost-default"}
+    head = (rtdl / "reproduce-rtdl-table-2.md").read_text().partition("\n## ")[0]
+    assert "148 of 148 published cells" in head and "of 137 with standard errors" in head
+
+
+def test_the_average_ranks_of_the_paper_come_out_beside_its_table(rtdl):
+    text = (rtdl / "reproduce-rtdl-table-2.md").read_text().partition("average ranks")[2]
+    rows = [line.split("|") for line in text.partition("\n- ")[0].splitlines() if "|" in line]
+    ours = {row[1].strip(): row[4].strip(" *") for row in rows}
+    assert ours["ft-transformer"] == PRINTED["ft_transformer"]
+    assert ours["resnet"] == PRINTED["resnet"]
+    assert len(ours) == 2 + 9, "the heading, the rule, and the nine networks of the paper"
+
+
+def test_the_tables_beside_it_have_the_papers_digits_and_mark_the_cell_with_a_lost_seed(rtdl):
+    text = (rtdl / "reproduce-rtdl-table-2.md").read_text()
+    seeds = text.partition("mean over the evaluation seeds")[2]
+    assert "0.859" in seeds and "85.9" not in seeds
+    shown = printed_rows(rtdl / "reproduce-rtdl-table-2.md")
+    assert [key for key, row in shown.items() if row[1].endswith(" s14")] == [("aloi", "node")]
+    assert "node on aloi (s14, others 15)" in text
+    assert r"\textsuperscript{s14}" in (rtdl / "reproduce-rtdl-table-2.tex").read_text()
+
+
+@pytest.fixture()
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_report_ranks_the_papers_pool_as_the_paper_does(work):
+    pool = ("--where", f"method={POOL}", "--where", "variant=tuned", "--untuned", "default")
+    pool = (*pool, "--where", "metric=accuracy,rmse")
+    found = bench("report", "--from", "rtdl", *pool, "--ranking", "rtdl", "--no-html")
+    assert found.code == 0, found.err
+    lines = Path("report/ranks.md").read_text().replace("\\", "").splitlines()
+    rows = {line.split("|")[1].strip(): line.split("|") for line in lines if line[:1] == "|"}
+    column = rows["model"].index(next(cell for cell in rows["model"] if "all tasks" in cell))
+    assert {name: rows[name][column].strip(" *") for name in PRINTED} == PRINTED
+    frame = pd.read_csv("report/ranks.csv").query("scope == 'all tasks'").set_index("model")
+    assert frame.loc["grownet", "n_ranked"] == 7 and frame.loc["node", "n_ranked"] == 11
+    assert frame["mean_rank"].idxmin() == "ft_transformer"
+    assert "ft_transformer on yahoo" in found.err
+
+
+def test_ensembles_stand_beside_table_3_and_lost_ones_are_no_lost_datasets(work):
+    assert bench("reproduce", "rtdl-table-3", "--from", "rtdl").code == 0
+    head = Path("report/reproduce-rtdl-table-3.md").read_text()
+    assert "148 of 148 published cells" in head and "3 ensembles of seeds per cell" in head
+    where = ("--where", "kind=single", "--where", "dataset=adult")
+    found = bench("reproduce", "rtdl-table-3", "--from", "rtdl", *where)
+    assert found.code == 0
+    text = Path("report/reproduce-rtdl-table-3.md").read_text()
+    assert "Datasets without ensembles: adult." in text
+    (absent,) = [line for line in text.splitlines() if "Datasets not in this run" in line]
+    assert "adult" not in absent and "aloi" in absent
+    frame = pd.read_csv("report/reproduce-rtdl-table-3.csv").query("dataset == 'adult'")
+    assert frame["note"].str.contains("no ensembles in this run").any()
+    where = ("--where", "kind=ensemble", "--where", "dataset=adult")
+    assert bench("reproduce", "rtdl-table-3", "--from", "rtdl", *where).code == 0
+    frame = pd.read_csv("report/reproduce-rtdl-table-3.csv").query("dataset == 'adult'")
+    assert frame["ours"].notna().sum() >= 14 and set(frame["n_runs"].dropna()) == {3}
+    assert bench("reproduce", "rtdl-table-2", "--from", "rtdl", *where).code == 0
+    frame = pd.read_csv("report/reproduce-rtdl-table-2.csv").query("dataset == 'adult'")
+    assert frame["ours"].isna().all() and frame["note"].str.contains("ensembles only").any()
+
+
+HEAD = "method,dataset,seed,metric,value"
+
+
+def write(*lines: str, head: str = HEAD) -> None:
+    Path("results.csv").write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+
+
+def test_names_with_other_separators_are_the_tables_and_names_in_other_case_are_not(work):
+    write(
+        *(f"FT-T,california housing,{s},rmse,0.46{s}" for s in range(3)),
+        *(f"ft_transformer,california_housing,{s},rmse,0.46{s}" for s in range(3)),
+        "ResNet,Adult,0,accuracy,0.85",
+        "mine,adult,0,accuracy,0.85",
+    )
+    found = bench("reproduce", "rtdl-table-2", "--from", "results.csv")
+    assert found.code == 2 and "are both the table's 'california-housing'" in found.err
+    where = ("--where", "method!=FT-T")
+    found = bench("reproduce", "rtdl-table-2", "--from", "results.csv", *where)
+    assert found.code == 0, found.err
+    assert "1 of 148 published cells" in Path("report/reproduce-rtdl-table-2.md").read_text()
+    assert "--rename dataset:Adult=adult" in found.err
+    assert "--rename method:ResNet=resnet" in found.err
+    assert "Not in this table: methods mine." in found.err
+    names = ("--rename", "method:ResNet=resnet", "--rename", "dataset:Adult=adult")
+    found = bench("reproduce", "rtdl-table-2", "--from", "results.csv", *where, *names)
+    assert "2 of 148 published cells" in Path("report/reproduce-rtdl-table-2.md").read_text()
+
+
+def test_every_table_that_a_suite_stands_behind_takes_results(work):
+    for name, table in published_tables().items():
+        rows = table.rows[table.rows["value"].notna()]
+        lines = [
+            f"{r.method},{r.dataset},{seed},{table.measures[r.metric].metric},"
+            f"{r.value / table.measures[r.metric].unit:.12g},{'ensemble' * ensembles}"
+            for r in rows.itertuples()
+            if table.shape != "medians"  # those are no scores
+            for seed in range(2)
+            for ensembles in {False, table.shape == "ensembles"}
+        ]
+        write(*(lines or ["npt,iris,0,accuracy,0.9,"]), head=f"{HEAD},kind")
+        found = bench("reproduce", name, "--from", "results.csv")
+        assert found.code == 0, f"{name}: {found.err}"
+        frame = pd.read_csv(f"report/reproduce-{name}.csv")
+        if table.shape in ("cells", "ensembles"):
+            own = frame[frame["published"].notna()]
+            assert len(own) == len(rows), name
+            np.testing.assert_allclose(own["ours"], own["published"], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("rtdl-table-2", "--from", "rtdl", "--budget", "quick"), "it takes no --budget"),
+        (("rtdl-table-2", "--from", "rtdl", "--model", "mlp"), "no --model; --where method=..."),
+        (("rtdl-table-2", "--from", "rtdl", "--no-run"), "it takes no --no-run"),
+        (("rtdl-table-17", "--from", "rtdl"), "these are: "),
+        (("rtdl-table-2", "--from", "rtld"), "no such entrant; did you mean 'rtdl'?"),
+        (("rtdl-table-2", "--from", "."), "is a folder without entrant.toml"),
+        (("rtdl-table-2", "--from", "none.csv"), "BENCH-E007: none.csv: there is no such file"),
+        (("--from", "rtdl"), "--from goes with a table"),
+        (("rtdl-table-2", "--out", "x", "--no-run"), "--out goes with --from"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused_with_the_way(work, args, says):
+    found = bench("reproduce", *args)
+    assert found.code == 2 and says in found.err, found.err
+    assert not list(work.iterdir())
+
+
+# ---------------------------------------------------------------------- entrants
+
+
+def test_entrants_are_small_and_say_where_their_numbers_are_from():
+    assert "rtdl" in entrant_names()
+    for name in entrant_names():
+        card, file = read_card(ENTRANTS / name), ENTRANTS / name / RESULTS
+        assert hashlib.sha256(file.read_bytes()).hexdigest() == card.sha256
+        assert card.licence and card.commit and file.stat().st_size < 300_000
+
+
+def test_a_damaged_entrant_is_refused_and_a_folder_of_ones_own_works(work):
+    shutil.copytree(ENTRANTS / "rtdl", "mine")
+    assert bench("reproduce", "rtdl-table-6", "--from", "mine").code == 0
+    assert Path("mine/report/reproduce-rtdl-table-6.md").is_file()
+    with open(f"mine/{RESULTS}", "ab") as stream:
+        stream.write(b"x")
+    found = bench("reproduce", "rtdl-table-6", "--from", "mine")
+    assert found.code == 2 and "BENCH-E007" in found.err and "sha256" in found.err
+    card = Path("mine", CARD)
+    card.write_text(card.read_text().replace("licence", "license"), encoding="utf-8")
+    found = bench("reproduce", "rtdl-table-6", "--from", "mine")
+    assert found.code == 2 and "entrant.toml: license" in found.err or "licence" in found.err
+
+
+# ---------------------------------------------------------------------- published files
+
+
+@pytest.mark.parametrize(
+    "column", "paper table dataset method metric direction value spread spread_kind".split()
+)
+def test_a_published_file_without_a_column_names_it(work, column):
+    write_paper(Path("toy"))
+    path = Path("toy/published/table1.csv")
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=column)
+    frame.to_csv(path, index=False)
+    write("knn,iris,0,accuracy,0.9")
+    found = bench("reproduce", "toy-table-1", "--from", "results.csv", "--paper", "toy")
+    assert found.code == 2 and "BENCH-E024" in found.err
+    assert f"table1.csv: line 1: no column {column};" in found.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("96.0", "96,0", "table1.csv: line 2: has more fields than the header"),
+        ("97.0,", "97.0", "table1.csv: line 4: spread must be a finite number or empty, not"),
+        ("95.0", "95,0", "Expected 11 fields in line 3, saw 12"),
+        ("96.0", "many", "table1.csv: line 2: value must be a finite number or empty, not 'many'"),
+    ],
+)
+def test_a_published_file_that_cannot_be_read_names_the_line(work, old, new, says):
+    write_paper(Path("toy"))
+    path = Path("toy/published/table1.csv")
+    path.write_text(path.read_text().replace(old, new), encoding="utf-8")
+    write("knn,iris,0,accuracy,0.9")
+    found = bench("reproduce", "toy-table-1", "--from", "results.csv", "--paper", "toy")
+    assert found.code == 2 and "BENCH-E024" in found.err and says in found.err

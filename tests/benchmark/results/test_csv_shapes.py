@@ -1,0 +1,348 @@
+"""Shapes of CSV files from elsewhere: read as what they are, or refused with a way out."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calls import bench
+from tabsweep.benchmark.results.csv_import import read_results
+from tabsweep.benchmark.results.csv_lines import Choice
+from tabsweep.datasets.errors import DataError
+from tabsweep.reports.aggregation.cells import cells, studies
+from tabsweep.reports.evidence import EvidenceError
+
+HEAD = "method,dataset,split,seed,metric,value"
+ONE = "a,d,0,0,accuracy,.9"
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(body: str, head: str = HEAD, **choice):
+    Path("results.csv").write_text(f"{head}\n{body}\n", encoding="utf-8")
+    return read_results("results.csv", Choice(**choice))
+
+
+def means(evidence, metric="accuracy"):
+    """{(dataset, model): mean over folds}"""
+    table = cells(evidence, studies(evidence), metric)
+    keys = zip(table["dataset"], table["model"], strict=True)
+    return dict(zip(keys, table["mean"].round(9), strict=True))
+
+
+def notes(evidence) -> str:
+    return " ".join(evidence.meta["notes"])
+
+
+def refused(*args, **choice) -> str:
+    with pytest.raises(EvidenceError) as error:
+        read(*args, **choice)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# ---------------------------------------------------------------------- parts of the data
+
+PARTS = [("train", 0.99), ("val", 0.8), ("test", 0.7)]
+
+
+def parts(words=PARTS, **names) -> str:
+    return "\n".join(
+        f"{m},d,{names.get(part, part)},{seed},accuracy,{value}"
+        for m in "ab"
+        for seed in (0, 1)
+        for part, value in words
+    )
+
+
+@pytest.mark.parametrize("head", [HEAD, HEAD.replace("split", "part")])
+@pytest.mark.parametrize("names", [{}, {"val": "Validation", "train": "TRAIN"}])
+def test_train_val_and_test_are_parts_and_no_folds(head, names):
+    evidence = read(parts(**names), head)
+    assert means(evidence) == {("d", "a"): 0.7, ("d", "b"): 0.7}
+    assert set(evidence.planned["fold"]) == {0}
+    assert set(evidence.trials["val_accuracy"]) == {0.8}
+    assert "Scores on training rows are not read (4 lines)." in notes(evidence)
+    assert ("read as parts" in notes(evidence)) == (head == HEAD)
+
+
+def test_a_training_score_never_raises_a_method():
+    better = "\n".join(f"overfit,d,{p},0,accuracy,{v}" for p, v in (("train", 1), ("test", 0.5)))
+    honest = "\n".join(f"honest,d,{p},0,accuracy,{v}" for p, v in (("train", 0.6), ("test", 0.6)))
+    found = means(read(f"{better}\n{honest}"))
+    assert found["d", "honest"] > found["d", "overfit"]
+
+
+@pytest.mark.parametrize("split", ["test", "train"])
+def test_parts_beside_a_column_of_folds(split):
+    body = "\n".join(
+        f"a,d,{part},{fold},0,accuracy,{value - fold / 10}"
+        for fold in (0, 1)
+        for part, value in PARTS
+        if part in (split, "test")
+    )
+    evidence = read(body, HEAD.replace("split", "split,fold"))
+    assert list(evidence.trials["test_accuracy"].round(9)) == [0.7, 0.6]
+
+
+@pytest.mark.parametrize(
+    "body, says",
+    [
+        (parts(PARTS[:2]), "line 2: part 'train': the file has train and val lines only"),
+        (f"{ONE}\na,d,train,0,accuracy,1", "line 3: split 'train' is a part of the data, and ot"),
+        ("a,d,train-0,0,accuracy,1", "line 2: split 'train-0' names a part of the data; put"),
+        (f"{ONE}\na,d,,0,accuracy,1", "line 3: split is empty"),
+    ],
+)
+def test_a_split_that_is_half_a_part_is_refused(body, says):
+    assert says in refused(body)
+
+
+def test_a_validation_score_needs_its_test_score_and_a_part_a_known_word():
+    head = HEAD.replace("split", "part")
+    found = refused("a,d,test,0,accuracy,.9\na,d,val,1,accuracy,.8", head)
+    assert "line 3: a validation score of method 'a'" in found and "--where part=test" in found
+    assert "line 2: unknown part 'tset'; known: train, val" in refused(
+        "a,d,tset,0,accuracy,1", head
+    )
+    found = refused("a,d,0,1,0,accuracy,1", HEAD.replace("split", "split,fold"))
+    assert "line 1: columns split and fold" in found and "2-0" in found
+
+
+# ---------------------------------------------------------------------- long and wide
+
+
+def test_fold_is_a_name_of_split_and_split_and_seed_may_be_left_out():
+    evidence = read("a,d,0,0,accuracy,.9\na,d,1,0,accuracy,.7", HEAD.replace("split", "fold"))
+    assert means(evidence) == {("d", "a"): 0.8} and set(evidence.trials["fold"]) == {0, 1}
+    evidence = read("a,d,accuracy,.9\nb,d,accuracy,.7", "method,dataset,metric,value")
+    assert means(evidence) == {("d", "a"): 0.9, ("d", "b"): 0.7}
+
+
+def test_a_column_for_each_metric_is_read_as_a_line_for_each():
+    evidence = read("a,d,0,.9,.95\nb,d,0,.8,.85", "method,dataset,seed,accuracy,roc_auc")
+    assert means(evidence) == {("d", "a"): 0.9, ("d", "b"): 0.8}
+    assert means(evidence, "roc_auc") == {("d", "a"): 0.95, ("d", "b"): 0.85}
+    evidence = read("a,d,0,.7,.8,.99", "method,dataset,seed,test_accuracy,val_accuracy,train_rmse")
+    assert means(evidence) == {("d", "a"): 0.7} and list(evidence.trials["val_accuracy"]) == [0.8]
+
+
+def test_a_failure_in_a_wide_file_has_a_cause_and_an_empty_line_is_refused():
+    head = "method,dataset,seed,accuracy,roc_auc,cause"
+    evidence = read("a,d,0,.9,.9,\nb,d,0,,,oom", head)
+    assert set(evidence.trials["status"]) == {"done", "failed"}
+    found = refused("a,d,0,.9,.9,\nb,d,0,,,", head)
+    assert "line 3: no value of accuracy, roc_auc; give one, or the cause" in found
+    assert "line 3: method 'b' has no roc_auc here" in refused("a,d,0,.9,.9,\nb,d,0,.8,,", head)
+
+
+@pytest.mark.parametrize(
+    "head, body, says",
+    [
+        ("dataset,seed,catboost,mlp", "d,0,.9,.8", "catboost, mlp hold numbers: a column per meth"),
+        ("method,dataset,metric,s0,s1", "a,d,rmse,1,2", "a column per run becomes a line per run"),
+        ("method,dataset,mean,std,metric", "a,d,.9,.1,accuracy", "rename 'mean' to value"),
+        ("model,dataset,metric,value", "a,d,accuracy,1", "rename 'model' to method"),
+        ("Method,dataset,metric,value", "a,d,accuracy,1", "rename 'Method' to method"),
+    ],
+)
+def test_a_file_without_the_columns_is_told_which_to_rename(head, body, says):
+    found = refused(body, head)
+    assert found.startswith("results.csv: line 1: no column ") and says in found
+
+
+def test_semicolons_with_decimal_commas_tabs_and_compressed_files():
+    for separator, comma in ((";", ","), ("\t", "."), ("|", ".")):
+        body = "a,d,0,0,accuracy,0.9\nb,d,0,0,accuracy,0.75".replace(",", separator).replace(
+            ".", comma
+        )
+        found = means(read(body, HEAD.replace(",", separator)))
+        assert found == {("d", "a"): 0.9, ("d", "b"): 0.75}
+    Path("r.csv.gz").write_bytes(gzip.compress(f"{HEAD}\n{ONE}\n".encode()))
+    assert means(read_results("r.csv.gz")) == {("d", "a"): 0.9}
+    Path("r.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataError, match=r"r.csv.gz: cannot be unpacked"):
+        read_results("r.csv.gz")
+
+
+@pytest.mark.parametrize(
+    "value, separator, says",
+    [
+        ('"0,9"', ",", "decimal commas need semicolons between the fields"),
+        (",9", ";", "write a digit before the comma, 0,9"),
+        ("0,9", ";", "the column has decimal points, too"),
+        ("93%", ",", "write a fraction, 0.932 for 93.2%"),
+        ("93", ",", "divide percent by 100"),
+        ("NaN", ",", "remove the line, or leave the value empty and name the 'cause'"),
+    ],
+)
+def test_a_value_that_is_no_number_is_told_how_to_be_one(value, separator, says):
+    line = "a,d,1,0,accuracy,".replace(",", separator) + value
+    found = refused(f"{ONE}\n".replace(",", separator) + line, HEAD.replace(",", separator))
+    assert ": line " in found and says in found
+
+
+# ---------------------------------------------------------------------- which lines, which names
+
+SIZES = "a,d,0,0,accuracy,.9,big\na,d,0,0,accuracy,.8,small"
+
+
+def test_lines_are_selected_by_any_column():
+    for where in (["size=big"], ["size!=small"], ["size=big", "method=a,b"]):
+        if "method=a,b" in where:
+            with pytest.raises(EvidenceError, match="no line has method 'b'"):
+                read(SIZES, f"{HEAD},size", where=where)
+            continue
+        evidence = read(SIZES, f"{HEAD},size", where=where)
+        assert means(evidence) == {("d", "a"): 0.9}
+        assert "(1 of 2)" in notes(evidence) and "not read: size" in notes(evidence)
+    body = "a,d,0,0,accuracy,.9\nb,d,0,0,accuracy,.8\nc,d,0,0,accuracy,.7"
+    assert set(means(read(body, where=["method=a", "method=b"]))) == {("d", "a"), ("d", "b")}
+    assert set(means(read(body, where=["method=a,b", "method!=a"]))) == {("d", "b")}
+
+
+def test_lines_that_only_an_unread_column_tells_apart_are_refused_with_the_selection():
+    found = refused(SIZES, f"{HEAD},size")
+    assert "line 3: a second value of 'accuracy' for method 'a'" in found
+    assert "(the first: line 2)" in found and "--where size=big" in found
+    assert "remove one, or tell them apart by seed" in refused(f"{ONE}\n{ONE}")
+
+
+def test_columns_that_are_not_read_are_named_and_those_that_vary_within_a_cell():
+    evidence = read("a,d,0,0,accuracy,.9,h,big\na,d,0,1,accuracy,.8,h,small", f"{HEAD},host,size")
+    assert "Columns that are not read: host, size. Runs of different size are" in notes(evidence)
+
+
+@pytest.mark.parametrize(
+    "choice, says",
+    [
+        ({"where": ["sise=big"]}, "no column 'sise'; did you mean 'size'?"),
+        ({"where": ["size=bog"]}, "no line has size 'bog'; did you mean 'big'?"),
+        ({"where": ["size"]}, "must be COLUMN=VALUE"),
+        ({"where": ["size!=big,small"]}, "no line fulfils --where"),
+        ({"rename": ["metric:acc=accuracy"]}, "no line has metric 'acc'; known: accuracy"),
+        ({"rename": ["size:big=large"]}, "must be method:OLD=NEW"),
+        ({"untuned": "default"}, "line 1: no column variant; --untuned needs it"),
+    ],
+)
+def test_a_wrong_selection_is_refused(choice, says):
+    assert says in refused(SIZES, f"{HEAD},size", **choice)
+
+
+def test_a_foreign_metric_is_renamed_and_the_refusal_says_how():
+    found = refused("a,d,0,0,cross-entropy,.3")
+    assert "--rename metric:cross-entropy=log_loss, or --where metric!=cross-entropy" in found
+    assert "--rename metric:RMSE=rmse" in refused("a,d,0,0,RMSE,.3")
+    evidence = read("a,d,0,0,cross-entropy,.3", rename=["metric:cross-entropy=log_loss"])
+    assert means(evidence, "log_loss") == {("d", "a"): 0.3}
+
+
+def test_names_that_differ_in_case_are_two_and_a_hint_says_so():
+    evidence = read("a,Adult,0,0,accuracy,.9\nb,adult,0,0,accuracy,.8")
+    assert set(means(evidence)) == {("Adult", "a"), ("adult", "b")}
+    assert "Told apart as different datasets: 'Adult' and 'adult'." in notes(evidence)
+    assert "--rename dataset:Adult=adult" in notes(evidence)
+    evidence = read(
+        "a,Adult,0,0,accuracy,.9\nb,adult,0,0,accuracy,.8", rename=["dataset:Adult=adult"]
+    )
+    assert set(means(evidence)) == {("adult", "a"), ("adult", "b")}
+
+
+# ---------------------------------------------------------------------- kinds and variants
+
+KINDS = """a,d,0,0,accuracy,.80,single
+a,d,0,1,accuracy,.82,single
+a,d,0,0_1,accuracy,.85,ensemble
+a,d,0,2_3,accuracy,.87,ensemble"""
+
+
+def test_ensembles_are_no_runs_of_their_cell():
+    evidence = read(KINDS, f"{HEAD},kind")
+    assert means(evidence) == {("d", "a"): 0.81}
+    assert list(evidence.ensembles["test_accuracy"]) == [0.85, 0.87]
+    assert list(evidence.ensembles["seeds"]) == ["0_1", "2_3"]
+    alone = read(KINDS, f"{HEAD},kind", where=["kind=ensemble"])
+    assert means(alone) == {("d", "a"): 0.86} and alone.meta["kind"] == "ensemble"
+    assert alone.ensembles is None
+    assert read(KINDS, f"{HEAD},kind", where=["kind=single"]).ensembles is None
+
+
+def test_ensembles_stand_beside_the_single_runs_in_the_report():
+    other = (
+        KINDS.replace("a,d", "b,e")
+        .replace("single", "ensemble")
+        .replace(",0,accuracy", ",9,accuracy")
+    )
+    read(f"{KINDS}\n{other}", f"{HEAD},kind")
+    found = bench("report", "--from", "results.csv", "--no-html")
+    assert found.code == 0, found.err
+    text = Path("report/seeds.md").read_text()
+    assert "86.00" in text and "81.00" in text and "Ensembles: as the file has them." in text
+    assert "note: Ensembles without single runs" in found.err
+    assert bench("report", "--from", "results.csv", "--where", "kind=ensemble").code == 0
+    assert "every run of this evidence is one" in Path("report/seeds.md").read_text()
+
+
+def test_an_unknown_kind_and_kinds_under_another_name_are_refused():
+    assert "unknown kind 'bag'; known: single, ensemble" in refused(f"{ONE},bag", f"{HEAD},kind")
+    found = refused(KINDS.replace("_", ""), f"{HEAD},type")
+    assert "line 1: column 'type' holds ensemble and single" in found
+    assert "rename it to kind" in found and "--where type=ensemble" in found
+    found = refused("a,d,0,0_4,accuracy,.9")
+    assert "line 2: seed must be a whole number, not '0_4', or the line of an ensemble" in found
+
+
+VARIANTS = """a,d,0,0,accuracy,.8,tuned
+a,d,0,0,accuracy,.7,default
+b,d,0,0,accuracy,.6,default"""
+
+
+def test_variants_are_rows_of_their_own_and_one_may_stand_in_for_tuned_runs():
+    found = means(read(VARIANTS, f"{HEAD},variant"))
+    assert found == {("d", "a"): 0.8, ("d", "a-default"): 0.7, ("d", "b-default"): 0.6}
+    only = read(VARIANTS, f"{HEAD},variant", where=["variant=default"])
+    assert set(means(only)) == {("d", "a-default"), ("d", "b-default")}
+    evidence = read(VARIANTS, f"{HEAD},variant", untuned="default", where=["variant=tuned"])
+    assert means(evidence) == {("d", "a"): 0.8, ("d", "b"): 0.6}
+    assert "in place of tuned runs, which are lacking: b on d." in notes(evidence)
+    found = refused(VARIANTS, f"{HEAD},variant", untuned="defualt")
+    assert "did you mean 'default'?" in found
+    numbered = read(f"{ONE},7", f"{HEAD},variant")
+    assert means(numbered) == {("d", "a"): 0.9} and "Variant of every line: 7." in notes(numbered)
+
+
+# ---------------------------------------------------------------------- seeds
+
+
+def test_a_cell_with_fewer_seeds_is_marked_in_every_table():
+    rng = np.random.default_rng(0)
+    body = "\n".join(
+        f"{m},d{d},0,{seed},accuracy,{rng.uniform(0.6, 0.9):.3f}"
+        for d in range(3)
+        for m in "ab"
+        for seed in range(4)
+        if (m, d, seed) != ("b", 1, 2)
+    )
+    evidence = read(body)
+    assert evidence.fewer_seeds == {("d1", "b"): (3, 4)}
+    assert bench("report", "--from", "results.csv", "--no-html").code == 0
+    for name in ("scores", "ranks", "leaderboard", "tests", "folds", "seeds"):
+        assert "fewer than other models have there: b on d1 (s3, others 4)" in (
+            Path(f"report/{name}.md").read_text()
+        ), name
+    (line,) = [x for x in Path("report/scores.md").read_text().splitlines() if x[:4] == "| d1"]
+    assert " s3 " in line
+    assert r"\textsuperscript{s3}" in Path("report/scores.tex").read_text()
+
+
+@pytest.mark.parametrize("option", ["--where=a=b", "--rename=method:a=b", "--untuned=default"])
+def test_options_on_lines_need_a_csv(option):
+    for call in (("report", "runs/none", option), ("reproduce", "rtdl-table-2", option)):
+        found = bench(*call)
+        assert found.code == 2 and "goes with --from" in found.err or "BENCH-E020" in found.err

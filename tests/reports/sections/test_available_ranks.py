@@ -1,0 +1,57 @@
+"""Ranks among the models that a dataset has, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.reports import report
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.sections.available_ranks import in_brackets, rank_figures
+
+NAN = float("nan")
+LOSSES = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [2.0, NAN, 1.0], "c": [3.0, 1.0, NAN]})
+
+
+def test_each_dataset_ranks_its_own_models_and_a_mean_is_over_a_models_own_datasets():
+    found = rank_figures(LOSSES, "rtdl")
+    assert found["mean_rank"].to_dict() == pytest.approx({"a": 5 / 3, "b": 1.5, "c": 2.0})
+    assert found["std"].to_dict() == pytest.approx({"a": 3**-0.5, "b": 0.5**0.5, "c": 2**0.5})
+    assert found["n_ranked"].to_dict() == {"a": 3, "b": 2, "c": 2}
+    assert found["n_best"].to_dict() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_ranks_ignore_any_monotone_rescaling_and_a_model_without_scores_has_none():
+    pd.testing.assert_frame_equal(
+        rank_figures(np.exp(LOSSES), "rtdl"), rank_figures(LOSSES, "rtdl")
+    )
+    assert "d" not in rank_figures(LOSSES.assign(d=NAN), "rtdl").index
+    assert rank_figures(LOSSES.iloc[:0], "rtdl").empty
+
+
+def test_it_is_printed_as_the_paper_prints_it():
+    assert in_brackets(20 / 11, 1.168) == "1.8 (1.2)" and in_brackets(2.0, NAN) == "2.0"
+
+
+def test_a_model_of_few_datasets_is_ranked_by_this_rule_and_by_no_other(tmp_path):
+    rows = [
+        {
+            **{"dataset": f"d{d}", "task": task, "fold": 0, "model": model, "index": 0},
+            **{"stage": "eval", "seed": 0, "status": "done", f"test_{metric}": 0.5 + 0.1 * place},
+        }
+        for d, (task, metric) in enumerate([("binary", "accuracy"), ("regression", "rmse")] * 2)
+        for place, model in enumerate("abc")
+        if model != "c" or d == 0
+    ]
+    meta = {"metric": {"binary": "accuracy", "regression": "rmse"}}
+    frame = pd.DataFrame(rows)
+    planned = frame[["dataset", "task", "fold", "model"]].assign(n_trials=1)
+    evidence = Evidence.of(frame, planned, meta)
+    report.write(evidence, tmp_path, html=False, ranking="rtdl")
+    found = pd.read_csv(tmp_path / "ranks.csv").query("scope == 'all tasks'").set_index("model")
+    assert found["mean_rank"].to_dict() == {"a": 1.75, "b": 1.75, "c": 1.0}
+    assert found["n_ranked"].to_dict() == {"a": 4, "b": 4, "c": 1} and found["note"].isna().all()
+    assert "| c " in (tmp_path / "ranks.md").read_text()
+    report.write(evidence, tmp_path, html=False)
+    found = pd.read_csv(tmp_path / "ranks.csv").query("scope == 'all tasks'").set_index("model")
+    assert np.isnan(found.loc["c", "mean_rank"])
