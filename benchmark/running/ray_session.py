@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...sweeps.engine import Stop
+from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import start_ray, take_back_sigterm
 from ...sweeps.workers.ray_start import check_worker, kill_ray_below, ray_folder, stage_of_start
@@ -26,6 +27,11 @@ RAY_GONE = ("RaySystemError", "RpcError", "LocalRayletDiedError", "RayChannelErr
 
 class RayNotUp(ClusterLost):
     """Ray did not start, or stopped half-way. Another process may try again."""
+
+
+def way_out(folder: Path) -> str:
+    """What to do where Ray does not start."""
+    return f"Try `bench doctor`, or run without Ray: bench resume {folder} --workers 0"
 
 
 def patience_s() -> float:
@@ -59,12 +65,21 @@ class RayStart:
         self._error: BaseException | None = None
         self._connected = False
         self._failed = False
+        frozen = f"Ray did not start: its library froze this process for {self._patience_s:g} s"
+        self._guard = FreezeGuard(
+            notice_s=NOTICE_S,
+            end_s=self._patience_s,
+            notice=f"warning: Ray is slow to start: it does not connect ({self._logs()})",
+            last_words=f"error BENCH-E021: {frozen}; {self._logs()}. {way_out(request.folder)}",
+        )
         self._up = threading.Event()
         self._over = threading.Event()
 
     def begin(self) -> None:
         """Start Ray in the background, once; nothing for a sweep without workers."""
         if self.n_workers != 0 and self._thread is None:
+            if self._address == "local":
+                self._guard.begin()
             self._thread = threading.Thread(target=self._start, daemon=True)
             self._thread.start()
 
@@ -86,6 +101,18 @@ class RayStart:
         not answer, and KeyboardInterrupt for a stop.
         """
         self.begin()
+        try:
+            self._await(stop, say)
+        finally:
+            self._guard.end()
+        error = self._error
+        if error is not None:
+            if self._address == "local" and isinstance(error, Exception):
+                raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
+            raise error
+        take_back_sigterm()
+
+    def _await(self, stop: Stop, say: Callable[[str], None]) -> None:
         stage, since, told = "", time.monotonic(), False
         looked = since
         while not self._up.wait(0.2):
@@ -104,12 +131,6 @@ class RayStart:
             if waited > NOTICE_S and not told:
                 told = True
                 say(f"Ray is slow to start: {waited:.0f} s for {stage} ({self._logs()})")
-        error = self._error
-        if error is not None:
-            if self._address == "local" and isinstance(error, Exception):
-                raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
-            raise error
-        take_back_sigterm()
 
     def _not_up(self, text: str) -> RayNotUp:
         self._failed = True
@@ -124,6 +145,7 @@ class RayStart:
         """Shut Ray down, if it was started; kill what a failed start left."""
         if self._thread is None:
             return
+        self._guard.end()
         if self._failed:
             kill_ray_below()
             return
@@ -141,9 +163,7 @@ def cluster_lost(error: Exception, folder: Path) -> ClusterLost | None:
     None for any other error."""
     names = {cls.__name__ for cls in type(error).__mro__}
     if isinstance(error, RayNotUp):
-        return RayNotUp(
-            f"{error}. Try `bench doctor`, or run without Ray: bench resume {folder} --workers 0"
-        )
+        return RayNotUp(f"{error}. {way_out(folder)}")
     if isinstance(error, ClusterLost) or names & {*RAY_GONE}:
         text = " ".join(str(error).split())[:300]
         return ClusterLost(f"{text}. Finished trials are kept; resume with: bench resume {folder}")

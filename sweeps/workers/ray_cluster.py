@@ -133,6 +133,9 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
     # A trial's own processes end with its worker; Ray's default, but not in every version.
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # The driver would wait inside of Ray, deaf to all, until so many workers have come up: one that
+    # dies before it has would hold it up for ever.
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     # Errors of workers are handled here, also where their result is not fetched any more.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

@@ -231,7 +231,9 @@ def test_ten_such_ends_at_random_moments_change_no_table(tmp_path: Path) -> None
     chance, codes = random.Random(0), Counter[int]()
     for i in range(10):
         sweep = Sweep(tmp_path / f"sweep {i}", *OPTIONS)
-        codes[term_to_all(sweep, chance.uniform(0.0, 4.0))] += 1
+        code = term_to_all(sweep, chance.uniform(0.0, 4.0))
+        print(f"sweep {i}: exit {code}, {len(sweep.results())} results", flush=True)
+        codes[code] += 1
         check_no_harm(sweep)
         sweep.finish()
         check_no_harm(sweep)

@@ -132,6 +132,35 @@ def test_one_that_dies_in_each_start_ends_the_driver(kind: str, tmp_path: Path) 
     print(kind, f"{time.monotonic() - began:.0f} s")
 
 
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+def test_a_raylet_that_hangs_at_any_moment_of_each_start_ends_the_driver(tmp_path: Path) -> None:
+    """Also while Ray's library connects to it, which freezes the whole process of the driver."""
+    for delay_s in (0.5, 1.0, 2.0, 4.0, 8.0):
+
+        def later(process: psutil.Process, delay_s: float = delay_s) -> None:
+            time.sleep(delay_s)
+            if not any("TrialWorker" in name_of(p) for p in process.children()):
+                stop(process)
+
+        began = time.monotonic()
+        sweep, _ = swept(tmp_path / f"{delay_s}", "raylet", later, most=9, patience_s=20)
+        assert sweep.driver is not None and sweep.driver.returncode in (0, 3), sweep.output()
+        frozen = "froze this process" in sweep.output()
+        took = time.monotonic() - began
+        print(f"{delay_s} s: exit {sweep.driver.returncode}, frozen {frozen}, {took:.0f} s")
+        if sweep.driver.returncode == 3:
+            assert "bench resume" in sweep.output()
+
+
+def name_of(process: psutil.Process) -> str:
+    """The first word of its command line, which for a worker is its title."""
+    try:
+        return " ".join(process.cmdline()[:1])
+    except psutil.Error:
+        return ""
+
+
 def test_a_patience_that_is_no_number_is_refused(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path / "sweep", *OPTIONS, env={"TABSWEEP_RAY_START_S": "soon"})
     assert sweep.start().wait(120) == 2
