@@ -114,7 +114,7 @@ OTHER_DATA = (
 def run(setting: Setting) -> ExperimentResult:
     """The table of accuracies. Raises DatasetUnavailable, before any training, where the files of
     a dataset cannot be had."""
-    cases = FULL if setting.full else REDUCED
+    cases: tuple[Case, ...] = FULL if setting.full else REDUCED
     if setting.size == "tiny":
         steps = {"steps": 2, "eval_every": 1}
         cases = tuple(replace(case, options={**case.options, **steps}) for case in cases)
