@@ -17,7 +17,6 @@ from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
 from tabsweep.models import registry
 
 SMALL_BUDGETS = ("reduced", "quick")  # of a suite, the first that it has
-N_MODELS = 2
 
 
 def is_there(name: str, mirror: str) -> bool:
@@ -31,7 +30,7 @@ def is_there(name: str, mirror: str) -> bool:
 
 def smallest(source: Source, mirror: str) -> list[str]:
     """The options that make `bench reproduce` of a suite's table small: one fold, one trial, the
-    dataset with the fewest cells, two of the budget's methods."""
+    dataset with the fewest cells, one or two of the budget's models."""
     table = catalog.find_table(source.name)
     suite = catalog.suite_of(table)
     budget = next((b for b in SMALL_BUDGETS if b in suite.budgets), suite.default_budget)
@@ -42,21 +41,22 @@ def smallest(source: Source, mirror: str) -> list[str]:
     cards = sorted(map(datasets.card, known), key=lambda c: c.n_rows * c.n_features)
     dataset = next(card for card in cards if is_there(card.name, mirror))
     words = ["--budget", budget, "--folds", 1, "--trials", 1, "--dataset", dataset.name]
-    methods = published.model_names()
     if published.extension:  # means of a host without its extension, and with it, go together
         host = published.extension.hosts[0]
-        methods = [host, f"{host}{published.extension.suffix}"]
-    for model in cheapest(methods, suite, str(budget)):
+        models = [host, f"{host}{published.extension.suffix}"]
+    else:
+        models = cheapest(published.model_names(), suite, str(budget))
+    for model in models:
         words += ["--model", model]
     return [*map(str, words), "--workers", "0", "--tracking-uri", "none"]
 
 
 def cheapest(methods: list[str], suite: Suite, budget: str) -> list[str]:
-    """Two rows of the budget that are methods of the table: models without torch first."""
+    """Rows of the budget that are methods of the table: two that need no torch, else one."""
     given = suite.budgets[budget]
-    rows = [name for name in (*given.models, *given.model) if name in methods]
-    torch = {name: "torch" in registry.spec(given.asked(name)).libraries for name in rows}
-    return sorted(dict.fromkeys(rows), key=lambda name: torch[name])[:N_MODELS]
+    rows = dict.fromkeys(name for name in (*given.models, *given.model) if name in methods)
+    light = [name for name in rows if "torch" not in registry.spec(given.asked(name)).libraries]
+    return light[:2] or list(rows)[:1]
 
 
 def command_of(source: Source, out: Path, mirror: str) -> list[str]:
