@@ -18,6 +18,10 @@ from .ray_cluster import Node, end_of, nodes
 from .supervisor import Supervisor
 from .trial_actor import Common, IncompatibleWorker
 
+# How long the result of a trial that has ended may be waited for in one go. Where Ray has died it
+# never comes, and Ray ends the driver without a word while it waits.
+FETCH_S = 2.0
+
 
 class RayWorkerPool:
     """Long-lived actors on a Ray cluster, `depth` calls each: one running, the next one waiting.
@@ -179,13 +183,15 @@ class RayWorkerPool:
 
     def _collect(self, ref: Any) -> list[JobOutcome]:
         self._supervisor.check_ray()
-        from ray.exceptions import RayError
+        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
         actor = self._group.refs[ref]
         job = next(job for job, other in actor.queue if other == ref)
         try:
-            result = self._ray.get(ref)
+            result = self._ray.get(ref, timeout=FETCH_S)
         except RayError as error:
+            if isinstance(error, GetTimeoutError) and not isinstance(error, RayTaskError):
+                return []  # it is on its way, or was lost with Ray: the next look tells
             end = end_of(error)
             if end is not None:
                 if actor.starting is not None and result_if_there(actor.starting) is None:
