@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from ..planning.plan_record import plan_in, planned_slots
 from ..results.run_status import status_of
 from ..running import sweep
 from ..running.progress import Progress
+from ..running.ray_session import end_with_ray
 from ..running.request import Request, available_cpus, import_folders, models_of
 from ..running.reuse import siblings
 from .report import make_report
@@ -237,7 +239,7 @@ def run_and_report(console: Console, request: Request, tracking_uri: str | None)
 
     outcome = None
     problem = None
-    with interruptible(stop):
+    with interruptible(stop, request.folder):
         try:
             outcome = sweep.run(request, listener=listen, stop=stop)
         except KeyboardInterrupt:
@@ -284,14 +286,20 @@ def start_tracking(folder: Path, uri: str | None) -> Syncer | None:
 
 
 @contextmanager
-def interruptible(stop: Stop) -> Iterator[None]:
+def interruptible(stop: Stop, folder: Path | None = None) -> Iterator[None]:
     """Handle SIGINT and SIGTERM: the first lets running trials end and submits no more, a second
-    SIGINT stops at once."""
+    SIGINT stops at once. With the folder of the run, a driver whose Ray was ended with it ends as
+    one that was interrupted."""
+    resume = f"interrupted; finished trials are kept. Resume with: bench resume {folder}"
+    over = threading.Event()
 
     def handle(number: int, frame: Any) -> None:
         if stop.soon and number == signal.SIGINT:
             stop.now = True
             raise KeyboardInterrupt
+        if folder is not None and not stop.soon:
+            given = over, INTERRUPTED, resume
+            threading.Thread(target=end_with_ray, args=given, daemon=True).start()
         stop.soon = True
         # straight to the descriptor: the signal may have interrupted another print
         os.write(2, b"stopping: waiting for running trials (Ctrl-C again stops them)\n")
@@ -302,6 +310,7 @@ def interruptible(stop: Stop) -> Iterator[None]:
     try:
         yield
     finally:
+        over.set()
         for number, handler in before.items():
             signal.signal(number, handler)
 

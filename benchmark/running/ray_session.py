@@ -8,18 +8,28 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 from ...sweeps.engine import Stop
 from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import start_ray, take_back_sigterm
-from ...sweeps.workers.ray_start import check_worker, kill_ray_below, ray_folder, stage_of_start
+from ...sweeps.workers.ray_start import (
+    check_worker,
+    kill_ray_below,
+    outlives,
+    ray_folder,
+    raylets_below,
+    stage_of_start,
+)
 from .request import Request, available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
 PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an attempt
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 60.0  # how long the end of a sweep waits for a Ray that is still starting
+RAY_ENDED_S = 2.0  # how long a sweep that stops may outlive its Ray before it ends it itself
+ENDING_S = 15.0  # and from then on
 
 # Exceptions of Ray that mean that the cluster failed, and not a trial.
 RAY_GONE = ("RaySystemError", "RpcError", "LocalRayletDiedError", "RayChannelError")
@@ -52,7 +62,13 @@ class RayStart:
     The thread that starts Ray lives until the end: on Linux the processes of Ray ask to be killed
     when their parent ends, and the parent is the thread that started them. A start that hangs
     cannot be taken back in this process: `wait` raises RayNotUp, and `end` kills what it started.
+
+    raylets: those of this process, once Ray is up.
+    ending: whether they are being shut down.
     """
+
+    raylets: ClassVar[list[Any]] = []
+    ending: ClassVar[bool] = False
 
     def __init__(self, request: Request) -> None:
         # None: all that a cluster has
@@ -110,6 +126,7 @@ class RayStart:
             if self._address == "local" and isinstance(error, Exception):
                 raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
             raise error
+        RayStart.raylets, RayStart.ending = raylets_below(), False
         take_back_sigterm()
 
     def _await(self, stop: Stop, say: Callable[[str], None]) -> None:
@@ -152,10 +169,24 @@ class RayStart:
         if not self._up.wait(END_S):
             kill_ray_below()  # it hangs
             return
+        RayStart.ending = True
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
             ray.shutdown()
         self._over.set()
+
+
+def end_with_ray(over: threading.Event, code: int, last_words: str) -> None:
+    """End this process with its Ray, if that ends before it: with this exit code and these words.
+
+    For a thread beside a sweep that was told to stop, until `over`. Where somebody ended all
+    processes, calls into Ray come to nothing, and Ray ends the driver some seconds later without a
+    word. All that has finished is in the ledger by then.
+    """
+    grace = lambda: ENDING_S if RayStart.ending else RAY_ENDED_S  # noqa: E731
+    if outlives(RayStart.raylets, over, grace):
+        os.write(2, f"{last_words}\n".encode())
+        os._exit(code)
 
 
 def cluster_lost(error: Exception, folder: Path) -> ClusterLost | None:

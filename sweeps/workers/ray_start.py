@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 SERVERS = ("gcs_server", "raylet")  # of Ray, in the order of their start
@@ -80,3 +82,25 @@ def kill_ray_below() -> None:
             except psutil.Error:
                 continue
         psutil.wait_procs(left, timeout=1.0)
+
+
+def raylets_below() -> list[Any]:
+    """The raylets that this process started (psutil.Process)."""
+    return [process for process in below() if process.name() == "raylet"]
+
+
+def outlives(found: list[Any], over: threading.Event, grace_s: Callable[[], float]) -> bool:
+    """Wait until these processes have been gone for `grace_s()`, or until `over`; False then, and
+    at once where there are none."""
+    import psutil
+
+    gone_since: float | None = None
+    while found and not over.wait(0.2):
+        try:
+            lives = any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in found)
+        except psutil.Error:
+            lives = False
+        gone_since = None if lives else gone_since or time.monotonic()
+        if gone_since is not None and time.monotonic() - gone_since > grace_s():
+            return True
+    return False
