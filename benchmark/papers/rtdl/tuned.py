@@ -38,13 +38,18 @@ NO_CARD = (
 @dataclass(frozen=True)
 class Small:
     """A sweep for minutes on a CPU: random configurations, then the chosen one under every seed.
-    fixed, choices: of each model, by its name in the sweep."""
+    fixed, choices: of each model, by its name in the sweep. ValueError for a single seed, which a
+    sweep does not evaluate again, so that no score could be read."""
 
     trials: int
     seeds: int
     fixed: Mapping[str, Mapping[str, Any]]
     choices: Mapping[str, Mapping[str, list[Any]]]
     variants: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise ValueError(f"seeds = {self.seeds}: a chosen configuration needs two or more")
 
 
 @dataclass(frozen=True)
