@@ -23,7 +23,7 @@ from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
-from .tuned import available, left_out_remarks, paper_suite, run_tuned, split_of
+from .tuned import available, left_out_remarks, paper_suite, run_tuned, split_of, split_remarks
 
 FOLDER = Path(__file__).parent
 
@@ -224,4 +224,4 @@ def run(
     columns = ["dataset", "importances", "rank correlation", "std", "published", "published std"]
     title = "Importances of features beside those of the permutation test"
     table = ExperimentTable("rtdl-importance", title, columns, rows, note)
-    return ExperimentResult([table], remarks=left_out_remarks(left_out))
+    return ExperimentResult([table], remarks=[*split_remarks(tables), *left_out_remarks(left_out)])

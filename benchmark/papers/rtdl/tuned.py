@@ -20,6 +20,7 @@ from ....datasets.table import Table
 from ....sweeps.study import EVAL
 from ....sweeps.trial import DONE
 from ...planning import suite as suites
+from ...planning.own_tables import added_for, added_table
 from ...planning.plan import Options
 from ...planning.suite import Budget, OnDataset, Search, Suite
 from ...results.evidence_builder import load_results
@@ -72,8 +73,11 @@ Results = dict[tuple[str, str], Tuned]
 
 
 def split_of(table: Table) -> Fold:
-    """The one split of a dataset that the suite `rtdl` has."""
-    protocol = suites.load(SUITE).protocol.get(table.name) or catalog.card(table.name).protocol
+    """The one split of a dataset that the suite `rtdl` has: the authors' own where it was added."""
+    suite = suites.load(SUITE)
+    added = added_for(suite, table.name)
+    usual = suite.protocol.get(table.name) or catalog.card(table.name).protocol
+    protocol = catalog.card(added).protocol if added else usual
     return make_folds(table, protocol, seed=0)[0]
 
 
@@ -90,12 +94,19 @@ def with_cards(names: Iterable[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def available(names: Iterable[str], setting: Setting) -> tuple[dict[str, Table], dict[str, str]]:
-    """(the datasets that can be had, {the others: why not}). Raises NoData where none can."""
+    """(the datasets that can be had, {the others: why not}): those that the suite `rtdl` uses, the
+    authors' own where they were added. Raises NoData where none can be had, and DataError for an
+    added one that is not the dataset of its name."""
     known, left_out = with_cards(names)
-    tables = {}
+    suite, tables = suites.load(SUITE), {}
     for name in known:
+        added = added_for(suite, name)
         try:
-            tables[name] = catalog.load_dataset(name, mirror=setting.mirror, cache=setting.cache)
+            tables[name] = (
+                added_table(added, name)
+                if added
+                else catalog.load_dataset(name, mirror=setting.mirror, cache=setting.cache)
+            )
         except DatasetUnavailable as error:
             left_out[name] = error.reason
     if not tables:
@@ -111,6 +122,13 @@ def _nothing(left_out: Mapping[str, str]) -> str:
 def left_out_remarks(left_out: Mapping[str, str]) -> list[str]:
     """What an experiment says of the datasets that it had to leave out."""
     return [f"Left out: {name}: {why}." for name, why in sorted(left_out.items())]
+
+
+def split_remarks(names: Iterable[str]) -> list[str]:
+    """What an experiment says of the datasets whose split is the authors' own."""
+    suite = suites.load(SUITE)
+    own = [name for name in names if added_for(suite, name)]
+    return [f"The authors' own rows and split (bench data add): {', '.join(own)}."] if own else []
 
 
 # ---------------------------------------------------------------------- sweeps
