@@ -111,8 +111,10 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: 
             "overlaps": list(known.overlaps),
             "title": known.title,
         }
-        if added:  # its split is a part of it
-            description["added"], protocol = added, card.protocol
+        if added:
+            description["added"] = added
+        if added and added != name:  # it stands in for its split: the suite's is of the other one
+            protocol = card.protocol
         protocol = protocol or card.protocol
     protocol = protocol or "kfold"
     folds = choose_folds(table, protocol, seed=request.options.seed, folds=n_folds)

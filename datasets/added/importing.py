@@ -9,6 +9,7 @@ missing), `categories.npy` (N, categorical features; int32 codes, -1 where missi
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -198,11 +199,14 @@ def encode(
     codes, found = pd.factorize(values)
     texts = [_level(value) for value in found]
     gaps = {text for text in texts if text in marks}
-    known = {text for text in texts if text not in gaps}
+    order = sorted({text for text in texts if text not in gaps})
     try:
-        order = sorted(known, key=lambda text: (float(text), text))
+        numbers = {text: float(text) for text in order}
     except ValueError:
-        order = sorted(known)
+        pass
+    else:
+        if not any(map(math.isnan, numbers.values())):  # "NAN" is no mark, and has no place
+            order.sort(key=numbers.__getitem__)
     place = {text: code for code, text in enumerate(order)}
     new = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int32)
     return new[codes], order, gaps  # factorize's -1 is the last entry

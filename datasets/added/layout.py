@@ -231,6 +231,11 @@ def _flat(rows: Rows, shown: str) -> Rows:
 
 def _check(found: Arrays, shown: str) -> None:
     """Rows, columns, kinds of values and the figures of `info.json` agree, or DataError."""
+    if not any(map(found.width, found.blocks)):
+        raise DataError(f"{shown} has no features: its arrays have no column")
+    for part, rows_ in zip(PARTS, found.target, strict=True):
+        if rows_.array.dtype.kind not in "USOfiub":
+            raise DataError(f"{shown}: the target's {part} part is of dtype {rows_.array.dtype}")
     for part, n in zip(PARTS, found.sizes, strict=True):
         if n == 0:
             raise DataError(f"{shown}: the {part} part has no row")

@@ -96,21 +96,36 @@ def incoming() -> Iterator[Path]:
 def install(made: Path, name: str) -> bool:
     """Move the complete dataset in `made` to its place; False where the same one is there.
 
-    A rename, so that a dataset is there whole or not at all. Raises DataError where another one has
-    the name.
+    A rename, so that a dataset is there whole or not at all. The same one with a file that is gone
+    or changed, and a folder without a card, are replaced. Raises DataError where another one has
+    the name, or one whose card cannot be read.
     """
     place = folder() / name
     new = read_card(made / CARD, name=name)
+    way_out = f"remove it (bench data remove {name}) or give this one another --name"
     if _has_card(place):
-        old = card(name)
-        if new.meaning_sha256 == old.meaning_sha256 and new.files == old.files:
+        try:
+            old = card(name)
+        except DataError as error:
+            raise DataError(f"{name!r} is a damaged dataset ({error}): {way_out}") from None
+        if new.meaning_sha256 != old.meaning_sha256 or new.files != old.files:
+            raise DataError(f"{name!r} is a dataset with other data: {way_out}")
+        try:
+            files(old)
             return False
-        raise DataError(
-            f"{name!r} is a dataset with other data: remove it (bench data remove {name}) or give "
-            "this one another --name"
-        )
+        except DataError:  # a file is gone or changed: the new ones take their place
+            pass
+    if place.is_dir():
+        _delete(place)
     os.rename(made, place)
     return True
+
+
+def _delete(place: Path) -> None:
+    """Delete a dataset's folder: gone from its place at once."""
+    going = folder() / f"{INCOMING}{os.getpid()}-{secrets.token_hex(4)}"
+    os.rename(place, going)
+    shutil.rmtree(going)
 
 
 def remove(name: str) -> int:
@@ -119,7 +134,5 @@ def remove(name: str) -> int:
     if not NAME.fullmatch(name) or not path.is_dir():
         raise UnknownDataset(f"no added dataset {one_line(name)!r}; {suggest(name, names())}")
     freed = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-    going = folder() / f"{INCOMING}{os.getpid()}-{secrets.token_hex(4)}"
-    os.rename(path, going)
-    shutil.rmtree(going)
+    _delete(path)
     return freed

@@ -37,17 +37,21 @@ SMALL = {"epochs": 15, "patience": 6}
 TRANSFORMER = {
     **SMALL, "n_layers": 2, "width": 32, "n_heads": 4, "attention_dropout": 0.0, "ffn_dropout": 0.0,
 }  # fmt: skip
+ONE_EPOCH = {"epochs": 1, "n_layers": 1, "width": 4, "n_heads": 1, "batch_size": 2048}
 RATES = {"lr": [1e-3, 2e-3]}
 EXTENTS = {
     "tiny": Extent(
         ("california-housing",),
-        1,
-        {
-            "autoint": {"epochs": 1, "n_layers": 1, "width": 4, "batch_size": 2048},
-            "ft-transformer": {
-                "epochs": 1, "n_layers": 1, "width": 4, "n_heads": 1, "batch_size": 2048,
+        Small(
+            1, 2,
+            {
+                "autoint": {"epochs": 1, "n_layers": 1, "width": 4, "batch_size": 2048},
+                WITHOUT: ONE_EPOCH,
+                "ft-transformer": ONE_EPOCH,
             },
-        },
+            dict.fromkeys(METHODS, RATES),
+            {WITHOUT: TARGET},
+        ),
     ),
     "reduced": Extent(
         ("california-housing",),

@@ -23,7 +23,7 @@ from ....sweeps.trial import derive_seed
 from ...planning.space_overrides import narrow, resolve_space
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
-from .tuned import available, left_out_remarks, split_of
+from .tuned import available, left_out_remarks, split_of, split_remarks
 
 FOLDER = Path(__file__).parent
 
@@ -172,5 +172,5 @@ def run(
     ]  # fmt: skip
     return ExperimentResult(
         [ExperimentTable("rtdl-budget", "Tuning limited by time", columns, rows, note)],
-        remarks=left_out_remarks(left_out),
+        remarks=[*split_remarks(tables), *left_out_remarks(left_out)],
     )

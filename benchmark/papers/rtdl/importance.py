@@ -23,7 +23,7 @@ from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
-from .tuned import available, left_out_remarks, paper_suite, run_tuned, split_of
+from .tuned import available, left_out_remarks, paper_suite, run_tuned, split_of, split_remarks
 
 FOLDER = Path(__file__).parent
 
@@ -55,7 +55,9 @@ SMALL = {
     "lr": 2e-3, "epochs": 15, "patience": 6,
 }  # fmt: skip
 EVERY = tuple(dict.fromkeys(load(FOLDER, PUBLISHED)["dataset"]))
+TINY = {**SMALL, "n_layers": 1, "width": 4, "n_heads": 1, "epochs": 1, "batch_size": 2048}
 EXTENTS = {
+    "tiny": Extent(("california-housing",), 1, TINY, 200, 2, 1),
     "reduced": Extent(("california-housing",), 5, SMALL, 4_000, 20, 1),
     "full": Extent(EVERY, 5, None, 10**9, 50, 1),
 }
@@ -216,9 +218,10 @@ def run(
         "seeds, on training rows. The paper gives no baseline of the gradients; here it is the "
         "zero row after preprocessing."
     )
-    if not setting.full:
-        note += f" Of {extent.rows} rows; one small network, {SMALL['epochs']} epochs at most."
+    if extent.config is not None:
+        epochs = extent.config["epochs"]
+        note += f" Of {extent.rows} rows; one small network, {epochs} epochs at most."
     columns = ["dataset", "importances", "rank correlation", "std", "published", "published std"]
     title = "Importances of features beside those of the permutation test"
     table = ExperimentTable("rtdl-importance", title, columns, rows, note)
-    return ExperimentResult([table], remarks=left_out_remarks(left_out))
+    return ExperimentResult([table], remarks=[*split_remarks(tables), *left_out_remarks(left_out)])

@@ -48,13 +48,20 @@ class Extent:
 LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}
 EVERY = tuple(load(FOLDER, "table1")["dataset"])
 SMALL = {"epochs": 30, "patience": 4}
+LITTLE = {"n_layers": 1, "width": 4}
 EXTENTS = {
     "tiny": Extent(
+        ("california-housing",),
+        Small(
+            1, 2,
+            {
+                "resnet": {"epochs": 1, "batch_size": 2048, **LITTLE},
+                "ft-transformer": {"epochs": 1, "batch_size": 2048, **LITTLE, "n_heads": 1},
+            },
+            dict.fromkeys(MODELS, {"lr": [1e-3, 3e-3]}),
+        ),
         tuple(name for name in EVERY if name != "epsilon"), 1, 2,
-        {
-            "resnet": {"n_layers": 1, "width": 4},
-            "ft-transformer": {"n_layers": 1, "width": 4, "n_heads": 1},
-        },
+        {"resnet": LITTLE, "ft-transformer": {**LITTLE, "n_heads": 1}},
         LINFORMER,
     ),
     "reduced": Extent(

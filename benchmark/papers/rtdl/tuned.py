@@ -20,6 +20,7 @@ from ....datasets.table import Table
 from ....sweeps.study import EVAL
 from ....sweeps.trial import DONE
 from ...planning import suite as suites
+from ...planning.own_tables import added_for, added_table
 from ...planning.plan import Options
 from ...planning.suite import Budget, OnDataset, Search, Suite
 from ...results.evidence_builder import load_results
@@ -38,13 +39,18 @@ NO_CARD = (
 @dataclass(frozen=True)
 class Small:
     """A sweep for minutes on a CPU: random configurations, then the chosen one under every seed.
-    fixed, choices: of each model, by its name in the sweep."""
+    fixed, choices: of each model, by its name in the sweep. ValueError for a single seed, which a
+    sweep does not evaluate again, so that no score could be read."""
 
     trials: int
     seeds: int
     fixed: Mapping[str, Mapping[str, Any]]
     choices: Mapping[str, Mapping[str, list[Any]]]
     variants: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise ValueError(f"seeds = {self.seeds}: a chosen configuration needs two or more")
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,11 @@ Results = dict[tuple[str, str], Tuned]
 
 
 def split_of(table: Table) -> Fold:
-    """The one split of a dataset that the suite `rtdl` has."""
-    protocol = suites.load(SUITE).protocol.get(table.name) or catalog.card(table.name).protocol
+    """The one split of a dataset that the suite `rtdl` has: the authors' own where it was added."""
+    suite = suites.load(SUITE)
+    added = added_for(suite, table.name)
+    usual = suite.protocol.get(table.name) or catalog.card(table.name).protocol
+    protocol = catalog.card(added).protocol if added else usual
     return make_folds(table, protocol, seed=0)[0]
 
 
@@ -85,12 +94,19 @@ def with_cards(names: Iterable[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def available(names: Iterable[str], setting: Setting) -> tuple[dict[str, Table], dict[str, str]]:
-    """(the datasets that can be had, {the others: why not}). Raises NoData where none can."""
+    """(the datasets that can be had, {the others: why not}): those that the suite `rtdl` uses, the
+    authors' own where they were added. Raises NoData where none can be had, and DataError for an
+    added one that is not the dataset of its name."""
     known, left_out = with_cards(names)
-    tables = {}
+    suite, tables = suites.load(SUITE), {}
     for name in known:
+        added = added_for(suite, name)
         try:
-            tables[name] = catalog.load_dataset(name, mirror=setting.mirror, cache=setting.cache)
+            tables[name] = (
+                added_table(added, name)
+                if added
+                else catalog.load_dataset(name, mirror=setting.mirror, cache=setting.cache)
+            )
         except DatasetUnavailable as error:
             left_out[name] = error.reason
     if not tables:
@@ -106,6 +122,13 @@ def _nothing(left_out: Mapping[str, str]) -> str:
 def left_out_remarks(left_out: Mapping[str, str]) -> list[str]:
     """What an experiment says of the datasets that it had to leave out."""
     return [f"Left out: {name}: {why}." for name, why in sorted(left_out.items())]
+
+
+def split_remarks(names: Iterable[str]) -> list[str]:
+    """What an experiment says of the datasets whose split is the authors' own."""
+    suite = suites.load(SUITE)
+    own = [name for name in names if added_for(suite, name)]
+    return [f"The authors' own rows and split (bench data add): {', '.join(own)}."] if own else []
 
 
 # ---------------------------------------------------------------------- sweeps

@@ -11,6 +11,8 @@ import pytest
 from array_folders import PARTS, tarred, values, write_parts, write_whole
 from calls import bench
 from small_sweeps import FAST, answer
+from tabsweep.benchmark.papers.experiment_result import Setting
+from tabsweep.benchmark.papers.rtdl import tuned
 from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import store
@@ -137,6 +139,17 @@ def test_a_single_malformed_dataset_is_an_error_with_its_file(tmp_path):
     assert ran.code == 2 and "toy/info.json: unknown task_type 'binary'" in ran.err
 
 
+def test_a_suite_may_ask_for_another_protocol_than_the_stored_split(tmp_path):
+    write_parts(tmp_path / "toy")
+    assert bench("data", "add", tmp_path / "toy", "--format", "arrays").code == 0
+    text = SUITE.replace('"rtdl-form", "talent-form", "tabred-form"', '"toy"')
+    Path("mine.toml").write_text(text + '[protocol]\ntoy = "kfold"\n')
+    call = ("sweep", "--suite", "./mine.toml", "--model", "knn", "--folds", 2, *FAST)
+    assert answer(*call)["planned"] == 2 * (1 + 5)
+    plan = plan_in(Ledger(Path("runs/mine-quick")))
+    assert plan["identity"]["protocol"] == {"toy": "kfold, of the added dataset toy"}
+
+
 # ---------------------------------------------------------------------- the authors' own split
 
 
@@ -194,6 +207,22 @@ def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path
     assert bench("data", "remove", "rtdl-california-housing").code == 0
     gone = bench(*RTDL, "--name", "own", "--mirror", mirror)
     assert "rtdl-california-housing, which this run began with, was removed" in gone.err
+
+
+def test_experiments_use_the_authors_split_once_it_was_added(tmp_path, mirror):
+    assert bench("data", "add", california(tmp_path), "--format", "arrays").code == 0
+    setting = Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
+    tables, left_out = tuned.available(["california-housing", "helena"], setting)
+    assert list(tables) == ["california-housing"] and "archive" in left_out["helena"]
+    table = tables["california-housing"]
+    fold = tuned.split_of(table)
+    for part in PARTS:
+        expected = np.load(tmp_path / "california_housing" / f"y_{part}.npy")
+        np.testing.assert_array_equal(table.target[getattr(fold, part)], expected)
+    assert "california-housing" in tuned.split_remarks(tables)[0]
+    assert bench("data", "remove", "rtdl-california-housing").code == 0
+    tables, _ = tuned.available(["california-housing"], setting)
+    assert tables["california-housing"].n_rows == 20_640 and tuned.split_remarks(tables) == []
 
 
 def test_an_added_dataset_that_changed_or_is_another_one_is_refused(tmp_path):

@@ -116,6 +116,12 @@ def test_categories_of_whole_numbers_stay_apart_and_are_ordered_by_value(tmp_pat
     assert levels == ["9", "10", str(2**60), str(2**60 + 1)] and codes.tolist() == [3, 2, 0, 1]
 
 
+def test_texts_that_read_as_no_number_leave_the_levels_in_one_order(tmp_path):
+    """float("NAN") is a number that has no place among others: the order must not be chance."""
+    levels = importing.encode([np.array(["NAN", "1", "2", "3", "Nan"])], ())[1]
+    assert levels == ["1", "2", "3", "NAN", "Nan"]
+
+
 # ---------------------------------------------------------------------- identity
 
 
@@ -159,6 +165,24 @@ def test_a_stored_file_that_changes_is_refused(tmp_path):
     place.write_bytes(data)
     with pytest.raises(ChecksumMismatch):
         catalog.load_dataset("toy")
+
+
+@pytest.mark.parametrize("harm", ["numbers.npy", "target.npy", "card.toml"])
+def test_adding_again_repairs_a_dataset_whose_file_is_gone_or_changed(harm, tmp_path):
+    folder = write_parts(tmp_path / "toy")
+    added(folder)
+    first = catalog.load_dataset("toy").sha256
+    place = store.folder() / "toy" / harm
+    if harm == "target.npy":
+        place.write_bytes(b"changed")
+    else:
+        place.unlink()
+    assert added(folder).new
+    assert catalog.load_dataset("toy").sha256 == first
+    assert [path.name for path in store.folder().iterdir()] == ["toy"]
+    (place.parent / "card.toml").write_text("damaged")
+    with pytest.raises(DataError, match="damaged dataset .*bench data remove toy"):
+        added(folder)
 
 
 def test_an_added_dataset_is_listed_and_a_removed_one_is_unknown(tmp_path):
@@ -220,6 +244,13 @@ def with_nan(array):
     return array
 
 
+def without_columns(folder: Path) -> None:
+    for part in PARTS:
+        for stem in "NC":
+            edit(f"{stem}_{part}.npy", lambda array: array[:, :0])(folder)
+    state(n_num_features=0, n_cat_features=0)(folder)
+
+
 MALFORMED = [
     (lambda f: (f / "N_val.npy").unlink(), "N_val.npy is missing"),
     (lambda f: (f / "y_test.npy").unlink(), "y_test.npy is missing"),
@@ -240,6 +271,9 @@ MALFORMED = [
     (edit("N_train.npy", lambda a: a.astype(str)), "dtype <U"),
     (edit("N_train.npy", lambda a: a.astype(complex)), "dtype complex"),
     (edit("C_train.npy", lambda a: np.zeros(a.shape, "M8[s]")), "dtype datetime"),
+    (edit("y_train.npy", lambda a: a.astype("M8[s]")), "target's train part is of dtype datetime"),
+    (edit("y_val.npy", lambda a: a + 1j), "target's val part is of dtype complex"),
+    (without_columns, "has no features: its arrays have no column"),
     (edit("y_train.npy", with_nan), r"missing value \(row 2\)"),
     (edit("y_val.npy", lambda a: a + 5), "4 classes, 2 are due"),
     (edit("y_train.npy", lambda a: np.zeros((60, 2))), "shape"),
