@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .base import COUNT, ROUNDS, SHARE, Number, SklearnEstimator
 from .preprocessing import Policy
 
@@ -79,3 +81,24 @@ class Bagging(SklearnEstimator):
             n_jobs=self.threads,
             random_state=self.seed,
         )
+
+    # Scikit-learn computes bags in processes of their own, which neither the memory limit nor the
+    # end of a trial reaches; its trees release Python's lock, so that threads do as well.
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        from joblib import parallel_config
+
+        with parallel_config(backend="threading"):
+            super()._fit(x, y, val)
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        from joblib import parallel_config
+
+        with parallel_config(backend="threading"):
+            return super()._predict(x)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        from joblib import parallel_config
+
+        with parallel_config(backend="threading"):
+            return super()._predict_proba(x)

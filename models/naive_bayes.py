@@ -23,6 +23,11 @@ class NaiveBayes(Classifier):
     alpha : float, default 1.0, above 0
         Rows that every category is counted more than it has, in each class.
 
+    Notes
+    -----
+    Whether a number is missing is a category of its own, where training held such gaps. Numbers are
+    left out where all of them are constant.
+
     Examples
     --------
     >>> from tabsweep.models.naive_bayes import NaiveBayes
@@ -56,9 +61,10 @@ class NaiveBayes(Classifier):
         self.alpha = alpha
 
     def _halves(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and category codes; a level that training lacks has the code after the last."""
-        codes = self.preprocessor_.categorical_
-        return x[:, ~codes], x[:, codes].astype(np.int64)
+        """Numbers, and codes: whether a number is missing, and categories; a level that training
+        lacks has the code after the last."""
+        n_numbers = len(self.preprocessor_.numeric_names_)
+        return x[:, :n_numbers], x[:, n_numbers:].astype(np.int64)
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.naive_bayes import CategoricalNB, GaussianNB
@@ -66,11 +72,13 @@ class NaiveBayes(Classifier):
         numbers, codes = self._halves(x)
         prior = np.log(np.bincount(y) / len(y))
         self.model_: dict[str, Any] = {"prior": prior, "numbers": None, "codes": None}
-        if numbers.shape[1]:
+        if (numbers != numbers[:1]).any():  # without any variance there is nothing to smooth by
             normal = GaussianNB(var_smoothing=self.var_smoothing)
             self.model_["numbers"] = normal.fit(numbers, y)
         if codes.shape[1]:
-            levels = np.array(self.preprocessor_.cardinalities_) + 1
+            cardinalities = self.preprocessor_.cardinalities_
+            gaps = [2] * (codes.shape[1] - len(cardinalities))
+            levels = np.array([*gaps, *(n + 1 for n in cardinalities)])
             counted = CategoricalNB(alpha=self.alpha, min_categories=levels)
             self.model_["codes"] = counted.fit(codes, y)
 

@@ -18,7 +18,7 @@ class PLS(Estimator):
     task, seed, threads
         As for every model, see `Estimator`.
     n_components : int, default 2, in [1, 100000]
-        Components; more than there are features or rows means as many as there are.
+        Components; more than the rank of the centred features means as many as that.
 
     Notes
     -----
@@ -53,7 +53,9 @@ class PLS(Estimator):
         from sklearn.cross_decomposition import PLSRegression
 
         target = y if self.task == "regression" else np.eye(len(self.classes_))[y]
-        n_components = min(self.n_components, *x.shape)
+        # Components beyond the rank, as of the one-hot columns of a category, are rounding noise.
+        rank = int(np.linalg.matrix_rank(x - x.mean(axis=0)))
+        n_components = min(self.n_components, max(rank, 1))
         found = PLSRegression(n_components=n_components).fit(x, target)
         self.model_ = {  # all that a prediction needs
             "centre": x.mean(axis=0),

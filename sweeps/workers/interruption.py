@@ -6,11 +6,20 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 END_S = 1.0  # from the last answer of a worker that was told to end to its end
+
+
+def _forget() -> None:
+    """In a process that a trial forked: what it receives is none of the worker's signals."""
+    if threading.current_thread() is threading.main_thread():
+        signal.set_wakeup_fd(-1)
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 class Interrupted(BaseException):
@@ -26,7 +35,8 @@ class SignalWatch:
 
     While a trial runs (`trial`), SIGTERM or SIGINT raises `Interrupted` in it; at other times the
     handler of before acts, which in a worker of Ray ends the process. `received` is the name of the
-    first signal that came, which holds also where the model's code swallowed the exception.
+    first signal that came, which holds also where the model's code swallowed the exception, or
+    handles the signal itself.
     Works in the main thread only, as Python's handlers do; elsewhere it does nothing.
     """
 
@@ -44,11 +54,34 @@ class SignalWatch:
                 if found != self._handle:
                     self._before.setdefault(number, found)
                     signal.signal(number, self._handle)
-        self._running = True
+            noted: AbstractContextManager[None] = self._noted()
+        else:
+            noted = nullcontext()
+        with noted:
+            self._running = True
+            try:
+                yield
+            finally:
+                self._running = False
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Around a trial: Python writes the number of each signal that comes into a pipe, whichever
+        handler acts on it."""
+        numbers, end = os.pipe()
+        for file in (numbers, end):
+            os.set_blocking(file, False)
+        before = signal.set_wakeup_fd(end, warn_on_full_buffer=False)
         try:
             yield
         finally:
-            self._running = False
+            signal.set_wakeup_fd(before)
+            with suppress(BlockingIOError):
+                for number in os.read(numbers, 65536):
+                    if number in SIGNALS:
+                        self.received = self.received or signal.Signals(number).name
+            os.close(numbers)
+            os.close(end)
 
     def _handle(self, number: int, frame: Any) -> None:
         self.received = self.received or signal.Signals(number).name

@@ -247,3 +247,55 @@ def test_a_stack_is_not_far_from_its_best_part(wine):
     assert [type(part).__name__ for part in model.model_["lower"]] == [
         "LogisticRegression", "KNeighborsClassifier", "DecisionTreeClassifier", "GaussianNB",
     ]  # fmt: skip
+
+
+# -- what one-hot columns and gaps bring ----------------------------------------------------------
+
+
+def test_components_beyond_the_rank_of_one_hot_columns_are_least_squares():
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame({name: rng.choice(list("abc"), 200) for name in "pqrs"})
+    y = (x["p"] == "a") * 2.0 - (x["s"] == "c") + rng.normal(size=200)
+    z = np.column_stack([np.ones(200), pd.get_dummies(x).to_numpy(dtype=float)])
+    least_squares = z @ np.linalg.lstsq(z, y, rcond=None)[0]
+    for n_components in (12, 100):  # 12 columns of rank 8
+        ours = fitted("pls", x, y, task="regression", n_components=n_components).predict(x)
+        np.testing.assert_allclose(ours, least_squares, atol=1e-8)
+
+
+def test_naive_bayes_of_categories_beside_a_constant_number_is_that_of_the_categories():
+    rng = np.random.default_rng(0)
+    x, y = pd.DataFrame({"c": rng.choice(list("ab"), 60)}), rng.integers(0, 2, 60)
+    alone = fitted("naive-bayes", x, y, task="binary").predict_proba(x)
+    beside = x.assign(k=1.0)
+    np.testing.assert_array_equal(
+        fitted("naive-bayes", beside, y, task="binary").predict_proba(beside), alone
+    )
+
+
+def test_a_gap_is_a_category_of_naive_bayes_and_rules_no_class_out():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 2)), np.repeat([0, 1], 100)
+    x[:10, 1] = np.nan  # of class 0 alone
+    model = fitted("naive-bayes", x, y, task="binary")
+    p = model.predict_proba([[0.0, 0.0], [0.0, np.nan]])
+    filled = np.where(np.isnan(x), np.nanmean(x[:, 1]), x)
+    plain = fitted("naive-bayes", filled, y, task="binary").predict_proba(
+        [[0.0, np.nanmean(x[:, 1])]]
+    )
+    # Rows of a class with a gap, one added to each of the two kinds: 11 of 102, and 1 of 102.
+    odds = p[1, 0] / p[1, 1]
+    assert odds == pytest.approx(11.0 * plain[0, 0] / plain[0, 1])
+
+
+def test_bagging_computes_in_threads_of_its_own_process():
+    import psutil
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    y = (x[:, 0] > 0).astype(int)
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    two = fitted("bagging", x, y, task="binary", threads=2, n_estimators=10).predict_proba(x)
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+    one = fitted("bagging", x, y, task="binary", threads=1, n_estimators=10).predict_proba(x)
+    np.testing.assert_array_equal(two, one)
