@@ -282,7 +282,7 @@ def meta_of(
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
         "budget": f"{budget_name}: {len(folds)} fold{'s' * (len(folds) != 1)}, "
-        f"{spread} configurations a study, "
+        f"{spread} configuration{'s' * (spread != '1')} a study, "
         f"{budget.seeds} evaluation seed{'s' * (budget.seeds > 1)}",
         "seed": first["options"]["seed"],
         "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ..evidence import Evidence
+from ..output.footnotes import plural
 from ..output.tables import fixed
 from ..sections.seeds import ENSEMBLE
 from .published_table import PublishedTable
@@ -27,7 +28,7 @@ def sentences(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame
         lines.append(f"{n} of {len(published.extension.hosts)} published hosts have means of ours.")
     if published.shape == "ensembles" and evidence.ensembles is not None:
         n = evidence.ensembles.groupby(["dataset", "fold", "model"]).size()
-        lines.append(f"Ours: {_span(n)} {ENSEMBLE}s of seeds per cell; their spread is over these.")
+        lines.append(f"Ours: {_span(n, ENSEMBLE)} of seeds per cell; their spread is over these.")
     used = f"Budget used: {budget}." if budget else "Budget used: not recorded."
     return [*lines, " ".join([used, *_configurations(evidence, frame)])]
 
@@ -43,14 +44,14 @@ def _configurations(evidence: Evidence, frame: pd.DataFrame) -> list[str]:
         counts = tuned.groupby(["dataset", "fold", "model"]).size()
         seconds = tuned["cpu_s"].sum()
         cost = f", {fixed(seconds / 3600.0, 2)} CPU-hours" if seconds > 0 else ""
-        found.append(f"Ours: {_span(counts)} configurations tried per study{cost}.")
+        found.append(f"Ours: {_span(counts, 'configuration')} tried per study{cost}.")
     if "published_configs" in frame and frame["published_configs"].notna().any():
         theirs = frame.loc[frame["ours"].notna(), "published_configs"].dropna()
         if len(theirs):
-            found.append(f"Published: {_span(theirs)} configurations per cell.")
+            found.append(f"Published: {_span(theirs, 'configuration')} per cell.")
     return found
 
 
-def _span(counts: pd.Series) -> str:
+def _span(counts: pd.Series, word: str) -> str:
     low, high = int(counts.min()), int(counts.max())
-    return str(low) if low == high else f"{low} to {high}"
+    return plural(low, word) if low == high else f"{low} to {high} {word}s"

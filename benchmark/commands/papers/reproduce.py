@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from ....reports.output.footnotes import plural
 from ...console import FAILED, OK, Console
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
@@ -53,7 +54,7 @@ def _said(source: Source, known: Mapping[str, Experiment]) -> str:
     """One line on a table or figure: what ours shows, or why nothing does."""
     what = source.title.partition(", ")[2] or source.title
     if source.metric:
-        return f"{what}: {source.metric}; {source.cells} published values"
+        return f"{what}: {source.metric}; {plural(source.cells, 'published value')}"
     if source.experiment and source.kind == "table":
         return f"{what}: {known[source.experiment].title}"
     return f"{what}: {source.why}" if source.why else what

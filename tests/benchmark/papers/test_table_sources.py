@@ -79,6 +79,14 @@ def test_the_printed_list_has_a_block_for_each_paper_and_fits_a_screen():
             assert sum(line.split(" ")[0] == name for line in lines) == 1, name
 
 
+def test_no_line_of_the_list_denies_what_an_experiment_shows():
+    """One name a table, and a stored table of one value is said in the singular."""
+    printed = " ".join(bench("reproduce", "--list").out.split())
+    assert "rtdl-main-table-6 bench experiment rtdl-importance main text, Table 6: " in printed
+    assert "rtdl-table-6-main" not in printed and "are no part of this benchmark" not in printed
+    assert "RMSE; 1 published value npt-table-5" in printed
+
+
 def test_each_command_of_the_list_is_one_that_the_command_line_has():
     """Its options parse, and what it names exists; nothing is run."""
     for source in sources():
