@@ -38,7 +38,7 @@ DEFAULT = "default"
 UNTUNED = " untuned"  # no column of a file: their names are stripped
 FEW = 6  # different values of a column that seems to tell kinds of runs apart
 
-_PART = re.compile(rf"({'|'.join(PARTS)})[-_ .].*", re.IGNORECASE)
+_PART = re.compile(rf"({'|'.join(PARTS)})([-_ .].*|\d+)", re.IGNORECASE)
 _METRIC = re.compile(rf"(?:({'|'.join(PARTS)})[-_ ])?({'|'.join(METRICS)})")
 _WHERE = re.compile(r"([^=!]+?)\s*(!?=)\s*(.*)", re.DOTALL)
 _RENAME = re.compile(r"(method|dataset|metric):(.+?)=(.+)", re.DOTALL)

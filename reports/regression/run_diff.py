@@ -317,8 +317,12 @@ def _models(found: pd.DataFrame) -> pd.DataFrame:
 def _pairs(
     base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]
 ) -> dict[str, dict[str, tuple[Array, Array]]]:
-    """{model: {dataset: (errors of `base`, errors of `new`)}} in pairs: the evaluations of a fold
-    under the same seed where both runs have them, otherwise the scores of the fold."""
+    """{model: {dataset: (errors of `base`, errors of `new`)}} in pairs: the scores of a fold, which
+    are means over the evaluation seeds that both runs have. With a single fold a pair is a seed.
+
+    The seeds of a fold share its rows and its configuration, so that they are no replicates of a
+    change beside other folds; and seeds that change nothing are one pair.
+    """
     rows = []
     for evidence, table in zip((base, new), tables, strict=True):
         trials = evidence.trials
@@ -344,6 +348,10 @@ def _pairs(
     found: dict[str, dict[str, tuple[Array, Array]]] = {}
     for (model, dataset), part in both.groupby(["model", "dataset"], sort=True):
         metric = METRICS[base.headline(str(part["task"].iloc[0]))]
+        if part["fold"].nunique() > 1:
+            part = part.groupby("fold", sort=True)[["score_a", "score_b"]].mean()
+        elif part["score_a"].nunique() == part["score_b"].nunique() == 1:
+            part = part.iloc[:1]
         a, b = (
             np.array([metric.error(v) for v in part[name]], dtype=float)
             for name in ("score_a", "score_b")

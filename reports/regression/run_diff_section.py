@@ -114,8 +114,8 @@ def _models_table(found: Comparison) -> ReportTable:
     header += ("mean change", "at most", "verdict", "p", "p, Holm")
     least = fewest_pairs(MODEL_P)
     notes = (
-        "Verdict, on these datasets: worse if the mean over datasets of the changes in pairs (same "
-        f"fold, same seed) exceeds {100 * found.min_effect:g} % and 0 (one-sided t test with "
+        "Verdict, on these datasets: worse if the mean over datasets of the changes in pairs (of a "
+        f"fold; with one fold, of a seed) exceeds {100 * found.min_effect:g} % and 0 (one-sided t test with "
         f"the spread within datasets, p < {ALPHA:g} after Holm over the models that changed); "
         f"harmless if its one-sided {100 - 100 * BOUND:g} % bound (at most) is below "
         f"{100 * found.min_effect:g} %; otherwise undecided: more folds or seeds would tell. With "

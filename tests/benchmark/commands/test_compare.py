@@ -254,6 +254,42 @@ def test_one_model_that_is_worse_on_its_datasets_is_a_regression_without_any_his
     assert "9 datasets (9 pairs), one-sided p = 0.002 after Holm" in said
 
 
+def seeded(rng, *, folds, seeds, by_fold=0.02, by_seed=0.0):
+    """Evidence of two models that were evaluated under several seeds; the logarithm of an error
+    varies from fold to fold and from seed to seed."""
+    rows = []
+    for study in [(d, f, m) for d in DATASETS[:4] for f in range(folds) for m in MODELS]:
+        usual = rng.normal(0.0, by_fold)
+        rows += [
+            {
+                **dict(zip(("dataset", "fold", "model"), study, strict=True)),
+                **{"task": "regression", "index": s, "stage": "eval", "seed": s, "status": "done"},
+                **{"selected": False, "test_rmse": float(np.exp(usual + rng.normal(0.0, by_seed)))},
+            }
+            for s in range(seeds)
+        ]
+    return Evidence.of(pd.DataFrame(rows), meta={"metric": {"regression": "rmse"}})
+
+
+@pytest.mark.parametrize("by_seed", [0.0, 0.01])
+def test_seeds_of_a_fold_are_no_replicates_beside_other_folds(by_seed):
+    rng = np.random.default_rng(0)
+    runs = [seeded(rng, folds=3, seeds=5, by_seed=by_seed) for _ in range(12)]
+    found = [compare(a, b).models for a, b in zip(runs[::2], runs[1::2], strict=True)]
+    assert {n for models in found for n in models["n_pairs"]} == {4 * 3}
+    assert not any((models["verdict"] == "worse").any() for models in found)
+
+
+def test_with_one_fold_a_pair_is_a_seed_unless_seeds_change_nothing():
+    rng = np.random.default_rng(0)
+    pairs = {
+        by_seed: compare(*(seeded(rng, folds=1, seeds=5, by_seed=by_seed) for _ in range(2))).models
+        for by_seed in (0.0, 0.01)
+    }
+    assert set(pairs[0.0]["n_pairs"]) == {4} and set(pairs[0.0]["verdict"]) == {"undecided"}
+    assert set(pairs[0.01]["n_pairs"]) == {4 * 5}
+
+
 def noisy(seed, *, worse=1.0):
     rng = np.random.default_rng(seed)
     return run(lambda d, m, f: math.exp(0.01 * rng.normal()) * (worse if d + m == "d2a" else 1.0))
