@@ -8,6 +8,8 @@ from .base import Number, softmax
 from .classifier import Classifier
 from .preprocessing import Policy
 
+ROUNDING = 1e-9  # a standard deviation below it is rounding alone: features have one of about 1
+
 
 class NearestCentroid(Classifier):
     """The class whose mean is nearest, after means were drawn towards the common one.
@@ -53,7 +55,7 @@ class NearestCentroid(Classifier):
         free = max(len(x) - len(n), 1)  # degrees of freedom
         std = np.sqrt(((x - means[y]) ** 2).sum(axis=0) / free)
         scale = std + np.median(std)
-        scale[scale == 0] = 1.0
+        scale[scale < ROUNDING] = 1.0
         unit = np.sqrt(1.0 / n - 1.0 / len(x))[:, None] * scale  # (C, F) standard errors
         gap = (means - common) / unit
         kept = np.sign(gap) * np.maximum(np.abs(gap) - self.shrinkage, 0.0)

@@ -24,7 +24,7 @@ MAX_LEVELS = 250
 histogram-based trees and bound the width of one-hot columns. Rarer levels count as unseen."""
 
 LARGEST = float(np.finfo(np.float32).max)
-"""Unscaled values are clipped here: tree libraries compute in float32."""
+"""Values are clipped here: tree libraries compute in float32, and squares stay finite."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class Preprocessor:
             out[:, [n.constant for n in self._numbers]] = 0.0
             return out
         if self.policy.numeric in ("standard", "min-max"):
-            return values / self._scale - self._centre / self._scale
+            values = values / self._scale - self._centre / self._scale
         return np.clip(values, -LARGEST, LARGEST)
 
     def _fit_quantile(self, values: np.ndarray):  # type: ignore[no-untyped-def]

@@ -299,3 +299,19 @@ def test_bagging_computes_in_threads_of_its_own_process():
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
     one = fitted("bagging", x, y, task="binary", threads=1, n_estimators=10).predict_proba(x)
     np.testing.assert_array_equal(two, one)
+
+
+def test_a_feature_that_is_constant_within_classes_up_to_rounding_is_divided_by_one():
+    x, y = np.zeros((60, 5)), np.repeat([0, 1, 2], 20)
+    x[:, 0] = np.array([0.1, 0.7, 0.3])[y]  # their means of 20 rows are not quite these
+    x[:, 1] = np.random.default_rng(0).normal(size=60)
+    scale = fitted("nearest-centroid", x, y).model_["scale"]
+    np.testing.assert_array_equal(scale[[0, 2, 3, 4]], 1.0)
+
+
+@pytest.mark.parametrize("name", ["stacking", *CLASSES_ALONE])
+def test_a_value_far_beyond_those_of_training_is_answered(name):
+    x, y = np.arange(12.0).reshape(6, 2), [0, 0, 0, 1, 1, 1]
+    p = fitted(name, x, y, task="binary").predict_proba([[1e300, 1.0], [-1e300, 1e200]])
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
