@@ -78,6 +78,7 @@ def command_of(source: Source, out: Path, mirror: str) -> list[str]:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(7200)  # some fifty commands
 def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
     commands = dict.fromkeys(
         shlex.join(command_of(source, tmp_path, mirror)) for source in sources() if source.command
