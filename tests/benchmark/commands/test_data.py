@@ -207,6 +207,9 @@ def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path
     assert bench("data", "remove", "rtdl-california-housing").code == 0
     gone = bench(*RTDL, "--name", "own", "--mirror", mirror)
     assert "rtdl-california-housing, which this run began with, was removed" in gone.err
+    kept = bench("resume", "runs/own", "--workers", 0, "--tracking-uri", "none", "--mirror", mirror)
+    assert kept.code != 0 and "bench data add it again" in kept.err
+    assert set(last_scores("own")[0]["datasets"]) == {"california-housing", "adult"}
 
 
 def test_experiments_use_the_authors_split_once_it_was_added(tmp_path, mirror):
