@@ -220,12 +220,18 @@ def _add_folders(
         try:
             found = read_folder(folder, shown, name=stem if place == "." else None)
             wanted = importing.name_of(found, name, several, built_in)
+            if any(wanted == one.card.name for one in added):
+                raise DataError(
+                    f"another folder here has the name {wanted!r}, too: add this one alone, with "
+                    "a --name"
+                )
             added.append(importing.add(found, wanted, f"arrays, {shown}", missing))
         except DataError as error:
             if not several:
                 raise
-            refused[shown] = str(error)
-            console.warn(f"refused: {error}")
+            text = str(error)
+            refused[shown] = text if text.startswith(shown) else f"{shown}: {text}"
+            console.warn(f"refused: {refused[shown]}")
             continue
         console.say(_added_line(added[-1]))
     stand = [f"{one.stands_for} = {one.card.name}" for one in added if one.stands_for]

@@ -120,6 +120,18 @@ def test_of_many_datasets_a_malformed_one_is_named_and_the_others_are_added(tmp_
     assert bench("data", "remove", "x-a").code == 2
 
 
+def test_two_folders_of_one_name_and_a_taken_name_are_told_with_their_folder(tmp_path):
+    write_parts(tmp_path / "many" / "x" / "Toy")
+    write_parts(tmp_path / "many" / "y" / "toy", task="regression")
+    write_parts(tmp_path / "many" / "wine")
+    ran = bench("data", "add", tmp_path / "many", "--format", "arrays")
+    assert ran.code == 2 and store.names() == ["toy"]
+    assert "refused: many/wine: 'wine' is the name of a built-in dataset" in ran.err
+    assert "refused: many/y/toy: another folder here has the name 'toy'" in ran.err
+    alone = ("data", "add", tmp_path / "many" / "y" / "toy", "--format", "arrays")
+    assert bench(*alone, "--name", "toy-2").code == 0 and store.names() == ["toy", "toy-2"]
+
+
 @pytest.mark.parametrize("what", ["nothing", "empty", "text"])
 def test_a_path_without_datasets_is_refused_in_one_line(what, tmp_path):
     path = tmp_path / what
