@@ -67,8 +67,12 @@ def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, *
     from ...datasets import catalog
     from ...datasets.source import fetch
     from ..planning import suite as suites
+    from ..planning.own_tables import added_for
 
-    asked = list(names) + (suites.load(suite).datasets if suite else [])
+    asked = list(names)
+    if suite:
+        found = suites.load(suite)
+        asked += [added_for(found, name) or name for name in found.datasets]
     # an unknown name is refused first
     cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
 

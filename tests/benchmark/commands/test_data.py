@@ -224,6 +224,18 @@ def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path
     assert set(last_scores("own")[0]["datasets"]) == {"california-housing", "adult"}
 
 
+def test_a_suites_datasets_that_were_added_need_no_fetching(tmp_path):
+    text = SUITE.replace('"rtdl-form", "talent-form", "tabred-form"', '"helena", "iris"')
+    Path("mine.toml").write_text(text.replace("[metric]", 'official = "rtdl"\n[metric]', 1))
+    call = ("data", "fetch", "--suite", "./mine.toml")
+    before = bench(*call)
+    assert before.code != 0 and "authors' archive" in before.out
+    name = ("--name", "rtdl-helena")
+    folder = write_parts(tmp_path / "helena", task="multiclass")
+    assert bench("data", "add", folder, "--format", "arrays", *name).code == 0
+    assert answer(*call) == {"rtdl-helena": "5 files", "iris": "ships with scikit-learn"}
+
+
 def test_experiments_use_the_authors_split_once_it_was_added(tmp_path, mirror):
     assert bench("data", "add", california(tmp_path), "--format", "arrays").code == 0
     setting = Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
