@@ -67,8 +67,12 @@ def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, *
     from ...datasets import catalog
     from ...datasets.source import fetch
     from ..planning import suite as suites
+    from ..planning.own_tables import added_for
 
-    asked = list(names) + (suites.load(suite).datasets if suite else [])
+    asked = list(names)
+    if suite:
+        found = suites.load(suite)
+        asked += [added_for(found, name) or name for name in found.datasets]
     # an unknown name is refused first
     cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
 
@@ -220,12 +224,18 @@ def _add_folders(
         try:
             found = read_folder(folder, shown, name=stem if place == "." else None)
             wanted = importing.name_of(found, name, several, built_in)
+            if any(wanted == one.card.name for one in added):
+                raise DataError(
+                    f"another folder here has the name {wanted!r}, too: add this one alone, with "
+                    "a --name"
+                )
             added.append(importing.add(found, wanted, f"arrays, {shown}", missing))
         except DataError as error:
             if not several:
                 raise
-            refused[shown] = str(error)
-            console.warn(f"refused: {error}")
+            text = str(error)
+            refused[shown] = text if text.startswith(shown) else f"{shown}: {text}"
+            console.warn(f"refused: {refused[shown]}")
             continue
         console.say(_added_line(added[-1]))
     stand = [f"{one.stands_for} = {one.card.name}" for one in added if one.stands_for]

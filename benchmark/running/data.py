@@ -27,7 +27,8 @@ def gather(
     `old` is the plan of the run that is continued: its datasets stay what they were, whatever was
     added or removed since. The suite's offline list joins where fewer than `offline_below` of its
     datasets are available. Raises NoData where none is, DataError for a dataset that differs from
-    its card, and SweepError for an added one that is not the one of the plan.
+    its card and for an added one of the plan that was removed, and SweepError for an added one that
+    is not the one of the plan.
     """
     suite, options = request.suite, request.options
     wanted = list(options.datasets) or suite.datasets
@@ -48,6 +49,8 @@ def gather(
             else:
                 table = catalog.load_dataset(name, mirror=request.mirror, cache=request.cache)
         except DatasetUnavailable as error:
+            if added and known:  # left out, it would vanish from the run's plan and report
+                raise
             left_out[name] = error.reason
             return
         if added and known and table.sha256 != before[name]["sha256"]:

@@ -120,6 +120,18 @@ def test_of_many_datasets_a_malformed_one_is_named_and_the_others_are_added(tmp_
     assert bench("data", "remove", "x-a").code == 2
 
 
+def test_two_folders_of_one_name_and_a_taken_name_are_told_with_their_folder(tmp_path):
+    write_parts(tmp_path / "many" / "x" / "Toy")
+    write_parts(tmp_path / "many" / "y" / "toy", task="regression")
+    write_parts(tmp_path / "many" / "wine")
+    ran = bench("data", "add", tmp_path / "many", "--format", "arrays")
+    assert ran.code == 2 and store.names() == ["toy"]
+    assert "refused: many/wine: 'wine' is the name of a built-in dataset" in ran.err
+    assert "refused: many/y/toy: another folder here has the name 'toy'" in ran.err
+    alone = ("data", "add", tmp_path / "many" / "y" / "toy", "--format", "arrays")
+    assert bench(*alone, "--name", "toy-2").code == 0 and store.names() == ["toy", "toy-2"]
+
+
 @pytest.mark.parametrize("what", ["nothing", "empty", "text"])
 def test_a_path_without_datasets_is_refused_in_one_line(what, tmp_path):
     path = tmp_path / what
@@ -207,6 +219,21 @@ def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path
     assert bench("data", "remove", "rtdl-california-housing").code == 0
     gone = bench(*RTDL, "--name", "own", "--mirror", mirror)
     assert "rtdl-california-housing, which this run began with, was removed" in gone.err
+    kept = bench("resume", "runs/own", "--workers", 0, "--tracking-uri", "none", "--mirror", mirror)
+    assert kept.code != 0 and "bench data add it again" in kept.err
+    assert set(last_scores("own")[0]["datasets"]) == {"california-housing", "adult"}
+
+
+def test_a_suites_datasets_that_were_added_need_no_fetching(tmp_path):
+    text = SUITE.replace('"rtdl-form", "talent-form", "tabred-form"', '"helena", "iris"')
+    Path("mine.toml").write_text(text.replace("[metric]", 'official = "rtdl"\n[metric]', 1))
+    call = ("data", "fetch", "--suite", "./mine.toml")
+    before = bench(*call)
+    assert before.code != 0 and "authors' archive" in before.out
+    name = ("--name", "rtdl-helena")
+    folder = write_parts(tmp_path / "helena", task="multiclass")
+    assert bench("data", "add", folder, "--format", "arrays", *name).code == 0
+    assert answer(*call) == {"rtdl-helena": "5 files", "iris": "ships with scikit-learn"}
 
 
 def test_experiments_use_the_authors_split_once_it_was_added(tmp_path, mirror):
