@@ -99,6 +99,26 @@ def test_validation_far_better_than_test_is_found_only_beside_others_that_are_no
     assert found(frame) == []
 
 
+def test_no_error_in_few_validation_rows_is_no_finding():
+    frame = rows_of({"iris": "multiclass"}, MODELS, n_folds=2)
+    frame["test_accuracy"] = np.where(frame["model"] == "constant", 0.33, 0.95)
+    frame["val_accuracy"] = np.where(frame["model"] == "a", 1.0, 0.95)
+    frame["test_accuracy"] -= np.where(frame["model"] == "a", 1 / 60, 0.0)
+    check = "validation far better than test"
+    assert cells_of(found(frame, rows={"iris": 15000})) == {(check, "iris", "a")}
+    assert found(frame, rows={"iris": 150}) == []  # 15 rows in each test part
+
+
+def test_a_default_configuration_is_compared_fold_by_fold():
+    frame = honest()
+    default = frame[at(frame, "r0", "a")].assign(model="a-default")
+    default["test_rmse"] /= 1.3  # on each of three folds
+    check = "worse than its default"
+    assert cells_of(found(pd.concat([frame, default]))) == {(check, "r0", "a")}
+    default["test_rmse"] *= [1.0, 1.0, 1.5]  # on one it is better
+    assert found(pd.concat([frame, default])) == []
+
+
 def test_identical_scores_are_found_unless_they_are_one_trial_or_printed_digits():
     frame = honest()
     frame.loc[at(frame, "r5", "b"), "test_rmse"] = frame.loc[
