@@ -99,9 +99,11 @@ def section(
     cells = sum(len(finding.cells) for finding in found)
     remark = (
         f"{footnotes.plural(len(found), 'finding')} on {footnotes.plural(cells, 'cell')}. A "
-        "finding is a reason to look, not a verdict: the tables hold these cells as they are. The "
-        "trials behind a cell: bench explain scores DATASET MODEL; their ids are in the CSV."
+        "finding is a reason to look, not a verdict: the tables hold these cells as they are."
     )
+    if not evidence.meta.get("foreign"):  # another tool's results are no trials of a run
+        remark += " The trials behind a cell: bench explain scores DATASET MODEL; their ids are in "
+        remark += "the CSV."
     return Section(NAME, TITLE, (_table(found, checks),), _frame(evidence, found), (remark,))
 
 

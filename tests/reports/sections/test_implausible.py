@@ -152,6 +152,9 @@ def test_the_report_names_them_first_with_the_trials_behind(tmp_path):
     row = rows[rows["check"] == "no better than a constant"].iloc[0]
     behind = set(frame.loc[at(frame, "r1", "b"), "id"])
     assert set(str(row["trials"]).split()) == behind and row["value"] == 9.9
+    assert "bench explain scores" in page
+    foreign = texts(evidence_of(frame, foreign=True), tmp_path)["look-first.md"].decode()
+    assert "2 findings" in foreign and "bench explain" not in foreign
     quiet = texts(evidence_of(honest()), tmp_path)["look-first.md"].decode()
     assert "No implausible cell was found" in quiet
 
