@@ -97,6 +97,9 @@ def read_results(
     if groups is None:
         meta["kind"] = ENSEMBLE
         notes.append("Every line is of an ensemble; a seed is the number of an ensemble.")
+    for name in metric.values():
+        if f"test_{name}" not in trials:
+            trials[f"test_{name}"] = np.nan  # every trial of the task failed
     evidence = Evidence.of(trials, _planned(trials), meta)
     if groups is None or not len(groups.cells):
         return evidence

@@ -331,6 +331,9 @@ def _with_splits(lines: Lines) -> Lines:
             mixed = cells["split"].isin([label for label in labels if _PART.fullmatch(label)])
             law = "split {split} names a part of the data; put train, val and test into a column"
             lines.refuse(mixed, f"{law} 'part', and the number of the fold into 'split'")
+    if "part" in cells and "split" in cells and len(cells["split"].unique()) > 1:
+        law = "split {split} is a part of the data, and there is a column 'part', too; keep one"
+        lines.refuse(cells["split"].str.lower().isin(list(PARTS)), f"{law} of the two")
     if "fold" in cells and "split" in cells:
         law = "columns split and fold; a split is one train/test pair: join them into one column"
         lines.refuse_header(f"{law} split, such as 2-0, or remove one")

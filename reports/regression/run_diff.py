@@ -22,7 +22,7 @@ from ..statistics.distributions import t_sf
 from ..statistics.ranking import standard_error
 from ..statistics.tests import holm
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
-from .verdicts import UNDECIDED, WORSE, as_log_ratio, change_of, verdicts
+from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, verdicts
 
 MIN_EFFECT = 0.01
 CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
@@ -375,6 +375,8 @@ def _judged(
     p = p.where(~alone, models["p_over_datasets"].astype(float))
     adjusted = _adjusted(p)
     by_datasets = (adjusted < CELL_P) & (models["median_change"] > min_effect) & alone
+    by_chance = ~(adjusted < ALPHA).to_numpy(dtype=bool)  # among the models tested either way
+    verdict[by_chance & (verdict == WORSE)] = UNDECIDED
     verdict[by_datasets.to_numpy(dtype=bool) & (verdict == UNDECIDED)] = WORSE
     return models.assign(
         n_pairs=[c.n for c in changes],

@@ -115,9 +115,9 @@ def _models_table(found: Comparison) -> ReportTable:
     least = fewest_pairs(MODEL_P)
     notes = (
         "Verdict, on these datasets: worse if the mean over datasets of the changes in pairs (of a "
-        f"fold; with one fold, of a seed) exceeds {100 * found.min_effect:g} % and 0 (one-sided t test with "
-        f"the spread within datasets, p < {ALPHA:g} after Holm over the models that changed); "
-        f"harmless if its one-sided {100 - 100 * BOUND:g} % bound (at most) is below "
+        f"fold; with one fold, of a seed) exceeds {100 * found.min_effect:g} % and 0 (one-sided t "
+        f"test with the spread within datasets, p < {ALPHA:g} after Holm over the models that "
+        f"changed); harmless if its one-sided {100 - 100 * BOUND:g} % bound (at most) is below "
         f"{100 * found.min_effect:g} %; otherwise undecided: more folds or seeds would tell. With "
         "one pair a dataset, worse follows from Wilcoxon's test over datasets. Changes are of the "
         "error, positive is worse.",

@@ -1,8 +1,9 @@
 """Verdicts on two versions of a model: worse, harmless or undecided, from paired test errors.
 
 A change of an error is 2 (b - a) / (b + a): nearly log(b / a), and finite where an error is 0.
-A pair is of the same model on the same fold, or with one fold under the same seed. The mean over datasets of
-their mean changes is tested with the spread within datasets: the verdict is about these datasets.
+A pair is of the same model on the same fold, or with one fold under the same seed. The mean over
+datasets of their mean changes is tested with the spread within datasets: the verdict is about
+these datasets.
 """
 
 from __future__ import annotations

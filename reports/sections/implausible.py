@@ -34,6 +34,7 @@ DEFAULT_SUFFIX = "-default"
 WORSE_THAN_DEFAULT, WORSE_THAN_DEFAULT_ON_ONE_FOLD = 1.2, 1.5  # times the default's error
 OPTIMISTIC = 2.0  # times the usual ratio of test error to validation error
 FEW_ROWS = 0.05  # of a share of rows: what chance does to few rows
+TEST_SHARE, SEEN_NONE = 0.1, 3.0  # no error in n rows is an error of up to 3/n; rows in a test part
 MIN_PEERS = 3  # models whose ratio is the usual one
 PRINTED_DIGITS = 6  # of scores that come from a printed table
 CONTINUOUS = ("log_loss", "roc_auc", "rmse", "mse", "mae", "r2")  # equal by chance only in ties
@@ -98,9 +99,11 @@ def section(
     cells = sum(len(finding.cells) for finding in found)
     remark = (
         f"{footnotes.plural(len(found), 'finding')} on {footnotes.plural(cells, 'cell')}. A "
-        "finding is a reason to look, not a verdict: the tables hold these cells as they are. The "
-        "trials behind a cell: bench explain scores DATASET MODEL; their ids are in the CSV."
+        "finding is a reason to look, not a verdict: the tables hold these cells as they are."
     )
+    if not evidence.meta.get("foreign"):  # another tool's results are no trials of a run
+        remark += " The trials behind a cell: bench explain scores DATASET MODEL; their ids are in "
+        remark += "the CSV."
     return Section(NAME, TITLE, (_table(found, checks),), _frame(evidence, found), (remark,))
 
 
@@ -120,7 +123,7 @@ def findings(
             continue
         scores = mine.pivot(index="dataset", columns="model", values="mean")
         found += _no_better_than_a_constant(scores, name)
-        found += _worse_than_default(evidence, scores, name, task)
+        found += _worse_than_default(evidence, studies, scores, name, task)
         found += _validation_far_better(evidence, scores, name, task)
     found += _identical(evidence, studies, whole)
     if published is not None and len(published):
@@ -203,18 +206,27 @@ def _cause_of_no_skill(share: np.ndarray) -> str:
 
 
 def _worse_than_default(
-    evidence: Evidence, scores: pd.DataFrame, metric: str, task: str
+    evidence: Evidence, studies: pd.DataFrame, scores: pd.DataFrame, metric: str, task: str
 ) -> Iterator[Finding]:
+    column = f"test_{metric}"
+    mine = studies[studies["task"] == task]
     for tuned in scores:
         default = f"{tuned}{DEFAULT_SUFFIX}"
         if default not in scores:
             continue
-        pairs = scores[[tuned, default]].dropna()
+        whole = scores[[tuned, default]].dropna().index
+        sides = [
+            mine.loc[
+                (mine["model"] == m) & mine["dataset"].isin(whole), ["dataset", "fold", column]
+            ]
+            for m in (tuned, default)
+        ]
+        both = sides[0].merge(sides[1], on=["dataset", "fold"], suffixes=("", "_default"))
         folds = pd.DataFrame(
             {
-                "dataset": pairs.index,
-                "tuned": errors(pairs[tuned].to_numpy(), metric),
-                "default": errors(pairs[default].to_numpy(), metric),
+                "dataset": both["dataset"],
+                "tuned": errors(both[column].to_numpy(dtype=float), metric),
+                "default": errors(both[f"{column}_default"].to_numpy(dtype=float), metric),
             }
         )
         yield from _worse(folds, scores, str(tuned), default)
@@ -253,10 +265,12 @@ def _worse(
     """folds: dataset, and the errors `tuned` and `default`. default: the model of the second, or ''
     for the first trial of the same study."""
     folds = folds[folds["default"] > 0]
-    for dataset, mine in folds.groupby("dataset", sort=True):
-        ratio = (mine["tuned"] / mine["default"]).to_numpy()
+    names = folds["dataset"].to_numpy(dtype=object)
+    ratios = (folds["tuned"] / folds["default"]).to_numpy()
+    for dataset in sorted(set(names[ratios >= WORSE_THAN_DEFAULT])):
+        ratio = ratios[names == dataset]
         limit = WORSE_THAN_DEFAULT if len(ratio) > 1 else WORSE_THAN_DEFAULT_ON_ONE_FOLD
-        if not len(ratio) or np.isnan(ratio).any() or ratio.min() < limit:
+        if np.isnan(ratio).any() or ratio.min() < limit:
             continue
         other = escape.label(default) if default else "its default configuration"
         yield Finding(
@@ -287,10 +301,14 @@ def _validation_far_better(
         }
     )
     means = frame.groupby(["dataset", "model"], sort=True).mean()
+    n_folds = rows.groupby("dataset")["fold"].nunique()
+    rows_of = evidence.meta.get("rows") or {}
     for dataset, block in means.dropna().groupby(level="dataset", sort=True):
         # an error of 0 on few rows is no surprise
         floor = 0.1 * float(block["test"].median())
-        floor = max(floor, FEW_ROWS) if METRICS[metric].bounded else floor
+        if METRICS[metric].bounded:
+            few = SEEN_NONE / (TEST_SHARE * rows_of[dataset]) if dataset in rows_of else 0.0
+            floor = max(floor, FEW_ROWS, few / n_folds[dataset])
         ratio = np.log((block["test"] + floor) / (block["val"] + floor)).to_numpy()
         if floor <= 0 or len(ratio) <= MIN_PEERS:
             continue
@@ -325,11 +343,13 @@ def _identical(evidence: Evidence, studies: pd.DataFrame, whole: pd.DataFrame) -
             key = str(dataset), values[at].tobytes()
             alike.setdefault(key, []).append((str(model), int(at[0])))
     n_folds = done.groupby("dataset").size() // done.groupby("dataset")["model"].nunique()
+    behind: dict[tuple[str, str], list[str]] = {}
     for (dataset, _), found in sorted(alike.items()):
         models = [model for model, _ in found]
         if len(models) < 2 or not _improbable(values[found[0][1]], metrics, int(n_folds[dataset])):
             continue
-        ids = {frozenset(_trials(evidence, dataset, model)) for model in models}
+        behind = behind or _trials(evidence)
+        ids = {frozenset(behind.get((dataset, model), [])) for model in models}
         if len(ids) == 1 and any(ids):
             continue  # the same trials under two names
         known = ~np.isnan(values[found[0][1]])
@@ -392,18 +412,25 @@ def _times(ratio: float) -> str:
 # --- output ---------------------------------------------------------------------------------------
 
 
-def _trials(evidence: Evidence, dataset: str, model: str) -> list[str]:
-    """Ids of the trials behind a cell: the evaluations of its folds, or the chosen trials."""
-    mine = evidence.having("dataset", dataset) & evidence.having("model", model)
-    rows = evidence.trials.loc[mine, ["stage", "selected", "id"]]
-    evaluated = rows[rows["stage"] == "eval"]
-    behind = evaluated if len(evaluated) else rows[rows["selected"].to_numpy(dtype=bool)]
-    return [name for name in dict.fromkeys(behind["id"].tolist()) if name]
+def _trials(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
+    """{(dataset, model): ids of the trials behind the cell}: the evaluations of its folds, or the
+    chosen trials where it has none."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for mine in (
+        evidence.having("stage", "eval"),
+        evidence.trials["selected"].to_numpy(dtype=bool),
+    ):
+        rows = evidence.trials.loc[mine, ["dataset", "model", "id"]]
+        for (dataset, model), ids in rows.groupby(["dataset", "model"], sort=False)["id"]:
+            named = [name for name in dict.fromkeys(ids.tolist()) if name]
+            found.setdefault((str(dataset), str(model)), named)
+    return found
 
 
 def _frame(evidence: Evidence, found: Sequence[Finding]) -> pd.DataFrame:
     """One row per cell of a finding."""
     tasks = dict(zip(evidence.planned["dataset"], evidence.planned["task"], strict=True))
+    behind = _trials(evidence) if found else {}
     rows = [
         {
             "finding": number,
@@ -415,7 +442,7 @@ def _frame(evidence: Evidence, found: Sequence[Finding]) -> pd.DataFrame:
             "value": value,
             "seen": finding.seen,
             "cause": finding.cause,
-            "trials": " ".join(_trials(evidence, dataset, model)),
+            "trials": " ".join(behind.get((dataset, model), [])),
         }
         for number, finding in enumerate(found, start=1)
         for dataset, model, value in finding.cells

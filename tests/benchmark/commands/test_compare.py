@@ -290,6 +290,28 @@ def test_with_one_fold_a_pair_is_a_seed_unless_seeds_change_nothing():
     assert set(pairs[0.01]["n_pairs"]) == {4 * 5}
 
 
+def test_one_correction_spans_the_models_with_one_pair_a_dataset_and_those_with_more():
+    """With one model of three folds and eleven of one, p = .004 is no regression of the twelve."""
+    rng = np.random.default_rng(0)
+    models = [f"m{i:02}" for i in range(12)]
+    base, new = (
+        run(lambda d, m, f: math.exp(rng.normal(0.0, 0.02)), models=models, folds=3)
+        for _ in range(2)
+    )
+
+    def thinned(evidence, worse=1.0):
+        kept = evidence.trials[(evidence.trials["model"] == "m00") | (evidence.trials["fold"] == 0)]
+        by = np.where(kept["model"] == "m00", worse, 1.0)
+        return Evidence.of(kept.assign(test_rmse=kept["test_rmse"] * by), meta=evidence.meta)
+
+    between = 0
+    for worse in np.linspace(1.0, 1.04, 11):
+        row = run_diff.compare_runs(thinned(base), thinned(new, worse)).models.iloc[0]
+        assert (row["verdict"] == "worse") == (row["p_worse_holm"] < 0.01)
+        between += row["p_worse"] < 0.01 <= row["p_worse_holm"]
+    assert between
+
+
 def noisy(seed, *, worse=1.0):
     rng = np.random.default_rng(seed)
     return run(lambda d, m, f: math.exp(0.01 * rng.normal()) * (worse if d + m == "d2a" else 1.0))

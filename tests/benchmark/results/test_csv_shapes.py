@@ -97,11 +97,35 @@ def test_parts_beside_a_column_of_folds(split):
         (parts(PARTS[:2]), "line 2: part 'train': the file has train and val lines only"),
         (f"{ONE}\na,d,train,0,accuracy,1", "line 3: split 'train' is a part of the data, and ot"),
         ("a,d,train-0,0,accuracy,1", "line 2: split 'train-0' names a part of the data; put"),
+        ("a,d,train0,0,accuracy,1", "line 2: split 'train0' names a part of the data; put"),
         (f"{ONE}\na,d,,0,accuracy,1", "line 3: split is empty"),
     ],
 )
 def test_a_split_that_is_half_a_part_is_refused(body, says):
     assert says in refused(body)
+
+
+@pytest.mark.parametrize("part", ["test", "{part}"])
+def test_parts_in_split_beside_a_column_of_parts_are_refused(part):
+    lines = [f"{m},d,{s},{part.format(part=s)},0,accuracy,{v}" for m in "ab" for s, v in PARTS]
+    found = refused("\n".join(lines), HEAD.replace("split", "split,part"))
+    assert "line 2: split 'train' is a part of the data, and there is a column 'part'" in found
+
+
+def test_a_task_of_which_everything_failed_is_reported_as_failed():
+    body = "a,d,,oom,binary\nb,d,,timeout,binary\na,e,2.5,,regression\nb,e,2.4,,regression"
+    evidence = read(
+        body.replace(",,oom", ",accuracy,,oom")
+        .replace(",,time", ",accuracy,,time")
+        .replace("e,2", "e,rmse,2"),
+        "method,dataset,metric,value,cause,task",
+    )
+    evidence.validate()
+    table = studies(evidence).set_index(["dataset", "model"])
+    assert table["state"].to_dict() == {
+        **{("d", m): "failed" for m in "ab"},
+        **{("e", m): "complete" for m in "ab"},
+    }
 
 
 def test_a_validation_score_needs_its_test_score_and_a_part_a_known_word():

@@ -99,6 +99,26 @@ def test_validation_far_better_than_test_is_found_only_beside_others_that_are_no
     assert found(frame) == []
 
 
+def test_no_error_in_few_validation_rows_is_no_finding():
+    frame = rows_of({"iris": "multiclass"}, MODELS, n_folds=2)
+    frame["test_accuracy"] = np.where(frame["model"] == "constant", 0.33, 0.95)
+    frame["val_accuracy"] = np.where(frame["model"] == "a", 1.0, 0.95)
+    frame["test_accuracy"] -= np.where(frame["model"] == "a", 1 / 60, 0.0)
+    check = "validation far better than test"
+    assert cells_of(found(frame, rows={"iris": 15000})) == {(check, "iris", "a")}
+    assert found(frame, rows={"iris": 150}) == []  # 15 rows in each test part
+
+
+def test_a_default_configuration_is_compared_fold_by_fold():
+    frame = honest()
+    default = frame[at(frame, "r0", "a")].assign(model="a-default")
+    default["test_rmse"] /= 1.3  # on each of three folds
+    check = "worse than its default"
+    assert cells_of(found(pd.concat([frame, default]))) == {(check, "r0", "a")}
+    default["test_rmse"] *= [1.0, 1.0, 1.5]  # on one it is better
+    assert found(pd.concat([frame, default])) == []
+
+
 def test_identical_scores_are_found_unless_they_are_one_trial_or_printed_digits():
     frame = honest()
     frame.loc[at(frame, "r5", "b"), "test_rmse"] = frame.loc[
@@ -132,6 +152,9 @@ def test_the_report_names_them_first_with_the_trials_behind(tmp_path):
     row = rows[rows["check"] == "no better than a constant"].iloc[0]
     behind = set(frame.loc[at(frame, "r1", "b"), "id"])
     assert set(str(row["trials"]).split()) == behind and row["value"] == 9.9
+    assert "bench explain scores" in page
+    foreign = texts(evidence_of(frame, foreign=True), tmp_path)["look-first.md"].decode()
+    assert "2 findings" in foreign and "bench explain" not in foreign
     quiet = texts(evidence_of(honest()), tmp_path)["look-first.md"].decode()
     assert "No implausible cell was found" in quiet
 
