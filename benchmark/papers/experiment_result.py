@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 Size = Literal["tiny", "reduced", "full"]
+TINY = "Size tiny: a trial run; its numbers mean nothing."
 
 
 @dataclass(frozen=True)

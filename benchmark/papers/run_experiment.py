@@ -14,7 +14,7 @@ from ...models.deep.trainer import computing
 from ..planning.environment import capture
 from .catalog import Experiment
 from .experiment_files import write, write_facts
-from .experiment_result import ExperimentResult, Setting, Size
+from .experiment_result import TINY, ExperimentResult, Setting, Size
 
 
 def run_experiment(
@@ -39,7 +39,7 @@ def run_experiment(
     with threadpool_limits(threads), computing(threads):
         result: ExperimentResult = run(setting)
     if size == "tiny":
-        result.remarks.append("Size tiny: a trial run; its numbers mean nothing.")
+        result.remarks.append(TINY)
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
     words = ["bench", "experiment", experiment.name, "--size", size, "--seed", seed]
     words += ["--device", device, "--threads", threads, "--out", out]

@@ -22,7 +22,7 @@ from ...papers.catalog import (
     find_table,
     suite_of,
 )
-from ...papers.experiment_result import Size
+from ...papers.experiment_result import TINY, Size
 from ...papers.published_values import published_table
 from ...papers.table_sources import Source, source_of, sources
 
@@ -186,6 +186,8 @@ def _from_experiment(
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")
     _show(console, sorted(folder.glob(f"{table.name}.*")), [folder / f"{table.name}.md"])
+    if size == "tiny":
+        console.warn(TINY)
     return OK
 
 

@@ -87,6 +87,19 @@ def test_no_line_of_the_list_denies_what_an_experiment_shows():
     assert "RMSE; 1 published value npt-table-5" in printed
 
 
+def test_a_measured_table_of_the_tiny_size_says_so_when_it_is_shown_again(tmp_path):
+    for size in ("tiny", "reduced"):
+        folder = tmp_path / f"hopular-cost-{size}" / "hopular-cost"
+        folder.mkdir(parents=True)
+        (folder / "facts.json").write_text(json.dumps({"size": size}))
+        (folder / "hopular-table-a7.md").write_text("published beside ours")
+        shown = bench(
+            "reproduce", "hopular-table-a7", "--budget", size, "--no-run", "--runs", tmp_path
+        )
+        assert shown.code == 0 and "published beside ours" in shown.out
+        assert ("numbers mean nothing" in shown.err) == (size == "tiny")
+
+
 def test_each_command_of_the_list_is_one_that_the_command_line_has():
     """Its options parse, and what it names exists; nothing is run."""
     for source in sources():
