@@ -102,7 +102,7 @@ def splits(
 
     >>> fold = splits("iris")[0]
     >>> len(fold.train), len(fold.val), len(fold.test)
-    (105, 30, 15)
+    (104, 31, 15)
     """
     from .protocols import make_folds
 
