@@ -368,9 +368,7 @@ def parse_arrays(card: Card, files: Mapping[str, Path]) -> Parsed:
     try:
         labels = json.loads(files["labels"].read_text(encoding="utf-8"))
         arrays = {
-            role: np.load(path, mmap_mode="r", allow_pickle=False)
-            for role, path in files.items()
-            if role != "labels"
+            role: np.load(path, mmap_mode="r") for role, path in files.items() if role != "labels"
         }
         numbers = np.empty((n_rows, options["numeric"]), dtype=np.float64, order="F")
         if numbers.shape[1]:

@@ -170,7 +170,7 @@ def test_a_patience_that_is_no_number_is_refused(tmp_path: Path) -> None:
 def test_processes_of_ray_are_told_from_others() -> None:
     paths = ["ray::IDLE", "/lib/python3/site-packages/ray/core/src/ray/raylet/raylet"]
     assert all(is_rays(word) for word in [*paths, "--log=/tmp/ray/session_2026/logs"])
-    assert not any(is_rays(word) for word in ["python", "/home/ray/bench", "raymond", "-m"])
+    assert not any(is_rays(word) for word in ["python", "/opt/ray/bench", "raymond", "-m"])
     child = subprocess.Popen(["sleep", "5"])
     try:
         assert child.pid not in {process.pid for process in below()}

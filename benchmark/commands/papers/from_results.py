@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,15 @@ def reproduce_from_results(
             f"{table} is not of scores by dataset and method, so that no results stand beside it; "
             f"these are: {known}"
         )
+    from ....datasets import catalog
     from ....reports.reproduction.comparison import write_comparison
     from ....reports.reproduction.names import fitted
     from ...results.csv_lines import Choice, has_variant
     from ...results.entrants import results_file
 
     published, file = published_table(chosen.paper, table), results_file(results)
+    known = set(published.dataset_names()).intersection(catalog.built_in())
+    file = replace(file, tasks={n: catalog.card(n).task for n in known} | dict(file.tasks))
     own = chosen.entry.untuned
     if own and not has_variant(file.path, own):
         own = ""
