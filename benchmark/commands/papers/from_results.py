@@ -60,8 +60,8 @@ def reproduce_from_results(
     from ...results.entrants import results_file
 
     published, file = published_table(chosen.paper, table), results_file(results)
-    known = set(published.dataset_names()).intersection(catalog.built_in())
-    file = replace(file, tasks={n: catalog.card(n).task for n in known} | dict(file.tasks))
+    built_in = set(published.dataset_names()).intersection(catalog.built_in())
+    file = replace(file, tasks={n: catalog.card(n).task for n in built_in} | dict(file.tasks))
     own = chosen.entry.untuned
     if own and not has_variant(file.path, own):
         own = ""
