@@ -22,7 +22,7 @@ from ..statistics.distributions import t_sf
 from ..statistics.ranking import standard_error
 from ..statistics.tests import holm
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
-from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, verdicts
+from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, relative_changes, verdicts
 
 MIN_EFFECT = 0.01
 CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
@@ -43,12 +43,6 @@ def change(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.log(new) - np.log(base)
     return np.where((base == 0) & (new == 0), 0.0, found)
-
-
-def relative(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
-    """(new - base) / (new + base): finite, and orders cells as |log(new / base)| does."""
-    total = base + new
-    return np.where(total > 0, (new - base) / np.where(total > 0, total, 1.0), 0.0)
 
 
 def median(changes: Array) -> float:  # (n,)
@@ -88,7 +82,7 @@ def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Over
     middle = median(change(base, new))
     if n < fewest_pairs(GLOBAL_P, sides=1):
         return Overall(n, middle, None, False)
-    p = wilcoxon_columns(relative(base, new)[:, None])[0].p_greater
+    p = wilcoxon_columns(relative_changes(base, new)[:, None])[0].p_greater
     return Overall(n, middle, p, p < GLOBAL_P and middle > min_effect)
 
 
@@ -297,7 +291,7 @@ def _models(found: pd.DataFrame) -> pd.DataFrame:
     over them with Holm's correction."""
     rows = []
     for model, part in found.groupby("model", sort=True):
-        d = relative(part["error_base"].to_numpy(), part["error_b"].to_numpy())
+        d = relative_changes(part["error_base"].to_numpy(), part["error_b"].to_numpy())
         n = len(d)
         test = wilcoxon_columns(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
         rows.append(

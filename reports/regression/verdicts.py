@@ -44,7 +44,7 @@ class Change:
 
 
 def relative_changes(a: Array, b: Array) -> Array:  # errors, (n,), (n,) -> (n,)
-    """2 (b - a) / (b + a); 0 where both errors are 0."""
+    """2 (b - a) / (b + a), which orders pairs as |log(b / a)| does; 0 where both errors are 0."""
     total = a + b
     return np.where(total > 0, 2.0 * (b - a) / np.where(total > 0, total, 1.0), 0.0)
 
