@@ -1,7 +1,8 @@
-"""Atomic, durable replacement of files."""
+"""Atomic, durable replacement of files, and their checksum."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -37,3 +38,9 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file of any size, as 64 hex digits. Raises OSError."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...common.files import file_sha256
 from ..errors import SweepError
 from . import suite as suites
 
@@ -140,12 +140,6 @@ def planned_table(name: str, described: Mapping[str, Any], **where: Any) -> Tabl
     if described.get("added"):
         return added_table(described["added"], name)
     return load_dataset(name, **where)
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def csv_name(path: Path) -> str:

@@ -6,7 +6,6 @@ results.csv.gz  the runs themselves, in the form that `csv_import.py` reads
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from ...common.files import file_sha256
 from ...common.text import one_line, suggest
 from ...datasets.errors import DataError
 from ...reports.evidence import Evidence
@@ -97,7 +97,7 @@ def _of_entrant(folder: Path, out: Path) -> ResultsFile:
     card, path = read_card(folder), folder / RESULTS
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; an entrant has a {CARD} and this")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = file_sha256(path)
     if found != card.sha256:
         raise DataError(f"{path}: sha256 {found[:12]}... is not the card's {card.sha256[:12]}...")
     note = (

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.files import file_sha256
 from ...common.text import one_line
 from ..card import Card
 from ..errors import DataError
@@ -284,7 +285,7 @@ def card_text(found: Arrays, name: str, origin: str, facts: dict[str, Any], made
                 f'role = "{role}"',
                 f'name = "{path.name}"',
                 'url = ""',
-                f'sha256 = "{store.sha256_of_file(path)}"',
+                f'sha256 = "{file_sha256(path)}"',
                 f"bytes = {path.stat().st_size}",
             ]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from ...common.files import file_sha256
 from ...common.text import one_line, suggest
 from ..card import Card, read_card
 from ..errors import ChecksumMismatch, DataError, DatasetUnavailable, UnknownDataset
@@ -64,7 +64,7 @@ def files(wanted: Card) -> dict[str, Path]:
     for file in wanted.files:
         path = folder() / wanted.name / file.name
         try:
-            actual = sha256_of_file(path)
+            actual = file_sha256(path)
         except OSError as error:
             raise DatasetUnavailable(
                 wanted.name, f"{one_line(error)}; add it again: bench data add"
@@ -74,12 +74,6 @@ def files(wanted: Card) -> dict[str, Path]:
             raise ChecksumMismatch(wanted.name, file.name, file.sha256, actual, where)
         found[file.role] = path
     return found
-
-
-def sha256_of_file(path: Path) -> str:
-    """The SHA-256 of a file of any size, as 64 hex digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
