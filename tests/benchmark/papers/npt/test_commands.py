@@ -112,11 +112,13 @@ def test_npt_cost_gives_every_method_its_costs_beside_the_published_ones(run, mi
         assert tuple(rows) == cost.METHODS
         for method, row in rows.items():
             assert row["published s"] == printed[method, "execution-time"]
-            measured = ("rows", "fit s", "cpu s", "predict s", "whole s", "peak GB")
+            measured = ("rows", "fit s", "predict s", "whole s", "peak GB")
             if cost.has_grid(method, dataset):
-                assert all(row[column] > 0 for column in measured), method
+                assert all(row[column] > 0 for column in measured), (method, row)
+                # Some kernels count CPU time in ticks of 10 ms: a fit of 5 ms may have none.
+                assert row["cpu s"] >= 0, (method, row)
             else:
-                assert all(row[column] is None for column in measured), method
+                assert all(row[column] is None for column in (*measured, "cpu s")), method
         assert rows["npt"]["step ms"] > 0 and rows["npt"]["whole s"] > rows["npt"]["fit s"]
         assert rows["npt"]["parameters"] > 0
         assert rows["npt"]["published GPU GB"] > 0 and rows["knn"]["published GPU GB"] is None
