@@ -210,8 +210,12 @@ def steps(setting: Setting, extent: Extent, one: Callable[..., float] = step_s) 
                 printed[dataset, "ft-transformer"] / printed[dataset, "resnet"],
             ]
         )  # fmt: skip
+    ours_are = "; ".join(
+        f"{model}: " + (", ".join(f"{k} = {v}" for k, v in given.items()) or "its defaults")
+        for model, given in extent.settings.items()
+    )
     note = (
-        f"ms: of a training step, over {extent.steps} steps on generated rows; {extent.settings}. "
+        f"ms: of a training step, over {extent.steps} steps on generated rows. {ours_are}. "
         "Published: of whole trainings of the tuned networks, which differ in sizes and numbers of "
         "epochs."
     )
