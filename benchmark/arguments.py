@@ -226,6 +226,13 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         *CHOICE,
         click.option(
+            "--beside",
+            multiple=True,
+            metavar="NAME[,NAME]",
+            help="Published results beside the run's: names of `bench beside list`, or folders of "
+            "the same form. Ranked where rows and metric are the same. Repeatable.",
+        ),
+        click.option(
             "--out",
             type=click.Path(path_type=Path),
             help="Default: report/ in the first run, or beside the CSV.",

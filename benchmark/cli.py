@@ -29,6 +29,7 @@ from .arguments import (
     sweep_options,
     without_choice,
 )
+from .cli_beside import beside
 from .cli_data import data
 from .console import ENVIRONMENT, OK, Console, Verbs, common
 from .errors import check_address_form, check_run
@@ -396,6 +397,7 @@ def suites(console: Console, name: str | None, paper: Path | None) -> int:
 
 
 main.add_command(data)
+main.add_command(beside)
 
 
 @main.group()

@@ -19,6 +19,7 @@ from .output.files import render, write_files
 from .output.tables import Section
 from .sections import (
     available_ranks,
+    beside,
     coverage_and_costs,
     critical_difference,
     folds,
@@ -34,7 +35,13 @@ from .sections import (
 # The files without times and hardware: the same results give the same bytes on every machine.
 TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "seeds")
 # Files that not every report has; those of an earlier report in the same folder are deleted.
-NOT_ALWAYS = ("seeds.*", "figures/critical-difference-*", "html/index.html", "html/dataset-*")
+NOT_ALWAYS = (
+    "seeds.*",
+    "beside.*",
+    "figures/critical-difference-*",
+    "html/index.html",
+    "html/dataset-*",
+)
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,15 @@ def parts_of(
     fallback: str | None = None,
     ranking: str = "average",
     published: pd.DataFrame | None = None,
+    apart: pd.DataFrame | None = None,
 ) -> Parts:
     """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
     and across folds, seeds (if a configuration ran under several), coverage and costs.
 
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
-    `published`: scores published for the same protocol, see `implausible.section`.
+    `published`: scores published for the same protocol, see `implausible.section`. `apart`:
+    published scores on other splits, see `beside.section`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -81,6 +90,7 @@ def parts_of(
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
+        *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
     ]
@@ -200,6 +210,7 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "every pair of models and for all against one reference",
         "folds": "within a dataset, across its folds: the best model against each other one",
         "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
+        beside.NAME: "published results on other splits, which are not comparable with ours",
         "coverage": "what was run, what failed and why",
         "costs": "trials, CPU and wall seconds, memory",
     }

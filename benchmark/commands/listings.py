@@ -120,3 +120,20 @@ def suites_command(console: Console, name: str | None, paper: Path | None = None
         [[s.name, len(s.datasets), ", ".join(s.budgets), s.title] for s in all_suites],
     )
     return OK
+
+
+def beside_command(console: Console) -> int:
+    """`bench beside list`."""
+    from ..results.beside import listed
+
+    found = listed()
+    console.data(found)
+    console.table(
+        ["name", "what", "reference", "licence", "datasets of ours", "with their split"],
+        [
+            [e["name"], e["title"], e["reference"], e["licence"], e["datasets"], e["with_split"]]
+            for e in found
+        ],
+    )
+    console.say("\nbench report runs/NAME --beside " + found[0]["name"])
+    return OK

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import without_choice
 from ..console import OK, Console
-from ..errors import check_run
+from ..errors import SweepError, check_run
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence
@@ -40,12 +40,16 @@ def report_command(
     report/ beside it). `how`: the other options. Raises what `write_report` raises, DataError, and
     SweepError for an option of the CSV without one."""
     notes: list[str] = []
+    how["beside"] = [name for given in how["beside"] for name in given.split(",") if name]
+    if results is not None and how["beside"]:
+        raise SweepError("--beside goes with runs; published results have no rows beside them")
     if results is None:
         files = write_report(runs, out, **without_choice(how))
     else:
         from ..results.csv_lines import Choice
         from ..results.entrants import results_file
 
+        del how["beside"]
         choice = Choice(how.pop("where"), how.pop("rename"), how.pop("untuned") or "")
         del how["mirror"], how["cache"]
         file = results_file(results)
@@ -67,9 +71,11 @@ def make_report(
     *,
     mirror: str | None = None,
     cache: str | None = None,
+    beside: Sequence[str] = (),
     **how: Any,
 ) -> tuple[list[Path], list[Section]]:
-    """As `write_report` of runs: (its files, its sections)."""
+    """As `write_report` of runs: (its files, its sections). beside: entrants whose published
+    results stand beside ours; DataError for one that there is not."""
     runs = list(runs)
     for run in runs:
         check_run(run)
@@ -83,6 +89,11 @@ def make_report(
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_importance(evidence)
+        if beside:
+            from ..results.beside import run_datasets, with_published
+
+            found = with_published(evidence, run_datasets(runs), beside)
+            evidence, how = found.evidence, {**how, "apart": found.apart}
         return _written(evidence, out or runs[0] / "report", **how)
 
 
@@ -90,8 +101,10 @@ def _written(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Path], lis
     from ...reports.report import parts_of, write
     from ..papers.published_scores import published_scores
 
+    apart = how.pop("apart", None)
     computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
-    parts = parts_of(evidence, published=published_scores(evidence.meta), **computed)
+    published = published_scores(evidence.meta)
+    parts = parts_of(evidence, published=published, apart=apart, **computed)
     return write(evidence, out, parts=parts, **how), parts.sections
 
 

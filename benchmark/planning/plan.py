@@ -316,6 +316,10 @@ class Plan:
                     "classes": list(data.table.classes),
                     "sha256": data.table.sha256,
                     "protocol": data.protocol,
+                    "sizes": [
+                        [len(fold.train), len(fold.val), len(fold.test)]
+                        for _, fold in sorted(data.folds.items())
+                    ],
                     "warnings": list(data.table.warnings),
                     **data.description,
                 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from ...common.files import file_sha256
 from ...common.text import one_line, suggest
@@ -26,30 +26,44 @@ FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS = "entrant.toml", "results.csv.gz"
 
 
+class DatasetFacts(Strict):
+    """A dataset of an entrant that is one of ours. ours: our name of it; sizes: the rows to train,
+    validate and test of the authors' split, where they are known."""
+
+    ours: str
+    sizes: list[int] = Field(default=[], max_length=3)
+
+
 class Entrant(Strict):
-    """A card. title, reference: of the work; source, commit: where its authors publish the results;
-    licence: of that place; sha256: of RESULTS; note: what a reader of a table must know; tasks: of
-    datasets, where RESULTS does not say them."""
+    """A card. title, reference: of the work; source, commit: where its authors publish the results
+    (commit "" where it was not recorded); licence: of that place; sha256: of RESULTS; note: what a
+    reader of a table must know; tasks: of datasets, where RESULTS does not say them; means_of: the
+    number of runs whose mean a line of RESULTS is, 0 for lines of single runs; datasets: those that
+    `--beside` can put beside ours."""
 
     title: str
     reference: str
     source: str
-    commit: str
+    commit: str = ""
     licence: str
     sha256: str
     note: str = ""
     tasks: dict[str, Literal["binary", "multiclass", "regression"]] = {}
+    means_of: int = Field(default=0, ge=0)
+    datasets: dict[str, DatasetFacts] = {}
 
 
 @dataclass(frozen=True)
 class ResultsFile:
     """A file of results. folder: where its report goes by default; notes: on its origin; tasks: of
-    datasets, where the file does not say them."""
+    datasets, where the file does not say them; datasets, means_of: see `Entrant`."""
 
     path: Path
     folder: Path
     notes: tuple[str, ...] = ()
     tasks: Mapping[str, str] = field(default_factory=dict)
+    datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
+    means_of: int = 0
 
     def evidence(self, choice: Choice) -> Evidence:
         """The evidence of the lines that `choice` selects. Raises EvidenceError, DataError."""
@@ -100,8 +114,7 @@ def _of_entrant(folder: Path, out: Path) -> ResultsFile:
     found = file_sha256(path)
     if found != card.sha256:
         raise DataError(f"{path}: sha256 {found[:12]}... is not the card's {card.sha256[:12]}...")
-    note = (
-        f"{card.title} ({card.reference}): the authors' runs, {card.source} at {card.commit[:10]}, "
-        f"{card.licence}."
-    )
-    return ResultsFile(path, out, (note, *([card.note] if card.note else [])), card.tasks)
+    at = f" at {card.commit[:10]}" if card.commit else ""
+    note = f"{card.title} ({card.reference}): {card.source}{at}, {card.licence}."
+    notes = (note, *([card.note] if card.note else []))
+    return ResultsFile(path, out, notes, card.tasks, card.datasets, card.means_of)

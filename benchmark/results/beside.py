@@ -1,0 +1,273 @@
+"""Published results beside a run's own: joined where they are comparable, else set apart.
+
+A published score is comparable where it is of the same rows: the run used an added dataset with the
+authors' split (`bench data add`), whose numbers of rows are those of the entrant's card, and the
+entrant has the run's metric on it. All other scores are a comparison of protocols as well, and are
+ranked with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...common.text import one_line
+from ...datasets.errors import DataError
+from ...reports.aggregation.cells import cells, studies
+from ...reports.evidence import Evidence
+from ...sweeps.store.ledger import Ledger
+from ..planning.plan_record import plan_in
+from .csv_lines import Choice
+from .entrants import DatasetFacts, ResultsFile, results_file
+
+OURS = ""  # source of a row of this run
+COLUMNS = ["dataset", "metric", "source", "model", "score", "spread", "n", "same_rows", "reason"]
+
+
+@dataclass(frozen=True)
+class RunDataset:
+    """A dataset of a run, as its plan describes it. added: the added dataset that it is, or "".
+    sizes: rows to train, validate and test, of each fold."""
+
+    name: str
+    task: str
+    protocol: str
+    added: str = ""
+    sizes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def split(self) -> str:
+        """Its split in words."""
+        rows = "/".join(map(str, self.sizes[0])) if self.sizes else "an unknown number of"
+        folds = f", {len(self.sizes)} folds" if len(self.sizes) > 1 else ""
+        return f"{self.protocol}, {rows} rows{folds}"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What `with_published` found. evidence: with the comparable results as models of their own.
+    apart: the other scores beside ours (COLUMNS; `reason` says why they are not comparable);
+    unrelated: {source: number of its datasets that the run does not have}."""
+
+    evidence: Evidence
+    apart: pd.DataFrame
+    unrelated: Mapping[str, int] = field(default_factory=dict)
+
+
+def run_datasets(runs: Sequence[Path]) -> dict[str, RunDataset]:
+    """The datasets of runs, by name. Raises LedgerError."""
+    found = {}
+    for run in runs:
+        for name, described in plan_in(Ledger(run))["datasets"].items():
+            found[name] = RunDataset(
+                name,
+                described["task"],
+                described["protocol"],
+                described.get("added") or "",
+                tuple(tuple(sizes) for sizes in described.get("sizes") or ()),
+            )
+    return found
+
+
+def marked(method: str, source: str) -> str:
+    """The name of a published method in a table.
+
+    >>> marked("catboost", "rtdl")
+    'catboost [rtdl]'
+    """
+    return f"{method} [{source}]"
+
+
+def why_not(ours: RunDataset, theirs: DatasetFacts, task: str, metric: str, has: bool) -> str:
+    """Why a published score on a dataset is not comparable with ours; "" where it is.
+
+    task: of the published dataset. metric: the run's headline; has: whether it is published.
+    """
+    if task != ours.task:
+        return f"other task: {task}, not {ours.task}"
+    if not has:
+        return f"no published {metric}"
+    if not (ours.added and ours.protocol == "official"):
+        return f"other split: here {ours.split}; the authors' own there"
+    if not theirs.sizes:
+        return "the numbers of rows of the authors' split are not known"
+    if [list(sizes) for sizes in ours.sizes] != [theirs.sizes]:
+        rows = "/".join(map(str, theirs.sizes))
+        return f"other split: here {ours.split}; {rows} rows there"
+    return ""
+
+
+def with_published(
+    evidence: Evidence, datasets: Mapping[str, RunDataset], names: Sequence[str]
+) -> Beside:
+    """The evidence of a run with the results of entrants beside it.
+
+    names: of entrants that come with the package, or folders of one's own. Raises DataError for an
+    unknown or damaged one, EvidenceError for results that break a law.
+    """
+    files = {_short(name): results_file(Path(name)) for name in names}
+    if len(files) < len(names):
+        raise DataError(f"two entrants have the same name: {', '.join(names)}")
+    joined, apart, unrelated = evidence, [], {}
+    for source, file in files.items():
+        if not file.datasets:
+            raise DataError(
+                f"{one_line(source)}: its card names no dataset of ours ([datasets.NAME] with "
+                "ours = ...), so nothing can be put beside it"
+            )
+        theirs = file.evidence(Choice())
+        same, rest, unrelated[source] = _matched(evidence, datasets, file, theirs)
+        if same:
+            joined = _joined(joined, theirs, same, source)
+        apart += [_apart(theirs, evidence, pair, source, file.means_of) for pair in rest]
+        joined = joined.but(
+            meta={
+                **joined.meta,
+                "notes": [*joined.meta.get("notes", []), *_notes(file, source, same)],
+            }
+        )
+    ours = sorted({row for frame in apart for row in frame["dataset"].unique()})
+    frames = [_own(evidence, ours), *apart]
+    frame = pd.concat([f for f in frames if len(f)], ignore_index=True) if apart else _empty()
+    return Beside(joined, frame[COLUMNS], unrelated)
+
+
+def _short(name: str) -> str:
+    return Path(name).name
+
+
+def _notes(file: ResultsFile, source: str, same: Sequence[tuple[str, str]]) -> list[str]:
+    ranked = ", ".join(ours for _, ours in same) or "none"
+    return [
+        f"Models marked [{source}] are published results, not trials of this run; comparable with "
+        f"ours (same rows, same metric) on: {ranked}.",
+        *file.notes,
+    ]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A published dataset and ours beside it, with the reason why they are not comparable."""
+
+    theirs: str
+    ours: str
+    reason: str
+
+
+def _matched(
+    evidence: Evidence, datasets: Mapping[str, RunDataset], file: ResultsFile, theirs: Evidence
+) -> tuple[list[tuple[str, str]], list[_Pair], int]:
+    """(comparable pairs (theirs, ours), the others with a reason, datasets without one of ours)."""
+    tasks = dict(theirs.planned[["dataset", "task"]].drop_duplicates().itertuples(index=False))
+    same, rest, none = [], [], 0
+    for name, task in sorted(tasks.items()):
+        facts = file.datasets.get(name)
+        mine = [d for d in datasets.values() if facts and facts.ours in (d.name, _bare(d.added))]
+        none += not mine
+        for ours in sorted(mine, key=lambda d: d.name):
+            metric = evidence.headline(ours.task)
+            column = f"test_{metric}"
+            rows = theirs.trials[theirs.trials["dataset"] == name]
+            has = column in rows and bool(rows[column].notna().any())
+            assert facts is not None
+            reason = why_not(ours, facts, task, metric, has)
+            if reason:
+                rest.append(_Pair(name, ours.name, reason))
+            else:
+                same.append((name, ours.name))
+    return same, rest, none
+
+
+def _bare(added: str) -> str:
+    """The name of the built-in dataset that an added one stands for: rtdl-adult is adult."""
+    return added.partition("-")[2]
+
+
+def _joined(
+    evidence: Evidence, theirs: Evidence, pairs: Sequence[tuple[str, str]], source: str
+) -> Evidence:
+    """The evidence with the published trials of the pairs as models of their own, fold by fold."""
+    names = dict(pairs)
+
+    def renamed(frame: pd.DataFrame) -> pd.DataFrame:
+        mine = frame[frame["dataset"].isin(names)]
+        return mine.assign(
+            dataset=mine["dataset"].map(names),
+            model=[marked(model, source) for model in mine["model"]],
+        )
+
+    trials = pd.concat([evidence.trials, renamed(theirs.trials)], ignore_index=True)
+    planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)
+    made = Evidence.of(trials, planned, evidence.meta)
+    groups = [evidence.ensembles] if evidence.ensembles is not None else []
+    if theirs.ensembles is not None and groups:
+        groups.append(renamed(theirs.ensembles))
+    ensembles = pd.concat(groups, ignore_index=True) if groups else None
+    return made.but(ensembles=ensembles, importance=evidence.importance)
+
+
+def _apart(
+    theirs: Evidence, ours: Evidence, pair: _Pair, source: str, means_of: int
+) -> pd.DataFrame:
+    """The published scores of a dataset in the run's metric (or in what there is), a row a method:
+    the mean over seeds and their standard deviation."""
+    trials = theirs.trials[theirs.trials["dataset"] == pair.theirs]
+    task = str(trials["task"].iloc[0])
+    wanted = ours.headline(task) if task in ours.tasks else theirs.headline(task)
+    held = [m for m in (wanted, *theirs.test_metrics(task)) if f"test_{m}" in trials]
+    metric = next((m for m in held if trials[f"test_{m}"].notna().any()), held[0])
+    scores = trials.dropna(subset=[f"test_{metric}"]).groupby("model")[f"test_{metric}"]
+    found = pd.DataFrame({"score": scores.mean(), "spread": scores.std(), "n": scores.size()})
+    found = found.rename_axis("model").reset_index()
+    if means_of:  # each line is a mean already
+        found = found.assign(n=means_of, spread=np.nan)
+    return found.assign(
+        dataset=pair.ours, metric=metric, source=source, same_rows=False, reason=pair.reason
+    )[COLUMNS]
+
+
+def _own(evidence: Evidence, datasets: Sequence[str]) -> pd.DataFrame:
+    """Our complete scores on the datasets, in the same form; spread over folds is not given."""
+    table = studies(evidence)
+    frames = []
+    for task in evidence.tasks:
+        metric = evidence.headline(task)
+        found = cells(evidence, table[table["task"] == task], metric)
+        found = found[found["dataset"].isin(datasets) & found["mean"].notna()]
+        frames.append(
+            pd.DataFrame(
+                {
+                    "dataset": found["dataset"], "metric": metric, "source": OURS,
+                    "model": found["model"], "score": found["mean"], "spread": np.nan,
+                    "n": 1, "same_rows": True, "reason": "",
+                }
+            )
+        )  # fmt: skip
+    return pd.concat(frames, ignore_index=True) if frames else _empty()
+
+
+def _empty() -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
+
+
+def listed() -> list[dict[str, Any]]:
+    """The entrants that come with the package, as `bench beside list` prints them."""
+    from .entrants import FOLDER, entrant_names, read_card
+
+    found = []
+    for name in entrant_names():
+        card = read_card(FOLDER / name)
+        found.append(
+            {
+                "name": name, "title": card.title, "reference": card.reference,
+                "source": card.source, "commit": card.commit or "not recorded",
+                "licence": card.licence, "datasets": len(card.datasets),
+                "with_split": sum(bool(d.sizes) for d in card.datasets.values()),
+            }
+        )  # fmt: skip
+    return found

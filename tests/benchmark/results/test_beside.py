@@ -1,0 +1,176 @@
+"""`bench report --beside`: published results are ranked with a run's own on the same rows alone."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from array_folders import write_parts
+from calls import bench
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_sweeps import FAST, answer
+from tabsweep.benchmark.results import beside
+from tabsweep.benchmark.results.entrants import FOLDER, entrant_names, results_file
+from tabsweep.common.files import file_sha256
+from tabsweep.reports.evidence import Evidence
+
+RTDL_CALIFORNIA = (13209, 3303, 4128)
+SUITE = """
+name = "mine"
+title = "The authors' rows"
+datasets = ["california-housing", "wine", "breast-cancer"]
+official = "rtdl"
+[metric]
+regression = "rmse"
+[budgets.quick]
+models = ["constant", "linear"]
+folds = 1
+trials = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on an archive with the numbers of rows of RTDL's, and on two datasets split here."""
+    place = tmp_path_factory.mktemp("beside")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TABSWEEP_DATA", str(place / "store"))
+        patch.chdir(place)
+        folder = write_parts(
+            place / "california_housing", task="regression", sizes=RTDL_CALIFORNIA, n_num=8
+        )
+        for path in folder.glob("C_*.npy"):  # it has no categories
+            path.unlink()
+        info = (
+            (folder / "info.json").read_text().replace('"n_cat_features": 2', '"n_cat_features": 0')
+        )
+        (folder / "info.json").write_text(info)
+        added = answer("data", "add", folder, "--format", "arrays")
+        assert [one["name"] for one in added["added"]] == ["rtdl-california-housing"]
+        Path("mine.toml").write_text(SUITE)
+        swept = answer("sweep", "--suite", "./mine.toml", *FAST)
+        assert swept["done"] == swept["planned"] == 6
+        yield place / "runs" / "mine-quick"
+
+
+def published(metric: str, dataset: str) -> pd.DataFrame:
+    """method, score: means over the seeds of RTDL's single tuned runs, by pandas alone."""
+    rows = pd.read_csv(gzip.open(FOLDER / "rtdl" / "results.csv.gz"))
+    rows = rows[(rows["kind"] == "single") & (rows["variant"] == "tuned")]
+    rows = rows[(rows["metric"] == metric) & (rows["dataset"] == dataset)]
+    return rows.groupby("method")["value"].mean()
+
+
+def test_ranks_with_published_models_are_those_that_pandas_computes(run, tmp_path):
+    out = tmp_path / "report"
+    assert bench("report", run, "--beside", "rtdl,tabm", "--out", out, "--no-html").code == 0
+    scores = pd.read_csv(out / "scores.csv")
+    mine = (scores["dataset"] == "california-housing") & (scores["metric"] == "rmse")
+    scores = scores[mine].set_index("model")["mean"]
+    theirs = published("rmse", "california_housing")
+    for method, score in theirs.items():
+        assert scores[f"{method} [rtdl]"] == pytest.approx(score, rel=1e-12)
+    ranks = pd.read_csv(out / "ranks.csv")
+    alone = ranks[
+        (ranks["scope"] == "regression") & (ranks["datasets"] == ranks["datasets"].iloc[0])
+    ]
+    found = alone.set_index("model")["mean_rank"].dropna()
+    assert {"constant", "linear", "catboost [rtdl]", "ft_transformer [rtdl]"} <= set(found.index)
+    assert found.to_dict() == scores[found.index].rank().to_dict()
+    apart = pd.read_csv(out / "beside.csv", keep_default_na=False)
+    assert set(apart["dataset"]) == {"california-housing"} and set(apart["source"]) == {"", "tabm"}
+    assert "TabM's results" in (out / "about.md").read_text()
+
+
+def test_a_run_on_another_split_is_ranked_with_nobody(run, tmp_path):
+    out = tmp_path / "report"
+    assert bench("report", run, "--beside", "tabm", "--out", out, "--no-html").code == 0
+    assert "[tabm]" not in (out / "scores.csv").read_text()
+    text = (out / "beside.md").read_text()
+    assert "the numbers of rows of the authors' split are not known" in text
+    assert "tabm-mini" in text
+    assert bench("report", run, "--out", out, "--no-html").code == 0
+    assert not (out / "beside.md").exists(), "a report without it has no such file"
+
+
+def test_an_entrant_of_ones_own_is_a_folder_of_the_same_form(run, tmp_path):
+    mine = tmp_path / "lab"
+    mine.mkdir()
+    with gzip.open(mine / "results.csv.gz", "wt") as out:
+        out.write("method,dataset,task,seed,metric,value\nours,calif,regression,0,rmse,0.5\n")
+    (mine / "entrant.toml").write_text(
+        f'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
+        f'sha256 = "{file_sha256(mine / "results.csv.gz")}"\n'
+        f'[datasets.calif]\nours = "california-housing"\nsizes = {list(RTDL_CALIFORNIA)}\n'
+    )
+    found = bench("report", run, "--beside", mine, "--out", tmp_path / "out", "--no-html")
+    assert found.code == 0, found.err
+    assert "ours [lab]" in (tmp_path / "out" / "scores.csv").read_text()
+    (mine / "results.csv.gz").write_bytes(b"other")
+    assert "sha256" in bench("report", run, "--beside", mine).err
+
+
+def test_a_name_that_there_is_not_is_one_line(run):
+    found = bench("report", run, "--beside", "rtld")
+    assert found.code != 0 and "rtdl" in found.err
+    assert "Traceback" not in found.err
+
+
+def test_the_list_names_every_entrant_with_its_licence():
+    found = answer("beside", "list")
+    assert [one["name"] for one in found] == entrant_names()
+    assert all(one["licence"] and one["source"] for one in found)
+
+
+def evidence_of(task: str, metric: str) -> Evidence:
+    """One scored trial on a dataset "d"."""
+    trials = pd.DataFrame(
+        {
+            "dataset": ["d"], "task": [task], "fold": [0], "model": ["ours"], "index": [0],
+            "stage": ["tune"], "seed": [0], "status": ["done"], "selected": [True],
+            f"test_{metric}": [0.5],
+        }
+    )  # fmt: skip
+    return Evidence.of(trials, meta={"metric": {task: metric}})
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    protocol=st.sampled_from(["official", "official-permuted", "kfold", "holdout", "rtdl"]),
+    added=st.sampled_from(["", "rtdl-d", "lab-other"]),
+    sizes=st.lists(st.sampled_from([(6, 2, 2), (6, 2, 3), (5, 3, 2)]), max_size=2),
+    known=st.booleans(),
+    metric=st.sampled_from(["accuracy", "roc_auc", "log_loss"]),
+)
+def test_scores_of_other_rows_or_metrics_are_never_ranked(
+    tmp_path_factory, protocol, added, sizes, known, metric
+):
+    folder = tmp_path_factory.mktemp("entrant") / "lab"
+    folder.mkdir()
+    with gzip.open(folder / "results.csv.gz", "wt") as out:
+        out.write("method,dataset,task,seed,metric,value\ntheirs,d,binary,0,accuracy,0.9\n")
+    (folder / "entrant.toml").write_text(
+        'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
+        f'sha256 = "{file_sha256(folder / "results.csv.gz")}"\n'
+        f'[datasets.d]\nours = "d"\nsizes = {[6, 2, 2] if known else []}\n'
+    )
+    ours = beside.RunDataset("d", "binary", protocol, added, tuple(sizes))
+    found = beside.with_published(evidence_of("binary", metric), {"d": ours}, [str(folder)])
+    same_rows = protocol == "official" and added and sizes == [(6, 2, 2)] and known
+    together = bool(same_rows) and metric == "accuracy"
+    assert ("theirs [lab]" in found.evidence.models) == together
+    published_apart = found.apart[found.apart["source"] == "lab"]
+    assert len(published_apart) == (0 if together else 1)
+    assert (published_apart["reason"] != "").all()
+
+
+@pytest.mark.parametrize("name", entrant_names())
+def test_every_entrant_of_the_package_can_be_read(name):
+    file = results_file(Path(name))
+    found = file.evidence(beside.Choice())
+    assert set(file.datasets) <= set(found.planned["dataset"])
+    assert np.isfinite(found.trials.filter(like="test_").to_numpy()).any()
