@@ -66,6 +66,29 @@ def nemenyi_groups(matrix: RankingMatrix, alpha: float = ALPHA) -> list[tuple[in
     return groups(matrix.order()[1], nemenyi_difference(matrix, alpha))
 
 
+def verdict(matrix: RankingMatrix) -> str:
+    """One sentence: which models have the best mean rank, and from how many others they do not
+    differ significantly by Nemenyi's test; without a test the reason."""
+    if matrix.why_not:
+        return f"No ranking over {matrix.scope.title}: {matrix.why_not.removeprefix('n/a: ')}."
+    models, mean = matrix.order()
+    first = [m for m, rank in zip(models, mean, strict=True) if rank == mean[0]]
+    what = f"mean rank {mean[0]:.2f} of {len(models)} models on {len(matrix.datasets)} dataset"
+    what += "s" * (len(matrix.datasets) != 1)
+    lead = f"{first[0]} leads with {what}"
+    if len(first) > 1:
+        lead = f"{', '.join(first[:-1])} and {first[-1]} lead together with {what}"
+    reason = why_no_friedman(matrix)
+    if reason:
+        return f"{lead}. No test across datasets: {reason.removeprefix('n/a: ')}."
+    difference = nemenyi_difference(matrix)
+    near = sum(rank - mean[0] < difference for rank in mean) - len(first)
+    if not near:
+        return f"{lead}, significantly better than every other (Nemenyi's test, 5 % level)."
+    others = "the next model" if near == 1 else f"the next {near} models"
+    return f"{lead}; not significantly different from {others} (Nemenyi's test, 5 % level)."
+
+
 def uses_relative_errors(matrix: RankingMatrix) -> bool:
     """Whether differences are relative: errors in the target's units, or several metrics."""
     return len(set(matrix.scope.metrics)) > 1 or not matrix.metric_of(0).bounded

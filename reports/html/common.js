@@ -98,6 +98,8 @@ function writeState(state) {
   const parts = Object.entries(state)
     .filter(([, values]) => values.length)
     .map(([key, values]) => `${key}=${values.map(encodeURIComponent).join(",")}`);
+  const place = location.hash && !location.hash.includes("="); // such as #scores: the browser goes there
+  if (!parts.length && place) return;
   history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname);
 }
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..aggregation import anytime
 from ..aggregation.cells import COMPLETE
+from ..aggregation.rank_tests import verdict
 from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
 from ..evidence import Evidence
 from ..metrics import METRICS
@@ -100,6 +101,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",
         "notes": [str(note) for note in meta.get("notes") or []],
+        "verdict": verdict(mine),
         "lead": _lead(evidence),
         "setting": " ".join(
             line for line in footnotes.setting(evidence) if line.startswith("Setting:")

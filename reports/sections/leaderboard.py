@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.text import did_you_mean
+from ..aggregation.rank_tests import verdict
 from ..aggregation.ranking_matrix import (
     RankingMatrix,
     Scope,
@@ -106,7 +107,9 @@ def section(
         _table(evidence, [b for b in views if b.scope.name == scope], matrices, frame, name)
         for scope in dict.fromkeys(m.scope.name for m in reversed(matrices))
     ]
-    return Section("leaderboard", "Leaderboard", tuple(tables), frame)
+    widest = [m for m in matrices if not m.scope.subset][-1]
+    remarks = (verdict(widest),)
+    return Section("leaderboard", "Leaderboard", tuple(tables), frame, remarks)
 
 
 def fallback_of(evidence: Evidence, name: str | None) -> str:

@@ -90,6 +90,8 @@ def _nemenyi_table(matrices: list[RankingMatrix]) -> ReportTable:
     notes.append(
         "The result for two models depends on which other models are compared. Models without a "
         "common letter differ significantly; a common letter does not show that models are equal. "
+        "It compares mean ranks; Wilcoxon's test above compares two models' differences alone and "
+        "corrects for all pairs (Holm), so the two may tell different pairs apart. "
         "The same as a diagram: "
         f"{critical_difference_name(scope, False)}."
     )

@@ -158,6 +158,15 @@ def test_filters_and_order_stand_in_the_address_and_come_back(visit, folder):
     assert len(shown(again)) == 4 and "#" not in again.url
 
 
+@pytest.mark.parametrize("width", [400, 1280])
+def test_an_address_with_a_section_opens_there(visit, folder, width):
+    at = {"viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
+    tab = visit(folder / "index.html", "#costs", **at)
+    top = "document.getElementById('costs').getBoundingClientRect().top"
+    tab.wait_for_function(f"Math.abs({top}) < 200")
+    assert tab.evaluate("location.hash") == "#costs"
+
+
 def test_an_empty_choice_says_why_nothing_is_ranked(visit, folder):
     tab = visit(folder / "index.html", "#without=forest,linear,net")
     assert "needs at least 2 models" in tab.locator("#status").inner_text()

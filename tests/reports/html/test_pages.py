@@ -32,9 +32,9 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset(pages, evidence):
         "about",
     ):
         assert f'<section id="{place}"' in pages["index.html"]
-    assert pages["index.html"].index('id="coverage"') < pages["index.html"].index(
-        'id="leaderboard"'
-    )
+    first = pages["index.html"]
+    order = [first.index(x) for x in ('class="verdict"', 'class="tiles"', 'id="leaderboard"')]
+    assert order == sorted(order), "the verdict and the counts before any score"
 
 
 def test_a_report_writes_the_folder_unless_told_not_to(evidence, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import evidence, matrices
 from tabsweep.reports import report
+from tabsweep.reports.aggregation import rank_tests
 from tabsweep.reports.evidence import Evidence, EvidenceError
 from tabsweep.reports.sections import nemenyi, wilcoxon_tests
 from tabsweep.reports.statistics import ranking, wilcoxon
@@ -50,6 +51,21 @@ def test_models_share_a_letter_where_nemenyi_does_not_tell_them_apart():
     for a, b in itertools.combinations(range(4), 2):
         shared = bool(letters[f"m{a}"] & letters[f"m{b}"])
         assert shared == (abs(rank[a] - rank[b]) < cd)
+
+
+def test_the_verdict_counts_the_models_that_the_leader_is_not_told_apart_from():
+    (mine,) = matrices(evidence(spread()))
+    rank = np.sort(ranking.ranks(mine.losses, "min").mean(axis=0))
+    near = int((rank - rank[0] < stats.critical_difference(4, 12)).sum()) - 1
+    found = rank_tests.verdict(mine)
+    assert found.startswith(f"m3 leads with mean rank {rank[0]:.2f} of 4 models on 12 datasets")
+    assert near == 1 and "not significantly different from the next model (Nemenyi" in found
+    (apart,) = matrices(evidence(0.7 + 0.05 * np.tile(np.arange(3.0), (30, 1))))
+    assert "significantly better than every other" in rank_tests.verdict(apart)
+    (few,) = matrices(evidence(spread(n=2)))
+    assert "No test across datasets: needs" in rank_tests.verdict(few)
+    (tied,) = matrices(evidence(np.full((12, 3), 0.5)))
+    assert rank_tests.verdict(tied).startswith("m0, m1 and m2 lead together with mean rank 2.00")
 
 
 # --- one reference --------------------------------------------------------------------------------
