@@ -47,12 +47,26 @@ def _spec(name: str) -> ModuleSpec | None:
     try:
         if not parent:
             return importlib.util.find_spec(name)
-        package = _spec(parent)
-        if package is None or package.submodule_search_locations is None:
-            return None
-        return PathFinder.find_spec(name, list(package.submodule_search_locations))
+        folders = _folders(parent)
+        return PathFinder.find_spec(name, folders) if folders else None
     except (ImportError, AttributeError, ValueError, KeyError):
-        return None  # KeyError: a namespace package below packages that nobody has imported
+        return None  # KeyError: a namespace package below one that was not imported
+
+
+@cache
+def _folders(name: str) -> list[str]:
+    """The folders in which the modules of a package are looked for; empty for no package.
+
+    A namespace package's own list needs every package above it imported; its folders are found here
+    without, as the answer must not depend on what this process has imported so far.
+    """
+    spec = _spec(name)
+    parent, _, tail = name.rpartition(".")
+    if spec is not None and (spec.origin is not None or not parent):
+        return list(spec.submodule_search_locations or ())
+    if not parent:
+        return []
+    return [str(Path(folder, tail)) for folder in _folders(parent) if Path(folder, tail).is_dir()]
 
 
 def _module_file(name: str) -> Path | None:

@@ -318,6 +318,29 @@ def test_a_fingerprint_is_taken_without_importing_anything(copy):
     assert done.stdout.split() == ["[]", "False"]
 
 
+ALL = """
+import json, sys
+from tabsweep.sweeps.fingerprint import fingerprint
+targets = json.loads(sys.argv[1])
+found = {target: fingerprint(target, "tabsweep.benchmark.cell")["source"] for target in targets}
+print(json.dumps([found, sorted(name for name in sys.modules if ".models" in name)]))
+"""
+
+
+def test_a_fingerprint_does_not_depend_on_what_the_process_has_imported():
+    from tabsweep.models.registry import MODELS
+
+    targets = sorted({spec.target for spec in MODELS.values()})
+    for target in targets:
+        importlib.import_module(target.partition(":")[0])
+    here = {t: prints.fingerprint(t, "tabsweep.benchmark.cell")["source"] for t in targets}
+    done = subprocess.run(
+        [sys.executable, "-c", ALL, json.dumps(targets)], capture_output=True, text=True, check=True
+    )
+    fresh, imported = json.loads(done.stdout)
+    assert fresh == here and not [name for name in imported if name.startswith("tabsweep.models")]
+
+
 # ---------------------------------------------------------------------- reading a source
 
 
