@@ -353,7 +353,7 @@ def fit(console: Console, run: Path, **given: Any) -> int:
     return OK
 
 
-@main.command(short_help="Predict every row of a CSV with a saved model.")
+@main.command(short_help="Predict every row of a file with a saved model.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write.")
@@ -363,12 +363,18 @@ def fit(console: Console, run: Path, **given: Any) -> int:
     metavar="PACKAGE.MODULE:CLASS",
     help="Allow the file to import this class. Repeatable.",
 )
+@click.option(
+    "--keep/--no-keep",
+    default=True,
+    show_default=True,
+    help="Copy the columns that the model does not know, such as identifiers.",
+)
 @common
-def predict(console: Console, model: Path, file: Path, out: Path, trust: tuple[str, ...]) -> int:
-    """Predict every row of a CSV with a model that `bench fit` saved."""
+def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) -> int:
+    """Predict every row of a file with a model that `bench fit` saved."""
     from .commands.predict import predict_file
 
-    n = predict_file(model, file, out, trust=trust, warn=console.warn)
+    n = predict_file(model, file, out, warn=console.warn, **given)
     console.data({"rows": n, "out": str(out)})
     console.say(f"{n} predictions in {out}")
     return OK
