@@ -25,6 +25,7 @@ MAX_CLASSES_GUESSED = 20
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
 LEADING_ZERO = re.compile(r"0\d+")
 LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
+GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
 TASKS = ("binary", "multiclass", "classification", "regression")
 
 
@@ -285,7 +286,7 @@ def check_columns(path: Path, reading: Reading, columns: Iterable[str]) -> None:
         if name not in known:
             raise DataError(f"{path.name} has no column {name!r}; {suggest(name, known)}")
     if reading.group and reading.time:
-        raise DataError("a group and a time column exclude each other: a split keeps to one")
+        raise DataError(GROUP_OR_TIME)
     if len(roles) == len(known):
         others = len(roles) > 1
         raise DataError(

@@ -59,7 +59,7 @@ def check_names(request: Request) -> None:
     cards = {
         name: catalog.card(name)
         for name in (*options.datasets, *suite.datasets, *suite.offline)
-        if name not in request.tables
+        if name not in request.tables and name not in suite.file
     }
     plan = Plan(suite, options, {}, {})
     for model in plan.budget.model:  # a section for a model that this call leaves out is fine

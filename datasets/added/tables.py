@@ -12,7 +12,7 @@ from ...common.files import file_sha256
 from ...common.text import one_line, suggest
 from ..card import Card
 from ..errors import DataError
-from ..infer import Reading, table_from_file
+from ..infer import GROUP_OR_TIME, Reading, table_from_file
 from ..protocols import make_folds
 from ..reading.numbers import MISSING
 from ..table import Table
@@ -40,6 +40,8 @@ def check_protocol(protocol: str, reading: Reading) -> None:
     """DataError for a protocol that is unknown, or does not fit the columns that are named."""
     if protocol not in PROTOCOLS:
         raise DataError(f"unknown protocol {protocol!r}; {suggest(protocol, PROTOCOLS)}")
+    if reading.group and reading.time:
+        raise DataError(GROUP_OR_TIME)
     for needed, column, option in (
         ("grouped", reading.group, "--group"),
         ("temporal", reading.time, "--time"),
