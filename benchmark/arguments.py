@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .completion import DATASETS, MODELS, SUITES, complete_runs
 from .errors import SweepError, check_name, check_run
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ TASK = click.option(
     type=click.Choice(["binary", "multiclass", "classification", "regression"]),
     help="Task of a file; default: from the values of its target.",
 )
-RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
+RUN = click.argument(
+    "run", type=click.Path(path_type=Path), metavar="DIR/NAME", shell_complete=complete_runs
+)
 
 
 def options(*decorators: Decorator) -> Decorator:
@@ -133,7 +136,11 @@ DATA = options(MIRROR, CACHE)
 def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of `bench sweep`."""
     return options(
-        click.option("--suite", help="Name of a suite (`bench suites`) or path of a suite file."),
+        click.option(
+            "--suite",
+            shell_complete=SUITES,
+            help="Name of a suite (`bench suites`) or path of a suite file.",
+        ),
         click.option(
             "--csv",
             multiple=True,
@@ -151,9 +158,20 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *READING,
         click.option("--budget", help="quick, standard, paper, ... as the suite defines them."),
         click.option(
-            "--model", "models", multiple=True, help="Name or package.module:Class. Repeatable."
+            "--model",
+            "models",
+            multiple=True,
+            callback=lambda context, option, given: tuple(map(model_name, given)),
+            shell_complete=MODELS,
+            help="Name, package.module:Class or file.py:Class. Repeatable.",
         ),
-        click.option("--dataset", "datasets", multiple=True, help="Only this one. Repeatable."),
+        click.option(
+            "--dataset",
+            "datasets",
+            multiple=True,
+            shell_complete=DATASETS,
+            help="Only this one. Repeatable.",
+        ),
         click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),
         click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
@@ -372,6 +390,25 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         DATA,
     )(command)
+
+
+def model_name(text: str) -> str:
+    """The name of a model; `folder/mymodel.py:Class` is the class of the module `folder.mymodel`,
+    seen from the working directory. Raises click.BadParameter for a file elsewhere.
+
+    >>> model_name("mymodel.py:Mine"), model_name("./a/b.py:Mine"), model_name("knn")
+    ('mymodel:Mine', 'a.b:Mine', 'knn')
+    """
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        return text
+    parts = [part for part in Path(path).with_suffix("").parts if part != "."]
+    if not all(part.isidentifier() for part in parts):
+        raise click.BadParameter(
+            f"{text!r}: the file must be below the working directory, and its path made of names "
+            "that Python can import"
+        )
+    return f"{'.'.join(parts)}:{name}"
 
 
 def check_options(given: dict[str, Any]) -> Suite | None:

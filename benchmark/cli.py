@@ -24,12 +24,15 @@ from .arguments import (
     compare_options,
     experiment_options,
     logs_options,
+    model_name,
     report_options,
     reproduce_options,
     sweep_options,
     without_choice,
 )
 from .cli_data import data
+from .cli_lists import models, runs, suites
+from .completion import complete_runs, script
 from .console import ENVIRONMENT, OK, Console, Verbs, common
 from .errors import check_address_form, check_run
 
@@ -191,7 +194,13 @@ def clean(console: Console, run: Path | None, everything: bool, parts: Any, **gi
 
 
 @main.command(short_help="Write the report of one or several runs.")
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="DIR/NAME...")
+@click.argument(
+    "runs",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME...",
+    shell_complete=complete_runs,
+)
 @report_options
 @common
 def report(
@@ -247,7 +256,12 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
 
 @main.command(short_help="Analyse a run's trials and predictions; fits nothing.")
 @click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR/NAME..."
+    "runs",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME...",
+    shell_complete=complete_runs,
 )
 @click.option(
     "--what",
@@ -336,7 +350,11 @@ def experiment(console: Console, name: str | None, paper: Path | None, **given: 
 
 @main.command(short_help="Fit a run's chosen configuration on all data and save it.")
 @RUN
-@click.option("--model", help="Default: the best by validation score.")
+@click.option(
+    "--model",
+    callback=lambda context, option, given: given and model_name(given),
+    help="Default: the best by validation score.",
+)
 @click.option("--dataset", help="Needed where the run has several.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write.")
 @click.option("--csv", type=click.Path(path_type=Path), help="The run's CSV, where it has moved.")
@@ -380,25 +398,21 @@ def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) 
     return OK
 
 
-@main.command(short_help="List the models, or show one with its spaces.")
-@click.argument("name", required=False)
-@common
-def models(console: Console, name: str | None) -> int:
-    """List the models, or show one with its hyperparameters and search spaces."""
-    from .commands.listings import models_command
-
-    return models_command(console, name)
+for listing in (models, suites, runs):
+    main.add_command(listing)
 
 
 @main.command()
-@click.argument("name", required=False)
-@PAPER
-@common
-def suites(console: Console, name: str | None, paper: Path | None) -> int:
-    """List the suites, or show one: datasets, budgets, models."""
-    from .commands.listings import suites_command
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the lines with which a shell completes commands, options and names.
 
-    return suites_command(console, name, paper)
+    \b
+    bash, in ~/.bashrc:  eval "$(bench completion bash)"
+    zsh, in ~/.zshrc:    eval "$(bench completion zsh)"
+    fish:                bench completion fish > ~/.config/fish/completions/bench.fish
+    """
+    click.echo(script(shell, main))
 
 
 main.add_command(data)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .arguments import DATA, READING, TASK, options
+from .completion import ADDED, DATASETS, SUITES
 from .console import Console, common
 
 
@@ -26,8 +27,8 @@ def data_list(console: Console) -> int:
 
 
 @data.command("fetch", short_help="Fetch datasets into the cache.")
-@click.argument("names", nargs=-1)
-@click.option("--suite", help="Every dataset of this suite.")
+@click.argument("names", nargs=-1, shell_complete=DATASETS)
+@click.option("--suite", shell_complete=SUITES, help="Every dataset of this suite.")
 @DATA
 @common
 def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
@@ -38,7 +39,7 @@ def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **gi
 
 
 @data.command("verify")
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=DATASETS)
 @DATA
 @common
 def data_verify(console: Console, names: tuple[str, ...], **given: Any) -> int:
@@ -49,7 +50,7 @@ def data_verify(console: Console, names: tuple[str, ...], **given: Any) -> int:
 
 
 @data.command("passport", short_help="Show the known problems of a dataset.")
-@click.argument("name")
+@click.argument("name", shell_complete=DATASETS)
 @click.option("--csv", is_flag=True, help="NAME is a file of yours; needs --target.")
 @click.option("--target", metavar="COLUMN", help="Column of the file to predict.")
 @options(TASK, *READING)
@@ -121,7 +122,7 @@ def data_add(console: Console, path: Path, **given: Any) -> int:
 
 
 @data.command("remove", short_help="Delete datasets that were added.")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=ADDED)
 @common
 def data_remove(console: Console, names: tuple[str, ...]) -> int:
     """Delete datasets that were added; runs that used them keep their results."""

@@ -29,7 +29,7 @@ from ..running.progress import Progress
 from ..running.ray_session import end_with_ray
 from ..running.request import Request, available_cpus, import_folders, models_of
 from ..running.reuse import siblings
-from .report import make_report
+from .report import make_report, say_page
 
 if TYPE_CHECKING:
     from ...reports.output.tables import Section
@@ -381,6 +381,7 @@ def summary(
             "implausible: report/look-first.md"
         )
     console.say(f"tables: {request.folder / 'report'}   MLflow UI: bench ui {request.folder}")
+    say_page(console, files)
     if failed:
         console.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")
     return EXIT_FAILED if failed else OK

@@ -85,6 +85,15 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     return plan
 
 
+def check_devices(request: Request) -> None:
+    """Refuse --device cuda on a machine without a GPU at once, not when the first trial is due.
+    Raises NoGpu. A cluster is asked when it is there."""
+    if request.address == "local" and request.options.device != "cpu":
+        plan = Plan(request.suite, request.options, {}, {})
+        if any(plan.device(spec) != "cpu" for spec in plan.specs.values()):
+            check_gpu(request.options.device)
+
+
 def code_check(plan: Plan) -> Callable[[], dict[str, str]]:
     """A function to call on other machines: versions of all that the plan's trials depend on."""
     specs = list(plan.specs.values())
@@ -120,6 +129,7 @@ def run(
     try:
         plan = None
         if not existed:  # a request that fails leaves no folder behind
+            check_devices(request)
             ray.begin()
             plan = prepare(request, None)
         with RunLock(request.folder, note=tell) as lock:
@@ -127,6 +137,7 @@ def run(
             try:
                 if plan is None or len(ledger):  # another process may have been faster
                     if not all_ended(ledger):
+                        check_devices(request)
                         ray.begin()
                     plan = prepare(request, ledger)
                 sweep = _Sweep(request, plan, ledger, ray, listener, stop or Stop(), lock.check)
