@@ -25,6 +25,7 @@ MAX_CLASSES_GUESSED = 20
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
 LEADING_ZERO = re.compile(r"0\d+")
 LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
+SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
 TASKS = ("binary", "multiclass", "classification", "regression")
 
@@ -219,6 +220,11 @@ def encode_target(
         if len(np.unique(numbers)) < 2:
             raise DataError(f"target {name!r} has one value in all rows: nothing to learn")
         check_range(name, numbers)
+        if (spread := float(np.std(numbers))) < SAME_TO_TREES:
+            notes.sentences.append(
+                f"target {name!r} has a spread of {spread:.2g}: scikit-learn's trees take targets "
+                "closer than 1.5e-8 for equal; another unit, such as a millionth, mends it"
+            )
         return numbers, "regression", ()
     texts = np.isnan(numbers).any()
     coded = categorical_column(column if texts else numbers)
@@ -240,8 +246,8 @@ def encode_target(
 
 
 def check_range(name: str, target: np.ndarray) -> None:
-    """DataError for a numeric target whose squared errors no model here could compute: single
-    precision, which boosting and networks use, holds squares of 1e19 at most and 1e-19 at least."""
+    """DataError for a numeric target that is too large, or whose values are too close together, for
+    squared errors to stay numbers. Nine models of all families computed at both bounds."""
     low, high = float(target.min()), float(target.max())
     size = max(abs(low), abs(high))
     spread = float(np.std(target)) if size <= LARGEST else LARGEST

@@ -152,7 +152,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.fault(14)
+@pytest.mark.fault(14, 22)
 def test_what_is_no_table_is_refused_in_one_line_that_says_what_it_is():
     for name, (data, said) in REFUSED.items():
         Path(name).write_bytes(data)
