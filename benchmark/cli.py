@@ -402,9 +402,10 @@ for listing in (models, suites, runs):
     main.add_command(listing)
 
 
-@main.command()
+@main.command(short_help="Print what makes a shell complete names.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+@common
+def completion(console: Console, shell: str) -> int:
     """Print the lines with which a shell completes commands, options and names.
 
     \b
@@ -412,7 +413,10 @@ def completion(shell: str) -> None:
     zsh, in ~/.zshrc:    eval "$(bench completion zsh)"
     fish:                bench completion fish > ~/.config/fish/completions/bench.fish
     """
-    click.echo(script(shell, main))
+    text = script(shell, main)
+    console.data({"shell": shell, "script": text})
+    console.say(text)
+    return OK
 
 
 main.add_command(data)

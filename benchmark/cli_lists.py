@@ -37,7 +37,7 @@ def suites(console: Console, name: str | None, paper: Path | None) -> int:
     return suites_command(console, name, paper)
 
 
-@click.command()
+@click.command(short_help="List the runs in a folder, with their state.")
 @RUNS
 @common
 def runs(console: Console, runs: Path) -> int:

@@ -113,7 +113,7 @@ def parse_coded(card: Card, files: Mapping[str, Path]) -> Parsed:
     apart = {int(k) for k in range(tests.shape[1]) if stand_apart(numbers, tests[:, k] == 1)}
     if apart:
         warnings = (
-            f"parts-standardised-apart: in the source, the test part of stored split"
+            f"standardised-separately: in the source, the test part of stored split"
             f" {', '.join(map(str, sorted(apart)))} shares no value with the other rows in any of"
             f" the {numbers.shape[1]} columns; categories are ranked within each part, numeric"
             " columns keep two scales",

@@ -146,10 +146,9 @@ def leaks(table: Table) -> list[str]:
     A quick look for the start of a sweep, at MAX_ROWS_LOOKED rows and MAX_COLUMNS_LOOKED columns.
     """
     rows = probed_rows(table, MAX_ROWS_LOOKED)
-    looked = list(table.frame.columns[:MAX_COLUMNS_LOOKED])
     part = Table(
         table.name,
-        table.frame[looked].iloc[rows].reset_index(drop=True),
+        table.frame.iloc[rows, :MAX_COLUMNS_LOOKED].reset_index(drop=True),
         table.target[rows],
         table.task,
         table.classes,
@@ -257,7 +256,7 @@ def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], 
         flags.append(flag("unseen-categories", "info", detail))
     if apart_in:
         detail = f"test and other rows share no value of {listed(sorted(apart_in))}"
-        flags.append(flag("parts-standardised-apart", "error", detail))
+        flags.append(flag("standardised-separately", "error", detail))
     if drift_in:
         detail = f"training and test rows differ in distribution in {listed(sorted(drift_in))}"
         flags.append(flag("drift", "warning", detail))

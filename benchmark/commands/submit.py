@@ -145,6 +145,11 @@ def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
         if away:
             return given["name"]
         chosen = check_options(local)
+        for name, own in chosen.file.items() if chosen is not None else ():
+            if Path(own.path).is_relative_to(Path.cwd()) and not Path(own.path).is_file():
+                raise SweepError(
+                    f"file.{name} of the suite, {own.path}, is not there to be shipped"
+                )
     if given["name"] is not None:
         return given["name"]
     if chosen is None:

@@ -238,7 +238,9 @@ def load(name_or_path: str) -> Suite:
         raise SuiteError(f"{path} is nested too deeply") from None
     found = parse(data, str(path), lines)
     beside = {
-        name: file.model_copy(update={"path": str(path.absolute().parent / file.path)})
+        name: file.model_copy(
+            update={"path": str(path.absolute().parent / Path(file.path).expanduser())}
+        )
         for name, file in found.file.items()
     }
     return found.model_copy(update={"file": beside})

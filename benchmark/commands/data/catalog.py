@@ -69,7 +69,8 @@ def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, *
     asked = list(names)
     if suite:
         found = suites.load(suite)
-        asked += [added_for(found, name) or name for name in found.datasets]
+        listed = [name for name in found.datasets if name not in found.file]
+        asked += [added_for(found, name) or name for name in listed]
     # an unknown name is refused first
     cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
 
