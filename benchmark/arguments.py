@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .completion import DATASETS, MODELS, SUITES, complete_runs
 from .errors import SweepError, check_name, check_run
 
 if TYPE_CHECKING:
@@ -88,7 +89,34 @@ CHOICE = (
         "ones, such as default.",
     ),
 )
-RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
+COLUMNS = ("group", "time", "drop", "missing", "categorical", "numeric")
+READING = (
+    click.option("--group", metavar="COLUMN", help="Rows with one value here stay in one part."),
+    click.option(
+        "--time", metavar="COLUMN", help="Rows are split by it: train, then validate, then test."
+    ),
+    click.option("--drop", multiple=True, metavar="COLUMN", help="Not a feature. Repeatable."),
+    click.option(
+        "--missing", multiple=True, metavar="TEXT", help="Marks a missing value, too. Repeatable."
+    ),
+    click.option(
+        "--categorical",
+        multiple=True,
+        metavar="COLUMN",
+        help="Categories, not numbers. Repeatable.",
+    ),
+    click.option(
+        "--numeric", multiple=True, metavar="COLUMN", help="Numbers, not categories. Repeatable."
+    ),
+)
+TASK = click.option(
+    "--task",
+    type=click.Choice(["binary", "multiclass", "classification", "regression"]),
+    help="Task of a file; default: from the values of its target.",
+)
+RUN = click.argument(
+    "run", type=click.Path(path_type=Path), metavar="DIR/NAME", shell_complete=complete_runs
+)
 
 
 def options(*decorators: Decorator) -> Decorator:
@@ -108,19 +136,42 @@ DATA = options(MIRROR, CACHE)
 def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of `bench sweep`."""
     return options(
-        click.option("--suite", help="Name of a suite (`bench suites`) or path of a suite file."),
-        click.option("--csv", type=click.Path(path_type=Path), help="A CSV of yours instead."),
-        click.option("--target", help="Column of --csv to predict."),
         click.option(
-            "--task",
-            type=click.Choice(["binary", "multiclass", "classification", "regression"]),
-            help="Task of --csv; default: from the values of its target.",
+            "--suite",
+            shell_complete=SUITES,
+            help="Name of a suite (`bench suites`) or path of a suite file.",
         ),
+        click.option(
+            "--csv",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="A file of yours instead: CSV, Parquet or Arrow, also compressed. Repeatable.",
+        ),
+        click.option(
+            "--target",
+            multiple=True,
+            metavar="COLUMN",
+            help="Column of --csv to predict: one for all files, or one each.",
+        ),
+        TASK,
+        *READING,
         click.option("--budget", help="quick, standard, paper, ... as the suite defines them."),
         click.option(
-            "--model", "models", multiple=True, help="Name or package.module:Class. Repeatable."
+            "--model",
+            "models",
+            multiple=True,
+            callback=lambda context, option, given: tuple(map(model_name, given)),
+            shell_complete=MODELS,
+            help="Name, package.module:Class or file.py:Class. Repeatable.",
         ),
-        click.option("--dataset", "datasets", multiple=True, help="Only this one. Repeatable."),
+        click.option(
+            "--dataset",
+            "datasets",
+            multiple=True,
+            shell_complete=DATASETS,
+            help="Only this one. Repeatable.",
+        ),
         click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),
         click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
@@ -348,6 +399,25 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def model_name(text: str) -> str:
+    """The name of a model; `folder/mymodel.py:Class` is the class of the module `folder.mymodel`,
+    seen from the working directory. Raises click.BadParameter for a file elsewhere.
+
+    >>> model_name("mymodel.py:Mine"), model_name("./a/b.py:Mine"), model_name("knn")
+    ('mymodel:Mine', 'a.b:Mine', 'knn')
+    """
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        return text
+    parts = [part for part in Path(path).with_suffix("").parts if part != "."]
+    if not all(part.isidentifier() for part in parts):
+        raise click.BadParameter(
+            f"{text!r}: the file must be below the working directory, and its path made of names "
+            "that Python can import"
+        )
+    return f"{'.'.join(parts)}:{name}"
+
+
 def check_options(given: dict[str, Any]) -> Suite | None:
     """The suite that the options of `bench sweep` name, None for --csv.
 
@@ -355,26 +425,33 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     """
     from ..datasets import catalog
     from .planning import suite as suites
+    from .planning.own_tables import csv_names, targets_for
 
-    if (given["suite"] is None) == (given["csv"] is None):
+    if (given["suite"] is None) != bool(given["csv"]):
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
     if given["name"] is not None:
         check_name(given["name"])
     for folder in given["reuse"]:
         check_run(folder)
-    if given["csv"] is not None:
-        if given["target"] is None:
-            raise SweepError("--csv needs --target COLUMN, the column to predict")
+    if given["csv"]:
+        targets_for(given["csv"], given["target"])
+        csv_names(given["csv"])
         if given["datasets"]:
             raise SweepError("--dataset goes with --suite, not with --csv")
         return None
-    for option in ("target", "task"):
-        if given[option] is not None:
-            raise SweepError(f"--{option} goes with --csv, not with --suite")
+    for option in ("target", "task", *COLUMNS):
+        if given[option]:
+            raise SweepError(f"--{option} goes with --csv, not with --suite (see docs/suites.md)")
     chosen = suites.load(given["suite"])
     chosen.budget(given["budget"])
+    for name in chosen.file:
+        if name in catalog.built_in():
+            raise SweepError(
+                f"suite {chosen.name!r}: file.{name} has the name of a built-in dataset; rename it"
+            )
     for name in (*given["datasets"], *chosen.datasets, *chosen.offline):
-        catalog.card(name)
+        if name not in chosen.file:
+            catalog.card(name)
     return chosen
 
 

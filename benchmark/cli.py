@@ -24,6 +24,7 @@ from .arguments import (
     compare_options,
     experiment_options,
     logs_options,
+    model_name,
     report_options,
     reproduce_options,
     sweep_options,
@@ -31,6 +32,8 @@ from .arguments import (
 )
 from .cli_beside import beside
 from .cli_data import data
+from .cli_lists import models, runs, suites
+from .completion import complete_runs, script
 from .console import ENVIRONMENT, OK, Console, Verbs, common
 from .errors import check_address_form, check_run
 
@@ -192,7 +195,13 @@ def clean(console: Console, run: Path | None, everything: bool, parts: Any, **gi
 
 
 @main.command(short_help="Write the report of one or several runs.")
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="DIR/NAME...")
+@click.argument(
+    "runs",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME...",
+    shell_complete=complete_runs,
+)
 @report_options
 @common
 def report(
@@ -248,7 +257,12 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
 
 @main.command(short_help="Analyse a run's trials and predictions; fits nothing.")
 @click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR/NAME..."
+    "runs",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME...",
+    shell_complete=complete_runs,
 )
 @click.option(
     "--what",
@@ -337,7 +351,11 @@ def experiment(console: Console, name: str | None, paper: Path | None, **given: 
 
 @main.command(short_help="Fit a run's chosen configuration on all data and save it.")
 @RUN
-@click.option("--model", help="Default: the best by validation score.")
+@click.option(
+    "--model",
+    callback=lambda context, option, given: given and model_name(given),
+    help="Default: the best by validation score.",
+)
 @click.option("--dataset", help="Needed where the run has several.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write.")
 @click.option("--csv", type=click.Path(path_type=Path), help="The run's CSV, where it has moved.")
@@ -354,7 +372,7 @@ def fit(console: Console, run: Path, **given: Any) -> int:
     return OK
 
 
-@main.command(short_help="Predict every row of a CSV with a saved model.")
+@main.command(short_help="Predict every row of a file with a saved model.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write.")
@@ -364,36 +382,42 @@ def fit(console: Console, run: Path, **given: Any) -> int:
     metavar="PACKAGE.MODULE:CLASS",
     help="Allow the file to import this class. Repeatable.",
 )
+@click.option(
+    "--keep/--no-keep",
+    default=True,
+    show_default=True,
+    help="Copy the columns that the model does not know, such as identifiers.",
+)
 @common
-def predict(console: Console, model: Path, file: Path, out: Path, trust: tuple[str, ...]) -> int:
-    """Predict every row of a CSV with a model that `bench fit` saved."""
+def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) -> int:
+    """Predict every row of a file with a model that `bench fit` saved."""
     from .commands.predict import predict_file
 
-    n = predict_file(model, file, out, trust=trust, warn=console.warn)
+    n = predict_file(model, file, out, warn=console.warn, **given)
     console.data({"rows": n, "out": str(out)})
     console.say(f"{n} predictions in {out}")
     return OK
 
 
-@main.command(short_help="List the models, or show one with its spaces.")
-@click.argument("name", required=False)
+for listing in (models, suites, runs):
+    main.add_command(listing)
+
+
+@main.command(short_help="Print what makes a shell complete names.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @common
-def models(console: Console, name: str | None) -> int:
-    """List the models, or show one with its hyperparameters and search spaces."""
-    from .commands.listings import models_command
+def completion(console: Console, shell: str) -> int:
+    """Print the lines with which a shell completes commands, options and names.
 
-    return models_command(console, name)
-
-
-@main.command()
-@click.argument("name", required=False)
-@PAPER
-@common
-def suites(console: Console, name: str | None, paper: Path | None) -> int:
-    """List the suites, or show one: datasets, budgets, models."""
-    from .commands.listings import suites_command
-
-    return suites_command(console, name, paper)
+    \b
+    bash, in ~/.bashrc:  eval "$(bench completion bash)"
+    zsh, in ~/.zshrc:    eval "$(bench completion zsh)"
+    fish:                bench completion fish > ~/.config/fish/completions/bench.fish
+    """
+    text = script(shell, main)
+    console.data({"shell": shell, "script": text})
+    console.say(text)
+    return OK
 
 
 main.add_command(data)

@@ -15,7 +15,10 @@ from ..common.tasks import TASKS
 from ..common.text import one_line, suggest
 from .errors import DataError
 
-PROTOCOLS = ("kfold", "holdout", "official", "rtdl", "cheatt")
+PROTOCOLS = (
+    *("kfold", "fivefold", "holdout", "official", "rtdl", "cheatt"),
+    *("grouped", "temporal"),
+)
 # Parser -> the options that it takes.
 PARSERS = {
     "whitespace": (),
@@ -30,6 +33,7 @@ PARSERS = {
     "california": (),
     "counted": ("classes",),
     "arrays": ("numeric", "binary", "categorical", "sizes", "infinite"),
+    "file": ("group", "time", "drop", "missing"),
 }
 ROLES = {
     "whitespace": {"data"},
@@ -40,6 +44,7 @@ ROLES = {
     "california": {"data"},
     "counted": {"data"},
     "arrays": set(),
+    "file": {"data"},
 }
 MORE_ROLES = {  # optional files
     "table": {"more", "test"},
@@ -51,7 +56,7 @@ UNKNOWN = "unknown"  # the checksum of a file that was not at hand when its card
 FAULTS = {
     "label-is-attribute": "the label is an attribute of the source, not its class",
     "answered-or-not": "the features only say whether a question was answered",
-    "parts-standardised-apart": "training and test part were standardised separately",
+    "standardised-separately": "training and test part were standardised separately",
 }
 # The fields that a trial's id depends on; the others are for readers.
 MEANING = ("name", "task", "parser", "options", "columns", "categorical", "n_classes")
@@ -206,6 +211,10 @@ def parse_card(text: str, where: str) -> Card:
         raise DataError(f"{where}: {len(card.columns)} columns, n_features = {card.n_features}")
     if len(set(card.columns)) != len(card.columns):
         raise DataError(f"{where}: columns has a name twice")
+    if card.protocol in ("grouped", "temporal"):
+        column = {"grouped": "group", "temporal": "time"}[card.protocol]
+        if column not in card.options:
+            raise DataError(f"{where}: protocol {card.protocol!r} needs options.{column}, a column")
     if (card.task == "regression") != (card.n_classes == 0):
         raise DataError(f"{where}: task {card.task!r} with n_classes = {card.n_classes}")
     for option in card.options:
@@ -213,7 +222,7 @@ def parse_card(text: str, where: str) -> Card:
     wanted = sorted(ROLES[card.parser])
     more = MORE_ROLES.get(card.parser, set())
     roles = sorted(file.role for file in files)
-    if card.origin:
+    if card.origin and card.parser == "arrays":
         wanted, more = sorted(STORED), more - STORED
     if card.parser == "arrays" and not files and not card.archive:
         raise DataError(f"{where}: neither files nor the name of an archive that has them")

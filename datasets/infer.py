@@ -1,202 +1,165 @@
-"""Tables from a user's CSV file: kinds of columns, task and classes are inferred."""
+"""Tables from a user's file: kinds of columns, task and classes are inferred."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..common.text import one_line, suggest
 from .errors import DataError
+from .reading.cells import Cells, read_file
+from .reading.numbers import GROUPED_BY_POINT, MISSING, Numbers, read_numbers
+from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
 
-__all__ = ["DataError", "table_from_csv"]
+__all__ = ["MISSING", "DataError", "Reading", "table_from_csv", "table_from_file"]
 
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
-DELIMITERS = ",;\t|"
 MAX_CLASSES_GUESSED = 20
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
-DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
 LEADING_ZERO = re.compile(r"0\d+")
-NO_MEMORY = re.compile("out of memory|can't start new thread")  # as pandas and Python put it
-BYTES_PER_BYTE = 15  # memory that reading takes for each byte of the file: 9 to 20 were measured
+LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
+SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
+GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
+TASKS = ("binary", "multiclass", "classification", "regression")
 
 
-def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, from 1; fields) of each record; blank lines are skipped."""
-    with open(path, encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True)
-        line = 1
-        try:
-            for fields in reader:
-                if fields:
-                    yield line, fields
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise DataError(f"{path.name}: line {line}: {one_line(error)}") from None
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path.name}: near line {line}: byte 0x{error.object[error.start]:02x} is not"
-                " UTF-8; save the file as UTF-8"
-            ) from None
+@dataclass(frozen=True)
+class Reading:
+    """How the columns of a file become a table.
+
+    target: the column to predict. task: 'binary', 'multiclass', 'classification' or 'regression';
+    None: from the target's values. group: rows with the same value here stay in one part of a
+    split. time: the rows' times; training rows come before the tested ones. Neither of the two is a
+    feature, nor is a column in `drop`. missing: texts that mark a missing value, besides MISSING.
+    categorical, numeric: columns whose kind is not to be guessed.
+    """
+
+    target: str
+    task: str | None = None
+    group: str | None = None
+    time: str | None = None
+    drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Reading:
+        """From a mapping, which may hold more; an absent field has its default."""
+        given = {f.name: data[f.name] for f in fields(cls) if data.get(f.name) is not None}
+        plain: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        return cls(**plain)
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields that are set, lists for tuples, for JSON and TOML."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items() if v}
+
+    @property
+    def protocol(self) -> str:
+        """The usual protocol of such a table."""
+        return "grouped" if self.group else "temporal" if self.time else "kfold"
 
 
-def free_memory() -> float:
-    """Bytes that this process can still allocate: the least of what the machine, its container
-    (cgroup v2) and its own limits (`ulimit`) leave; infinity where the system does not say."""
-    found = [math.inf]
-    try:
-        import resource
+@dataclass
+class Notes:
+    """What is said about a table's reading: sentences, and columns of numbers that are written in
+    some style ({style: {column: Numbers}})."""
 
-        page = resource.getpagesize()
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-        used = [int(n) * page for n in Path("/proc/self/statm").read_text(encoding="ascii").split()]
-        for limit, mine in ((resource.RLIMIT_AS, used[0]), (resource.RLIMIT_DATA, used[5])):
-            soft = resource.getrlimit(limit)[0]
-            if soft != resource.RLIM_INFINITY:
-                found.append(soft - mine)
-        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    except (ImportError, OSError, ValueError):
-        pass  # another system; or no limit on the container
-    return max(0, min(found))
+    sentences: list[str] = field(default_factory=list)
+    styles: dict[str, dict[str, Numbers]] = field(default_factory=dict)
 
-
-def check_size(path: Path) -> None:
-    """DataError for a path that is no file, an empty file, or one too large for the free memory."""
-    if not path.is_file():
-        raise DataError(f"{one_line(path)}: there is no such file")
-    size = path.stat().st_size
-    if size == 0:
-        raise DataError(f"{path.name}: the file is empty")
-    free = free_memory()
-    if size * BYTES_PER_BYTE > free:
-        raise DataError(
-            f"{path.name}: {size / 1e6:.0f} MB need about {size * BYTES_PER_BYTE / 1e6:.0f} MB of"
-            f" memory, {free / 1e6:.0f} MB are free; use a sample of the rows"
-        )
-
-
-def find_delimiter(path: Path) -> str:
-    """Comma, semicolon, tab or bar: the one that splits the first line into most fields."""
-
-    def n_fields(delimiter: str) -> int:
-        try:
-            return len(next(records(path, delimiter), (0, []))[1])
-        except DataError:
-            return 0
-
-    with open(path, "rb") as stream:
-        if stream.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise DataError(f"{path.name}: UTF-16; save the file as UTF-8")
-    return max(DELIMITERS, key=n_fields)  # a tie goes to the comma
-
-
-def check_header(names: list[str], where: str) -> None:
-    """DataError for a column name that is empty, repeated, too long or not printable."""
-    for position, name in enumerate(names, start=1):
-        if not name:
-            raise DataError(f"{where}: column {position} has no name; name it or remove it")
-        if not name.isprintable() or len(name) > 200:
-            raise DataError(
-                f"{where}: the name of column {position}, {one_line(name, 40)!r}, has control"
-                " characters or more than 200 characters"
+    def all(self) -> list[str]:
+        """The sentences, with one for each style."""
+        found = list(self.sentences)
+        for style, columns in self.styles.items():
+            name, numbers = next(iter(columns.items()))
+            names = list(map(repr, columns))
+            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+            text, value = numbers.example
+            found.append(
+                f"{style} in column{'s' if names[1:] else ''} {shown}: {text!r} is read as "
+                f"{value:.15g} ({name!r})"
             )
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(
-                f"{where}: {names.count(name)} columns are called {name!r}; rename them"
-            )
+        return found
 
 
-def read_cells(path: Path) -> tuple[pd.DataFrame, list[int], str]:
-    """(cells as stripped strings, line on which each row begins, delimiter) of a CSV file."""
-    delimiter = find_delimiter(path)
-    rows = records(path, delimiter)
-    header = [name.strip() for name in next(rows, (1, []))[1]]
-    check_header(header, path.name)
-    lines = []
-    for line, fields in rows:
-        if len(fields) != len(header):
-            raise DataError(
-                f"{path.name}: line {line} has {len(fields)} fields, the header has {len(header)}"
-            )
-        lines.append(line)
-    if not lines:
-        raise DataError(f"{path.name}: a header and no rows")
-    cells = pd.read_csv(
-        path,
-        sep=delimiter,
-        dtype=str,
-        keep_default_na=False,
-        na_filter=False,
-        skipinitialspace=True,
-        encoding="utf-8-sig",
-        header=0,
-        names=header,
-        index_col=False,
-    )
-    if len(cells) != len(lines):
-        raise DataError(
-            f"{path.name}: {len(lines)} or {len(cells)} rows, depending on how its quotes are read"
-        )
-    return cells.apply(lambda column: column.str.strip()), lines, delimiter
-
-
-def as_numbers(cells: pd.Series, delimiter: str) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers (N,), NaN where a cell is no number; mask (N,) of the missing cells)."""
-    missing = cells.isin(MISSING).to_numpy()
-    present = cells[~missing]
-    if delimiter == ";" and present.str.contains(",", regex=False).any():
-        if present.str.fullmatch(DECIMAL_COMMA).all():
-            cells = cells.str.replace(",", ".", regex=False)
-    numbers = pd.to_numeric(cells.where(~missing, None), errors="coerce")
-    return numbers.to_numpy(dtype=np.float64, na_value=np.nan), missing
-
-
-def feature(
-    name: str, cells: pd.Series, delimiter: str, warnings: list[str]
-) -> pd.Series | np.ndarray:
-    """A column: float64 where every present cell is a number, else categorical.
+def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Series | np.ndarray:
+    """A column: float64 where every present cell is a number, else categorical, unless `reading` or
+    the file itself states its kind.
 
     Numbers with a leading zero (postal codes) are categories. A column without any value is kept as
-    missing numbers, and infinite numbers count as missing; both add to `warnings`.
+    missing numbers, and infinite numbers count as missing; both are noted. DataError for a text
+    among the cells of a column that is stated to be numeric.
     """
-    numbers, missing = as_numbers(cells, delimiter)
-    present = cells[~missing]
-    n_present, n_numbers = len(present), int((~np.isnan(numbers[~missing])).sum())
-    if n_present == 0:
-        warnings.append(f"column {name!r} has no value in any row; kept as missing numbers")
-        return numbers
-    coded = present.str.fullmatch(LEADING_ZERO).any() and n_numbers == n_present
-    if n_numbers == n_present and not coded:
-        infinite = np.isinf(numbers)
+    column, sentences = cells.frame[name], notes.sentences
+    found = read_numbers(column, cells.delimiter, reading.missing)
+    present = column[~found.missing]
+    stated = "numeric" if name in reading.numeric else cells.kinds.get(name, "")
+    stated = "categorical" if name in reading.categorical else stated
+    if found.n_present == 0:
+        sentences.append(f"column {name!r} has no value in any row; kept as missing numbers")
+        return found.values
+    numbers = found.n_numbers == found.n_present
+    text = column.dtype != np.float64
+    coded = numbers and text and bool(present.str.fullmatch(LEADING_ZERO).any())
+    if stated == "numeric" and not numbers:
+        first = int(np.argmax(np.isnan(found.values) & ~found.missing))
+        raise DataError(
+            f"column {name!r}: {one_line(column.iloc[first], 40)!r} on {cells.where(first)} is no "
+            "number, and the column is said to be numeric; say that it is categorical, or that "
+            "this text marks a missing value"
+        )
+    if numbers and stated != "categorical" and (not coded or stated == "numeric"):
+        if found.style:
+            notes.styles.setdefault(found.style, {})[name] = found
+        infinite = np.isinf(found.values)
         if infinite.any():
-            warnings.append(f"column {name!r}: {infinite.sum()} infinite values count as missing")
-            numbers = np.where(infinite, np.nan, numbers)
-        return numbers
-    if coded:
-        warnings.append(f"column {name!r} has numbers with leading zeros; read as categories")
-    elif n_numbers > n_present / 2:
-        texts = present[np.isnan(numbers[~missing])]
+            sentences.append(f"column {name!r}: {infinite.sum()} infinite values count as missing")
+        return np.where(infinite, np.nan, found.values)
+    if coded and not stated:
+        sentences.append(f"column {name!r} has numbers with leading zeros; read as categories")
+    elif not stated and found.n_numbers > found.n_present / 2:
+        texts = present[np.isnan(found.values[~found.missing])]
         shown = ", ".join(repr(one_line(text, 20)) for text in sorted(set(texts))[:3])
-        warnings.append(
-            f"column {name!r} mixes {n_numbers} numbers and {len(texts)} texts ({shown}); read as"
-            " categories: empty those cells to have numbers"
+        sentences.append(
+            f"column {name!r} mixes {found.n_numbers} numbers and {len(texts)} texts ({shown}); "
+            "read as categories: empty those cells to have numbers, or name them by --missing"
         )
     n_distinct = present.nunique()
-    if n_distinct > max(50, n_present / 2):
-        warnings.append(
-            f"column {name!r} has {n_distinct} categories in {n_present} rows: an identifier, a"
-            " date or free text? A model can learn little from it"
+    if n_distinct > max(50, found.n_present / 2):
+        sentences.append(
+            f"column {name!r} has {n_distinct} categories in {found.n_present} rows: an "
+            "identifier, a date or free text? A model can learn little from it; --drop leaves it "
+            "out, --group keeps its rows together, --time splits by it"
         )
-    return categorical_column(cells.where(~missing, None).tolist())
+    if numbers and not coded and not found.style:
+        return categorical_column(pd.Series(found.values, dtype=object).where(~found.missing, None))
+    return categorical_column(column.where(~found.missing, None).tolist())
+
+
+def doubtful_points(cells: Cells, notes: Notes) -> None:
+    """Note columns whose points may stand between thousands: all their points are followed by three
+    digits, and other columns have decimal commas."""
+    if "decimal commas" not in notes.styles:
+        return
+    for name in cells.frame.columns:
+        column = cells.frame[name]
+        if column.dtype == np.float64 or name in notes.styles["decimal commas"]:
+            continue
+        pointed = column[column.str.contains(".", regex=False)]
+        if len(pointed) and pointed.str.fullmatch(GROUPED_BY_POINT).all():
+            text = one_line(pointed.iloc[0], 20)
+            notes.sentences.append(
+                f"column {name!r}: {text!r} is read as {float(text):.15g}, but other columns have "
+                f"decimal commas; write {text.replace('.', '')} if that is meant"
+            )
 
 
 def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[str]) -> str:
@@ -224,46 +187,76 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
 
 
 def encode_target(
-    name: str, cells: pd.Series, lines: list[int], delimiter: str, task: str | None
-) -> tuple[np.ndarray, str, tuple[str, ...], list[str]]:
-    """(target (N,), task, classes, warnings); DataError where cells are missing or do not fit the
-    task."""
-    warnings: list[str] = []
-    numbers, missing = as_numbers(cells, delimiter)
-    bad = missing | np.isinf(numbers)
+    cells: Cells, reading: Reading, notes: Notes
+) -> tuple[np.ndarray, str, tuple[str, ...]]:
+    """(target (N,), task, classes); DataError where cells are missing or do not fit the task, and
+    for numbers that are too large or too close together for their squares to be numbers."""
+    name, task = reading.target, reading.task
+    column = cells.frame[name]
+    found = read_numbers(column, cells.delimiter, reading.missing)
+    numbers = found.values
+    bad = found.missing | np.isinf(numbers)
     if bad.any():
         raise DataError(
-            f"target {name!r} is missing or infinite in {bad.sum()} rows, first on line"
-            f" {lines[int(np.argmax(bad))]}; remove or mend these rows"
+            f"target {name!r} is missing or infinite in {bad.sum()} rows, first on"
+            f" {cells.where(int(np.argmax(bad)))}; remove or mend these rows"
         )
-    chosen = task or guess_task(cells, numbers, name, warnings)
+    if found.style:
+        notes.styles.setdefault(found.style, {})[name] = found
+    stated = cells.kinds.get(name)
+    chosen = task or (
+        "classification"
+        if stated == "categorical"
+        else guess_task(column, numbers, name, notes.sentences)
+    )
     if chosen == "regression":
         wrong = np.isnan(numbers)
         if wrong.any():
             first = int(np.argmax(wrong))
             raise DataError(
-                f"target {name!r}: {one_line(cells.iloc[first], 40)!r} on line {lines[first]} is no"
-                " number; a regression needs numbers"
+                f"target {name!r}: {one_line(column.iloc[first], 40)!r} on {cells.where(first)} is "
+                "no number; a regression needs numbers"
             )
         if len(np.unique(numbers)) < 2:
             raise DataError(f"target {name!r} has one value in all rows: nothing to learn")
-        return numbers, "regression", (), warnings
-    column = categorical_column(cells if np.isnan(numbers).any() else numbers)
-    classes = tuple(column.cat.categories)
+        check_range(name, numbers)
+        if (spread := float(np.std(numbers))) < SAME_TO_TREES:
+            notes.sentences.append(
+                f"target {name!r} has a spread of {spread:.2g}: scikit-learn's trees take targets "
+                "closer than 1.5e-8 for equal; another unit, such as a millionth, mends it"
+            )
+        return numbers, "regression", ()
+    texts = np.isnan(numbers).any()
+    coded = categorical_column(column if texts else numbers)
+    classes = tuple(coded.cat.categories)
     if len(classes) < 2:
         raise DataError(f"target {name!r} has one value in all rows: nothing to learn")
     if chosen == "binary" and len(classes) > 2:
         raise DataError(f"target {name!r} has {len(classes)} classes, task 'binary' needs two")
     if chosen == "multiclass" and len(classes) == 2:
         raise DataError(f"target {name!r} has two classes; say task 'binary'")
-    codes = column.cat.codes.to_numpy().astype(np.int64)
+    codes = coded.cat.codes.to_numpy().astype(np.int64)
     for label, count in zip(classes, np.bincount(codes), strict=True):
         if count < SMALL_CLASS:
-            warnings.append(
+            notes.sentences.append(
                 f"class {one_line(label, 40)!r} has {count} rows, fewer than {SMALL_CLASS} folds:"
                 " some folds test or train without it"
             )
-    return codes, "binary" if len(classes) == 2 else "multiclass", classes, warnings
+    return codes, "binary" if len(classes) == 2 else "multiclass", classes
+
+
+def check_range(name: str, target: np.ndarray) -> None:
+    """DataError for a numeric target that is too large, or whose values are too close together, for
+    squared errors to stay numbers. Nine models of all families computed at both bounds."""
+    low, high = float(target.min()), float(target.max())
+    size = max(abs(low), abs(high))
+    spread = float(np.std(target)) if size <= LARGEST else LARGEST
+    if size > LARGEST or spread < SMALLEST:
+        rule = f"at most {LARGEST:g} in size, with a spread of at least {SMALLEST:g}"
+        raise DataError(
+            f"target {name!r} has numbers from {low:g} to {high:g}; {rule}, is needed, as squared "
+            "errors of others are no numbers: predict its logarithm, or use another unit"
+        )
 
 
 def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
@@ -277,51 +270,111 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
     return task != "regression" and pairs == len(np.unique(codes)) == len(np.unique(target))
 
 
+def check_columns(path: Path, reading: Reading, columns: Iterable[str]) -> None:
+    """DataError for a column that is not there, one with two roles, and an unknown task."""
+    known = list(columns)
+    if reading.task is not None and reading.task not in TASKS:
+        raise DataError(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
+    roles = {reading.target: "the target"}
+    single = {"group": reading.group, "time": reading.time}
+    several = dict.fromkeys(reading.drop, "left out")
+    for column, role in [
+        *((column, f"the {role} column") for role, column in single.items() if column),
+        *several.items(),
+    ]:
+        if column in roles:
+            raise DataError(f"column {column!r} cannot be {roles[column]} and {role} as well")
+        roles[column] = role
+    for name in (*reading.categorical, *reading.numeric):
+        if name in reading.categorical and name in reading.numeric:
+            raise DataError(f"column {name!r} cannot be categorical and numeric")
+    for name in (*roles, *reading.categorical, *reading.numeric):
+        if name not in known:
+            raise DataError(f"{path.name} has no column {name!r}; {suggest(name, known)}")
+    if reading.group and reading.time:
+        raise DataError(GROUP_OR_TIME)
+    if len(roles) == len(known):
+        others = len(roles) > 1
+        raise DataError(
+            f"{path.name} has {'no feature left' if others else 'the target alone, and no feature'}"
+        )
+
+
+def group_codes(cells: Cells, name: str) -> np.ndarray:
+    """(N,) a number for each group, in the order of the file. DataError for a missing group."""
+    column = cells.frame[name]
+    missing = read_numbers(column, cells.delimiter).missing
+    if missing.any():
+        first = int(np.argmax(missing))
+        raise DataError(
+            f"group column {name!r} is missing in {missing.sum()} rows, first on "
+            f"{cells.where(first)}; fill it or remove these rows"
+        )
+    return pd.factorize(column)[0].astype(np.int64)
+
+
+def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> Table:
+    """The table that `reading` makes of the cells of the file `path`; see `table_from_file`."""
+    check_columns(path, reading, cells.frame.columns)
+    notes = Notes(list(cells.notices))
+    codes, task, classes = encode_target(cells, reading, notes)
+    aside = {reading.target, reading.group, reading.time, *reading.drop}
+    kept = [column for column in cells.frame.columns if column not in aside]
+    frame = pd.DataFrame({column: feature(column, cells, reading, notes) for column in kept})
+    doubtful_points(cells, notes)
+    for column in frame.columns:
+        if same_as_target(frame[column], codes, task):
+            raise DataError(
+                f"column {column!r} is the target {reading.target!r} itself, perhaps by other "
+                "names; leave it out (--drop) or remove it from the file"
+            )
+    digest = hashlib.sha256(path.read_bytes())
+    digest.update(f"|{task}|{reading.target}|".encode())
+    digest.update(content_sha256(frame, codes, classes).encode())
+    groups = group_codes(cells, reading.group) if reading.group else None
+    times = None
+    if reading.time:
+        times = read_times(cells.frame[reading.time], cells.delimiter, cells.where)
+    return Table(
+        name,
+        frame,
+        codes,
+        task,
+        classes,
+        digest.hexdigest(),
+        warnings=tuple(notes.all()),
+        groups=groups,
+        times=times,
+    )
+
+
+def table_from_file(path: str | Path, reading: Reading, *, name: str | None = None) -> Table:
+    """The table in a file; `reading` names the column to predict and what else is known of it.
+
+    Files are CSV with a header (UTF-8, UTF-16, Latin-1 or Windows-1252; fields separated by comma,
+    semicolon, tab or bar), Parquet, Arrow and Feather, also compressed (gzip, bzip2, xz, zip).
+    MISSING lists the cells that count as missing. Columns of numbers are numeric, others
+    categorical. No row is ever dropped: what cannot be used raises a DataError that names the line
+    or column; doubtful decisions are listed in the table's `warnings`.
+    """
+    path = Path(path)
+    if reading.task is not None and reading.task not in TASKS:
+        raise DataError(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
+    cells = read_file(path)
+    return table_from_cells(path, cells, reading, slug(name or path.stem))
+
+
+def slug(text: str) -> str:
+    """A file's name as that of a table.
+
+    >>> slug("My houses (2)")
+    'my-houses-2'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "csv"
+
+
 def table_from_csv(
     path: str | Path, target: str, *, task: str | None = None, name: str | None = None
 ) -> Table:
-    """The table in a CSV file with a header; `target` names the column to predict.
-
-    The file is UTF-8 with or without a byte-order mark; fields are separated by comma, semicolon
-    (numbers may then have decimal commas), tab or bar; MISSING lists the cells that count as
-    missing. Columns of numbers are numeric, others categorical. `task` is 'binary', 'multiclass',
-    'classification' or 'regression', by default guessed from the target. No row is ever dropped:
-    what cannot be used raises a DataError that names the line or column; doubtful decisions are
-    listed in the table's `warnings`.
-    """
-    path = Path(path)
-    known = ("binary", "multiclass", "classification", "regression")
-    if task is not None and task not in known:
-        raise DataError(f"unknown task {task!r}; {suggest(task, known)}")
-    check_size(path)
-    try:
-        cells, lines, delimiter = read_cells(path)
-    except (MemoryError, RuntimeError, pd.errors.ParserError) as error:
-        if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
-            raise
-        raise DataError(
-            f"{path.name}: the memory ran out while reading; use a sample of the rows"
-        ) from None
-    if target not in cells.columns:
-        raise DataError(f"{path.name} has no column {target!r}; {suggest(target, cells.columns)}")
-    if cells.shape[1] < 2:
-        raise DataError(f"{path.name} has the target alone, and no feature")
-    codes, found, classes, warnings = encode_target(target, cells[target], lines, delimiter, task)
-    frame = pd.DataFrame(
-        {
-            column: feature(column, cells[column], delimiter, warnings)
-            for column in cells.columns
-            if column != target
-        }
-    )
-    for column in frame.columns:
-        if same_as_target(frame[column], codes, found):
-            raise DataError(
-                f"column {column!r} is the target {target!r} itself, perhaps by other names;"
-                " remove it from the file"
-            )
-    digest = hashlib.sha256(path.read_bytes())
-    digest.update(f"|{found}|{target}|".encode())
-    digest.update(content_sha256(frame, codes, classes).encode())
-    slug = re.sub(r"[^a-z0-9]+", "-", (name or path.stem).lower()).strip("-")[:60] or "csv"
-    return Table(slug, frame, codes, found, classes, digest.hexdigest(), (), tuple(warnings))
+    """The table in a file with the column `target` to predict: `table_from_file`."""
+    return table_from_file(path, Reading(target, task), name=name)

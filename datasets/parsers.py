@@ -14,7 +14,9 @@ import pandas as pd
 from ..common.text import one_line, suggest
 from .card import Card
 from .errors import DataError
+from .infer import Reading, table_from_cells
 from .protocols import cut
+from .reading.cells import read_file
 from .table import Table, categorical_column, content_sha256, number_text
 
 Masks = tuple[tuple[np.ndarray, np.ndarray], ...]
@@ -111,7 +113,7 @@ def parse_coded(card: Card, files: Mapping[str, Path]) -> Parsed:
     apart = {int(k) for k in range(tests.shape[1]) if stand_apart(numbers, tests[:, k] == 1)}
     if apart:
         warnings = (
-            f"parts-standardised-apart: in the source, the test part of stored split"
+            f"standardised-separately: in the source, the test part of stored split"
             f" {', '.join(map(str, sorted(apart)))} shares no value with the other rows in any of"
             f" the {numbers.shape[1]} columns; categories are ranked within each part, numeric"
             " columns keep two scales",
@@ -393,6 +395,37 @@ def parse_arrays(card: Card, files: Mapping[str, Path]) -> Parsed:
     return frame, target, classes, ((parts == 2, parts == 1),), warnings
 
 
+def parse_file(card: Card, path: Path) -> Table:
+    """A file of the user as `datasets/added/tables.py` stores it; the card states the kinds of its
+    columns. DataError where the file and the card do not agree."""
+    reading = reading_of(card)
+    cells = read_file(path)
+    table = table_from_cells(path, cells, reading, card.name)
+    found = (table.n_rows, *map(str, table.frame.columns), table.task, table.n_classes)
+    stated = (card.n_rows, *card.columns, card.task, card.n_classes)
+    if found != stated:
+        raise DataError(
+            f"{card.name}: {table.n_rows} rows, {table.n_features} features, {table.n_classes} "
+            f"classes, {table.task} were read; the card says {card.n_rows}, {card.n_features}, "
+            f"{card.n_classes}, {card.task}, or has other columns"
+        )
+    return table
+
+
+def reading_of(card: Card) -> Reading:
+    """How the file of a user's card is read."""
+    kinds = card.kinds
+    return Reading.of(
+        {
+            **card.options,
+            "target": card.target,
+            "task": card.task,
+            "categorical": [name for name, kind in kinds.items() if kind == "categorical"],
+            "numeric": [name for name, kind in kinds.items() if kind == "numeric"],
+        }
+    )
+
+
 _PARSERS = {
     "arrays": parse_arrays,
     "california": parse_california,
@@ -409,6 +442,8 @@ def parse(card: Card, files: Mapping[str, Path]) -> Table:
     """The table of `card` from its files (role -> path); DataError where they do not fit it."""
     import hashlib
 
+    if card.parser == "file":
+        return parse_file(card, files["data"])
     frame, target, classes, masks, warnings = _PARSERS[card.parser](card, files)
     found = (len(frame), frame.shape[1], len(classes))
     stated = (card.n_rows, card.n_features, card.n_classes)

@@ -20,6 +20,7 @@ HARDLY = 0.15  # below this skill of all features, the dataset does not separate
 MUCH = 0.5  # an attribute predicted with this skill is likelier the label
 DRIFT_P = 1e-3  # divided by the number of columns and folds
 MAX_ROWS_PROBED = 5_000
+MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
 SHOWN = 8  # names in a sentence
 
 Flag = dict[str, str]
@@ -130,24 +131,62 @@ def class_flags(table: Table, folds: list[Fold]) -> list[Flag]:
     return flags
 
 
-def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]]:
-    """(skills, flags): features that predict the target alone, and signs of a wrong label."""
+def probed_rows(table: Table, most: int) -> np.ndarray:
+    """Row numbers, ascending: all, or where there are more than `most` a random sample of them,
+    always the same."""
     kept = np.arange(table.n_rows)
-    if table.n_rows > MAX_ROWS_PROBED:
-        kept = np.sort(np.random.default_rng(0).permutation(kept)[:MAX_ROWS_PROBED])
-    x, target = x[kept], table.target[kept]
-    names = list(table.frame.columns)
+    if table.n_rows > most:
+        kept = np.sort(np.random.default_rng(0).permutation(kept)[:most])
+    return kept
+
+
+def leaks(table: Table) -> list[str]:
+    """A sentence for each feature that predicts the target alone, as the passport's flag says it.
+
+    A quick look for the start of a sweep, at MAX_ROWS_LOOKED rows and MAX_COLUMNS_LOOKED columns.
+    """
+    rows = probed_rows(table, MAX_ROWS_LOOKED)
+    part = Table(
+        table.name,
+        table.frame.iloc[rows, :MAX_COLUMNS_LOOKED].reset_index(drop=True),
+        table.target[rows],
+        table.task,
+        table.classes,
+        table.sha256,
+    )
+    _, flags = single_flags(part, probes.matrix(part), part.target)
+    return [
+        f"{each['detail']}: a leak, unless it is known before the target (drop it)"
+        for each in flags
+    ]
+
+
+def single_flags(
+    table: Table, x: np.ndarray, target: np.ndarray
+) -> tuple[dict[str, float], list[Flag]]:
+    """(feature -> skill, flags) of features that predict the target alone."""
     flags = []
     alone = {}
-    for j, name in enumerate(names):
+    for j, name in enumerate(table.frame.columns):
         alone[name] = probes.skill(x[:, [j]], target, table.task, single=True, n_cuts=1)
         if alone[name] >= LEAK:  # a second look, at all rows
             alone[name] = probes.skill(x[:, [j]], target, table.task, single=True)
+        elif table.task == "regression":  # a tree has few leaves for the tails of a straight line
+            alone[name] = max(alone[name], probes.line_skill(x[:, j], target))
         if table.classes and same_classes(x[:, j], target):
             flags.append(flag("feature-is-target", "error", f"{name} is the target by other names"))
         elif alone[name] >= LEAK:
             detail = f"{name} alone predicts the target with skill {alone[name]:.3f}"
             flags.append(flag("single-feature-leak", "warning", detail))
+    return alone, flags
+
+
+def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]]:
+    """(skills, flags): features that predict the target alone, and signs of a wrong label."""
+    kept = probed_rows(table, MAX_ROWS_PROBED)
+    x, target = x[kept], table.target[kept]
+    names = list(table.frame.columns)
+    alone, flags = single_flags(table, x, target)
     together = probes.skill(x, target, table.task)
     if table.classes and together < LITTLE:
         like = {}
@@ -217,7 +256,7 @@ def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], 
         flags.append(flag("unseen-categories", "info", detail))
     if apart_in:
         detail = f"test and other rows share no value of {listed(sorted(apart_in))}"
-        flags.append(flag("parts-standardised-apart", "error", detail))
+        flags.append(flag("standardised-separately", "error", detail))
     if drift_in:
         detail = f"training and test rows differ in distribution in {listed(sorted(drift_in))}"
         flags.append(flag("drift", "warning", detail))

@@ -82,6 +82,15 @@ def skill(
     return float((recall - 1 / len(classes)) / (1 - 1 / len(classes)))
 
 
+def line_skill(x: np.ndarray, target: np.ndarray) -> float:
+    """The share of the target's variance that a straight line in one feature (N,) explains: R2 of a
+    least-squares fit, 0 where either is constant."""
+    scale = float(np.abs(x).max())
+    if scale == 0 or x.std() / scale < 1e-12 or target.std() == 0:
+        return 0.0
+    return float(np.corrcoef(x / scale, target)[0, 1] ** 2)
+
+
 def class_like(table: Table, x: np.ndarray) -> list[int]:
     """Numbers of the columns that could be the label: as many distinct values as classes, each in
     at least a tenth of the rows."""

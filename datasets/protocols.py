@@ -16,6 +16,9 @@ PROTOCOLS = {
     "kfold": "10 shuffled folds, stratified for classification; train/val/test 0.7/0.2/0.1",
     "fivefold": "5 shuffled folds, stratified for classification; train/val/test 0.7/0.1/0.2",
     "holdout": "one shuffled split, stratified for classification; train/val/test 0.7/0.1/0.2",
+    "grouped": "10 shuffled folds of whole groups (fewer where there are fewer groups), "
+    "stratified for classification; train/val/test near 0.7/0.2/0.1",
+    "temporal": "one split by time: the last 0.2 of the rows are tested, 0.1 before them validate",
     "official": "the splits stored with the dataset, or that its paper draws",
     "official-permuted": "the stored splits as Hopular's released loader mistakes them",
     "rtdl": "one split of RTDL's sizes: a fifth of the rows, or the source's own test part, is "
@@ -126,6 +129,68 @@ def _holdout(table: Table, seed: int) -> list[Fold]:
     return [Fold(0, train, val, test)]
 
 
+def _grouped(table: Table, seed: int) -> list[Fold]:
+    """Folds of whole groups: no group has rows in two parts of a fold, and each row is tested
+    once."""
+    if table.groups is None:
+        raise ValueError(f"protocol 'grouped': {table.name} has no group column; name one")
+    groups = table.groups
+    n_groups = len(np.unique(groups))
+    if n_groups < 3:
+        raise DataError(
+            f"protocol 'grouped' needs at least 3 groups, {table.name} has {n_groups}: training, "
+            "validation and test part have one each at least"
+        )
+    folds = []
+    rows = np.arange(table.n_rows)
+    for index, (rest, test) in enumerate(_group_cuts(table, rows, min(N_FOLDS, n_groups), seed)):
+        n_left = len(np.unique(groups[rest]))
+        train, val = _group_cuts(table, rest, min(5, n_left), seed)[0]  # a fifth, of 0.9 of all
+        folds.append(Fold(index, train, val, test))
+    return folds
+
+
+def _group_cuts(
+    table: Table, rows: np.ndarray, n_folds: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """[(other rows, rows of one fold)] of `n_folds` folds of whole groups, all ascending."""
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    assert table.groups is not None
+    target, groups = table.target[rows], table.groups[rows]
+    stratified = table.task != "regression" and np.bincount(target).max() >= n_folds
+    splitter = (StratifiedGroupKFold if stratified else GroupKFold)(
+        n_folds, shuffle=True, random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # small classes: the table's warnings say it
+        made = list(splitter.split(rows, target, groups))
+    if any(len(first) == 0 or len(second) == 0 for first, second in made):
+        made = list(GroupKFold(n_folds).split(rows, target, groups))  # never an empty part
+    return [(np.sort(rows[first]), np.sort(rows[second])) for first, second in made]
+
+
+def _temporal(table: Table) -> list[Fold]:
+    """One split by time: every training row is earlier than the validation rows, and these are
+    earlier than the tested ones. Rows of one time stay in one part."""
+    if table.times is None:
+        raise ValueError(f"protocol 'temporal': {table.name} has no time column; name one")
+    times, rows = table.times, np.arange(table.n_rows)
+    ordered = np.sort(times)
+    begin_test = ordered[-int(np.ceil(0.2 * table.n_rows))]
+    earlier = ordered[ordered < begin_test]
+    n_val = min(int(np.ceil(0.1 * table.n_rows)), len(earlier))
+    begin_val = earlier[-n_val] if n_val else begin_test
+    train = rows[times < begin_val]
+    if len(train) == 0 or n_val == 0:
+        raise DataError(
+            f"protocol 'temporal': {table.name} has {len(np.unique(times))} different times, too "
+            "few for a training, a validation and a test part of their own"
+        )
+    val = rows[(times >= begin_val) & (times < begin_test)]
+    return [Fold(0, train, val, rows[times >= begin_test])]
+
+
 def _official(table: Table) -> list[Fold]:
     """The stored splits in stored order: masks for test and validation, the rest for training."""
     # DIFF(Schaefl et al. 2022, released code): it re-orders the rows but keeps the old numbers, and
@@ -200,8 +265,9 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
     """The folds of `table` under `protocol` (a key of PROTOCOLS).
 
     The stored splits of 'official' are overlapping draws, not a partition; they and the splits of
-    'rtdl' and 'cheatt' do not depend on the seed. ValueError for an unknown protocol, 'official'
-    without stored splits, 'rtdl' with several, 'cheatt' on another dataset, and too few rows.
+    'rtdl', 'cheatt' and 'temporal' do not depend on the seed. ValueError for an unknown protocol,
+    'official' without stored splits, 'rtdl' with several, 'cheatt' on another dataset, 'grouped'
+    and 'temporal' without groups or times, and too few rows.
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}; {suggest(protocol, PROTOCOLS)}")
@@ -215,6 +281,10 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
             )
         if protocol in ("rtdl", "cheatt"):
             folds = _rtdl(table) if protocol == "rtdl" else _cheatt(table)
+        elif protocol == "grouped":
+            folds = _grouped(table, seed)
+        elif protocol == "temporal":
+            folds = _temporal(table)
         elif protocol in KFOLDS:
             folds = _kfold(table, seed, *KFOLDS[protocol])
         else:

@@ -86,7 +86,8 @@ class Table:
     boolean arrays (test, validation), each (N,). `sha256` identifies the source's bytes, the fields
     of the card that decide how they are parsed, and the content. `warnings` are sentences that a
     report should show; one that begins with a fault's id and a colon becomes a flag of the
-    passport. DataError where these do not fit together.
+    passport. `groups` (N,; int64) and `times` (N,; float64) are what the protocols 'grouped' and
+    'temporal' split by. DataError where these do not fit together.
     """
 
     name: str
@@ -97,6 +98,8 @@ class Table:
     sha256: str
     masks: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     warnings: tuple[str, ...] = ()
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -121,6 +124,9 @@ class Table:
                 raise DataError(
                     f"{self.name}: column {name!r} is {column.dtype}, not float64 or categorical"
                 )
+        for what, values in (("groups", self.groups), ("times", self.times)):
+            if values is not None and values.shape != self.target.shape:
+                raise DataError(f"{self.name}: {what} of {values.shape} rows")
         for test, val in self.masks:
             if test.shape != self.target.shape or val.shape != self.target.shape:
                 raise DataError(f"{self.name}: a stored split of {test.shape} rows")

@@ -71,7 +71,8 @@ def resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | N
     for key in table:
         if key not in SPACE_KEYS:
             raise ValueError(
-                f"unknown key {key!r} in space {space!r} of {model}{did_you_mean(key, SPACE_KEYS)}"
+                f"unknown key {key!r} in space {space!r} of {model}"
+                f"{did_you_mean(key, SPACE_KEYS)}; known: {', '.join(sorted(SPACE_KEYS))}"
             )
     parts = [table[s] for s in SECTIONS[task] if s in table]
     if not parts and "params" not in table:

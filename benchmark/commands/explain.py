@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sweeps.store.ledger import Ledger, Record
+from ..arguments import COLUMNS
 from ..console import OK, Console
 from ..errors import NoRun, check_run
 from ..planning import suite as suites
@@ -134,10 +135,13 @@ class Origin:
         more += ["--seed", str(options["seed"])] if options["seed"] else []
         more += ["--async", options["asynchronous"]] if options.get("asynchronous") else []
         csv = self.plan["datasets"][dataset].get("csv")
-        if csv:
+        if csv and not self.plan["suite"].get("file"):
             at = words.index("--dataset")
             del words[at : at + 2]
             source = ["--csv", csv["path"], "--target", csv["target"], "--task", csv["task"]]
+            for option in COLUMNS:
+                given = csv.get(option) or []
+                source += _repeat(f"--{option}", [given] if isinstance(given, str) else given)
             limits = self._limits(suites.load("uci-small"))  # the budgets of a CSV's suite
         elif known:
             source, limits = ["--suite", known.name], self._limits(known)

@@ -20,7 +20,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...common.text import one_line, suggest
-from ...datasets.infer import table_from_csv
+from ...datasets import catalog
+from ...datasets.infer import Reading, table_from_file
 from ...models import registry
 from ...models.base import Estimator
 from ...models.persistence.model_file import save_model
@@ -240,7 +241,7 @@ def read_data(
     """The run's table and folds; FitError where the data is gone or not what the run saw."""
     described = run.described
     if described.get("csv"):
-        table = read_csv_again(described["csv"], csv)
+        table = read_csv_again(described["csv"], csv, run.dataset)
     elif csv is not None:
         raise FitError(f"{run.dataset} is a catalogued dataset; it is not read from a CSV")
     else:
@@ -254,8 +255,8 @@ def read_data(
     return table, folds
 
 
-def read_csv_again(described: Mapping[str, Any], other: str | Path | None) -> Table:
-    """The table of the run's CSV, or of `other`. Raises FitError where it is gone or changed."""
+def read_csv_again(described: Mapping[str, Any], other: str | Path | None, name: str) -> Table:
+    """The table of the run's file, or of `other`. Raises FitError where it is gone or changed."""
     path = Path(other if other is not None else described["path"])
     if not path.is_file():
         raise FitError(
@@ -267,7 +268,22 @@ def read_csv_again(described: Mapping[str, Any], other: str | Path | None) -> Ta
             f"{one_line(path)} has sha256 {found}, the run saw {described['sha256']}: the file was "
             "changed; sweep it again, or name the old file with --csv"
         )
-    return table_from_csv(path, described["target"], task=described.get("task") or None)
+    return table_from_file(path, Reading.of(described), name=name)
+
+
+def marks_of(described: Mapping[str, Any]) -> Sequence[str]:
+    """The texts that the owner of a file named as marks of missing values."""
+    if described.get("added"):
+        return tuple(catalog.card(described["added"]).options.get("missing", ()))
+    return tuple((described.get("csv") or {}).get("missing", ()))
+
+
+def _target_of(described: Mapping[str, Any]) -> str:
+    """The column that an added file's card says is to be predicted; "" for other datasets."""
+    if not described.get("added"):
+        return ""
+    card = catalog.card(described["added"])
+    return card.target if card.parser == "file" else ""
 
 
 def fit_all(
@@ -331,7 +347,7 @@ def fit_chosen(
     table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
     choice = choose_config(found, name, asked, (table, folds), note)
     estimator, training, fitted_on = fit_all(asked, choice, table, folds, found.seed)
-    described = found.described.get("csv") or {}
+    described = found.described.get("csv") or {"target": _target_of(found.described)}
     schema = Schema.of(
         table.frame, table.task, classes=table.classes, target=str(described.get("target", ""))
     )
@@ -349,6 +365,8 @@ def fit_chosen(
         "named": model is not None,
         "fitted_on": fitted_on,
     }
+    if marks := marks_of(found.described):
+        about["missing"] = list(marks)
     path.parent.mkdir(parents=True, exist_ok=True)
     config = None if isinstance(estimator, Estimator) else choice.config
     save_model(

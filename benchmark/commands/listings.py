@@ -1,11 +1,11 @@
-"""`bench models` and `bench suites`: lists of what there is."""
+"""`bench models`, `bench suites` and `bench runs`: lists of what there is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from ..console import OK, Console
+from ..console import NOTHING, OK, Console, duration
 
 
 def models_command(console: Console, name: str | None) -> int:
@@ -137,3 +137,56 @@ def beside_command(console: Console) -> int:
     )
     console.say("\nbench report runs/NAME --beside " + found[0]["name"])
     return OK
+
+
+def runs_command(console: Console, folder: Path) -> int:
+    """`bench runs`."""
+    found = sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
+    rows = [_one_run(run) for run in found]
+    console.data(rows)
+    if not rows:
+        console.say(
+            f"no run in {folder}: bench sweep --suite smoke makes one, --runs names a folder"
+        )
+        return NOTHING
+    names = ("run", "suite", "budget", "state", "trials", "failed", "datasets", "models")
+    console.table(
+        [*names, "size MB"],
+        [[row.get(name) for name in names] + [f"{row['mb']:.1f}"] for row in rows],
+    )
+    for row in rows:
+        if row["next"]:
+            console.say(row["next"])
+    return OK
+
+
+def _one_run(run: Path) -> dict[str, Any]:
+    """One row of `bench runs`: state, and the command that goes on with it."""
+    from ...sweeps.store.ledger import LedgerError
+    from ..results.run_status import status_of
+
+    size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file()) / 1e6
+    about: dict[str, Any] = {"run": str(run), "mb": size, "next": ""}
+    try:
+        found = status_of(run)
+    except (LedgerError, OSError) as error:
+        return {**about, "state": "unreadable", "next": f"{run}: {error}"}
+    failed = sum(found.failed.values())
+    if found.owner is not None:
+        left = f", {duration(found.eta_s)} to go" if found.eta_s is not None else ""
+        state, way = f"running{left}", f"show progress: bench status {run} --watch"
+    elif not found.finished:
+        state, way = "interrupted", f"resume with: bench resume {run}"
+    else:
+        state, way = "finished", f"run failed trials again: bench retry {run}" if failed else ""
+    return {
+        **about,
+        "suite": found.suite,
+        "budget": found.budget,
+        "state": state,
+        "trials": f"{found.done}/{found.planned}",
+        "failed": failed or None,
+        "datasets": found.datasets,
+        "models": found.models,
+        "next": way,
+    }

@@ -1,4 +1,4 @@
-"""`bench predict`: the predictions of a saved model for the rows of a CSV."""
+"""`bench predict`: the predictions of a saved model for the rows of a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pandas as pd
 
 from ...common.files import write_atomically
 from ...common.text import one_line
-from ...datasets.infer import MISSING, as_numbers, check_size, read_cells
+from ...datasets.reading.cells import Cells, read_file
+from ...datasets.reading.numbers import is_missing, read_numbers
+from ...datasets.table import number_text
 from ...models.persistence.model_file import load_model, warn_user
 from ...models.persistence.schema import Column, Schema, SchemaError
 from ...reports.output.escape import csv_text
@@ -33,13 +35,15 @@ def predict_file(
     out: str | Path,
     *,
     trust: Collection[str] = (),
+    keep: bool = True,
     warn: Callable[[str], None] = warn_user,
 ) -> int:
-    """Predict every row of a CSV and write them in its order to another; returns their number.
+    """Predict every row of a file and write them in its order to a CSV; returns their number.
 
-    The output has a column `prediction` and, for classes, `probability_<class>` each; it replaces
-    `out` at once or not at all. warn: told of ignored columns, unseen categories, other library
-    versions. trust: see `load_model`. Errors: ModelFileError, SchemaError, DataError, FitError.
+    The output has the columns that the model does not know, such as identifiers (with `keep`), then
+    `prediction` and, for classes, `probability_<class>` each; it replaces `out` at once or not at
+    all. warn: told of unknown columns, unseen categories, other library versions. trust: see
+    `load_model`. Errors: ModelFileError, SchemaError, DataError, FitError.
     """
     path, target = Path(csv), Path(out)
     if target.is_dir() or not target.parent.is_dir():
@@ -47,7 +51,12 @@ def predict_file(
     if target.exists() and any(target.samefile(p) for p in (path, Path(model)) if p.exists()):
         raise FitError(f"--out {one_line(target)} would replace what is read; name another file")
     fitted = load_model(model, trust=trust, warn=warn)
-    frame = read_frame(path, fitted.schema, warn)
+    cells = read_file(path)
+    for notice in cells.notices:
+        warn(notice)
+    told = fitted.about.get("missing", [])  # of a file that may come from elsewhere
+    marks = [mark for mark in told if isinstance(mark, str)] if isinstance(told, list) else []
+    frame = read_frame(cells, fitted.schema, marks, warn)
     try:
         ask = fitted.predict if fitted.schema.task == "regression" else fitted.predict_proba
         values = ask(frame, warn=warn)
@@ -68,10 +77,12 @@ def predict_file(
     wrong = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
     if wrong:
         warn(f"{wrong} of {len(values)} predictions are NaN or infinite")
+    beside = unknown_columns(cells, fitted.schema, header, keep, warn)
     text = io.StringIO()
     writer = csv_format.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
+    writer.writerow([*map(csv_text, beside), *header])
+    columns = [beside[name] for name in beside]
+    writer.writerows([*(c[row] for c in columns), *line] for row, line in enumerate(lines))
     try:
         write_atomically(target, text.getvalue().encode())
     except OSError as error:
@@ -90,46 +101,81 @@ def label_cell(label: Any) -> str:
     return text if NUMBER.fullmatch(text) else csv_text(text)
 
 
-def read_frame(path: Path, schema: Schema, warn: Callable[[str], None]) -> pd.DataFrame:
-    """The columns that the model knows, from a CSV read as in training: numbers or categories."""
-    check_size(path)
-    cells, lines, delimiter = read_cells(path)
-    schema.check_names(list(cells.columns), warn)
+def unknown_columns(
+    cells: Cells, schema: Schema, header: Collection[str], keep: bool, warn: Callable[[str], None]
+) -> dict[str, list[str]]:
+    """{name: cells as texts} of the columns that the model does not know, for the output; none
+    without `keep`. One with the name of a column of predictions (`header`) is left out."""
+    names = [name for name in cells.frame.columns if name not in set(schema.names)]
+    shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    taken = [name for name in names if name in header]
+    if names:
+        s, verb = ("s", "are") if len(names) > 1 else ("", "is")
+        done = "copied to the output" if keep else "ignored"
+        warn(f"{len(names)} column{s} that the model does not know {verb} {done}: {shown}")
+    if keep and taken:
+        warn(f"left out of the output, whose own columns have the name: {', '.join(taken)}")
+    return {
+        name: [text_cell(value) for value in cells.frame[name]]
+        for name in names
+        if keep and name not in taken
+    }
+
+
+def text_cell(value: Any) -> str:
+    """A cell of the file as it is written: numbers in their shortest form, texts safe from
+    spreadsheets."""
+    if isinstance(value, float):
+        return "" if np.isnan(value) else repr(value) if np.isinf(value) else number_text(value)
+    return label_cell(value)
+
+
+def read_frame(
+    cells: Cells, schema: Schema, marks: Collection[str], warn: Callable[[str], None]
+) -> pd.DataFrame:
+    """The columns that the model knows, read as in training: numbers or categories. marks: texts
+    that stood for missing values there."""
+    schema.check_names(list(cells.frame.columns), lambda text: None)
     parts = {
-        column.name: numeric_cells(path, column, cells[column.name], lines, delimiter, warn)
+        column.name: numeric_cells(column, cells, marks, warn)
         if column.kind == "numeric"
-        else category_cells(column, cells[column.name])
+        else category_cells(column, cells.frame[column.name], marks)
         for column in schema.columns
     }
     return pd.DataFrame(parts)
 
 
 def numeric_cells(
-    path: Path,
-    column: Column,
-    cells: pd.Series,
-    lines: list[int],
-    delimiter: str,
-    warn: Callable[[str], None],
+    column: Column, cells: Cells, marks: Collection[str], warn: Callable[[str], None]
 ) -> np.ndarray:
     """(N,) numbers, NaN where missing; SchemaError names the line of the first text."""
-    numbers, missing = as_numbers(cells, delimiter)
-    bad = np.flatnonzero(np.isnan(numbers) & ~missing)
+    texts = cells.frame[column.name]
+    found = read_numbers(texts, cells.delimiter, marks)
+    numbers = found.values
+    bad = np.flatnonzero(np.isnan(numbers) & ~found.missing)
     if len(bad):
         first = int(bad[0])
         raise SchemaError(
-            f"{path.name}: column {column.name!r}: {one_line(cells.iloc[first], 40)!r} on line "
-            f"{lines[first]} (row {first + 1}) is no number; the model was trained on numbers "
-            f"there ({len(bad)} such cells)"
+            f"{cells.name}: column {column.name!r}: {one_line(texts.iloc[first], 40)!r} on "
+            f"{cells.where(first)} (row {first + 1}) is no number; the model was trained on "
+            f"numbers there ({len(bad)} such cells)"
         )
+    if found.style:
+        text, value = found.example
+        warn(f"column {column.name!r}: {found.style}: {text!r} is read as {value:.15g}")
     infinite = np.isinf(numbers)
     if infinite.any():
         warn(f"column {column.name!r}: {infinite.sum()} infinite values count as missing")
     return np.where(infinite, np.nan, numbers)
 
 
-def category_cells(column: Column, cells: pd.Series) -> pd.Series:
+def category_cells(column: Column, cells: pd.Series, marks: Collection[str]) -> pd.Series:
     """Texts, None where missing; where the categories are numbers, 2.0 is the category 2."""
+    missing = is_missing(cells, marks)
+    cells = cells.where(~missing, None).map(
+        lambda value: number_text(value) if isinstance(value, float) else value,
+        na_action="ignore",
+    )
     known = {str(category): category for category in column.categories}
 
     def category(text: str) -> Any:
@@ -140,5 +186,5 @@ def category_cells(column: Column, cells: pd.Series) -> pd.Series:
             return known.get(shortest, text)
         return text
 
-    kept = {text: category(text) for text in cells.unique() if text not in MISSING}
+    kept = {text: category(text) for text in cells[~missing].unique()}
     return pd.Series([kept.get(text) for text in cells], dtype=object)

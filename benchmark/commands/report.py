@@ -62,7 +62,15 @@ def report_command(
     console.data({"files": [str(path) for path in files], **said})
     for path in files:
         console.say(str(path))
+    say_page(console, files)
     return OK
+
+
+def say_page(console: Console, files: Iterable[Path]) -> None:
+    """Print where the page of a report is, as an address that a browser opens; nothing without."""
+    for path in files:
+        if path.name == "index.html":
+            console.say(f"page: {path}   open it in a browser: {path.resolve().as_uri()}")
 
 
 def make_report(

@@ -28,7 +28,7 @@ from ...sweeps.store.run_lock import RunLocked
 from ..arguments import check_options
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
 from ..errors import SweepError
-from ..planning.own_tables import csv_name
+from ..planning.own_tables import csv_run_name
 from ..planning.plan import UnknownModel
 from ..planning.suite import load
 from ..tracking.store import has_secret, redact
@@ -123,7 +123,7 @@ def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
             "a job's command line is public on the cluster: leave the secret out of "
             "--tracking-uri and give the head MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
-    files = [Path(given["csv"])] if given["csv"] else []
+    files = list(given["csv"])
     if re.search(r"[/.]", given["suite"] or ""):
         files.append(Path(given["suite"]))
     for file in files:
@@ -145,10 +145,15 @@ def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
         if away:
             return given["name"]
         chosen = check_options(local)
+        for name, own in chosen.file.items() if chosen is not None else ():
+            if Path(own.path).is_relative_to(Path.cwd()) and not Path(own.path).is_file():
+                raise SweepError(
+                    f"file.{name} of the suite, {own.path}, is not there to be shipped"
+                )
     if given["name"] is not None:
         return given["name"]
     if chosen is None:
-        return f"csv-{csv_name(Path(given['csv']))}-{load('uci-small').budget(given['budget'])[0]}"
+        return f"{csv_run_name(given['csv'])}-{load('uci-small').budget(given['budget'])[0]}"
     return f"{chosen.name}-{chosen.budget(given['budget'])[0]}"
 
 

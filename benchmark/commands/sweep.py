@@ -15,12 +15,13 @@ from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import CAUSES, FAILED
+from ..arguments import COLUMNS
 from ..console import FAILED as EXIT_FAILED
 from ..console import INTERRUPTED, NOTHING, OK, Console, by_reason, count, duration
 from ..errors import SweepError, check_name, check_run
 from ..planning import suite as suites
-from ..planning.own_tables import csv_suite, own_tables
-from ..planning.plan import Options
+from ..planning.own_tables import csv_suite, own_tables, suite_tables
+from ..planning.plan import Options, Plan
 from ..planning.plan_record import plan_in, planned_slots
 from ..results.run_status import status_of
 from ..running import sweep
@@ -28,7 +29,7 @@ from ..running.progress import Progress
 from ..running.ray_session import end_with_ray
 from ..running.request import Request, available_cpus, import_folders, models_of
 from ..running.reuse import siblings
-from .report import make_report
+from .report import make_report, say_page
 
 if TYPE_CHECKING:
     from ...reports.output.tables import Section
@@ -50,14 +51,19 @@ def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
     """The request that the (checked) options of `bench sweep` mean."""
     tables: dict[str, Any] = {}
     if chosen is None:
-        chosen, tables = csv_suite(given["csv"], given["target"], given["task"])
+        reading = {name: given[name] for name in ("task", *COLUMNS)}
+        chosen, tables = csv_suite(given["csv"], given["target"], reading)
+    else:
+        # an older run of this name may have more of the suite's files than are asked for now
+        begun = (given["runs"] / (given["name"] or _usual_name(chosen, given["budget"]))).exists()
+        tables = suite_tables(chosen, () if begun else given["datasets"])
     budget = chosen.budget(given["budget"])[0]
     options = Options.of({**given, "budget": budget})
     return Request(
         suite=limited(chosen, budget, given["timeout"], given["memory_mb"]),
         options=options,
         runs=given["runs"],
-        name=check_name(given["name"] or f"{chosen.name}-{budget}"),
+        name=check_name(given["name"] or _usual_name(chosen, budget)),
         workers=check_workers(given["workers"], given["address"]),
         address=given["address"],
         mirror=given["mirror"],
@@ -66,6 +72,10 @@ def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
         reuse=tuple(given["reuse"]),
         tables=tables,
     )
+
+
+def _usual_name(chosen: suites.Suite, budget: str | None) -> str:
+    return f"{chosen.name}-{chosen.budget(budget)[0]}"
 
 
 def check_workers(workers: int | None, address: str) -> int | None:
@@ -205,9 +215,19 @@ def dry_run(console: Console, request: Request) -> int:
     )
     for line in by_reason({**plan.left_out, **found.unsupported}):
         console.say(f"left out: {line}")
+    warn_of_data(console, plan)
     for note in plan.notes:
         console.say(note)
     return OK
+
+
+def warn_of_data(console: Console, plan: Plan) -> None:
+    """Print what was noted about the user's own data, with the dataset's name where there are
+    several."""
+    own = [name for name, data in plan.data.items() if {"csv", "added"} & data.description.keys()]
+    for name in own:
+        for warning in plan.data[name].table.warnings:
+            console.warn(f"{name}: {warning}" if len(plan.data) > 1 else warning)
 
 
 def run_and_report(console: Console, request: Request, tracking_uri: str | None) -> int:
@@ -225,9 +245,7 @@ def run_and_report(console: Console, request: Request, tracking_uri: str | None)
             plan = details["plan"]
             for line in by_reason(plan.left_out):
                 console.warn(f"left out: {line}")
-            for name in request.tables:
-                for warning in plan.data[name].table.warnings:
-                    console.warn(warning)
+            warn_of_data(console, plan)
             for note in plan.notes:
                 console.say(note)
             total = sum(planned_slots(study.to_data()) for study in plan.studies)
@@ -363,6 +381,7 @@ def summary(
             "implausible: report/look-first.md"
         )
     console.say(f"tables: {request.folder / 'report'}   MLflow UI: bench ui {request.folder}")
+    say_page(console, files)
     if failed:
         console.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")
     return EXIT_FAILED if failed else OK

@@ -1,10 +1,10 @@
-"""Data of the user: a CSV as a suite of its own, and added datasets in place of built-in ones."""
+"""Data of the user: files as a suite or in one, and added datasets in place of built-in ones."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,59 +14,135 @@ from ..errors import SweepError
 from . import suite as suites
 
 if TYPE_CHECKING:
+    from ...datasets.infer import Reading
     from ...datasets.table import Table
+
+NAMED = 3  # files whose names stand in the name of a run
 
 
 @dataclass(frozen=True)
 class OwnTable:
     """A table that no card describes. `origin` goes into the plan: {"csv": path, sha256, target,
-    task}."""
+    task, and what else its Reading has}."""
 
     table: Table
     origin: Mapping[str, Any] = field(default_factory=dict)
 
 
-def csv_suite(
-    path: Path, target: str | None, task: str | None
-) -> tuple[suites.Suite, dict[str, OwnTable]]:
-    """(a suite of this one table, {its name: the table}). Its budgets are those of uci-small.
+def own_table(path: Path, reading: Reading) -> OwnTable:
+    """The table in a file of the user. Raises DataError for a file that is no such table."""
+    from ...datasets.infer import table_from_file
 
-    Raises SweepError without a target, DataError for a file that is no such table.
-    """
-    from ...datasets.infer import table_from_csv
-
-    if target is None:
-        raise SweepError("--csv needs --target COLUMN, the column to predict")
-    target, name = as_utf8(target), as_utf8(path.name)
-    table = table_from_csv(path, target, task=task)
-    dataset = csv_name(path)
-    usual = suites.load("uci-small")
-    made = suites.Suite(
-        name=f"csv-{dataset}",
-        title=f"{name}: {target}",
-        datasets=[dataset],
-        protocol={dataset: "kfold"},
-        metric=usual.metric,
-        budgets={
-            key: budget.model_copy(update={"note": f"{key} budget of uci-small on {name}."})
-            for key, budget in usual.budgets.items()
-        },
-    )
+    table = table_from_file(path, reading)
     origin = {
         "path": str(path.resolve()),
         "sha256": file_sha256(path),
-        "target": target,
+        **reading.to_data(),
         "task": table.task,
     }
-    return made, {dataset: OwnTable(table=table, origin={"csv": origin})}
+    return OwnTable(table=table, origin={"csv": origin})
+
+
+def targets_for(paths: Sequence[Path], targets: Sequence[str]) -> list[str]:
+    """The target of each file: one for all of them, or one each. Raises SweepError."""
+    if not targets:
+        raise SweepError("--csv needs --target COLUMN, the column to predict")
+    if len(targets) not in (1, len(paths)):
+        raise SweepError(
+            f"{len(paths)} --csv and {len(targets)} --target: give one --target for all, or one "
+            "for each, in the same order"
+        )
+    return list(targets) * (len(paths) if len(targets) == 1 else 1)
+
+
+def csv_names(paths: Sequence[Path]) -> list[str]:
+    """The names of the files as datasets. Raises SweepError where two are the same."""
+    names = [csv_name(path) for path in paths]
+    for name in names:
+        if names.count(name) > 1:
+            raise SweepError(
+                f"{names.count(name)} --csv would be called {name!r}: rename one, or name them in "
+                f"a suite file ([file.{name}])"
+            )
+    return names
+
+
+def csv_run_name(paths: Sequence[Path]) -> str:
+    """The name of the suite that files make, from theirs.
+
+    >>> csv_run_name([Path("houses.csv"), Path("flats.csv.gz")])
+    'csv-houses-flats'
+    """
+    names = csv_names(paths)
+    more = [f"and-{len(names) - NAMED}-more"] if len(names) > NAMED else []
+    room = 55 // min(len(names), NAMED)
+    return "-".join(["csv", *(name[:room].strip("-") for name in names[:NAMED]), *more])[:64]
+
+
+def csv_suite(
+    paths: Sequence[Path], targets: Sequence[str], reading: Mapping[str, Any]
+) -> tuple[suites.Suite, dict[str, OwnTable]]:
+    """(a suite of these files, {name: table}). Its budgets are those of uci-small. `reading`: what
+    of a Reading holds for all files (task, group, time, drop, missing, categorical, numeric).
+
+    Raises SweepError without a target, DataError for a file that is no such table.
+    """
+    from ...datasets.infer import Reading
+
+    shared = {key: _utf8(value) for key, value in reading.items() if value}
+    names = csv_names(paths)
+    tables: dict[str, OwnTable] = {}
+    asked = [as_utf8(target) for target in targets_for(paths, targets)]
+    for name, path, target in zip(names, paths, asked, strict=True):
+        tables[name] = own_table(path, Reading.of({**shared, "target": target}))
+    how = Reading.of({**shared, "target": ""})
+    shown = ", ".join(as_utf8(path.name) for path in paths)
+    usual = suites.load("uci-small")
+    titles = dict.fromkeys(asked)
+    made = suites.Suite(
+        name=csv_run_name(paths),
+        title=f"{shown}: {', '.join(titles)}",
+        datasets=names,
+        protocol=dict.fromkeys(names, how.protocol),  # type: ignore[arg-type]
+        metric=usual.metric,
+        budgets={
+            key: budget.model_copy(update={"note": f"{key} budget of uci-small on {shown}."})
+            for key, budget in usual.budgets.items()
+        },
+    )
+    return made, tables
+
+
+def _utf8(value: Any) -> Any:
+    if isinstance(value, str):
+        return as_utf8(value)
+    return [as_utf8(word) for word in value] if isinstance(value, tuple | list) else value
+
+
+def suite_tables(suite: suites.Suite, wanted: Sequence[str] = ()) -> dict[str, OwnTable]:
+    """{name: table} of the files that a suite names, of those in `wanted` if any are. Raises
+    DataError, with the name, for a file that is no such table."""
+    from ...datasets.errors import DataError
+    from ...datasets.infer import Reading
+
+    found = {}
+    for name, file in suite.file.items():
+        if wanted and name not in wanted:
+            continue
+        reading = Reading.of(file.model_dump(exclude={"path"}))
+        try:
+            found[name] = own_table(Path(file.path), reading)
+        except DataError as error:
+            raise DataError(f"file.{name}: {error}") from None
+    return found
 
 
 def own_tables(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, OwnTable]:
-    """The CSV tables among the datasets of a plan, read again.
+    """The tables of files among the datasets of a plan, read again.
 
     Raises SweepError for a file that is gone or is not the one that the run was started on.
     """
-    from ...datasets.infer import table_from_csv
+    from ...datasets.infer import Reading, table_from_file
 
     found = {}
     for name, described in datasets.items():
@@ -82,7 +158,7 @@ def own_tables(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, OwnTable]
                 f"{path} has changed since this run was started: its sha256 was "
                 f"{csv['sha256'][:16]}..., is {actual[:16]}.... Start a new run with another --name"
             )
-        table = table_from_csv(path, csv["target"], task=csv["task"])
+        table = table_from_file(path, Reading.of(csv))
         found[name] = OwnTable(table=table, origin={"csv": csv})
     return found
 
@@ -143,12 +219,14 @@ def planned_table(name: str, described: Mapping[str, Any], **where: Any) -> Tabl
 
 
 def csv_name(path: Path) -> str:
-    """The name of a CSV file as a dataset.
+    """The name of a file as a dataset.
 
-    >>> csv_name(Path("data/My houses (2).csv"))
-    'my-houses-2'
+    >>> csv_name(Path("data/My houses (2).csv")), csv_name(Path("flats.csv.gz"))
+    ('my-houses-2', 'flats')
     """
-    return re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40] or "table"
+    from ...datasets.added.store import stem_of
+
+    return re.sub(r"[^a-z0-9]+", "-", stem_of(path).lower()).strip("-")[:40] or "table"
 
 
 def as_utf8(word: str) -> str:

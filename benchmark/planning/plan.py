@@ -19,6 +19,7 @@ from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
+from .own_models import check_constructor
 from .space_overrides import (
     PlanError,
     narrow,
@@ -228,6 +229,10 @@ class Plan:
                     raise PlanError(
                         f"space {name!r} of model {model!r} with sampler {sampler!r}: {error}"
                     ) from None
+                fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
+                starts = self.budget.start_with_default and sampler != "grid"
+                asked = self.budget.asked(self.given[model])
+                check_constructor(asked, task, name, fixed, starts_with_default=starts)
 
     def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
         budget, options = self.budget, self.options

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from ...common.tasks import Task
 from ...common.text import one_line, suggest
@@ -117,23 +124,55 @@ def _over(below: Search, above: Search) -> Search:
     return below.model_copy(update=given)
 
 
+class File(Strict):
+    """A dataset in a file of the user's, as `bench data add` takes it: the path, from the folder of
+    the suite's file, and how its columns are read (`datasets/infer.py: Reading`)."""
+
+    path: str = Field(min_length=1)
+    target: str
+    task: Literal["binary", "multiclass", "classification", "regression"] | None = None
+    group: str | None = None
+    time: str | None = None
+    drop: list[str] = []
+    missing: list[str] = []
+    categorical: list[str] = []
+    numeric: list[str] = []
+
+    @property
+    def protocol(self) -> str:
+        """The usual protocol of such a dataset."""
+        return "grouped" if self.group else "temporal" if self.time else "kfold"
+
+
 class Suite(Strict):
     """Datasets x models x protocol x budgets, and the metric that selects and heads the tables.
 
     `transductive`: models that can do so see the features of the rows to predict while they train.
     `official`: where a dataset `<official>-<name>` was added (`bench data add`), it is used with
-    its own split in place of the dataset `<name>`.
+    its own split in place of the dataset `<name>`. `file`: datasets in files, which need not be
+    among `datasets`.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
     title: str
     note: str = ""
     datasets: list[str] = Field(min_length=1)
+    file: dict[str, File] = {}
     offline: list[str] = []
     offline_below: int = Field(default=3, ge=0)
     protocol: dict[
         str,
-        Literal["kfold", "fivefold", "holdout", "official", "official-permuted", "rtdl", "cheatt"],
+        Literal[
+            "kfold",
+            "fivefold",
+            "holdout",
+            "grouped",
+            "temporal",
+            "official",
+            "official-permuted",
+            "rtdl",
+            "cheatt",
+        ],
     ] = {}
     official: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     folds_mean: str = ""
@@ -150,6 +189,14 @@ class Suite(Strict):
                 f"suite {self.name!r} has no budget {name!r}; {suggest(name, self.budgets)}"
             )
         return name, self.budgets[name]
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As usual, without an empty `file`: plans of older runs have no such key."""
+        found: dict[str, Any] = usual(self)
+        if not found["file"]:
+            del found["file"]
+        return found
 
 
 DEFAULT_METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
@@ -189,7 +236,14 @@ def load(name_or_path: str) -> Suite:
         data, lines = _read_yaml(text, path) if yaml else _read_toml(text, path)
     except RecursionError:
         raise SuiteError(f"{path} is nested too deeply") from None
-    return parse(data, str(path), lines)
+    found = parse(data, str(path), lines)
+    beside = {
+        name: file.model_copy(
+            update={"path": str(path.absolute().parent / Path(file.path).expanduser())}
+        )
+        for name, file in found.file.items()
+    }
+    return found.model_copy(update={"file": beside})
 
 
 # ---------------------------------------------------------------------- files, with line numbers
@@ -261,6 +315,10 @@ def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> 
     """A suite from plain data; one error that names the key (and its line) for the first fault."""
     if not isinstance(data, dict):
         raise SuiteError(f"{where}: a suite is a table of keys, not {_kind(data)}")
+    files = data.get("file")
+    listed = data.get("datasets", [])
+    if isinstance(files, dict) and isinstance(listed, list):
+        data = {**data, "datasets": [*listed, *(name for name in files if name not in listed)]}
     try:
         found = Suite.model_validate(data)
         faults = list(_faults(found))
@@ -284,6 +342,20 @@ def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
             f"no budget {suite.default_budget!r}; {suggest(suite.default_budget, suite.budgets)}",
         )
     datasets = [*suite.datasets, *suite.offline]
+    for name, file in suite.file.items():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", name):
+            law = "a dataset's name is lower-case letters, digits and '-', at most 64"
+            yield ("file", name), law
+        if file.group and file.time:
+            yield ("file", name, "time"), "a group and a time column exclude each other"
+        asked = suite.protocol.get(name, file.protocol)
+        for protocol, key in (("grouped", file.group), ("temporal", file.time)):
+            if (asked == protocol) != bool(key):
+                column = {"grouped": "group", "temporal": "time"}[protocol]
+                yield (
+                    ("protocol", name),
+                    f"{asked!r} does not go with file.{name}: {column} = {key!r}",
+                )
     for name in suite.protocol:
         if name not in datasets:
             yield ("protocol", name), f"no dataset of the suite; {suggest(name, datasets)}"
@@ -360,6 +432,8 @@ def _keys_at(path: KeyPath) -> Iterable[str]:
         return OnDataset.model_fields
     if len(path) >= 2 and path[0] == "budgets":
         return Budget.model_fields
+    if len(path) >= 2 and path[0] == "file":
+        return File.model_fields
     return Suite.model_fields
 
 

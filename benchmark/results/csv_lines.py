@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 
 from ...common.text import one_line, suggest
-from ...datasets.infer import as_numbers, check_size, read_cells
+from ...datasets.reading.cells import read_text
+from ...datasets.reading.files import check_size
+from ...datasets.reading.numbers import as_numbers
 from ...reports.evidence import LARGEST, EvidenceError
 from ...reports.metrics import METRICS
 from .unpacked import unpacked
@@ -79,8 +81,14 @@ class Lines:
         """Every line of a CSV file, which may be compressed (.gz). Raises DataError."""
         check_size(path)
         with unpacked(path) as plain:
-            cells, numbers, delimiter = read_cells(plain)
-        return cls(one_line(path.name, 100), cells.astype(object), np.array(numbers), delimiter)
+            found = read_text(plain, path.name)
+        return cls(
+            one_line(path.name, 100),
+            found.frame.astype(object),
+            np.array(found.lines),
+            found.delimiter,
+            notes=list(found.notices),
+        )
 
     def at(self, mask: NDArray[np.bool_] | pd.Series) -> Lines:
         """The lines of the mask; the notes are shared."""

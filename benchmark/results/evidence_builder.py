@@ -355,7 +355,8 @@ def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found: dict[str, list[str]] = {}
     for name, described in sorted(datasets.items()):
         for warning in described["warnings"]:
-            kind = warning.partition(":")[0] if "csv" not in described else warning
+            whole = "csv" in described or described.get("added")
+            kind = warning if whole else warning.partition(":")[0]
             found.setdefault(kind, []).append(name)
     return [
         f"{kind}: {', '.join(names)} (see bench data passport)." for kind, names in found.items()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...datasets import catalog
 from ...datasets.errors import DatasetUnavailable
+from ...datasets.passport import leaks
 from ...datasets.table import Table
 from ..errors import SweepError
 from ..planning.own_tables import added_for, added_table
@@ -59,6 +61,8 @@ def gather(
                 f"{before[name]['sha256'][:16]}..., now {table.sha256[:16]}...): choose another "
                 "--name, or add the old data again"
             )
+        if name in request.tables or added:
+            table = replace(table, warnings=(*table.warnings, *leaks(table)))
         data[name] = _with_folds(request, name, table, options.folds or budget.folds, added)
 
     for name in wanted:
@@ -103,7 +107,7 @@ def _official_notes(suite: Suite, data: Mapping[str, Data]) -> list[str]:
 
 def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: str | None) -> Data:
     description: dict[str, Any] = {"learnable": True, "overlaps": [], "title": name}
-    protocol = request.suite.protocol.get(name)
+    protocol: str | None = request.suite.protocol.get(name)
     if name in request.tables:
         description |= request.tables[name].origin
     else:
@@ -119,6 +123,17 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: 
         if added and added != name:  # it stands in for its split: the suite's is of the other one
             protocol = card.protocol
         protocol = protocol or card.protocol
-    protocol = protocol or "kfold"
+    protocol = protocol or _usual_protocol(table)
     folds = choose_folds(table, protocol, seed=request.options.seed, folds=n_folds)
     return Data(table=table, protocol=protocol, folds=folds, description=description)
+
+
+def _usual_protocol(table: Table) -> str:
+    """The protocol of a file whose suite names none: by its groups or times where it has them."""
+    return (
+        "grouped"
+        if table.groups is not None
+        else "temporal"
+        if table.times is not None
+        else "kfold"
+    )

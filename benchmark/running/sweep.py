@@ -59,7 +59,7 @@ def check_names(request: Request) -> None:
     cards = {
         name: catalog.card(name)
         for name in (*options.datasets, *suite.datasets, *suite.offline)
-        if name not in request.tables
+        if name not in request.tables and name not in suite.file
     }
     plan = Plan(suite, options, {}, {})
     for model in plan.budget.model:  # a section for a model that this call leaves out is fine
@@ -83,6 +83,15 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
         if model not in registry.MODELS
     )
     return plan
+
+
+def check_devices(request: Request) -> None:
+    """Refuse --device cuda on a machine without a GPU at once, not when the first trial is due.
+    Raises NoGpu. A cluster is asked when it is there."""
+    if request.address == "local" and request.options.device != "cpu":
+        plan = Plan(request.suite, request.options, {}, {})
+        if any(plan.device(spec) != "cpu" for spec in plan.specs.values()):
+            check_gpu(request.options.device)
 
 
 def code_check(plan: Plan) -> Callable[[], dict[str, str]]:
@@ -120,6 +129,7 @@ def run(
     try:
         plan = None
         if not existed:  # a request that fails leaves no folder behind
+            check_devices(request)
             ray.begin()
             plan = prepare(request, None)
         with RunLock(request.folder, note=tell) as lock:
@@ -127,6 +137,7 @@ def run(
             try:
                 if plan is None or len(ledger):  # another process may have been faster
                     if not all_ended(ledger):
+                        check_devices(request)
                         ray.begin()
                     plan = prepare(request, ledger)
                 sweep = _Sweep(request, plan, ledger, ray, listener, stop or Stop(), lock.check)

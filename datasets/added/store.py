@@ -19,6 +19,8 @@ from ..errors import ChecksumMismatch, DataError, DatasetUnavailable, UnknownDat
 CARD = "card.toml"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 INCOMING = ".incoming-"
+ENDINGS = {"gz", "bz2", "xz", "zip", "csv", "tsv", "txt", "tab", "data"}
+ENDINGS |= {"parquet", "pq", "arrow", "feather", "ipc", "arrows"}
 
 
 def folder() -> Path:
@@ -74,6 +76,18 @@ def files(wanted: Card) -> dict[str, Path]:
             raise ChecksumMismatch(wanted.name, file.name, file.sha256, actual, where)
         found[file.role] = path
     return found
+
+
+def stem_of(path: Path) -> str:
+    """A file's name without its endings.
+
+    >>> stem_of(Path("data/My houses.csv.gz")), stem_of(Path("v1.2.csv"))
+    ('My houses', 'v1.2')
+    """
+    name = path.name
+    while "." in name[1:] and name.rpartition(".")[2].lower() in ENDINGS:
+        name = name.rpartition(".")[0]
+    return name
 
 
 @contextmanager

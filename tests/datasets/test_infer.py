@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from tabsweep.datasets import infer
 from tabsweep.datasets.infer import DataError, table_from_csv
+from tabsweep.datasets.reading import files
 from tabsweep.datasets.table import Table
 
 HOUSES = "rooms,area,street,price\n" + "".join(
@@ -88,8 +89,10 @@ UNUSABLE: list[tuple[str | bytes, str]] = [  # a file's text, and what the error
     ("a,y\n1,5\n2,5\n", "'y' has one value"),
     ("a,y\n1,x\n2,x\n", "'y' has one value"),
     ('a,y\n"1,2\n', "line 2"),
-    (b"a,y\n\xff,2\n", "0xff.*UTF-8"),
-    ("a,y\n1,2\n".encode("utf-16"), "UTF-16"),
+    ("a,y\né,2\n".encode() + b"\xff,2\n", "line 3.*0xff.*UTF-8"),  # damaged, not Latin-1
+    ("a,y\n1,2\n".encode("utf-32"), "UTF-32"),
+    ("a,y\n1,2\n3,4\n".encode("utf-16")[:-1], "damaged UTF-16"),
+    (b"a,y\n1,2\n\x00,3\n", "line 3.*zero byte"),
     ("a\x1b[31m,y\n1,2\n", "column 1.*control"),
     ("a" * 300 + ",y\n1,2\n", "column 1.*200"),
     (column(["a"] * 60, [f"t{k}" for k in range(60)]), "'y' has 60"),
@@ -116,7 +119,7 @@ def test_a_missing_file_a_folder_and_a_misspelt_target_are_clear(load, tmp_path:
 
 @pytest.mark.fault(24)
 def test_a_file_larger_than_the_free_memory_is_refused_before_it_is_read(load, monkeypatch) -> None:
-    monkeypatch.setattr(infer, "free_memory", lambda: 100)
+    monkeypatch.setattr(files, "free_memory", lambda: 100)
     with pytest.raises(DataError, match="free"):
         load(HOUSES, "price")
 

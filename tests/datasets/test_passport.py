@@ -143,7 +143,7 @@ def test_parts_that_were_scaled_apart_are_found_in_numbers_that_repeat(rng, targ
     for values, found in ((apart, True), (counts, False)):
         columns = {f"x{j}": values[:, j] for j in range(4)}
         table = toy(columns, target, masks=masks)
-        assert ("parts-standardised-apart" in flags(table, "official")) is found
+        assert ("standardised-separately" in flags(table, "official")) is found
 
 
 def test_drift_between_the_parts_is_found(rng, target) -> None:
@@ -232,7 +232,7 @@ def test_the_known_faults_and_no_others_are_found_in_the_data(
 
 def test_horse_colic_stands_apart_in_its_numbers_too(mirror: str, tmp_path) -> None:
     table, folds = mirrored("horse-colic", mirror, tmp_path)
-    assert "parts-standardised-apart" in flags(replace(table, warnings=()), "official")
+    assert "standardised-separately" in flags(replace(table, warnings=()), "official")
 
 
 def test_the_overlaps_on_the_cards_and_no_others_are_found_in_the_data(

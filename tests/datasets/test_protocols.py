@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -26,6 +27,12 @@ def toy(counts: list[int] | None = None, n_rows: int = 0) -> Table:
     classes = tuple(str(i) for i in range(len(counts)))
     task = "binary" if len(counts) == 2 else "multiclass"
     return Table("toy", frame, target, task, classes, "0" * 64)
+
+
+def with_columns(task: str, **columns: np.ndarray) -> Table:
+    """A table of 200 rows with groups or times."""
+    table = toy([120, 80]) if task == "binary" else toy(n_rows=200)
+    return replace(table, **columns)  # type: ignore[arg-type]
 
 
 def assert_is_a_triple(fold: Fold, n_rows: int) -> None:
@@ -177,7 +184,43 @@ def test_what_cannot_be_cut_is_refused_with_the_way_out() -> None:
         make_folds(toy([5, 4]), "kfold")
     assert set(PROTOCOLS) == {
         "kfold", "fivefold", "holdout", "official", "official-permuted", "rtdl", "cheatt",
+        "grouped", "temporal",
     }  # fmt: skip
+
+
+def test_no_group_is_in_two_parts_and_each_row_is_tested_once() -> None:
+    rng = np.random.default_rng(0)
+    for task in ("binary", "regression"):
+        for n_groups, n_folds in ((25, 10), (4, 4), (3, 3)):
+            groups = rng.integers(0, n_groups, 200)
+            table = with_columns(task, groups=groups)
+            folds = make_folds(table, "grouped", seed=3)
+            assert len(folds) == n_folds
+            tested = np.concatenate([fold.test for fold in folds])
+            assert sorted(tested) == list(range(200))
+            for fold in folds:
+                parts = [set(groups[getattr(fold, part)]) for part in ("train", "val", "test")]
+                assert all(parts) and sum(map(len, parts)) == len(set(groups))
+                assert len(fold.train) + len(fold.val) + len(fold.test) == 200
+            again = make_folds(table, "grouped", seed=3)
+            assert [f.sha256 for f in folds] == [f.sha256 for f in again]
+    with pytest.raises(DataError, match="at least 3 groups.* has 2"):
+        make_folds(with_columns("binary", groups=np.arange(200) % 2), "grouped")
+    with pytest.raises(ValueError, match="no group column"):
+        make_folds(toy([60, 40]), "grouped")
+
+
+def test_training_rows_are_earlier_than_validation_rows_and_these_than_tested_ones() -> None:
+    rng = np.random.default_rng(0)
+    for times in (rng.permutation(200) * 1.5, rng.integers(0, 12, 200).astype(float)):
+        (fold,) = make_folds(with_columns("regression", times=times), "temporal")
+        train, val, test = (times[getattr(fold, part)] for part in ("train", "val", "test"))
+        assert train.max() < val.min() and val.max() < test.min()
+        assert len(test) >= 40 and len(val) >= 20 and len(train) + len(val) + len(test) == 200
+    with pytest.raises(DataError, match="2 different times"):
+        make_folds(with_columns("binary", times=np.arange(200.0) % 2), "temporal")
+    with pytest.raises(ValueError, match="no time column"):
+        make_folds(toy([60, 40]), "temporal")
 
 
 def test_splits_use_the_cards_protocol_unless_told_otherwise() -> None:

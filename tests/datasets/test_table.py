@@ -73,7 +73,7 @@ def test_parts_that_share_no_value_are_ranked_apart_and_said(files) -> None:
     masks = "0\n0\n0\n1\n1\n1\n"
     given = files(features=apart, test_masks=masks, val_masks="1\n0\n0\n0\n0\n0\n")
     together = parse(coded_card(), given)
-    assert together.warnings[0].startswith("parts-standardised-apart: ")
+    assert together.warnings[0].startswith("standardised-separately: ")
     assert together.frame["b"].tolist() == ["3", "4", "5", "0", "1", "2"]
     table = parse(coded_card(options={"part_from_row": 3}), given)
     assert table.frame["b"].tolist() == ["0", "1", "2", "0", "1", "2"]

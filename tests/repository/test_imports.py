@@ -30,13 +30,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
 # the layers below it. Neighbours in a layer may import each other in one direction.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
-        ("cli", "cli_beside", "cli_data", "perf"),
+        ("cli", "cli_beside", "cli_data", "cli_lists", "perf"),
         ("commands",),
         ("arguments",),
         ("papers", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("console", "errors", "cell"),
+        ("completion", "console", "errors", "cell"),
     ),
     "sweeps": (
         ("ray_tune",),

@@ -117,7 +117,7 @@ def csv_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("csv")
     file = folder / "houses.csv"
     X.assign(price=Y["regression"]).to_csv(file, index=False)
-    suite, tables = csv_suite(file, "price", None)
+    suite, tables = csv_suite([file], ["price"], {})
     options = Options(models=("knn",), folds=2, trials=2)
     request = Request(suite=suite, options=options, runs=folder, name="a", workers=0, tables=tables)
     return run(request).folder, file
@@ -129,7 +129,7 @@ def test_a_csvs_owner_fits_and_predicts_the_file_itself(csv_run, tmp_path):
     assert load_model(path).schema.target == "price"
     heard: list[str] = []
     assert predict_file(path, file, tmp_path / "out.csv", warn=heard.append) == len(X)
-    assert heard == ["1 column that the model does not know is ignored: 'price'"]
+    assert heard == ["1 column that the model does not know is copied to the output: 'price'"]
 
 
 def test_a_csv_that_changed_or_went_is_refused_and_may_be_named_anew(csv_run, tmp_path):

@@ -141,3 +141,42 @@ def test_all_quick_models_run_on_a_table_with_hostile_names(kind):
     path.unlink()
     gone = bench("resume", run, *AGAIN)
     assert gone.code == 2 and "BENCH-E005" in gone.err and "sha256" not in gone.err
+
+
+CONSTRUCTORS = """
+class Needs:
+    def __init__(self, weight): ...
+    def fit(self, X, y): ...
+    def predict(self, X): ...
+
+class Raises(Needs):
+    def __init__(self, weight=1.0):
+        raise OSError("no licence\\nfound")
+
+class Shrinks(Needs):
+    def __init__(self, weight=1.0): ...
+    @staticmethod
+    def spaces():
+        return {"default": {"params": {"shrink": {"kind": "uniform", "low": 0, "high": 1}}}}
+
+class Key(Shrinks):
+    @staticmethod
+    def spaces():
+        return {"default": {"params": {}, "shrink": 3}}
+"""
+
+
+def test_a_constructor_that_cannot_be_called_is_refused_before_the_sweep(work):
+    Path("built").mkdir()
+    Path("built/own_constructors.py").write_text(CONSTRUCTORS)
+    said = {
+        "Needs": "its constructor needs 'weight'",
+        "Raises": "cannot be made: OSError: no licence found",
+        "Shrinks": "searches 'shrink', which its constructor does not take; known: weight",
+        "Key": "unknown key 'shrink' in space 'default'",
+    }
+    for name, text in said.items():
+        ran = bench(*SMALL, "--model", f"built/own_constructors.py:{name}", "--name", "x")
+        assert ran.code == 2 and text in ran.err and len(ran.err.splitlines()) == 1, ran
+    assert "known: " in ran.err and not Path("runs").exists()
+    assert "below the working directory" in bench(*SMALL, "--model", "../x.py:Class").err

@@ -50,12 +50,18 @@ def test_a_csv_of_the_training_rows_gives_the_predictions_in_memory(houses, tmp_
     assert np.array(lines[1:], dtype=float).tobytes() == model.predict(table.frame).tobytes()
 
 
-def test_order_of_columns_byte_order_mark_and_extra_columns_do_not_matter(houses, tmp_path):
+def test_order_of_columns_and_byte_order_mark_do_not_matter_and_unknown_columns_are_kept(
+    houses, tmp_path
+):
     plain = ask(houses, tmp_path, "size,weight,kind\n1,2,a\n,,\n")[2]
-    text = "\ufeffkind,note,price,weight,size\na,hello,3,2.0,1\n,,,,\n"
-    n, heard, lines = ask(houses, tmp_path, text)
+    text = "\ufeffkind,note,id,weight,size\na,=1+1,0070,2.0,1\n,,8,,\n"
+    n, heard, lines = ask(houses, tmp_path, text, keep=False)
     assert (n, lines) == (2, plain)
-    assert heard == ["2 columns that the model does not know are ignored: 'note', 'price'"]
+    assert heard == ["2 columns that the model does not know are ignored: 'note', 'id'"]
+    kept = ask(houses, tmp_path, text)[2]
+    assert kept == [f"{a},{b}" for a, b in zip(["note,id", "'=1+1,0070", ",8"], plain, strict=True)]
+    taken = ask(houses, tmp_path, "size,weight,kind,prediction\n1,2,a,7\n,,,7\n")
+    assert taken[2] == plain and "left out" in taken[1][1]
 
 
 def test_unseen_categories_are_counted_and_predicted(houses, tmp_path):
@@ -82,7 +88,7 @@ def test_unseen_categories_are_counted_and_predicted(houses, tmp_path):
         ("size,weight,kind,kind\n1,2,a,b\n", DataError, "2 columns are called 'kind'"),
         ("size,weight,kind\n", DataError, "a header and no rows"),
         ("", DataError, "the file is empty"),
-        (b"size,weight,kind\n1,2,\xff\n", DataError, "not UTF-8"),
+        (b"size,weight,kind\n1,2,\x00\n", DataError, "line 2: a zero byte"),
     ],
 )
 def test_bad_input_is_one_clear_error_and_the_old_output_stays(

@@ -1,0 +1,184 @@
+"""`bench data add`: files of the user and archives of arrays, each stored with a card."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...console import OK, USAGE, Console
+
+if TYPE_CHECKING:
+    from ....datasets.added.importing import Added
+
+TAR = re.compile(r"\.(tar(\.\w+)?|t[gbx]z)$", re.IGNORECASE)
+
+
+def add_command(
+    console: Console,
+    path: Path,
+    form: str | None,
+    name: str | None,
+    missing: tuple[str, ...],
+    *,
+    target: str | None,
+    protocol: str | None,
+    **columns: Any,
+) -> int:
+    """`bench data add`: a file with the column to predict, or the datasets in a folder or tar of
+    arrays."""
+    from ....datasets.errors import DataError
+
+    form = form or ("arrays" if path.is_dir() or TAR.search(path.name) else "table")
+    if form == "arrays":
+        own = {"target": target, "protocol": protocol, **columns}
+        if used := [option for option, value in own.items() if value]:
+            raise DataError(f"--{used[0]} is for a file with columns, not for --format arrays")
+        return _add_arrays(console, path, name, missing)
+    if target is None:
+        raise DataError(
+            f"--target COLUMN is missing, the column of {path.name} to predict (bench data inspect "
+            "shows the columns); folders of arrays need --format arrays"
+        )
+    return _add_file(console, path, name, protocol, missing=missing, target=target, **columns)
+
+
+def _add_file(
+    console: Console, path: Path, name: str | None, protocol: str | None, **reading: Any
+) -> int:
+    from ....datasets import catalog
+    from ....datasets.added import store, tables
+    from ....datasets.infer import Reading
+    from ....datasets.passport import leaks
+
+    wanted = tables.name_of(path, name, catalog.built_in())
+    one, table = tables.add(path, Reading.of(reading), wanted, protocol)
+    card = one.card
+    for warning in (*table.warnings, *leaks(table)):
+        console.warn(warning)
+    kinds = list(table.kinds.values())
+    done = "added" if one.new else "is there already, the same"
+    console.say(
+        f"{card.name}: {done}; {card.task}, {table.n_rows:,} rows, {kinds.count('numeric')} "
+        f"numeric, {kinds.count('categorical')} categorical features, protocol {card.protocol}"
+    )
+    place = store.folder() / card.name / store.CARD
+    console.say(f"card: {place}")
+    console.say(f'in a suite file: datasets = ["{card.name}"]')
+    console.data(
+        {
+            "added": [
+                {
+                    "name": card.name,
+                    "new": one.new,
+                    "task": card.task,
+                    "n_rows": card.n_rows,
+                    "n_features": card.n_features,
+                    "protocol": card.protocol,
+                    "kinds": table.kinds,
+                    "origin": card.origin,
+                    "card": str(place),
+                    "warnings": list(table.warnings),
+                }
+            ],
+            "refused": {},
+        }
+    )
+    return OK
+
+
+def _add_arrays(console: Console, path: Path, name: str | None, missing: tuple[str, ...]) -> int:
+    import tempfile
+
+    from ....datasets.added import store
+    from ....datasets.added.layout import folders_in
+    from ....datasets.added.tar import unpack_arrays
+    from ....datasets.errors import DataError
+
+    if not path.exists():
+        raise DataError(f"{path} does not exist: give a folder of arrays, or a tar of it")
+    if path.is_dir():
+        return _add_folders(console, path, folders_in(path), path.absolute().name, name, missing)
+    with store.incoming() as scratch, tempfile.TemporaryDirectory(dir=scratch) as unpacked:
+        unpack_arrays(path, Path(unpacked))
+        folders = folders_in(Path(unpacked))
+        return _add_folders(console, Path(unpacked), folders, path.name, name, missing)
+
+
+def _add_folders(
+    console: Console,
+    root: Path,
+    folders: list[Path],
+    origin: str,
+    name: str | None,
+    missing: tuple[str, ...],
+) -> int:
+    """Add each folder; one that is refused is named with the reason, and the others are added.
+    Returns the exit code."""
+    from ....datasets import catalog
+    from ....datasets.added import importing
+    from ....datasets.added.layout import read_folder
+    from ....datasets.errors import DataError
+
+    if not folders:
+        raise DataError(
+            f"{origin} holds no dataset of arrays: no folder in it has info.json and y_train.npy "
+            "(or Y.npy)"
+        )
+    stem = TAR.sub("", origin)
+    built_in, several = set(catalog.built_in()), len(folders) > 1
+    added: list[Added] = []
+    refused: dict[str, str] = {}
+    for folder in folders:
+        place = folder.relative_to(root).as_posix()
+        shown = origin if place == "." else f"{origin}/{place}"
+        try:
+            found = read_folder(folder, shown, name=stem if place == "." else None)
+            wanted = importing.name_of(found, name, several, built_in)
+            if any(wanted == one.card.name for one in added):
+                raise DataError(
+                    f"another folder here has the name {wanted!r}, too: add this one alone, with "
+                    "a --name"
+                )
+            added.append(importing.add(found, wanted, f"arrays, {shown}", missing))
+        except DataError as error:
+            if not several:
+                raise
+            text = str(error)
+            refused[shown] = text if text.startswith(shown) else f"{shown}: {text}"
+            console.warn(f"refused: {refused[shown]}")
+            continue
+        console.say(_added_line(added[-1]))
+    stand = [f"{one.stands_for} = {one.card.name}" for one in added if one.stands_for]
+    if stand:
+        console.say(
+            "taken for RTDL's own split by folder, form and the sizes of its Table 1, and used by "
+            f"suite rtdl: {', '.join(stand)}"
+        )
+    console.data(
+        {
+            "added": [
+                {
+                    "name": one.card.name,
+                    "new": one.new,
+                    "stands_for": one.stands_for,
+                    "task": one.card.task,
+                    "sizes": list(one.card.options["sizes"]),
+                    "n_features": one.card.n_features,
+                    "origin": one.card.origin,
+                }
+                for one in added
+            ],
+            "refused": refused,
+        }
+    )
+    return USAGE if refused else OK
+
+
+def _added_line(one: Added) -> str:
+    card = one.card
+    sizes = " / ".join(f"{n:,}" for n in card.options["sizes"])
+    kinds = f"{card.options['numeric']} numeric"
+    kinds += f", {card.options['binary'] + card.options['categorical']} categorical features"
+    done = "added" if one.new else "is there already, the same"
+    return f"{card.name}: {done}; {card.task}, {sizes} rows, {kinds}"

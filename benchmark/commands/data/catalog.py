@@ -1,0 +1,202 @@
+"""`bench data list`, `fetch`, `verify`, `passport` and `remove`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...console import ENVIRONMENT, OK, Console, count
+
+if TYPE_CHECKING:
+    from ....datasets.card import Card
+
+
+def datasets_command(console: Console) -> int:
+    """`bench data list`."""
+    from dataclasses import asdict
+
+    cards = _every_card(console)
+    console.data([asdict(card) for card in cards])
+    console.table(
+        ["dataset", "task", "rows", "features", "protocol", "source", "faults"],
+        [
+            [
+                c.name,
+                c.task,
+                c.n_rows,
+                c.n_features,
+                c.protocol,
+                source_of(c),
+                ", ".join(c.faults),
+            ]
+            for c in cards
+        ],
+    )
+    return OK
+
+
+def _every_card(console: Console) -> list[Card]:
+    """The cards of all datasets; an added one that was damaged is left out with a warning."""
+    from ....datasets import catalog
+    from ....datasets.added import store
+    from ....datasets.errors import DataError
+
+    cards = []
+    for name in catalog.names():
+        try:
+            cards.append(catalog.card(name))
+        except DataError as error:
+            console.warn(f"{error} (in {store.folder()}: bench data remove {name})")
+    return cards
+
+
+def source_of(card: Card) -> str:
+    """Where the bytes of a dataset come from, in a few words."""
+    if card.origin:
+        return f"added: {card.origin}"
+    if card.archive:
+        return "archive"
+    return "download" if card.files else "scikit-learn"
+
+
+def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
+    """`bench data fetch`."""
+    from ....datasets import catalog
+    from ....datasets.source import fetch
+    from ...planning import suite as suites
+    from ...planning.own_tables import added_for
+
+    asked = list(names)
+    if suite:
+        found = suites.load(suite)
+        listed = [name for name in found.datasets if name not in found.file]
+        asked += [added_for(found, name) or name for name in listed]
+    # an unknown name is refused first
+    cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
+
+    def look(card: Card) -> str:
+        files = fetch(card, **given)
+        return count(len(files), "file") if files else "ships with scikit-learn"
+
+    return _each(console, cards, look)
+
+
+def verify_command(console: Console, names: tuple[str, ...], **given: Any) -> int:
+    """`bench data verify`: bytes against checksums, shapes against cards."""
+    from ....datasets import catalog
+
+    cards = [catalog.card(name) for name in names] if names else _not_large(console)
+
+    def look(card: Card) -> str:
+        table = catalog.load_dataset(card.name, **given)
+        return f"ok: {table.n_rows} rows, {table.n_features} features"
+
+    return _each(console, cards, look)
+
+
+def _not_large(console: Console) -> list[Card]:
+    """Every card but those of large datasets and of those that come in an archive alone, which are
+    listed."""
+    cards = _every_card(console)
+    left = [f"{c.name} ({sum(f.bytes for f in c.files) / 1e9:.1f} GB)" for c in cards if c.large]
+    if left:
+        console.say(f"large datasets are left out unless named: {', '.join(left)}")
+    alone = [c.name for c in cards if c.archive]
+    if alone:
+        console.say(f"only in an archive of arrays (bench data add): {', '.join(alone)}")
+    return [card for card in cards if not card.large and not card.archive]
+
+
+def _each(console: Console, cards: Iterable[Card], look: Callable[[Card], str]) -> int:
+    """Print what `look` returns for each dataset, with those that are missing or wrong; returns the
+    exit code."""
+    from ....datasets.errors import DataError, DatasetUnavailable
+
+    results: dict[str, str] = {}
+    wrong = 0
+    for card in cards:
+        try:
+            results[card.name] = look(card)
+        except DatasetUnavailable as error:
+            results[card.name] = f"not available: {error.reason}"
+            wrong += 1
+        except DataError as error:
+            results[card.name] = f"WRONG: {error}"
+            wrong += 1
+    console.data(results)
+    console.table(["dataset", "result"], [[k, v] for k, v in results.items()])
+    return ENVIRONMENT if wrong else OK
+
+
+def passport_command(
+    console: Console,
+    name: str,
+    target: str | None,
+    is_csv: bool,
+    *,
+    mirror: str | None,
+    cache: str | None,
+    **columns: Any,
+) -> int:
+    """`bench data passport`. columns: what else of a Reading is known of a file."""
+    from ....datasets import catalog
+    from ....datasets.errors import DatasetUnavailable
+    from ....datasets.infer import Reading, table_from_file
+    from ....datasets.passport import passport
+    from ....datasets.protocols import make_folds
+    from ...errors import SweepError
+
+    others = []
+    given = {"mirror": mirror, "cache": cache}
+    if is_csv:
+        if target is None:
+            raise SweepError("--csv needs --target COLUMN, the column to predict")
+        reading = Reading.of({**columns, "target": target})
+        table = table_from_file(name, reading)
+        folds = make_folds(table, reading.protocol)
+    else:
+        if used := [option for option, value in {"target": target, **columns}.items() if value]:
+            raise SweepError(f"--{used[0]} goes with --csv")
+        card = catalog.card(name)
+        table = catalog.load_dataset(name, **given)
+        folds = make_folds(table, card.protocol)
+        for other in card.overlaps:
+            try:
+                others.append(catalog.load_dataset(other, **given))
+            except DatasetUnavailable:
+                console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
+    found = passport(table, folds, others=others)
+    console.data(found)
+    console.say(
+        f"{found['name']}: {found['task']}, {found['n_rows']} rows, "
+        f"{found['n_features']} features, sha256 {found['sha256'][:16]}..."
+    )
+    say_flags(console, found["flags"])
+    return OK
+
+
+def say_flags(console: Console, flags: Iterable[Mapping[str, str]]) -> None:
+    """Print the flags of a passport, a line each."""
+    shown = [f"{flag['severity']:8}{flag['id']}: {flag['detail']}" for flag in flags]
+    for line in shown or ["no problems were found"]:
+        console.say(line)
+
+
+def remove_command(console: Console, names: tuple[str, ...]) -> int:
+    """`bench data remove`: delete added datasets; the built-in ones have no data to delete."""
+    from ....datasets import catalog
+    from ....datasets.added import store
+    from ....datasets.errors import DataError, UnknownDataset
+
+    there = store.names()
+    for name in names:
+        if name in there:
+            continue
+        if name in catalog.built_in():
+            raise DataError(f"{name!r} is a built-in dataset; only added ones can be removed")
+        raise UnknownDataset(f"no added dataset {name[:80]!r}; added: {', '.join(there) or 'none'}")
+    freed = {name: store.remove(name) for name in dict.fromkeys(names)}
+    console.data(freed)
+    for name, size in freed.items():
+        console.say(f"{name}: removed, {size / 1e6:.1f} MB")
+    return OK

@@ -1,0 +1,81 @@
+"""Words that a shell completes: suites, models, datasets and runs, found without heavy imports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+ROOT = Path(__file__).resolve().parents[1]
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def words(known: Callable[[], Iterable[str]], *, files: bool = False) -> Completer:
+    """A completer of known words; with `files` the shell completes paths where no word fits."""
+
+    def complete(
+        context: click.Context, option: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        found = [CompletionItem(word) for word in sorted(known()) if word.startswith(incomplete)]
+        return found or ([CompletionItem(incomplete, type="file")] if files else [])
+
+    return complete
+
+
+def suites() -> list[str]:
+    """The names of the built-in suites."""
+    found = [*ROOT.glob("benchmark/suites/*.toml"), *ROOT.glob("benchmark/papers/*/suites/*.toml")]
+    return [path.stem for path in found]
+
+
+def models() -> list[str]:
+    """The names of the registered models, each of which has a file of spaces."""
+    return [path.stem for path in ROOT.glob("models/spaces/*.toml")]
+
+
+def datasets() -> list[str]:
+    """The names of all datasets."""
+    from ..datasets import catalog
+
+    return catalog.names()
+
+
+def added() -> list[str]:
+    """The names of the datasets that the user added."""
+    from ..datasets.added import store
+
+    return store.names()
+
+
+def complete_runs(
+    context: click.Context, option: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The folders of runs below the folder that was typed, or below the usual one; else folders."""
+    typed = incomplete.rpartition("/")[0]
+    usual = os.environ.get("TABSWEEP_RUNS", "runs")
+    places = [typed] if typed else [usual, "."]
+    found = {
+        str(path.parent.parent)
+        for place in places
+        for path in Path(place).glob("*/ledger/MANIFEST.json")
+    }
+    fitting = sorted(name for name in found if name.startswith(incomplete))
+    return [CompletionItem(name) for name in fitting] or [CompletionItem(incomplete, type="dir")]
+
+
+SUITES = words(suites, files=True)
+MODELS = words(models)
+DATASETS = words(datasets)
+ADDED = words(added)
+
+
+def script(shell: str, program: click.Group) -> str:
+    """The lines that switch completion on in a shell (bash, zsh, fish)."""
+    from click.shell_completion import get_completion_class
+
+    found: Any = get_completion_class(shell)
+    return str(found(program, {}, "bench", "_BENCH_COMPLETE").source())

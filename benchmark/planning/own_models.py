@@ -1,0 +1,56 @@
+"""Models of the user: whether their constructor can be called, before any trial runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ...common.text import one_line
+from ...models import registry
+from ...models.discovery import takes
+from .space_overrides import PlanError
+
+
+def check_constructor(
+    model: str,
+    task: str,
+    space: str,
+    fixed: Mapping[str, Any],
+    *,
+    starts_with_default: bool,
+) -> None:
+    """Make an estimator of a model from outside the registry, with the default configuration of
+    its space (`fixed`: what the suite pins).
+
+    Raises PlanError for a space that searches what the constructor does not take or has no default
+    for, and for a constructor that fails.
+    """
+    if model in registry.MODELS:
+        return
+    cls: Any = registry.load_class(registry.spec(model).target)
+    accepted = inspect.signature(cls).parameters
+    known = ", ".join(sorted(set(registry.defaults(model)))) or "none"
+    for name in [*registry.spaces(model, task)[space]["params"], *fixed]:
+        if not takes(accepted, name):
+            raise PlanError(
+                f"model {model!r}: its space {space!r} searches {name!r}, which its constructor "
+                f"does not take; known: {known}"
+            )
+    if not starts_with_default:
+        return
+    for name, needed in accepted.items():
+        given = ("task", "seed", "random_state", "threads", "n_jobs")
+        named = needed.kind not in (needed.VAR_KEYWORD, needed.VAR_POSITIONAL)
+        if named and needed.default is needed.empty and name not in (*given, *fixed):
+            raise PlanError(
+                f"model {model!r}: its constructor needs {name!r}; give it a default, which is the "
+                "first configuration of a study"
+            )
+    try:
+        config = {**registry.default_config(model, task, space), **fixed}
+        registry.make_model(model, task=task, **config)
+    except Exception as error:  # code of the user, which may raise anything
+        raise PlanError(
+            f"model {model!r} cannot be made: {type(error).__name__}: {one_line(error)}"
+        ) from error

@@ -1,0 +1,180 @@
+"""The cells of a table's file: CSV in any usual encoding, Parquet or Arrow, compressed or not."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from ...common.text import one_line
+from ..errors import DataError
+from .columnar import read_columnar
+from .encoding import encoding_of
+from .files import check_memory, check_size, kind_of, unpacked
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+NO_MEMORY = re.compile("out of memory|can't start new thread")  # as pandas and Python put it
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a file. `frame` has a column each, of stripped texts or, from a file with types,
+    float64. `lines` are the lines on which the rows begin, empty for a file without lines.
+    `delimiter` is "" for a file that has none. `kinds` are those that the file itself states.
+    `form` says in a few words how the file is written, `notices` what was decided about it."""
+
+    name: str
+    frame: pd.DataFrame
+    lines: Sequence[int] = ()
+    delimiter: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    form: str = ""
+    notices: tuple[str, ...] = ()
+
+    def where(self, row: int) -> str:
+        """A row, counted from 0, as readers of the file find it: "line 7" or "row 6"."""
+        return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
+
+
+def read_file(path: Path) -> Cells:
+    """The cells of a file of a table. Raises DataError, in one line, for what is no such file.
+
+    Read are CSV (fields separated by comma, semicolon, tab or bar; UTF-8, UTF-16, Latin-1 or
+    Windows-1252), Parquet, Arrow and Feather; each also compressed by gzip, bzip2, xz or zip.
+    """
+    check_size(path)
+    try:
+        with unpacked(path) as (plain, packed):
+            check_memory(path.name, plain.stat().st_size)
+            kind = kind_of(plain)
+            if kind == "text":
+                found = read_text(plain, path.name)
+            else:
+                frame, kinds = read_columnar(plain, kind, path.name)
+                found = Cells(path.name, *_without_index(frame), kinds=kinds, form=kind)
+                if frame.empty:
+                    raise DataError(f"{path.name}: {len(frame.columns)} columns and no rows")
+    except (MemoryError, RuntimeError, pd.errors.ParserError) as error:
+        if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
+            raise DataError(f"{path.name}: cannot be read: {one_line(error, 160)}") from None
+        raise DataError(
+            f"{path.name}: the memory ran out while reading; use a sample of the rows"
+        ) from None
+    form = f"{found.form}, {packed}" if packed else found.form
+    check_header(list(map(str, found.frame.columns)), path.name)
+    return Cells(
+        found.name,
+        found.frame,
+        found.lines,
+        found.delimiter,
+        found.kinds,
+        form,
+        tuple(f"{path.name}: {notice}" for notice in found.notices),
+    )
+
+
+def _without_index(frame: pd.DataFrame) -> tuple[pd.DataFrame]:
+    """Without the row numbers that pandas writes into Parquet as a column of their own."""
+    index = [name for name in frame.columns if re.fullmatch(r"__index_level_\d+__", str(name))]
+    return (frame.drop(columns=index),)
+
+
+def read_text(path: Path, name: str) -> Cells:
+    """The cells of a plain CSV file in any of the encodings; `name` is for errors (DataError)."""
+    encoding, notice = encoding_of(path, name)
+    frame, lines, delimiter = _read_csv(path, name, encoding)
+    form = ["CSV", f"separated by {DELIMITERS[delimiter]}"]
+    form += [] if encoding == "utf-8-sig" else [_called(encoding)]
+    return Cells(
+        name,
+        frame,
+        lines,
+        delimiter,
+        form=", ".join(form),
+        notices=(notice,) if notice else (),
+    )
+
+
+def _called(encoding: str) -> str:
+    return {"latin-1": "Latin-1", "cp1252": "Windows-1252"}.get(encoding, "UTF-16")
+
+
+def records(
+    path: Path, delimiter: str, encoding: str, name: str
+) -> Iterator[tuple[int, list[str]]]:
+    """(number of its first line, from 1; fields) of each record; blank lines are skipped."""
+    with open(path, encoding=encoding, newline="") as stream:
+        reader = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True)
+        line = 1
+        try:
+            for fields in reader:
+                if fields:
+                    yield line, fields
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise DataError(f"{name}: line {line}: {one_line(error)}") from None
+
+
+def find_delimiter(path: Path, encoding: str) -> str:
+    """Comma, semicolon, tab or bar: the one that splits the first line into most fields."""
+
+    def n_fields(delimiter: str) -> int:
+        try:
+            return len(next(records(path, delimiter, encoding, ""), (0, []))[1])
+        except DataError:
+            return 0
+
+    return max(DELIMITERS, key=n_fields)  # a tie goes to the comma
+
+
+def check_header(names: list[str], where: str) -> None:
+    """DataError for a column name that is empty, repeated, too long or not printable."""
+    for position, name in enumerate(names, start=1):
+        if not name:
+            raise DataError(f"{where}: column {position} has no name; name it or remove it")
+        if not name.isprintable() or len(name) > 200:
+            raise DataError(
+                f"{where}: the name of column {position}, {one_line(name, 40)!r}, has control"
+                " characters or more than 200 characters"
+            )
+    for name, n in Counter(names).items():
+        if n > 1:
+            raise DataError(f"{where}: {n} columns are called {name!r}; rename them")
+
+
+def _read_csv(path: Path, name: str, encoding: str) -> tuple[pd.DataFrame, list[int], str]:
+    delimiter = find_delimiter(path, encoding)
+    rows = records(path, delimiter, encoding, name)
+    header = [text.strip() for text in next(rows, (1, []))[1]]
+    check_header(header, name)
+    lines = []
+    for line, fields in rows:
+        if len(fields) != len(header):
+            raise DataError(
+                f"{name}: line {line} has {len(fields)} fields, the header has {len(header)}"
+            )
+        lines.append(line)
+    if not lines:
+        raise DataError(f"{name}: a header and no rows")
+    cells = pd.read_csv(
+        path,
+        sep=delimiter,
+        dtype=str,
+        keep_default_na=False,
+        na_filter=False,
+        skipinitialspace=True,
+        encoding=encoding,
+        header=0,
+        names=header,
+        index_col=False,
+    )
+    if len(cells) != len(lines):
+        raise DataError(
+            f"{name}: {len(lines)} or {len(cells)} rows, depending on how its quotes are read"
+        )
+    return cells.apply(lambda column: column.str.strip()), lines, delimiter

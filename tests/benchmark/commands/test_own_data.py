@@ -1,0 +1,277 @@
+"""Datasets of the user, through the real commands: inspected, added, in suites, several at once."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import tomllib
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import bench
+from small_sweeps import FAST, answer
+from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.datasets import catalog
+from tabsweep.datasets.added import store
+from tabsweep.sweeps.store.ledger import Ledger
+
+pytestmark = pytest.mark.usefixtures("work")
+
+MODELS = ("--model", "linear", "--model", "constant", "--trials", 1, "--folds", 1)
+SUITE = """
+name = "mine"
+title = "Own data"
+datasets = ["iris", "added"]
+[file.flats]
+path = "flats.csv.gz"
+target = "price"
+group = "owner"
+drop = ["id"]
+[budgets.quick]
+models = ["constant"]
+folds = 1
+trials = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
+
+
+def houses(n: int = 80) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "id": range(1000, 1000 + n),
+            "area": rng.integers(500, 250000, n) / 10,
+            "rooms": np.where(np.arange(n) % 9 == 0, -999, rng.integers(1, 6, n)),
+            "city": rng.choice(["Zürich", "Genève", "unknown"], n),
+            "owner": rng.integers(0, 9, n),
+            "sold": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
+        }
+    )
+    return frame.assign(price=rng.normal(size=n).round(3) * 100 + frame["rooms"].clip(0) * 30)
+
+
+def zipped(data: bytes, *names: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def columnar(frame: pd.DataFrame, how: str) -> bytes:
+    stream = io.BytesIO()
+    getattr(frame, how)(stream)
+    return stream.getvalue()
+
+
+@pytest.mark.fault(14)
+def test_a_file_is_the_same_table_in_every_format_and_encoding():
+    frame = houses()
+    text = frame.to_csv(index=False)
+    us = frame.assign(area=[f"{value:,.1f}" for value in frame["area"]])
+    german = frame.assign(
+        area=[str(value).replace(".", ",") for value in frame["area"]],
+        price=[str(value).replace(".", ",") for value in frame["price"]],
+    )
+    plain = text.encode()
+    written = {
+        "houses.csv": plain,
+        "a.csv.gz": gzip.compress(plain),
+        "a.csv.bz2": bz2.compress(plain),
+        "a.csv.xz": lzma.compress(plain),
+        "a.zip": zipped(plain, "inner/houses.csv", "__MACOSX/._houses.csv"),
+        "a.parquet": columnar(frame, "to_parquet"),
+        "a.feather": columnar(frame, "to_feather"),
+        "named-csv-but-parquet.csv": columnar(frame, "to_parquet"),
+        "utf16.csv": text.encode("utf-16"),
+        "utf16-without-mark.csv": text.encode("utf-16-le"),
+        "latin.csv": text.encode("latin-1"),
+        "us.tsv": us.to_csv(index=False, sep="\t").encode(),
+        "german.csv": german.to_csv(index=False, sep=";").encode("cp1252"),
+    }
+    noticed = {
+        "utf16.csv": "read as UTF-16",
+        "utf16-without-mark.csv": "read as UTF-16",
+        "latin.csv": "read as Latin-1 (line ",
+        "us.tsv": "commas between thousands in column 'area'",
+        "german.csv": "decimal commas in columns ",
+    }
+    first = None
+    for name, data in written.items():
+        Path(name).write_bytes(data)
+        found = answer("data", "inspect", name, "--target", "price")
+        said = " ".join(found["warnings"])
+        assert (noticed[name] in said) if name in noticed else "read as" not in said, (name, said)
+        facts = {key: found[key] for key in ("task", "target", "n_rows", "sizes", "columns")}
+        first = first or facts
+        assert facts == first, name
+    for stored in ("a.parquet", "german.csv"):
+        dataset = stored.partition(".")[0]
+        added = ("data", "add", stored, "--target", "price", "--name", dataset)
+        assert bench(*added).code == 0
+        pd.testing.assert_frame_equal(
+            catalog.load_dataset(dataset).frame, catalog.load_dataset("a").frame
+        )
+
+
+REFUSED = {
+    "empty.csv": (b"", "empty"),
+    "empty.csv.gz": (gzip.compress(b""), "file in it is empty"),
+    "cut.csv.gz": (gzip.compress(b"a,y\n1,2\n" * 99)[:-9], "gzip file is damaged or cut short"),
+    "cut.csv.xz": (lzma.compress(b"a,y\n1,2\n" * 99)[:-9], "xz file is damaged or cut short"),
+    "twice.gz": (gzip.compress(gzip.compress(b"a,y\n1,2\n")), "compressed twice"),
+    "two.zip": (zipped(b"a,y\n1,2\n", "a.csv", "b.csv"), "a zip of 2 files (a.csv, b.csv"),
+    "none.zip": (zipped(b""), "a zip of 0 files"),
+    "sheet.xlsx": (zipped(b"x", "xl/workbook.xml"), "an Excel workbook"),
+    "old.xls": (b"\xd0\xcf\x11\xe0" + b"x" * 99, "an Excel workbook"),
+    "page.csv": (b"\n<!DOCTYPE html><html>", "an HTML page"),
+    "lfs.csv": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+    "x.json": (b'{"a": [1, 2]}', "JSON"),
+    "x.pkl": (b"\x80\x04\x95" + b"x" * 99, "a pickle"),
+    "x.zst": (b"(\xb5/\xfd" + b"x" * 99, "Zstandard"),
+    "no.parquet": (b"PAR1" + b"x" * 99, "damaged Parquet file"),
+    "no.feather": (b"ARROW1" + b"\0\0x" * 99, "damaged Arrow file"),
+    "zero.csv": (b"a,y\n1,2\n\0,3\n", "line 3: a zero byte"),
+    "mixed.csv": ("a,y\né,2\n".encode() + b"\xe9,3\n", "line 3: byte 0xe9 is not UTF-8"),
+    "huge.csv": (b"a,y\n" + b"".join(b"%d,1e%d\n" % (k, k) for k in range(-300, 301, 9)), "1e+30"),
+    "tiny.csv": (b"a,y\n" + b"".join(b"%d,%d.5e-300\n" % (k, k) for k in range(30)), "1e-30"),
+    "lists.parquet": (
+        columnar(pd.DataFrame({"a": [[1], [2]], "y": [1.5, 2.5]}), "to_parquet"),
+        "column 'a' holds list",
+    ),
+}
+
+
+@pytest.mark.fault(14, 22)
+def test_what_is_no_table_is_refused_in_one_line_that_says_what_it_is():
+    for name, (data, said) in REFUSED.items():
+        Path(name).write_bytes(data)
+        ran = bench("sweep", "--csv", name, "--target", "y", *FAST)
+        assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran
+        assert said in ran.err and "BENCH-E007" in ran.err, ran.err
+    assert not Path("runs").exists()
+
+
+def test_inspect_shows_kinds_marks_target_and_problems_before_anything_is_swept():
+    frame = houses(400)
+    frame.assign(tax=frame["price"] * 2 + frame["owner"]).to_csv("h.csv", index=False)
+    without = answer("data", "inspect", "h.csv")
+    assert "task" not in without and without["columns"]["rooms"]["kind"] == "numeric"
+    assert any("'rooms': -999" in text for text in without["warnings"])
+    marks = ("--missing", "unknown", "--missing", -999)
+    found = answer("data", "inspect", "h.csv", "--target", "price", "--group", "owner", *marks)
+    columns = found["columns"]
+    assert columns["rooms"]["n_missing"] == 45 and columns["city"]["marks"] == ["unknown"]
+    assert {
+        name: facts["role"] for name, facts in columns.items() if facts["role"] != "feature"
+    } == {
+        "price": "target",
+        "owner": "group",
+    }
+    assert (found["task"], found["protocol"], found["n_folds"]) == ("regression", "grouped", 9)
+    leak = next(flag for flag in found["flags"] if flag["id"] == "single-feature-leak")
+    assert leak["detail"].startswith("tax alone predicts the target with skill 1.000")
+    shown = bench("data", "inspect", "h.csv", "--target", "city", "--drop", "tax")
+    assert shown.code == 0 and "Zürich " in shown.out and "multiclass" in shown.out
+    wrong = bench("data", "inspect", "h.csv", "--target", "prize")
+    assert wrong.code == 2 and "did you mean 'price'" in wrong.err
+
+
+def test_a_file_is_added_with_a_card_and_used_by_suites_beside_files_of_their_own():
+    frame = houses()
+    frame.to_csv("h.csv", index=False)
+    frame.to_csv("flats.csv.gz", index=False)
+    Path("mine.toml").write_text(SUITE)
+    how = ("--time", "sold", "--drop", "id", "--missing", "unknown", "--missing", -999)
+    how += ("--categorical", "rooms", "--name", "added")
+    added = answer("data", "add", "h.csv", "--target", "price", *how)["added"][0]
+    assert added["new"] and added["protocol"] == "temporal"
+    assert added["kinds"]["rooms"] == "categorical"
+    card = tomllib.loads(Path(added["card"]).read_text())
+    assert card["categorical"] == ["rooms", "city"] and card["target"] == "price"
+    assert (
+        card["options"]["missing"] == ["unknown", "-999"] and len(card["files"][0]["sha256"]) == 64
+    )
+    Path("h.csv").unlink()
+    table = catalog.load_dataset("added")
+    assert list(table.frame["city"].cat.categories) == ["Genève", "Zürich"]
+    assert table.frame["rooms"].isna().sum() == 9
+    listed = {one["name"]: one for one in answer("data", "list")}
+    assert listed["added"]["origin"] == "h.csv" and bench("data", "verify", "added").code == 0
+
+    swept = answer("sweep", "--suite", "mine.toml", *FAST, "--dataset", "added", "--name", "m")
+    assert swept["done"] == swept["planned"] == 1
+    swept = answer("sweep", "--suite", "mine.toml", *FAST, "--name", "m")  # extended by the others
+    assert (swept["done"], swept["ran"]) == (3, 2)
+    plan = plan_in(Ledger(Path("runs/m")))
+    protocols = {name: one["protocol"] for name, one in plan["datasets"].items()}
+    assert protocols == {"iris": "kfold", "added": "temporal", "flats": "grouped"}
+    assert bench("resume", "runs/m", *FAST[:4]).code in (0, 5)
+    for dataset in ("added", "flats"):
+        model = bench("fit", "runs/m", "--dataset", dataset, "--out", "m.tabsweep").out.split()[-1]
+        frame.head(3).to_csv("new.csv", index=False)
+        assert bench("predict", model, "new.csv", "--out", "out.csv").code == 0
+        kept = pd.read_csv("out.csv")
+        assert kept["id"].tolist() == [1000, 1001, 1002] and kept["prediction"].notna().all()
+    data = store.folder() / "added" / "data.csv"
+    data.write_bytes(data.read_bytes() + b"\n")
+    assert "WRONG" in bench("data", "verify", "added").out
+
+
+def test_several_files_make_one_run_and_their_doubts_are_told_by_the_sweep():
+    frame = houses(400)
+    frame.assign(tax=frame["price"] * 3 + frame["owner"]).to_csv("a.csv", index=False)
+    frame.rename(columns={"price": "rent"}).to_csv("b.csv", index=False, encoding="latin-1")
+    files = ("sweep", "--csv", "a.csv", "--csv", "b.csv")
+    for targets in ((), ("x", "y", "z")):
+        ran = bench(*files, *(word for t in targets for word in ("--target", t)), *FAST)
+        assert ran.code == 2 and "--target" in ran.err
+    ran = bench(*files, "--target", "price", "--target", "rent", "--drop", "id", *FAST, *MODELS)
+    assert ran.code == 0, ran
+    assert "warning: a: tax alone predicts the target with skill 1.000" in ran.err
+    assert "warning: b: b.csv: not UTF-8; read as Latin-1" in ran.err
+    plan = plan_in(Ledger(Path("runs/csv-a-b-quick")))
+    assert list(plan["datasets"]) == ["a", "b"]
+    scores = Path("runs/csv-a-b-quick/report/scores.md").read_text()
+    assert "| a " in scores and "| b " in scores
+    command = answer("explain", "scores", "b", "linear", "--run", "runs/csv-a-b-quick")["command"]
+    again = json.dumps(command)
+    assert "--target rent" in again and "--drop id" in again
+    same = bench("sweep", "--csv", "a.csv", "--csv", "./a.csv.gz", "--target", "price", *FAST)
+    assert same.code == 2 and "'a'" in same.err
+
+
+def test_roles_of_columns_that_make_no_sense_are_refused():
+    houses().to_csv("h.csv", index=False)
+    wrong = [
+        ("--group owner --time sold", "exclude each other"),
+        ("--drop price", "'price' cannot be the target and left out"),
+        ("--group price", "'price' cannot be the target and the group"),
+        ("--group ownr", "did you mean 'owner'"),
+        ("--time city", "'city': "),
+        ("--numeric city", "'city': 'unknown' on line"),
+        ("--protocol grouped", "needs --group"),
+        ("--time sold --protocol kfold", "--time 'sold' is for protocol 'temporal'"),
+        ("--format arrays", "--target is for a file"),
+        ("--name iris", "built-in"),
+        ("--task binary", "classes, task 'binary' needs two"),
+    ]
+    for words, said in wrong:
+        ran = bench("data", "add", "h.csv", "--target", "price", *words.split())
+        assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
+    assert "--target COLUMN is missing" in bench("data", "add", "h.csv").err
+    Path("wrong.toml").write_text(SUITE.replace("group =", "grup ="))
+    assert "file.flats.grup: unknown key" in bench("sweep", "--suite", "wrong.toml", *FAST).err
+    Path("wrong.toml").write_text(SUITE.replace("[file.flats]", "[file.wine]"))
+    assert "name of a built-in" in bench("sweep", "--suite", "wrong.toml", *FAST).err
+    assert store.names() == []

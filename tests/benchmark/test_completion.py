@@ -1,0 +1,68 @@
+"""Shell completion in a real bash, and the list of runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calls import bench
+from small_sweeps import answer
+from tabsweep.benchmark import completion
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.models import registry
+
+SCRIPT = """
+eval "$(bench completion bash)"
+for typed in "$@"; do
+  COMP_WORDS=($typed); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMPREPLY=()
+  _bench_completion bench
+  echo "${COMPREPLY[*]}"
+done
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_verbs_suites_models_datasets_and_runs(copy_run):
+    copy_run("first")
+    found = subprocess.run(
+        [
+            *("bash", "-c", SCRIPT, "bash"),
+            "bench sw",
+            "bench sweep --suite npt-small",
+            "bench sweep --model catb",
+            "bench data passport breast-cancer-",
+            "bench resume runs/f",
+        ],
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout.splitlines() == [
+        "sweep",
+        "npt-small npt-small-transductive",
+        "catboost",
+        "breast-cancer-wdbc",
+        "runs/first",
+    ], found
+    assert {"zsh", "fish"} <= {s for s in ("zsh", "fish") if bench("completion", s).out}
+
+
+def test_the_words_are_those_of_the_registry_and_the_suites():
+    assert sorted(completion.models()) == sorted(registry.MODELS)
+    assert sorted(completion.suites()) == sorted(suites.names())
+
+
+def test_runs_are_listed_with_their_state_and_a_damaged_one_is_named(copy_run):
+    assert bench("runs").code == 5
+    for name in ("a", "b"):
+        copy_run(name)
+    (Path("runs/b/ledger/MANIFEST.json")).write_text("{")
+    first, second = answer("runs")
+    assert (first["run"], first["state"], first["trials"]) == ("runs/a", "finished", "6/6")
+    assert second["state"] == "unreadable" and "runs/b" in second["next"]
+    shown = bench("runs")
+    assert shown.code == 0 and "finished" in shown.out and "unreadable" in shown.out
