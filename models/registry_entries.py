@@ -44,6 +44,10 @@ _FEATURES: dict[str, Any] = {
     "memory_bytes_per_cell": 200.0,
     "gpu_mb": 2000.0,
 }
+_EMBEDDED: dict[str, Any] = {  # numbers may become vectors
+    **_FEATURES,
+    "libraries": ("torch", "rtdl_num_embeddings", "numpy", "pandas", "scikit-learn"),
+}
 _SAINT = {  # 12 weights for each pair of a row's numbers, 8 a column; seven times in all
     **_FEATURES,
     "family": "row attention",
@@ -103,7 +107,7 @@ MODELS: dict[str, ModelSpec] = {
             "crossed features beside a multi-layer perceptron",
             "Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, F.9",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "decision-tree",
@@ -149,7 +153,7 @@ MODELS: dict[str, ModelSpec] = {
             "attention between features, read from one token",
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "gaussian-process",
@@ -243,7 +247,7 @@ MODELS: dict[str, ModelSpec] = {
             "multi-layer perceptron with embedded categories",
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "mlp-sklearn",
@@ -306,7 +310,7 @@ MODELS: dict[str, ModelSpec] = {
             "residual network of single rows",
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "rule-list",
@@ -338,7 +342,7 @@ MODELS: dict[str, ModelSpec] = {
             "self-normalising multi-layer perceptron",
             "Klambauer et al. 2017, arXiv:1706.02515",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "stacking",
