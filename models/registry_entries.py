@@ -360,6 +360,14 @@ MODELS: dict[str, ModelSpec] = {
             max_rows=20_000,
         ),
         _own(
+            "tabm",
+            "tabm:TabM",
+            "an ensemble of perceptrons that share most weights",
+            "Gorishniy et al. 2025, arXiv:2410.24210",
+            _ROWS,
+            **_EMBEDDED | {"libraries": ("tabm", *_EMBEDDED["libraries"])},
+        ),
+        _own(
             "tabnet",
             "tabnet:TabNet",
             "steps that look at few features of a row through masks",

@@ -128,9 +128,9 @@ class Inside(nn.Module):
         self.register_buffer("low", low - margin, persistent=False)
         self.register_buffer("high", high + margin, persistent=False)
 
-    def forward(self, numbers: Tensor) -> Tensor:  # (B, F) -> (B, kept columns)
+    def forward(self, numbers: Tensor) -> Tensor:  # (..., F) -> (..., kept)
         """The columns, cut."""
-        return numbers[:, self.kept].clamp(self.low, self.high)
+        return numbers[..., self.kept].clamp(self.low, self.high)
 
 
 class NumberVectors(nn.Module):
