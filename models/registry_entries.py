@@ -257,6 +257,14 @@ MODELS: dict[str, ModelSpec] = {
             _SCALED,
         ),
         _own(
+            "modern-nca",
+            "modern_nca:ModernNCA",
+            "softly nearest training rows under a learned distance",
+            "Ye et al. 2025, arXiv:2407.03257",
+            _STANDARD_ROWS,
+            **_EMBEDDED,
+        ),
+        _own(
             "naive-bayes",
             "naive_bayes:NaiveBayes",
             "features that are independent within a class",

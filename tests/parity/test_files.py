@@ -18,7 +18,6 @@ from parity import VARIABLE, folder
 
 TESTS = Path(__file__).resolve().parents[1]
 NOT_BUILT = {
-    "mnca_*": "ModernNCA is no model of this package yet",
     "tabr_*": "TabR is no model of this package yet",
 }
 
