@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,17 +12,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .base import SHARE, Number, softmax
-from .deep.embedded_rows import FlatRows
-from .deep.estimator import Rows
 from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.neighbours import neighbour_mean
 from .deep.layers.number_embedding import NumberVectors
 from .deep.layers.one_hot import OneHot
-from .deep.row_network import DROPOUT, WIDTH, Batch, RowTask
-from .deep.trainer import Task, seed_of, torch_device
+from .deep.lookup import LookupRows, LookupTask, in_parts
+from .deep.row_network import DROPOUT, WIDTH, Batch
+from .deep.trainer import Task, seed_of
 
-ENCODED = 1024  # candidates that are encoded together
 LEAST = 1e-7  # added to a class's share before its logarithm
 SAMPLES = 17  # names the draws of candidates beside those of batches
 
@@ -88,8 +85,8 @@ class NCANetwork(nn.Module):
 
     def remember(self, rows: Batch, targets: Tensor) -> None:
         """Keeps the points and labels of rows as the candidates of `forward`."""
-        parts = [rows.at(slice(at, at + ENCODED)) for at in range(0, len(rows), ENCODED)]
-        self.known = torch.cat([self.encode(part) for part in parts]), self.labels(targets)
+        points = torch.cat([self.encode(part) for part in in_parts(rows)])
+        self.known = points, self.labels(targets)
 
     def answer(self, points: Tensor, known: tuple[Tensor, Tensor], own: Tensor | None) -> Tensor:
         """(B,) means of values, or (B, C) logarithms of shares of classes; own: see
@@ -106,11 +103,9 @@ class NCANetwork(nn.Module):
         return self.answer(self.encode(Batch(numbers, codes)), self.known, None)
 
 
-class NCATask(RowTask):
+class NCATask(LookupTask):
     """A row's candidates are the others of its batch and a part of all other training rows, drawn
     anew in each step; in validation they are all training rows."""
-
-    settings: Any
 
     def candidates(self, rows: Tensor, step: int) -> Tensor:
         """Numbers of the candidates beside the batch `rows` (B,) of step `step` + 1."""
@@ -142,19 +137,9 @@ class NCATask(RowTask):
             return F.mse_loss(out, targets)
         return F.nll_loss(out, targets.long())
 
-    def val_loss(self) -> float | None:
-        """That of all networks of rows, with all training rows as candidates."""
-        if self.val is None:
-            return None
-        self.module.remember(self.rows, self.targets)
-        try:
-            return super().val_loss()
-        finally:
-            self.module.known = None
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ModernNCA(FlatRows):
+class ModernNCA(LookupRows):
     """Neighbourhood components analysis with vectors of numbers and samples of candidates.
 
     A row becomes a point; its answer is the mean label of all training rows' points, weighted by
@@ -227,23 +212,6 @@ class ModernNCA(FlatRows):
             temperature=self.temperature,
             numbers=self._vectors(self.number_width),
         )
-
-    def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
-        rows = self._rows(train[0])
-        kept = {"numbers": rows.numbers, "codes": rows.codes, "targets": self._targets(train[1])}
-        return {name: tensor.cpu().numpy() for name, tensor in kept.items()}
-
-    @contextmanager
-    def _ready(self) -> Iterator[Any]:
-        with super()._ready() as module:
-            if module.known is None:
-                device = torch_device(self.device)
-                numbers, codes, targets = (
-                    torch.from_numpy(self.model_[name]).to(device)
-                    for name in ("numbers", "codes", "targets")
-                )
-                module.remember(Batch(numbers, codes), targets)
-            yield module
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
         return softmax(self._outputs(x))

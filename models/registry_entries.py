@@ -384,6 +384,14 @@ MODELS: dict[str, ModelSpec] = {
             **_FEATURES,
         ),
         _own(
+            "tabr",
+            "tabr:TabR",
+            "a network that reads the nearest training rows beside its own",
+            "Gorishniy et al. 2024, arXiv:2307.14338",
+            _ROWS,
+            **_EMBEDDED,
+        ),
+        _own(
             "tabtransformer",
             "tabtransformer:TabTransformer",
             "attention between features, pre-trained by hiding cells",

@@ -1,4 +1,4 @@
-"""Soft nearest neighbours: means of labels, weighted by distance, in blocks of candidates."""
+"""Nearest neighbours in blocks of candidates: the nearest, and means of labels by distance."""
 
 from __future__ import annotations
 
@@ -81,3 +81,24 @@ def _added(
         total * scale + weights.sum(1),
         mean * scale[:, None] + weights @ labels,
     )
+
+
+def nearest(
+    queries: Tensor, keys: Tensor, n: int, *, own: Tensor | None = None, block: int = BLOCK
+) -> Tensor:
+    """Numbers of the n nearest keys of each query, nearest first: (B, D), (N, D) -> (B, n).
+
+    own: (B,) the one key that a query must not find; then N must be above n. The search is exact; B
+    x `block` distances are in memory at once.
+    """
+    least = queries.new_empty((len(queries), 0))
+    found = torch.empty((len(queries), 0), dtype=torch.int64, device=queries.device)
+    for at in range(0, len(keys), block):
+        part = distances(queries, keys[at : at + block])
+        numbers = torch.arange(at, at + part.shape[1], device=queries.device).expand(part.shape)
+        if own is not None:
+            part = part.masked_fill(own[:, None] == numbers, torch.inf)
+        least, numbers = torch.cat([least, part], 1), torch.cat([found, numbers], 1)
+        least, order = least.topk(min(n, least.shape[1]), dim=1, largest=False)
+        found = numbers.gather(1, order)
+    return found

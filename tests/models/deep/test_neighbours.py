@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from small_tables import TINY, answers, small_task, table
-from tabsweep.models.deep.layers.neighbours import distances, neighbour_mean
+from tabsweep.models.deep.layers.neighbours import distances, nearest, neighbour_mean
 from tabsweep.models.registry import make_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -105,3 +105,49 @@ def test_a_prediction_is_a_mean_of_training_targets_and_follows_them():
     net.model_, net._loaded = shifted, None
     again = answers(net, table("regression", 40, seed=3)[0])
     np.testing.assert_allclose(again - found, np.std(y), rtol=1e-3)
+
+
+# -- TabR -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", [None, torch.arange(40)])
+def test_the_nearest_are_those_of_a_sorted_table_of_all_distances(own):
+    torch.manual_seed(0)
+    keys = torch.randn(500, 5)
+    queries = keys[:40]
+    table_ = torch.cdist(queries.double(), keys.double())
+    if own is not None:
+        table_[torch.arange(40), own] = torch.inf
+    wanted = table_.argsort(dim=1)[:, :7]
+    for block in (6, 64, 4096):
+        assert torch.equal(nearest(queries, keys, 7, own=own, block=block), wanted)
+    with Largest() as seen:
+        nearest(queries, keys, 7, own=own, block=32)
+    assert seen.size <= max(keys.numel(), 40 * (32 + 7))
+
+
+def test_tabr_learns_by_heart_with_each_row_hidden_from_itself():
+    frame, _ = table("binary", 30)
+    for task in ("binary", "regression"):
+        y = np.random.default_rng(1).permutation(np.arange(30) % 2)
+        net = make_model("tabr", task=task, **{**TINY["tabr"], "epochs": 150, "patience": 0})
+        net.fit(frame, y.astype(float) if task == "regression" else y)
+        made = net._task(net._prepare(frame, y), None)
+        start = made.loss(0).item()
+        weights = {n: torch.from_numpy(a) for n, a in net.model_["weights"].items()}
+        made.module.load_state_dict(weights)
+        assert made.loss(0).item() < 0.2 * start, task
+
+
+def test_a_row_of_tabr_never_reads_itself_in_training():
+    """Two rows alone: each reads the other, and its own label has no weight in its answer."""
+    net = make_model("tabr", task="regression", **TINY["tabr"])
+    frame, y = table("regression", 2)
+    made = net._task(net._prepare(frame[["a"]], y), None)
+    rows = made.batch(0)
+    made.module.train()
+    seen = []
+    read = made.module.read
+    made.module.read = lambda *given: seen.append(given[3]) or read(*given)
+    made.loss(0)
+    assert torch.equal(seen[0][:, 0], made.targets[1 - rows])
