@@ -126,6 +126,14 @@ MODELS: dict[str, ModelSpec] = {
             memory_bytes_per_column_pair=64.0,
         ),
         _own(
+            "ebm",
+            "ebm:EBM",
+            "a sum of curves of single features and of pairs (extra `ebm`)",
+            "Lou et al. 2013, doi:10.1145/2487575.2487579",
+            _NATIVE,
+            libraries=("interpret-core", *SKLEARN),
+        ),
+        _own(
             "elastic-net",
             "elastic_net:ElasticNet",
             "logistic or linear regression with L1 and L2 penalties",
