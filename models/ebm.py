@@ -1,4 +1,4 @@
-"""Explainable boosting machine: a sum of curves of single features and of pairs (Lou et al. 2013)."""
+"""Explainable boosting machine: a sum of curves of features and pairs (Lou et al. 2013)."""
 
 from __future__ import annotations
 

@@ -321,6 +321,16 @@ MODELS: dict[str, ModelSpec] = {
             _TREE,
         ),
         _own(
+            "realmlp",
+            "realmlp:RealMLP",
+            "a perceptron with many tuned details (extra `realmlp`)",
+            "Holzmüller et al. 2024, arXiv:2407.04491",
+            Policy("none", "native", "impute", "none"),
+            family="feature network",
+            libraries=("pytabkit", "torch", "numpy", "pandas", "scikit-learn"),
+            memory_bytes_per_cell=200.0,
+        ),
+        _own(
             "resnet",
             "resnet:ResNet",
             "residual network of single rows",
