@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from .base import Number, OneOf
+from .deep.embedded_rows import FlatRows
 from .deep.hyperparameters import hyper
-from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
+from .deep.layers.number_embedding import EmbeddedInput, NumberVectors
+from .deep.row_network import DROPOUT, WIDTH
 
 STRUCTURES = ("parallel", "stacked")
 
@@ -41,10 +42,11 @@ class DCNV2Network(nn.Module):
         p_cross: float,
         p_deep: float,
         stacked: bool,
+        numbers: NumberVectors | None = None,
     ) -> None:
         super().__init__()
         self.p_cross, self.p_deep, self.stacked = p_cross, p_deep, stacked
-        self.input = RowInput(n_numeric, sizes, embedding)
+        self.input = EmbeddedInput(n_numeric, sizes, embedding, numbers)
         self.first_linear = nn.Linear(self.input.n_out, width)
         self.cross_layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_cross))
         self.deep_layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_deep))
@@ -77,7 +79,7 @@ class DCNV2Network(nn.Module):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCNV2(RowNetwork):
+class DCNV2(FlatRows):
     """Deep and cross network V2, in the form of Gorishniy et al. 2021 (Table 15).
 
     The paper has no default configuration; ours is near what its searches chose.
@@ -133,4 +135,5 @@ class DCNV2(RowNetwork):
             p_cross=self.cross_dropout,
             p_deep=self.hidden_dropout,
             stacked=self.structure == "stacked",
+            numbers=self._vectors(self.number_width),
         )

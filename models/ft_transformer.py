@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number, OneOf
+from .deep.embedded_rows import EmbeddedRows
 from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
+from .deep.layers.number_embedding import EmbeddedTokens
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
 from .deep.layers.token_attention import (
     LINFORMER,
@@ -20,7 +22,7 @@ from .deep.layers.token_attention import (
     check_keys,
     token_attention,
 )
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
+from .deep.row_network import DROPOUT, WIDTH
 
 ACTIVATIONS = ("reglu", "relu")
 
@@ -121,7 +123,7 @@ class FTTransformerNetwork(nn.Module):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class FTTransformer(RowNetwork):
+class FTTransformer(EmbeddedRows):
     """FT-Transformer: attention between the features of a row, read from one token.
 
     Defaults are those of Gorishniy et al. 2021, Table 6; the search spaces those of Table 7.
@@ -194,7 +196,11 @@ class FTTransformer(RowNetwork):
         check_keys("FTTransformer", self.attention, self.linformer)
 
     def _network(self) -> FTTransformerNetwork:
-        tokens = Tokens(self.n_numeric, self.sizes, self.width)
+        numbers = self._vectors(self.width)
+        if numbers is None:
+            tokens = Tokens(self.n_numeric, self.sizes, self.width)
+        else:
+            tokens = EmbeddedTokens(numbers, self.sizes)
         mixtures = None
         if self.linformer != "none" and tokens.n >= self.linformer_from:
             mixtures = Mixtures(tokens.n, self.linformer_ratio, self.linformer, self.n_layers)

@@ -44,6 +44,10 @@ _FEATURES: dict[str, Any] = {
     "memory_bytes_per_cell": 200.0,
     "gpu_mb": 2000.0,
 }
+_EMBEDDED: dict[str, Any] = {  # numbers may become vectors
+    **_FEATURES,
+    "libraries": ("torch", "rtdl_num_embeddings", "numpy", "pandas", "scikit-learn"),
+}
 _SAINT = {  # 12 weights for each pair of a row's numbers, 8 a column; seven times in all
     **_FEATURES,
     "family": "row attention",
@@ -103,7 +107,7 @@ MODELS: dict[str, ModelSpec] = {
             "crossed features beside a multi-layer perceptron",
             "Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, F.9",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "decision-tree",
@@ -120,6 +124,14 @@ MODELS: dict[str, ModelSpec] = {
             _SCALED_X,
             tasks=_CLASSES,
             memory_bytes_per_column_pair=64.0,
+        ),
+        _own(
+            "ebm",
+            "ebm:EBM",
+            "a sum of curves of single features and of pairs (extra `ebm`)",
+            "Lou et al. 2013, doi:10.1145/2487575.2487579",
+            _NATIVE,
+            libraries=("interpret-core", *SKLEARN),
         ),
         _own(
             "elastic-net",
@@ -149,7 +161,7 @@ MODELS: dict[str, ModelSpec] = {
             "attention between features, read from one token",
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "gaussian-process",
@@ -243,7 +255,7 @@ MODELS: dict[str, ModelSpec] = {
             "multi-layer perceptron with embedded categories",
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "mlp-sklearn",
@@ -251,6 +263,14 @@ MODELS: dict[str, ModelSpec] = {
             "scikit-learn's multi-layer perceptron",
             "Rumelhart et al. 1986, doi:10.1038/323533a0",
             _SCALED,
+        ),
+        _own(
+            "modern-nca",
+            "modern_nca:ModernNCA",
+            "softly nearest training rows under a learned distance",
+            "Ye et al. 2025, arXiv:2407.03257",
+            _STANDARD_ROWS,
+            **_EMBEDDED,
         ),
         _own(
             "naive-bayes",
@@ -301,12 +321,22 @@ MODELS: dict[str, ModelSpec] = {
             _TREE,
         ),
         _own(
+            "realmlp",
+            "realmlp:RealMLP",
+            "a perceptron with many tuned details (extra `realmlp`)",
+            "Holzmüller et al. 2024, arXiv:2407.04491",
+            Policy("none", "native", "impute", "none"),
+            family="feature network",
+            libraries=("pytabkit", "torch", "numpy", "pandas", "scikit-learn"),
+            memory_bytes_per_cell=200.0,
+        ),
+        _own(
             "resnet",
             "resnet:ResNet",
             "residual network of single rows",
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "rule-list",
@@ -338,7 +368,7 @@ MODELS: dict[str, ModelSpec] = {
             "self-normalising multi-layer perceptron",
             "Klambauer et al. 2017, arXiv:1706.02515",
             _ROWS,
-            **_FEATURES,
+            **_EMBEDDED,
         ),
         _own(
             "stacking",
@@ -356,12 +386,28 @@ MODELS: dict[str, ModelSpec] = {
             max_rows=20_000,
         ),
         _own(
+            "tabm",
+            "tabm:TabM",
+            "an ensemble of perceptrons that share most weights",
+            "Gorishniy et al. 2025, arXiv:2410.24210",
+            _ROWS,
+            **_EMBEDDED | {"libraries": ("tabm", *_EMBEDDED["libraries"])},
+        ),
+        _own(
             "tabnet",
             "tabnet:TabNet",
             "steps that look at few features of a row through masks",
             "Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, F.7",
             _ROWS,
             **_FEATURES,
+        ),
+        _own(
+            "tabr",
+            "tabr:TabR",
+            "a network that reads the nearest training rows beside its own",
+            "Gorishniy et al. 2024, arXiv:2307.14338",
+            _ROWS,
+            **_EMBEDDED,
         ),
         _own(
             "tabtransformer",

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.embedded_rows import FlatRows
 from .deep.hyperparameters import hyper
-from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
+from .deep.layers.number_embedding import EmbeddedInput, NumberVectors
+from .deep.row_network import DROPOUT, WIDTH
 
 
 class Block(nn.Module):
@@ -50,9 +51,10 @@ class ResNetNetwork(nn.Module):
         n_out: int,
         p_hidden: float,
         p_residual: float,
+        numbers: NumberVectors | None = None,
     ) -> None:
         super().__init__()
-        self.input = RowInput(n_numeric, sizes, embedding)
+        self.input = EmbeddedInput(n_numeric, sizes, embedding, numbers)
         self.first_layer = nn.Linear(self.input.n_out, width)
         self.layers = nn.ModuleList(
             Block(width, hidden, p_hidden, p_residual) for _ in range(n_layers)
@@ -71,7 +73,7 @@ class ResNetNetwork(nn.Module):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ResNet(RowNetwork):
+class ResNet(FlatRows):
     """Residual network of single rows.
 
     The search spaces are those of Gorishniy et al. 2021, Table 8; the paper has no default
@@ -126,4 +128,5 @@ class ResNet(RowNetwork):
             n_out=self.n_out,
             p_hidden=self.hidden_dropout,
             p_residual=self.residual_dropout,
+            numbers=self._vectors(self.number_width),
         )

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from .base import Number
+from .deep.embedded_rows import FlatRows
 from .deep.hyperparameters import hyper
 from .deep.layers.alpha_dropout import alpha_dropout
-from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork, mlp_widths
+from .deep.layers.number_embedding import EmbeddedInput, NumberVectors
+from .deep.row_network import DROPOUT, WIDTH, mlp_widths
 
 
 class SNNNetwork(nn.Module):
@@ -31,10 +32,11 @@ class SNNNetwork(nn.Module):
         widths: Sequence[int],
         n_out: int,
         p: float,
+        numbers: NumberVectors | None = None,
     ) -> None:
         super().__init__()
         self.p = p
-        self.input = RowInput(n_numeric, sizes, width)
+        self.input = EmbeddedInput(n_numeric, sizes, width, numbers)
         ins = [self.input.n_out, *widths]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(ins, widths, strict=False))
         self.head = nn.Linear(ins[-1], n_out)
@@ -53,7 +55,7 @@ class SNNNetwork(nn.Module):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SNN(RowNetwork):
+class SNN(FlatRows):
     """Self-normalising network: SELU, alpha dropout, and weights that keep mean and variance.
 
     The search spaces are those of Gorishniy et al. 2021, Table 12; the paper has no default
@@ -103,4 +105,5 @@ class SNN(RowNetwork):
             widths=mlp_widths(self.n_layers, self.width_first, self.width_middle, self.width_last),
             n_out=self.n_out,
             p=self.dropout,
+            numbers=self._vectors(self.number_width),
         )

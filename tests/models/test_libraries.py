@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -183,3 +186,61 @@ def test_the_default_configuration_of_the_gbdts_stops_early_and_says_so():
     for name in ("xgboost", "lightgbm", "catboost"):
         config = default_config(name, "binary")
         assert config["early_stopping_rounds"] == 30 and config["n_estimators"] == 300
+
+
+# -- extras ---------------------------------------------------------------------------------------
+
+
+def test_ebm_equals_its_own_library(diabetes, wine):
+    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+
+    few = {"outer_bags": 1, "max_rounds": 100, "interactions": "1x"}
+    more = {"random_state": 0, "n_jobs": 1, "learning_rate": 0.02, "smoothing_rounds": 200}
+    more |= {"interaction_smoothing_rounds": 90, "max_leaves": 2, "min_hessian": 1e-4}
+    x, y, xt, _ = diabetes
+    mean, std = y.mean(), y.std()
+    kinds = ["continuous"] * x.shape[1]
+    theirs = ExplainableBoostingRegressor(feature_types=kinds, **few, **more)
+    wanted = theirs.fit(x, (y - mean) / std).predict(xt) * std + mean
+    ours = make_model("ebm", task="regression", **few).fit(x, y).predict(xt)
+    np.testing.assert_allclose(ours, wanted, rtol=1e-9)
+    x, y, xt, _ = wine
+    kinds = ["continuous"] * x.shape[1]
+    theirs = ExplainableBoostingClassifier(feature_types=kinds, **few, **more)
+    wanted = theirs.fit(x, y).predict_proba(xt)
+    ours = make_model("ebm", task="multiclass", **few).fit(x, y).predict_proba(xt)
+    np.testing.assert_allclose(ours, wanted, rtol=1e-9)
+
+
+def test_realmlp_with_its_defaults_equals_its_own_library(
+    diabetes, wine, capfd, tmp_path, monkeypatch
+):
+    from pytabkit import RealMLP_TD_Classifier, RealMLP_TD_Regressor
+
+    monkeypatch.chdir(tmp_path)
+    few = {"device": "cpu", "random_state": 0, "n_threads": 1, "n_epochs": 4}
+    cases = (
+        (diabetes, "regression", RealMLP_TD_Regressor, "predict"),
+        (wine, "multiclass", RealMLP_TD_Classifier, "predict_proba"),
+    )
+    for (x, y, xt, yt), task, cls, ask in cases:
+        frame, asked = (pd.DataFrame(part).add_prefix("n") for part in (x, xt))
+        theirs = cls(**few).fit(frame, y, asked, yt)
+        wanted = getattr(theirs, ask)(asked)
+        capfd.readouterr()
+        before = np.random.get_state()[1].copy()
+        net = make_model("realmlp", task=task, epochs=4).fit(x, y, xt, yt)
+        assert (np.random.get_state()[1] == before).all()
+        np.testing.assert_allclose(getattr(net, ask)(xt), wanted, rtol=1e-4, atol=1e-5)
+        assert capfd.readouterr() == ("", "") and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "library"), [("ebm", "interpret"), ("realmlp", "pytabkit")])
+def test_without_its_extra_a_model_says_which_one_it_needs(name, library):
+    code = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        "from tabsweep.models.registry import make_model\n"
+        f"make_model({name!r}, task='regression').fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and f"pip install 'tabsweep[{name}]'" in done.stderr

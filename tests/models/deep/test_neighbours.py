@@ -1,0 +1,153 @@
+"""Soft nearest neighbours: memory by blocks, equal rows, and what a fitted model looks up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_tables import TINY, answers, small_task, table
+from tabsweep.models.deep.layers.neighbours import distances, nearest, neighbour_mean
+from tabsweep.models.registry import make_model
+from torch.utils._python_dispatch import TorchDispatchMode
+
+B, WIDTH, BLOCK = 64, 8, 128
+
+
+class Largest(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operation returns."""
+
+    def __init__(self):
+        super().__init__()
+        self.size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(tensor, torch.Tensor):
+                self.size = max(self.size, tensor.numel())
+        return out
+
+
+def inputs(n, b=B):
+    torch.manual_seed(0)
+    q, c = torch.randn(b, WIDTH, requires_grad=True), torch.randn(n, WIDTH, requires_grad=True)
+    return q, c, torch.randn(n, 2)
+
+
+def largest(n, train):
+    q, c, y = inputs(n)
+    with Largest() as seen, torch.set_grad_enabled(train):
+        out = neighbour_mean(q, c, y, temperature=1.0, block=BLOCK)
+        if train:
+            out.sum().backward()
+    return seen.size
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_no_tensor_holds_all_pairs_of_queries_and_candidates(train):
+    """Of N candidates the largest tensor is N x D, or that of a block; never B x N."""
+    for n in (256, 1024, 8192):
+        assert largest(n, train) <= max(n * WIDTH, B * BLOCK)
+    assert 8192 * WIDTH < B * 8192 / 4  # the bound is far from the table of all pairs
+
+
+def test_what_a_training_step_keeps_grows_with_the_candidates_not_with_the_pairs():
+    def kept(n, b):
+        total = 0
+
+        def count(tensor):
+            nonlocal total
+            total += tensor.numel()
+            return tensor
+
+        q, c, y = inputs(n, b)
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda t: t):
+            neighbour_mean(q, c, y, temperature=1.0, block=BLOCK)
+        return total
+
+    one, twice = kept(4096, 16), kept(8192, 16)
+    assert twice < 2.1 * one
+    per_candidate = (kept(8192, 16) - kept(4096, 16)) / 4096
+    wider = (kept(8192, 64) - kept(4096, 64)) / 4096
+    # four times the queries: a block more keeps its sums (3 + C numbers a query), no pairs
+    assert wider - per_candidate <= (64 - 16) * (WIDTH + 8) / BLOCK
+
+
+def test_equal_rows_are_at_distance_zero_in_single_precision_and_have_gradients():
+    torch.manual_seed(0)
+    rows = (100 + torch.randn(60, 128)).requires_grad_()
+    found = distances(rows, rows.detach()[torch.arange(60)])
+    assert not found.diagonal().any()
+    exact = distances(rows.detach().double(), rows.detach().double())  # by subtraction
+    assert (found.double() - exact).abs().max() < 1e-5
+    found.exp().sum().backward()
+    assert torch.isfinite(rows.grad).all()
+
+
+def test_a_batchs_candidates_are_a_part_of_the_other_rows_and_new_in_each_step():
+    made = small_task("modern-nca", "binary", sample_rate=0.4, batch_size=20)
+    seen = []
+    for step in range(made.unit):
+        rows = made.batch(step)
+        more = made.candidates(rows, step)
+        assert len(more) == int(40 * 0.4) == len(set(more.tolist()) - set(rows.tolist()))
+        assert torch.equal(more, made.candidates(rows, step))
+        seen.append(more.tolist())
+    assert seen[0] != seen[1]
+
+
+def test_a_prediction_is_a_mean_of_training_targets_and_follows_them():
+    frame, y = table("regression", 80)
+    net = make_model("modern-nca", task="regression", **TINY["modern-nca"]).fit(frame, y)
+    found = answers(net, table("regression", 40, seed=3)[0])
+    assert y.min() - 1e-3 <= found.min() and found.max() <= y.max() + 1e-3
+    shifted = net.model_ | {"targets": net.model_["targets"] + np.float32(1.0)}
+    net.model_, net._loaded = shifted, None
+    again = answers(net, table("regression", 40, seed=3)[0])
+    np.testing.assert_allclose(again - found, np.std(y), rtol=1e-3)
+
+
+# -- TabR -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", [None, torch.arange(40)])
+def test_the_nearest_are_those_of_a_sorted_table_of_all_distances(own):
+    torch.manual_seed(0)
+    keys = torch.randn(500, 5)
+    queries = keys[:40]
+    table_ = torch.cdist(queries.double(), keys.double())
+    if own is not None:
+        table_[torch.arange(40), own] = torch.inf
+    wanted = table_.argsort(dim=1)[:, :7]
+    for block in (6, 64, 4096):
+        assert torch.equal(nearest(queries, keys, 7, own=own, block=block), wanted)
+    with Largest() as seen:
+        nearest(queries, keys, 7, own=own, block=32)
+    assert seen.size <= max(keys.numel(), 40 * (32 + 7))
+
+
+def test_tabr_learns_by_heart_with_each_row_hidden_from_itself():
+    frame, _ = table("binary", 30)
+    for task in ("binary", "regression"):
+        y = np.random.default_rng(1).permutation(np.arange(30) % 2)
+        net = make_model("tabr", task=task, **{**TINY["tabr"], "epochs": 150, "patience": 0})
+        net.fit(frame, y.astype(float) if task == "regression" else y)
+        made = net._task(net._prepare(frame, y), None)
+        start = made.loss(0).item()
+        weights = {n: torch.from_numpy(a) for n, a in net.model_["weights"].items()}
+        made.module.load_state_dict(weights)
+        assert made.loss(0).item() < 0.2 * start, task
+
+
+def test_a_row_of_tabr_never_reads_itself_in_training():
+    """Two rows alone: each reads the other, and its own label has no weight in its answer."""
+    net = make_model("tabr", task="regression", **TINY["tabr"])
+    frame, y = table("regression", 2)
+    made = net._task(net._prepare(frame[["a"]], y), None)
+    rows = made.batch(0)
+    made.module.train()
+    seen = []
+    read = made.module.read
+    made.module.read = lambda *given: seen.append(given[3]) or read(*given)
+    made.loss(0)
+    assert torch.equal(seen[0][:, 0], made.targets[1 - rows])

@@ -1,0 +1,75 @@
+"""TabM: what is trained, what is validated, and which rows its members see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from looped import each
+from small_tables import TINY, small_task, table
+from tabsweep.models.registry import make_model
+from tabsweep.models.tabm import VARIANTS
+from torch.nn import functional as F
+
+
+@each("task", ["binary", "multiclass", "regression"])
+def test_the_loss_is_the_mean_of_the_members_losses_not_the_loss_of_their_mean(task):
+    made = small_task("tabm", task, dropout=0.0)
+    rows = made.batch(0)
+    batch, y = made.rows.at(rows), made.targets[rows]
+    out = made.module.members(batch.numbers, batch.codes)
+    one = F.mse_loss if task == "regression" else F.cross_entropy
+    losses = torch.stack([one(out[:, i], y) for i in range(out.shape[1])])
+    assert made.loss(0).item() == pytest.approx(losses.mean().item(), rel=1e-6)
+    of_mean = made.criterion(made.module(batch.numbers, batch.codes), y)
+    assert of_mean.item() < losses.mean().item() - 1e-4
+
+
+@each("stop_on", ["metric", "loss"])
+def test_validation_losses_are_the_ensembles(stop_on):
+    for task in ("binary", "multiclass", "regression"):
+        frame, y = table(task, 60)
+        val, y_val = table(task, 40, seed=5)
+        net = make_model("tabm", task=task, **{**TINY["tabm"], "epochs": 3, "stop_on": stop_on})
+        net.fit(frame, y, val, y_val)
+        best = net.curve_[:, 1].min()
+        assert net.best_iteration_ == net.curve_[net.curve_[:, 1].argmin(), 0]
+        if task == "regression":
+            error = ((net.predict(val) - y_val) / np.std(y)) ** 2
+            wanted = error.mean() if stop_on == "loss" else error.mean() ** 0.5
+        elif stop_on == "metric":
+            wanted = (net.predict(val) != y_val).mean()
+        else:
+            p = net.predict_proba(val)
+            wanted = -np.log(p[np.arange(40), np.searchsorted(net.classes_, y_val)]).mean()
+        assert best == pytest.approx(wanted, rel=1e-4), task
+
+
+def test_each_member_goes_through_the_rows_in_an_order_of_its_own():
+    made = small_task("tabm", "binary", share_batches=False, batch_size=16)
+    rows = torch.cat([made.batch(step) for step in range(made.unit)])
+    assert rows.shape == (60, 4)
+    assert all(sorted(column.tolist()) == [*range(60)] for column in rows.T)
+    assert len({tuple(column.tolist()) for column in rows.T}) == 4
+    assert np.isfinite(float(made.loss(0).detach()))
+
+
+def test_dropout_depends_on_the_seed_and_the_step_and_leaves_torchs_draws_alone():
+    made = small_task("tabm", "binary", dropout=0.5)
+    before = torch.get_rng_state()
+    first, second = float(made.loss(0).detach()), float(made.loss(0).detach())
+    assert first == second and torch.equal(before, torch.get_rng_state())
+    with torch.no_grad():
+        made.module.eval()
+        assert float(made.loss(0)) != first
+
+
+@each("variant", VARIANTS)
+def test_members_of_every_variant_differ_at_the_start_and_learn(variant):
+    frame, y = table("regression", 120)
+    net = make_model("tabm", task="regression", **{**TINY["tabm"], "variant": variant})
+    task = net._task(net._prepare(frame, y), None)
+    with torch.no_grad():
+        out = task.module.members(task.rows.numbers, task.rows.codes)
+    assert float(out.std(dim=1).mean()) > 1e-3
+    assert net.fit(frame, y).score(frame, y) > 0.7

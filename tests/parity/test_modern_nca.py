@@ -1,0 +1,181 @@
+"""ModernNCA against TALENT's module: points, distances, weights, outputs, losses, gradients.
+
+Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, the tolerance 1e-9.
+"""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from looped import each
+from parity import assert_same, case, names
+from tabsweep.models.deep.layers.neighbours import distances, neighbour_mean
+from tabsweep.models.deep.layers.number_embedding import Embedding, NumberVectors
+from tabsweep.models.deep.row_network import Batch
+from tabsweep.models.modern_nca import NCANetwork, NCATask
+
+
+def ours(name, n_blocks):
+    """Our name of an official parameter or buffer."""
+    for theirs, mine in (
+        (r"num_embeddings\.0\.frequencies", "numbers.vectors.periodic.weight"),
+        (r"num_embeddings\.1\.(\w+)", r"numbers.vectors.linear.\1"),
+        (rf"post_encoder\.{n_blocks}\.(\w+)", r"norm.\1"),
+        (r"post_encoder\.(\d)\.block\.0\.(\w+)", r"blocks.\1.norm.\2"),
+        (r"post_encoder\.(\d)\.block\.1\.(\w+)", r"blocks.\1.linear0.\2"),
+        (r"post_encoder\.(\d)\.block\.4\.(\w+)", r"blocks.\1.linear1.\2"),
+    ):
+        if re.fullmatch(theirs, name):
+            return re.sub(theirs, mine, name)
+    return name
+
+
+def loaded(given):
+    config = given.meta
+    numbers = None
+    if config["plr"] and config["n_num"]:
+        kind = "plr-lite" if config["plr"]["lite"] else "plr"
+        embedding = Embedding(kind, config["plr"]["d_embedding"], config["plr"]["n_frequencies"])
+        numbers = NumberVectors(embedding, config["n_num"])
+    module = NCANetwork(
+        n_numeric=config["n_num"],
+        sizes=config["cats"],
+        n_out=0 if config["task"] == "regression" else config["d_out"],
+        width=config["dim"],
+        n_blocks=config["n_blocks"],
+        hidden=config["d_block"],
+        p=0.0,
+        temperature=config["temperature"],
+        numbers=numbers,
+    ).double()
+    state = {
+        ours(n, config["n_blocks"]): torch.from_numpy(v)
+        for kind in ("param/", "buffer/")
+        for n, v in given.under(kind).items()
+    }
+    own = module.state_dict()
+    assert {n for n in own if not n.endswith("num_batches_tracked")} == set(state)
+    module.load_state_dict(state, strict=False)
+    return module
+
+
+def rows(given, name):
+    """Rows whose 0/1 columns are turned back into codes."""
+    x, n, codes = given.tensor(name), given.meta["n_num"], []
+    at = n
+    for size in given.meta["cats"]:
+        codes.append(x[:, at : at + size].argmax(1))
+        at += size
+    codes = torch.stack(codes, 1) if codes else torch.empty(len(x), 0).long()
+    assert torch.equal(torch.cat([x[:, :n], one_hot(given, codes)], 1), x)
+    return Batch(x[:, :n], codes)
+
+
+def one_hot(given, codes):
+    sizes = given.meta["cats"]
+    parts = [torch.nn.functional.one_hot(codes[:, j], n) for j, n in enumerate(sizes)]
+    return torch.cat(parts, 1) if parts else codes.double()
+
+
+CASES = names("mnca_*")
+
+
+@each("name", CASES)
+def test_a_training_step_is_the_official_one(name):
+    given = case(name)
+    modes = ["train", "train_eval_bn"] if given.meta["n_blocks"] else ["train"]
+    for mode in modes:
+        module = loaded(given).train(mode == "train")
+        _step(given, module, mode)
+        if mode == "train" and given.meta["n_blocks"]:
+            after = given.under("out/train/buffer/")
+            for n in after:
+                assert_same(module.state_dict()[ours(n, given.meta["n_blocks"])], after[n])
+
+
+def _step(given, module, mode):
+    batch, more = (given.tensor(f"in/{kind}_index") for kind in ("batch", "candidate"))
+    table = rows(given, "in/train_x")
+    own = torch.arange(len(batch))
+    task = object.__new__(NCATask)  # its batch and candidates are the file's
+    task.module, task.rows, task.targets = module, table, given.tensor("in/train_y")
+    task.settings = SimpleNamespace(task=given.meta["task"], seed=0)
+    task.batch, task.candidates = lambda step: batch, lambda rows, step: more
+    seen = []
+    encode = module.encode
+    module.encode = lambda r, seed=None: seen.append(encode(r, seed)) or seen[-1]
+    loss = task.loss(0)
+    assert_same(loss, given[f"out/{mode}/loss"])
+    points, others = seen
+    assert_same(points, given[f"act/{mode}/encoded_x"])
+    assert_same(others, given[f"act/{mode}/encoded_candidates"])
+    known = torch.cat([points, others])
+    _look(given, module, mode, points, known, task.targets[torch.cat([batch, more])], own)
+    if module.numbers is not None:
+        assert_same(module.numbers(table.at(batch).numbers), given[f"act/{mode}/num_embeddings"])
+    loss.backward()
+    _gradients(given, module, mode)
+
+
+def _look(given, module, mode, points, known, targets, own):
+    """Distances, weights and outputs, in one block and in blocks of four."""
+    assert_same(distances(points, known), given[f"act/{mode}/distances"])
+    t = module.temperature
+    weights = neighbour_mean(points, known, torch.eye(len(known)).double(), temperature=t, own=own)
+    assert_same(weights, given[f"act/{mode}/weights"])
+    labels = module.labels(targets)
+    out = module.answer(points, (known, labels), own)
+    assert_same(out, given[f"out/{mode}/logits"])
+    whole = neighbour_mean(points, known, labels, temperature=t, own=own)
+    blocks = neighbour_mean(points, known, labels, temperature=t, own=own, block=4)
+    assert_same(blocks, whole)
+
+
+def _gradients(given, module, mode):
+    grads = given.under(f"grad/{mode}/")
+    found = dict(module.named_parameters())
+    assert {ours(n, given.meta["n_blocks"]) for n in grads} == set(found)
+    for n in grads:
+        assert_same(found[ours(n, given.meta["n_blocks"])].grad, grads[n])
+
+
+@each("name", CASES)
+def test_predictions_look_up_all_training_rows_as_the_official_ones_do(name):
+    given = case(name)
+    module, table = loaded(given).eval(), rows(given, "in/train_x")
+    asked, targets = rows(given, "in/test_x"), given.tensor("in/train_y")
+    module.remember(table, targets)
+    out = module(*asked)
+    assert_same(out, given["out/test/logits"])
+    points = module.encode(asked)
+    assert_same(points, given["act/test/encoded_x"])
+    assert_same(module.known[0], given["act/test/encoded_candidates"])
+    _look(given, module, "test", points, module.known[0], targets, None)
+    if module.numbers is not None:
+        assert_same(module.numbers(asked.numbers), given["act/test/num_embeddings"])
+    if module.n_out:
+        assert_same(out.softmax(1), given["out/test/probabilities"])
+    task = object.__new__(NCATask)
+    task.settings = SimpleNamespace(task=given.meta["task"])
+    loss = task.criterion(out, given.tensor("in/test_y"))
+    assert_same(loss, given["out/test/loss"])
+    loss.backward()
+    _gradients(given, module, "test")
+
+
+@pytest.mark.parametrize("own", [None, torch.arange(6)])
+def test_gradients_of_blocks_are_those_of_the_whole(own):
+    torch.manual_seed(0)
+    q, c, y = torch.randn(6, 3).double(), torch.randn(20, 3).double(), torch.randn(20, 2).double()
+    c[:6] = q  # distances of 0
+    found = []
+    for block in (3, 100):
+        a, b = q.clone().requires_grad_(), c.clone().requires_grad_()
+        neighbour_mean(a, b, y, temperature=0.7, own=own, block=block).square().sum().backward()
+        found.append((a.grad, b.grad))
+    for one, other in zip(*found, strict=True):
+        assert_same(one, other)
+        assert torch.isfinite(one).all()
