@@ -46,13 +46,12 @@ def mixed(n_workers: int) -> dict[str, Node]:
     """Nodes of three sizes, every third one with two GPUs, for about so many workers of shapes that
     differ."""
     found: dict[str, Node] = {}
-    cpus = 0
-    for i in itertools.count():
-        if cpus >= 2 * n_workers:
-            return found
+    cpus = i = 0
+    while cpus < 2 * n_workers:
         size, gpus = ((16, 2), (8, 0), (32, 0))[i % 3]
         found[f"{i:056x}"] = node_of(i, size, gpus)
-        cpus += size
+        cpus, i = cpus + size, i + 1
+    return found
 
 
 class SimulatedRay(RayCalls):
