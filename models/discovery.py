@@ -10,8 +10,7 @@ from typing import Any
 
 from ..common.tasks import TASKS
 from ..common.text import did_you_mean
-from .model_spec import SKLEARN, ModelSpec
-from .preprocessing import Policy
+from .model_spec import SKLEARN, ModelSpec, Policy
 from .registry_entries import MODELS
 
 GROUP = "tabsweep.models"

@@ -11,7 +11,6 @@ from typing import Any
 
 from ..common.tasks import TASKS
 from ..common.text import did_you_mean
-from .base import Estimator, InvalidConfig
 from .discovery import entry_points, external_spec, load_class, takes
 from .model_spec import FAMILIES, ModelSpec
 from .registry_entries import MODELS
@@ -104,6 +103,8 @@ def make_model(
     >>> model.fit([[0.0], [1.0]], ["no", "yes"]).predict([[0.2]])
     array(['no'], dtype='<U3')
     """
+    from .base import Estimator, InvalidConfig
+
     found = spec(name)
     if task not in TASKS:
         raise ValueError(f"unknown task {task!r}{did_you_mean(task, TASKS)}; known: {TASKS}")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .model_spec import SKLEARN, ModelSpec
-from .preprocessing import Policy
+from .model_spec import SKLEARN, ModelSpec, Policy
 
 
 def _own(

@@ -15,7 +15,8 @@ def models_command(console: Console, name: str | None) -> int:
     if name is not None:
         return _one_model(console, name)
     specs = [registry.spec(name) for name in registry.names()]
-    console.data([_model_data(spec) for spec in specs])
+    if console.json:  # reads the space file of every model
+        console.data([_model_data(spec) for spec in specs])
     console.table(
         ["model", "family", "tasks", "threads", "rows up to", "summary"],
         [

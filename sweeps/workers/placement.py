@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from ..study import Needs
+from .free_nodes import FreeNodes, Room
 from .ray_cluster import Node
 
 FEWEST_MB = 1024.0  # memory that a worker is placed with, at least
 MOST_ON_A_GPU = 8  # workers that share one GPU
+MOST_SHAPES_KEPT = 4096  # answers of `Placement.shape` that are remembered
 
 
 @dataclass(frozen=True)
@@ -47,81 +49,166 @@ class Placed(Protocol):
 
 
 class Placement:
-    """The nodes of a cluster and the rules by which workers get a place on them.
+    """The nodes of a cluster, the workers on them, and the rules by which workers get a place.
 
     nodes: {id: node}, replaced whenever the cluster is looked at.
     limit: CPUs that all workers may hold together; None: no limit but the nodes'.
-    refused: {id of a node that is not used: the reason}.
-    gpu_mb: memory of a GPU by node id, as far as a worker has reported it.
-    reserve: CPUs that stay free beside each idle GPU for trials that need one.
+
+    What is asked for every trial (`shape`, `place`) costs the same with ten nodes and with ten
+    thousand: the room of a node is added up again where a worker came, went or changed its state.
     """
 
-    def __init__(self, nodes: dict[str, Node], limit: int | None = None) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: Mapping[str, Node], limit: int | None = None) -> None:
         self.limit = limit
-        self.refused: dict[str, str] = {}
-        self.gpu_mb: dict[str, float] = {}
-        self.reserve = 0
+        self.refused: Mapping[str, str] = {}  # {id of a node that is not used: the reason}
+        self._nodes = dict(nodes)
+        self._gpu_mb: dict[str, float] = {}
+        self._reserve = 0
+        self._idle: dict[str, dict[Placed, bool]] = defaultdict(dict)  # the workers of each node
+        self._threads = {False: 0, True: 0}  # held by workers with a job, and by idle ones
+        self._shapes: dict[tuple[int, float, float], Shape | None] = {}
+        self._look_again()
+
+    # ------------------------------------------------------------------ nodes
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """{id: node}."""
+        return self._nodes
+
+    @nodes.setter
+    def nodes(self, nodes: Mapping[str, Node]) -> None:
+        if nodes != self._nodes:
+            self._nodes = dict(nodes)
+            self._look_again()
+
+    def refuse(self, node: str, reason: str) -> None:
+        """Use a node no more."""
+        self.refused = {**self.refused, node: reason}
+        self._look_again()
 
     def usable(self) -> list[Node]:
         """The nodes that are not refused."""
-        return [node for node in self.nodes.values() if node.id not in self.refused]
+        return [node for node in self._nodes.values() if node.id not in self.refused]
 
-    def cpus_left(self, workers: Iterable[Placed]) -> float:
+    def know_gpu(self, node: str, memory_mb: float) -> None:
+        """Take in how much memory a GPU of that node has, as a worker has reported it."""
+        if self._gpu_mb.get(node) != memory_mb:
+            self._gpu_mb[node] = memory_mb
+            self._shapes.clear()
+
+    @property
+    def reserve(self) -> int:
+        """CPUs that stay free beside each idle GPU for trials that need one."""
+        return self._reserve
+
+    @reserve.setter
+    def reserve(self, threads: int) -> None:
+        if threads != self._reserve:
+            self._reserve = threads
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Forget what was derived from the nodes and rules of before."""
+        self._shapes.clear()
+        # The room as it is, and as it would be if all idle workers ended; with the nodes whose room
+        # has to be added up again before it is asked for.
+        self._free = {ending: FreeNodes(self._reserve) for ending in (False, True)}
+        self._changed = {ending: set(self._nodes) for ending in (False, True)}
+
+    # ------------------------------------------------------------------ workers
+
+    def add(self, worker: Placed) -> None:
+        """A worker without a job holds its shape from now on."""
+        self._idle[worker.node.id][worker] = True
+        self._threads[True] += worker.shape.threads
+        self._touch(worker.node.id)
+
+    def remove(self, worker: Placed) -> None:
+        """A worker has ended."""
+        idle = self._idle[worker.node.id].pop(worker)
+        self._threads[idle] -= worker.shape.threads
+        self._touch(worker.node.id)
+
+    def mark(self, worker: Placed, *, idle: bool) -> None:
+        """Say whether a worker has no job."""
+        there = self._idle[worker.node.id]
+        if there[worker] is idle:
+            return
+        there[worker] = idle
+        self._threads[idle] += worker.shape.threads
+        self._threads[not idle] -= worker.shape.threads
+        self._changed[True].add(worker.node.id)
+
+    def _touch(self, node: str) -> None:
+        for changed in self._changed.values():
+            changed.add(node)
+
+    def cpus_left(self, *, ending_idle: bool = False) -> float:
         """CPUs that the limit on all workers leaves; infinity without a limit."""
-        used = sum(worker.shape.threads for worker in workers)
+        used = self._threads[False] + (0 if ending_idle else self._threads[True])
         return math.inf if self.limit is None else self.limit - used
+
+    # ------------------------------------------------------------------ shapes and places
 
     def shape(self, needs: Needs) -> Shape | None:
         """The shape of the worker for these needs; None where no node can run it at all.
 
         What no node has is cut down to what the best one has.
         """
-        found = [n for n in self.usable() if n.cpus and (n.gpus or not needs.gpu_mb)]
-        if not found:
-            return None
         threads = needs.threads if self.limit is None else min(needs.threads, self.limit)
         memory = 2.0 ** math.ceil(math.log2(max(FEWEST_MB, needs.memory_mb)))
+        key = threads, memory, needs.gpu_mb
+        if key not in self._shapes:
+            if len(self._shapes) >= MOST_SHAPES_KEPT:
+                self._shapes.clear()
+            self._shapes[key] = self._shape(*key)
+        return self._shapes[key]
+
+    def _shape(self, threads: int, memory: float, gpu_mb: float) -> Shape | None:
+        found = [n for n in self.usable() if n.cpus and (n.gpus or not gpu_mb)]
+        if not found:
+            return None
         best = max(found, key=lambda n: (min(n.cpus, threads), min(n.memory_mb, memory)))
         threads, memory = min(threads, best.cpus), min(memory, best.memory_mb)
         gpus = 0.0
-        if needs.gpu_mb:
-            smallest = min((self.gpu_mb.get(node.id, 0.0) for node in found), default=0.0)
-            fit = int(smallest // needs.gpu_mb)
+        if gpu_mb:
+            smallest = min((self._gpu_mb.get(node.id, 0.0) for node in found), default=0.0)
+            fit = int(smallest // gpu_mb)
             gpus = 1.0 if fit < 2 else 1.0 / min(fit, MOST_ON_A_GPU)
         return Shape(max(1, threads), gpus, memory)
 
-    def place(
-        self, shape: Shape, workers: Sequence[Placed], gone: Sequence[Placed] = ()
-    ) -> Node | None:
+    def place(self, shape: Shape, *, ending_idle: bool = False) -> Node | None:
         """The node with most room for one more worker; None where it fits nowhere.
 
-        workers: those that hold room now; gone: those of them that are to be ended first.
+        ending_idle: as if all workers without a job had ended.
 
         A worker without a GPU goes to a node without GPUs, if it can, and leaves the reserved CPUs
         beside idle GPUs free.
         """
-        held: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+        if self.cpus_left(ending_idle=ending_idle) < shape.threads:
+            return None
+        free, changed = self._free[ending_idle], self._changed[ending_idle]
+        while changed:
+            id = changed.pop()
+            node = self._nodes.get(id)
+            if node is None or id in self.refused:
+                free.drop(id)
+            else:
+                free.put(id, self._room(node, ending_idle=ending_idle))
+        found = free.best(shape.threads, shape.gpus, shape.memory_mb)
+        return None if found is None else self._nodes[found]
+
+    def _room(self, node: Node, *, ending_idle: bool) -> Room:
+        """What a node has left. Added up afresh: sums that are only kept up to date would drift."""
+        held = [0, 0.0, 0.0]
+        workers = self._idle[node.id]
+        gone = [worker for worker, idle in workers.items() if idle] if ending_idle else []
         for sign, some in ((1, workers), (-1, gone)):
             for worker in some:
-                there = held[worker.node.id]
-                there[0] += sign * worker.shape.threads
-                there[1] += sign * worker.shape.gpus
-                there[2] += sign * worker.shape.memory_mb
-        freed = sum(worker.shape.threads for worker in gone)
-        if self.cpus_left(workers) + freed < shape.threads:
-            return None
-        found = []
-        for node in self.usable():
-            threads, gpus, memory = (
-                offered - taken
-                for offered, taken in zip(
-                    (node.cpus, node.gpus, node.memory_mb), held[node.id], strict=True
-                )
-            )
-            if not shape.gpus:
-                threads -= math.ceil(gpus) * self.reserve
-            fits = threads >= shape.threads and memory >= shape.memory_mb
-            if fits and gpus >= shape.gpus - 1e-9:
-                found.append((node.gpus > 0 and not shape.gpus, -threads, node.id))
-        return self.nodes[min(found)[2]] if found else None
+                held[0] += sign * worker.shape.threads
+                held[1] += sign * worker.shape.gpus
+                held[2] += sign * worker.shape.memory_mb
+        return Room(
+            node.gpus > 0, node.cpus - int(held[0]), node.gpus - held[1], node.memory_mb - held[2]
+        )

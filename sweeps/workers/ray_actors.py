@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import deque
@@ -11,22 +12,29 @@ from pathlib import Path
 from typing import Any
 
 from .crash_report import crash_cause, crash_output
-from .placement import Shape
+from .free_actors import Deadlines, FreeActors
+from .free_nodes import LeastFirst
+from .placement import Placement, Shape
 from .pool import Job, JobOutcome, News, RunTrial
+from .ray_calls import RayCalls
 from .ray_cluster import Node, on_node
 from .trial_actor import CheckpointKeeper, Common, TrialWorker
+
+START_TIMEOUT_S = 300.0  # for a worker process to come up, imports of Ray included
 
 
 @dataclass(eq=False)
 class TrialActor:
     """One actor, and the jobs that were sent to it: the first runs, the others wait.
 
+    number: counts the actors of a pool, in the order of their start.
     starting: resolves when the process is up; None from then on. Until then no trial's time runs.
     head_since: when the first job began, or the actor's start, by the monotonic clock.
     worn: no further job is sent to it, and it ends when its queue is empty.
     """
 
     name: str
+    number: int
     handle: Any
     shape: Shape
     node: Node
@@ -55,10 +63,11 @@ class TrialActor:
 class Launcher:
     """Starts actors, all with the same trial function, search paths and checks."""
 
-    def __init__(self, run_trial: RunTrial, paths: list[str] | None, common: Common | None) -> None:
-        import ray
-
-        self._run_trial = ray.put(run_trial)
+    def __init__(
+        self, calls: RayCalls, run_trial: RunTrial, paths: list[str] | None, common: Common | None
+    ) -> None:
+        self._calls = calls
+        self._run_trial = calls.put(run_trial)
         self._paths = paths or []
         self._common = common
         self._expected = dict(common()) if common else {}
@@ -67,12 +76,16 @@ class Launcher:
 
     def start(self, shape: Shape, node: Node) -> TrialActor:
         """A new actor on that node; Ray never restarts it and never repeats a trial."""
-        import ray
-
         self._count += 1
         name = f"{self._prefix}-{self._count}"
-        remote: Any = ray.remote(TrialWorker)
-        handle = remote.options(
+        handle = self._calls.start(
+            TrialWorker,
+            self._run_trial,
+            name,
+            self._paths,
+            self._common,
+            self._expected,
+            shape.gpus,
             num_cpus=shape.threads,
             num_gpus=shape.gpus,
             memory=int(shape.memory_mb * 2**20),
@@ -80,8 +93,9 @@ class Launcher:
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=1,
-        ).remote(self._run_trial, name, self._paths, self._common, self._expected, shape.gpus)
-        actor = TrialActor(name, handle, shape, node, starting=handle.ready.remote())
+        )
+        actor = TrialActor(name, self._count, handle, shape, node)
+        actor.starting = self._calls.call(handle, "ready")
         actor.head_since = time.monotonic()
         return actor
 
@@ -89,7 +103,10 @@ class Launcher:
 class Sender:
     """Hands jobs to actors: data objects are put once, checkpoints are kept by one actor here."""
 
-    def __init__(self, load: Callable[[str], Any], checkpoints: Path | None, here: str) -> None:
+    def __init__(
+        self, calls: RayCalls, load: Callable[[str], Any], checkpoints: Path | None, here: str
+    ) -> None:
+        self._calls = calls
         self._load = load
         self._folder = checkpoints
         self._here = here  # the id of the driver's own node
@@ -97,31 +114,25 @@ class Sender:
         self._keeper: Any = None
 
     def send(self, actor: TrialActor, job: Job) -> Any:
-        """Queue a job on an actor; returns the reference of its result."""
-        import ray
-
+        """Call an actor with a job; returns the reference of its result."""
         if job.data_key and job.data_key not in self._data:
-            self._data[job.data_key] = ray.put(self._load(job.data_key))
+            self._data[job.data_key] = self._calls.put(self._load(job.data_key))
         data = [self._data[job.data_key]] if job.data_key else []
         keeper = self._checkpoint_keeper() if job.trial.fidelity is not None else None
-        ref = actor.handle.run.remote(job.trial, job.data_key, data, job.limits, keeper)
-        if not actor.queue and actor.starting is None:
-            actor.head_since = time.monotonic()
-        actor.queue.append((job, ref))
-        return ref
+        arguments = job.trial, job.data_key, data, job.limits, keeper
+        return self._calls.call(actor.handle, "run", *arguments)
 
     def _checkpoint_keeper(self) -> Any:
         """The actor that keeps checkpoints, on the driver's own machine."""
-        import ray
-
         if self._keeper is None and self._folder is not None:
-            remote: Any = ray.remote(CheckpointKeeper)
-            self._keeper = remote.options(
+            self._keeper = self._calls.start(
+                CheckpointKeeper,
+                str(self._folder),
                 num_cpus=0,
                 max_restarts=-1,
                 max_task_retries=-1,
                 scheduling_strategy=on_node(self._here),
-            ).remote(str(self._folder))
+            )
         return self._keeper
 
     def forget(self, data_key: str) -> None:
@@ -130,45 +141,142 @@ class Sender:
 
     def close(self, *, reachable: bool) -> None:
         """Let go of all data, and end the keeper where Ray can still be reached."""
-        import ray
-
         if reachable and self._keeper is not None:
-            ray.kill(self._keeper)
+            self._calls.kill(self._keeper)
         self._data.clear()
 
 
 class ActorGroup:
     """The actors that live now, and the job behind each reference that has not been collected.
 
-    `news` gathers the deaths of workers for `WorkerPool.news`.
+    depth: how many jobs an actor is given, the running one included.
+    grace_s: added to a trial's time limit before its actor is overdue.
+    placement: is told who holds which room.
+    news: gathers the deaths of workers for `WorkerPool.news`.
+    starting: {reference: the actor that is up when it resolves}.
     """
 
-    def __init__(self, here: str, news: list[News]) -> None:
-        self.actors: list[TrialActor] = []
+    def __init__(
+        self,
+        calls: RayCalls,
+        placement: Placement,
+        *,
+        depth: int,
+        grace_s: float,
+        here: str,
+        news: list[News],
+    ) -> None:
+        self.actors: dict[int, TrialActor] = {}  # by number
         self.refs: dict[Any, TrialActor] = {}
+        self.starting: dict[Any, TrialActor] = {}
+        self._calls = calls
+        self._placement = placement
+        self._grace_s = grace_s
         self._here = here
         self._news = news
+        self._free = FreeActors(depth)
+        self._deadlines = Deadlines()
+        self._idle: LeastFirst[int] = LeastFirst()
+        self._on: dict[str, dict[int, TrialActor]] = {}  # the actors of each node
 
-    def idle(self) -> list[TrialActor]:
-        """Actors without a job."""
-        return [actor for actor in self.actors if not actor.queue]
+    # ------------------------------------------------------------------ who is there
+
+    def add(self, actor: TrialActor) -> None:
+        """Take in an actor that was started."""
+        self.actors[actor.number] = actor
+        self._on.setdefault(actor.node.id, {})[actor.number] = actor
+        self._placement.add(actor)
+        if actor.starting is not None:
+            self.starting[actor.starting] = actor
+        self._changed(actor)
+
+    def is_up(self, actor: TrialActor, pid: int) -> None:
+        """The process of an actor has come up, so that its first trial begins."""
+        self.starting.pop(actor.starting, None)
+        actor.starting, actor.pid = None, pid
+        actor.head_since = time.monotonic()
+        self._changed(actor)
+
+    def free(self, shape: Shape) -> TrialActor | None:
+        """The actor that the next job of this shape goes to; None where none can take it."""
+        number = self._free.best(shape)
+        return None if number is None else self.actors[number]
+
+    def serves(self, shape: Shape) -> bool:
+        """Whether there is an actor that runs jobs of this shape, free or not."""
+        return self._free.serves(shape)
+
+    def first_idle(self) -> TrialActor | None:
+        """The oldest actor without a job."""
+        number = self._idle.first()
+        return None if number is None else self.actors[number]
 
     def on(self, node_id: str) -> list[TrialActor]:
-        """Actors on a node."""
-        return [actor for actor in self.actors if actor.node.id == node_id]
+        """The actors on a node, oldest first."""
+        return list(self._on.get(node_id, {}).values())
+
+    def overdue(self, now: float) -> list[TrialActor]:
+        """Actors whose start or whose trial takes longer than its limit, oldest first."""
+        found = self._deadlines.passed(now, lambda number: self._deadline(self.actors[number]))
+        return [self.actors[number] for number in found]
+
+    def _deadline(self, actor: TrialActor) -> float:
+        if actor.starting is not None:
+            return actor.head_since + START_TIMEOUT_S
+        if not actor.queue:
+            return math.inf
+        return actor.head_since + actor.queue[0][0].limits.timeout_s + self._grace_s
+
+    def _changed(self, actor: TrialActor) -> None:
+        """Bring what is derived from an actor up to its state."""
+        jobs = len(actor.queue)
+        self._free.put(
+            actor.number,
+            actor.shape,
+            jobs,
+            starting=actor.starting is not None,
+            worn=actor.worn,
+        )
+        self._deadlines.note(actor.number, self._deadline(actor))
+        self._placement.mark(actor, idle=not jobs)
+        if jobs:
+            self._idle.discard(actor.number)
+        else:
+            self._idle.add(actor.number)
+
+    # ------------------------------------------------------------------ jobs
+
+    def push(self, actor: TrialActor, job: Job, ref: Any) -> None:
+        """A job was sent to an actor; `ref` is the reference of its result."""
+        if not actor.queue and actor.starting is None:
+            actor.head_since = time.monotonic()
+        actor.queue.append((job, ref))
+        self.refs[ref] = actor
+        self._changed(actor)
 
     def take(self, actor: TrialActor, ref: Any) -> None:
         """Take a job that has ended out of its actor's queue."""
         self.refs.pop(ref, None)
         actor.queue = deque(item for item in actor.queue if item[1] != ref)
         actor.head_since = time.monotonic()
+        self._changed(actor)
+
+    def wear(self, actor: TrialActor) -> None:
+        """Send an actor no further job."""
+        actor.worn = True
+        self._changed(actor)
+
+    # ------------------------------------------------------------------ ends
 
     def retire(self, actor: TrialActor) -> list[JobOutcome]:
         """End an actor; the jobs in its queue are lost, which counts as no attempt."""
-        import ray
-
-        ray.kill(actor.handle)
-        self.actors.remove(actor)
+        self._calls.kill(actor.handle)
+        del self.actors[actor.number], self._on[actor.node.id][actor.number]
+        self.starting.pop(actor.starting, None)
+        self._free.drop(actor.number)
+        self._deadlines.drop(actor.number)
+        self._idle.discard(actor.number)
+        self._placement.remove(actor)
         outcomes = []
         for job, ref in actor.queue:
             self.refs.pop(ref, None)
@@ -189,7 +297,7 @@ class ActorGroup:
         head = True
         for job, ref in actor.queue:
             self.refs.pop(ref, None)
-            result = result_if_there(ref)
+            result = self._calls.result_if_there(ref)
             if result is not None:
                 outcomes.append(JobOutcome(job, result, worker=actor.name))
                 continue
@@ -201,20 +309,9 @@ class ActorGroup:
 
     def close(self, *, reachable: bool) -> None:
         """End all actors, where Ray can still be reached."""
-        import ray
-
         if reachable:
-            for actor in self.actors:
-                ray.kill(actor.handle)
+            for actor in self.actors.values():
+                self._calls.kill(actor.handle)
         self.actors.clear()
         self.refs.clear()
-
-
-def result_if_there(ref: Any) -> Any:
-    """A result that arrived before its worker died, which counts; None where none did."""
-    import ray
-
-    try:
-        return ray.get(ref, timeout=0)
-    except Exception:
-        return None
+        self.starting.clear()

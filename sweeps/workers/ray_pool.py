@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,11 @@ from ..trial import failure
 from .interruption import TrialInterrupted
 from .placement import Placement, Shape
 from .pool import Job, JobOutcome, News, RunTrial
-from .ray_actors import ActorGroup, Launcher, Sender, TrialActor, result_if_there
-from .ray_cluster import Node, end_of, nodes
+from .ray_actors import ActorGroup, Launcher, Sender, TrialActor
+from .ray_calls import RayCalls
+from .ray_cluster import Node, end_of
 from .supervisor import Supervisor
 from .trial_actor import Common, IncompatibleWorker
-
-# How long the result of a trial that has ended may be waited for in one go. Where Ray has died it
-# never comes, and Ray ends the driver without a word while it waits.
-FETCH_S = 2.0
 
 
 class RayWorkerPool:
@@ -33,7 +30,11 @@ class RayWorkerPool:
     node must have in common with the driver's; one that differs is left out, with a warning.
     `grace_s` is added to a trial's time limit before its worker is ended. A trial that comes back
     `most_losses` times without a result is a failure: only one that ends its own worker in the way
-    of a scheduler gets there, and without a limit the sweep would never end.
+    of a scheduler gets there, and without a limit the sweep would never end. `calls` is Ray itself,
+    or a simulation of it.
+
+    What the pool does for a trial costs about the same with ten workers and with ten thousand: who
+    has room, who is overdue and what has ended is kept up to date, not searched for.
     """
 
     def __init__(
@@ -48,18 +49,18 @@ class RayWorkerPool:
         paths: list[str] | None = None,
         common: Common | None = None,
         checkpoints: Path | None = None,
+        calls: RayCalls | None = None,
     ) -> None:
-        import ray
-
-        self._ray = ray
-        self._depth = depth
-        here = ray.get_runtime_context().get_node_id()
+        self._calls = calls or RayCalls()
+        here = self._calls.here()
         self._news: list[News] = []
-        self._group = ActorGroup(here, self._news)
-        self._launcher = Launcher(run_trial, paths, common)
-        self._sender = Sender(load, checkpoints, here)
-        self._placement = Placement(nodes(), slots)
-        self._supervisor = Supervisor(self._group, self._placement, self._news, here, grace_s)
+        self._launcher = Launcher(self._calls, run_trial, paths, common)
+        self._sender = Sender(self._calls, load, checkpoints, here)
+        self._placement = Placement(self._calls.nodes(), slots)
+        self._group = ActorGroup(
+            self._calls, self._placement, depth=depth, grace_s=grace_s, here=here, news=self._news
+        )
+        self._supervisor = Supervisor(self._calls, self._group, self._placement, self._news, here)
         self._most_losses = most_losses
         self._losses: Counter[str] = Counter()  # {trial id: losses since its last result}
 
@@ -73,7 +74,7 @@ class RayWorkerPool:
         """Start an actor of one thread for every CPU, `most` at most, before trials come."""
         shape = self._placement.shape(Needs())
         while shape and len(self._group.actors) < most:
-            node = self._place(shape)
+            node = self._placement.place(shape)
             if node is None:
                 return
             self._start(shape, node)
@@ -83,69 +84,55 @@ class RayWorkerPool:
         shape = self._placement.shape(needs)
         if shape is None:
             return False
-        if self._candidates(shape) or self._place(shape):
+        if self._group.free(shape) or self._placement.place(shape):
             return True
-        if any(actor.shape.serves(shape) for actor in self._group.actors):
+        if self._group.serves(shape):
             return False
-        return self._place(shape, self._group.idle()) is not None
+        return self._placement.place(shape, ending_idle=True) is not None
 
     def submit(self, job: Job) -> None:
         """Send a job to an actor that is free, a new one, or the one with the shortest queue."""
         shape = self._placement.shape(job.needs)
         assert shape is not None, "submit follows room"
-        candidates = self._candidates(shape)
-        node = None
-        if all(actor.queue for actor in candidates):
-            node = self._place(shape)
-            if node is None and not candidates:
+        actor = self._group.free(shape)
+        if actor is None or actor.queue:
+            node = self._placement.place(shape)
+            if node is None and actor is None:
                 node = self._make_way(shape)
-        if node is not None:
-            actor = self._start(shape, node)
-        else:
-            actor = min(candidates, key=lambda a: (len(a.queue), a.starting is not None))
-        self._group.refs[self._sender.send(actor, job)] = actor
-
-    def _place(self, shape: Shape, gone: list[TrialActor] | None = None) -> Node | None:
-        return self._placement.place(shape, self._group.actors, gone or [])
+            if node is not None:
+                actor = self._start(shape, node)
+        assert actor is not None, "submit follows room"
+        self._group.push(actor, job, self._sender.send(actor, job))
 
     def _start(self, shape: Shape, node: Node) -> TrialActor:
         actor = self._launcher.start(shape, node)
-        self._group.actors.append(actor)
+        self._group.add(actor)
         return actor
 
-    def _candidates(self, shape: Shape) -> list[TrialActor]:
-        return [
-            actor
-            for actor in self._group.actors
-            if actor.shape.serves(shape) and len(actor.queue) < self._depth and not actor.worn
-        ]
-
     def _make_way(self, shape: Shape) -> Node:
-        """End idle actors until one of this shape fits somewhere."""
+        """End idle actors until one of this shape fits somewhere: first those on the node that it
+        would fit best, unless the limit on all CPUs is used up, then the oldest anywhere."""
         group, placement = self._group, self._placement
-        node = self._place(shape, group.idle())
+        node = placement.place(shape, ending_idle=True)
         assert node is not None, "submit follows room"
-        for actor in [
-            a for a in group.idle() if a.node.id == node.id or placement.cpus_left(group.actors) < 1
-        ]:
-            if self._place(shape) is not None:
-                break
-            group.retire(actor)
-        for actor in group.idle():  # the limit on all CPUs may be used up elsewhere
-            if self._place(shape) is not None:
-                break
-            group.retire(actor)
-        found = self._place(shape)
-        assert found is not None
+        if placement.cpus_left() >= 1:
+            for actor in [actor for actor in group.on(node.id) if not actor.queue]:
+                if placement.place(shape) is not None:
+                    break
+                group.retire(actor)
+        while (found := placement.place(shape)) is None:
+            oldest = group.first_idle()
+            assert oldest is not None, "submit follows room"
+            group.retire(oldest)
         return found
 
     def running(self) -> int:
         """How many jobs run or wait in the queue of an actor."""
-        return sum(len(actor.queue) for actor in self._group.actors)
+        return len(self._group.refs)
 
     def workers(self) -> list[dict[str, Any]]:
         """The actors; `starting` until their process is up, `pid` from then on."""
-        return [actor.describe() for actor in self._group.actors]
+        return [actor.describe() for actor in self._group.actors.values()]
 
     def news(self) -> list[News]:
         """Workers and nodes that came or went, and warnings, since the last call."""
@@ -169,32 +156,26 @@ class RayWorkerPool:
         where no node can be used, or Ray on this machine is gone."""
         self._supervisor.check_ray()
         outcomes: list[JobOutcome] = []
-        if self._group.refs:
-            refs = list(self._group.refs)
-            ready, _ = self._ray.wait(refs, num_returns=1, timeout=timeout_s)
-            if ready and len(refs) > 1:
-                ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
-            for ref in ready:
-                if ref in self._group.refs:  # a death clears the refs of the whole actor
-                    outcomes.extend(self._collect(ref))
-        else:
-            time.sleep(timeout_s)
+        for ref, future in self._calls.ended(timeout_s):
+            if ref in self._group.starting:
+                outcomes.extend(self._supervisor.started(self._group.starting[ref], future))
+            elif ref in self._group.refs:  # a death clears the refs of the whole actor
+                outcomes.extend(self._collect(ref, future))
         return outcomes + self._supervisor.check()
 
-    def _collect(self, ref: Any) -> list[JobOutcome]:
+    def _collect(self, ref: Any, future: Future[Any]) -> list[JobOutcome]:
         self._supervisor.check_ray()
-        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+        from ray.exceptions import RayError
 
         actor = self._group.refs[ref]
         job = next(job for job, other in actor.queue if other == ref)
         try:
-            result = self._ray.get(ref, timeout=FETCH_S)
+            result = future.result()
         except RayError as error:
-            if isinstance(error, GetTimeoutError) and not isinstance(error, RayTaskError):
-                return []  # it is on its way, or was lost with Ray: the next look tells
             end = end_of(error)
             if end is not None:
-                if actor.starting is not None and result_if_there(actor.starting) is None:
+                never_up = actor.starting is not None
+                if never_up and self._calls.result_if_there(actor.starting) is None:
                     return self._supervisor.failed_to_start(actor, error)
                 return self._group.worker_died(actor, end)
             return self._lost(actor, ref, job, error)
@@ -202,7 +183,8 @@ class RayWorkerPool:
         self._losses.pop(job.trial.id, None)
         # Memory that the process gathered in earlier trials may have made an allocation fail: the
         # next trial gets a fresh process.
-        actor.worn = actor.worn or result.cause in ("oom", "gpu_oom")
+        if result.cause in ("oom", "gpu_oom"):
+            self._group.wear(actor)
         if actor.worn and not actor.queue:
             self._group.retire(actor)
         return [JobOutcome(job, result, worker=actor.name)]
@@ -225,7 +207,7 @@ class RayWorkerPool:
             n = self._losses.pop(job.trial.id)
             message = f"ended from outside {n} times in one sweep, at last by {reason}"
             lost = JobOutcome(job, failure("killed", message), worker=actor.name)
-        actor.worn = True
+        self._group.wear(actor)
         if isinstance(error, TrialInterrupted) or not actor.queue:  # its process is about to end
             return [lost, *self._group.retire(actor)]
         return [lost]

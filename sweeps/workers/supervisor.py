@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from concurrent.futures import Future
+from typing import Any
 
 from ..trial import failure
 from .crash_report import crash_output
 from .placement import Placement
 from .pool import ClusterLost, JobOutcome, News
-from .ray_actors import ActorGroup, TrialActor
-from .ray_cluster import Node, nodes, process_runs, raylet_here
+from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
+from .ray_calls import RayCalls
+from .ray_cluster import Node, process_runs
 
-START_TIMEOUT_S = 300.0  # for a worker process to come up, imports of Ray included
 LOOK_S = 1.0  # between two looks at which nodes there are
 MAX_FAILED_STARTS = 3  # in a row; then their node is left out
 
@@ -20,26 +22,30 @@ MAX_FAILED_STARTS = 3  # in a row; then their node is left out
 class Supervisor:
     """Ends workers that are overdue, takes in those that have started, and keeps the list of nodes.
 
-    `grace_s` is added to a trial's time limit. What is noticed goes to `news`.
+    What is noticed goes to `news`.
     """
 
     def __init__(
-        self, group: ActorGroup, placement: Placement, news: list[News], here: str, grace_s: float
+        self,
+        calls: RayCalls,
+        group: ActorGroup,
+        placement: Placement,
+        news: list[News],
+        here: str,
     ) -> None:
+        self._calls = calls
         self._group = group
         self._placement = placement
         self._news = news
         self._here = here  # the id of the driver's own node
-        self._grace_s = grace_s
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
-        self._raylet = raylet_here()
+        self._raylet = calls.raylet()
         self._looked = time.monotonic()
         self.ray_lost = False  # Ray on this machine is gone
 
     def check(self) -> list[JobOutcome]:
-        """One round: new workers, overdue workers, and about once a second the nodes."""
-        outcomes = self._check_started()
-        outcomes.extend(self._end_overdue())
+        """One round: overdue workers, and about once a second the nodes."""
+        outcomes = self._end_overdue()
         if time.monotonic() - self._looked > LOOK_S:
             outcomes.extend(self._check_nodes())
         return outcomes
@@ -63,40 +69,27 @@ class Supervisor:
                 outcomes.extend(self._refuse(actor.node, reason))
         return outcomes
 
-    def _check_started(self) -> list[JobOutcome]:
-        """Look at workers that have come up: do they have what the driver's node has?"""
-        starting = {a.starting: a for a in self._group.actors if a.starting is not None}
-        if not starting:
-            return []
-        import ray
+    def started(self, actor: TrialActor, future: Future[Any]) -> list[JobOutcome]:
+        """A worker has come up, or has failed to: does it have what the driver's node has?"""
         from ray.exceptions import RayError
 
-        refs = list(starting)
-        outcomes: list[JobOutcome] = []
-        for ref in ray.wait(refs, num_returns=len(refs), timeout=0)[0]:
-            actor = starting[ref]
-            if actor not in self._group.actors:  # its node was refused a moment ago
-                continue
-            try:
-                found = ray.get(ref)
-            except RayError as error:
-                outcomes.extend(self.failed_to_start(actor, error))
-                continue
-            actor.starting, actor.pid = None, found["pid"]
-            actor.head_since = time.monotonic()
-            self._failed_starts.pop(actor.node.id, None)
-            if actor.shape.gpus:
-                self._placement.gpu_mb[actor.node.id] = found["gpu_mb"]
-            if found["wrong"]:
-                outcomes.extend(self._refuse(actor.node, found["wrong"]))
-            else:
-                about = {"worker": actor.name, "host": actor.node.host, "pid": actor.pid}
-                self._news.append(("worker", about))
-        return outcomes
+        try:
+            found = future.result()
+        except RayError as error:
+            return self.failed_to_start(actor, error)
+        self._group.is_up(actor, found["pid"])
+        self._failed_starts.pop(actor.node.id, None)
+        if actor.shape.gpus:
+            self._placement.know_gpu(actor.node.id, found["gpu_mb"])
+        if found["wrong"]:
+            return self._refuse(actor.node, found["wrong"])
+        about = {"worker": actor.name, "host": actor.node.host, "pid": actor.pid}
+        self._news.append(("worker", about))
+        return []
 
     def _refuse(self, node: Node, reason: str) -> list[JobOutcome]:
         """Leave a node out, and end its actors. Raises ClusterLost where it was the last one."""
-        self._placement.refused[node.id] = reason
+        self._placement.refuse(node.id, reason)
         if not any(other.cpus for other in self._placement.usable()):
             raise ClusterLost(f"no machine of the cluster can be used; {node.host}: {reason}")
         self._news.append(("warning", {"message": f"{node.host} is left out: {reason}"}))
@@ -107,21 +100,15 @@ class Supervisor:
 
     def _end_overdue(self) -> list[JobOutcome]:
         """End workers whose trial, or whose start, takes longer than its limit."""
-        now = time.monotonic()
         outcomes: list[JobOutcome] = []
-        for actor in list(self._group.actors):
-            if actor not in self._group.actors:  # its node was refused a moment ago
+        for actor in self._group.overdue(time.monotonic()):
+            if actor.number not in self._group.actors:  # its node was refused a moment ago
                 continue
             if actor.starting is not None:
-                if now - actor.head_since > START_TIMEOUT_S:
-                    late = TimeoutError(f"not up after {START_TIMEOUT_S:g} s")
-                    outcomes.extend(self.failed_to_start(actor, late))
-                continue
-            if not actor.queue:
+                late = TimeoutError(f"not up after {START_TIMEOUT_S:g} s")
+                outcomes.extend(self.failed_to_start(actor, late))
                 continue
             job, ref = actor.queue[0]
-            if now - actor.head_since <= job.limits.timeout_s + self._grace_s:
-                continue
             output = crash_output(actor.name, actor.node.id, self._here)
             actor.queue.popleft()
             self._group.refs.pop(ref, None)
@@ -134,7 +121,7 @@ class Supervisor:
     def _check_nodes(self) -> list[JobOutcome]:
         """Look which nodes there are; jobs on a node that is gone are lost."""
         self._looked = time.monotonic()
-        before, found = self._placement.nodes, nodes()
+        before, found = self._placement.nodes, self._calls.nodes()
         self._placement.nodes = found
         for id in found.keys() - before.keys():
             node = found[id]

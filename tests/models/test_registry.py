@@ -41,7 +41,8 @@ def test_a_spec_points_at_an_estimator_and_says_what_it_is():
         assert found.family in registry.FAMILIES and found.family != "external"
         for library in found.libraries:
             assert metadata.version(library)
-        assert make_model(name, task=found.tasks[-1])._policy() == found.preprocessing
+        policy = make_model(name, task=found.tasks[-1])._policy()
+        assert asdict(policy) == asdict(found.preprocessing)
         assert 0 < found.memory_mb(1000, 20, 3) < 10_000
 
     hold(law, [(name,) for name in NAMES])

@@ -84,7 +84,7 @@ def test_a_plan_says_which_models_a_gpu_serves_and_why_lightgbm_is_left_out(
 def test_boosting_gets_a_share_of_a_gpu_by_the_memory_that_its_table_needs(lightgbm_says):
     lightgbm_says("", "")
     placement = Placement({"n": Node("n", "host", cpus=8, gpus=1, memory_mb=500_000.0)})
-    placement.gpu_mb["n"] = 16_000.0
+    placement.know_gpu("n", 16_000.0)
     needs = {study.meta["model"]: study.needs for study in plan_of("cuda").build()}
     assert needs["random-forest"].gpu_mb == 0.0
     for name in ("xgboost", "catboost", "lightgbm"):

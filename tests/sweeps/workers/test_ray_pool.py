@@ -133,16 +133,16 @@ def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs():
     placement = Placement({"n": node})
     needs = Needs(gpu_mb=9_000.0)
     assert placement.shape(needs) == Shape(1, 1.0, 1024.0)  # nothing is known of the GPU yet
-    placement.gpu_mb["n"] = 80_000.0
+    placement.know_gpu("n", 80_000.0)
     assert placement.shape(needs) == Shape(1, 1 / 8, 1024.0)
     assert placement.shape(Needs(gpu_mb=30_000.0)) == Shape(1, 1 / 2, 1024.0)
     assert placement.shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
     assert placement.shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
     assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, node.memory_mb)
     placement.reserve = 1
-    assert placement.place(Shape(1, 0.0, 1024.0), []) is None  # both CPUs wait for GPU trials
+    assert placement.place(Shape(1, 0.0, 1024.0)) is None  # both CPUs wait for GPU trials
     placement.reserve = 0
-    assert placement.place(Shape(1, 0.0, 1024.0), []) == node
+    assert placement.place(Shape(1, 0.0, 1024.0)) == node
 
 
 class Held(NamedTuple):
@@ -154,14 +154,14 @@ def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
     small, large = Node("a", "a", 2, 0, 4096.0), Node("b", "b", 4, 1, 8192.0)
     placement = Placement({"a": small, "b": large}, limit=4)
     one = Shape(1, 0.0, 1024.0)
-    assert placement.place(one, []) == small  # first where no GPU is
-    held = [Held(Shape(2, 0.0, 1024.0), small)]
-    assert placement.place(one, held) == large
-    assert placement.place(Shape(3, 0.0, 1024.0), held) is None  # 2 + 3 CPUs exceed the limit
-    assert placement.place(Shape(3, 0.0, 1024.0), held, held) == large
-    assert placement.place(Shape(1, 0.0, 9000.0), []) is None
-    placement.refused["a"] = "other libraries"
-    assert placement.place(one, []) == large
+    assert placement.place(one) == small  # first where no GPU is
+    placement.add(Held(Shape(2, 0.0, 1024.0), small))
+    assert placement.place(one) == large
+    assert placement.place(Shape(3, 0.0, 1024.0)) is None  # 2 + 3 CPUs exceed the limit
+    assert placement.place(Shape(3, 0.0, 1024.0), ending_idle=True) == large
+    placement.refuse("a", "other libraries")
+    assert placement.place(Shape(1, 0.0, 9000.0)) is None
+    assert placement.place(one) == large
 
 
 def test_the_raylet_of_this_node_is_not_mistaken_for_one_with_a_longer_name(monkeypatch):

@@ -1,0 +1,184 @@
+"""What the driver keeps of workers and nodes answers as a plain look at all of them would."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tabsweep.sweeps.study import Needs
+from tabsweep.sweeps.workers.free_actors import Deadlines, FreeActors
+from tabsweep.sweeps.workers.free_nodes import LeastFirst
+from tabsweep.sweeps.workers.placement import Placement, Shape
+from tabsweep.sweeps.workers.ray_cluster import Node
+
+SHARES = (0.0, 0.0, 1 / 8, 1 / 3, 0.5, 1.0)
+MEMORIES = (1024.0, 2048.0, 3000.0, 4096.0)
+SHAPES = st.builds(Shape, st.integers(1, 4), st.sampled_from(SHARES), st.sampled_from(MEMORIES))
+
+
+@dataclass(eq=False)
+class Worker:
+    """What the plain scans need of an actor."""
+
+    number: int
+    shape: Shape
+    node: Node = field(default_factory=lambda: Node("n", "n", 1, 0, 1.0))
+    jobs: int = 0
+    starting: bool = False
+    worn: bool = False
+
+
+def plain_place(
+    nodes: list[Node],
+    limit: int | None,
+    reserve: int,
+    workers: list[Worker],
+    shape: Shape,
+    *,
+    ending_idle: bool,
+) -> str | None:
+    """The rules of `Placement.place`, read off all nodes and workers."""
+    gone = [worker for worker in workers if not worker.jobs] if ending_idle else []
+    used = sum(w.shape.threads for w in workers) - sum(w.shape.threads for w in gone)
+    if limit is not None and limit - used < shape.threads:
+        return None
+    found = []
+    for node in nodes:
+        threads, gpus, memory = node.cpus, float(node.gpus), node.memory_mb
+        for sign, some in ((-1, workers), (1, gone)):
+            for worker in some:
+                if worker.node.id == node.id:
+                    threads += sign * worker.shape.threads
+                    gpus += sign * worker.shape.gpus
+                    memory += sign * worker.shape.memory_mb
+        gpus, memory = round(gpus, 6), round(memory, 6)
+        left = threads if shape.gpus else threads - math.ceil(gpus) * reserve
+        if left >= shape.threads and memory >= shape.memory_mb and gpus >= shape.gpus - 1e-5:
+            found.append((node.gpus > 0 and not shape.gpus, -left, node.id))
+    return min(found)[2] if found else None
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_a_worker_gets_the_node_that_a_look_at_all_nodes_would_choose(data):
+    sizes = st.tuples(st.integers(1, 6), st.sampled_from((0, 0, 1, 2)), st.integers(2, 12))
+    nodes = {
+        f"n{i}": Node(f"n{i}", f"h{i}", cpus, gpus, 1024.0 * memory)
+        for i, (cpus, gpus, memory) in enumerate(data.draw(st.lists(sizes, min_size=1, max_size=9)))
+    }
+    limit = data.draw(st.none() | st.integers(1, 20))
+    placement, workers, refused, reserve = Placement(nodes, limit), [], set(), 0
+    there = dict(nodes)
+    for number in range(data.draw(st.integers(1, 40))):
+        act = data.draw(st.sampled_from(("start",) * 6 + ("end", "job", "job", "nodes", "rule")))
+        if act == "start":
+            shape = data.draw(SHAPES)
+            found = placement.place(shape)
+            if found is not None:
+                workers.append(Worker(number, shape, found))
+                placement.add(workers[-1])
+        elif act == "end" and workers:
+            placement.remove(workers.pop(data.draw(st.integers(0, len(workers) - 1))))
+        elif act == "job" and workers:
+            worker = workers[data.draw(st.integers(0, len(workers) - 1))]
+            worker.jobs = 1 - worker.jobs
+            placement.mark(worker, idle=not worker.jobs)
+        elif act == "nodes":
+            there = {id: nodes[id] for id in nodes if data.draw(st.booleans())}
+            placement.nodes = there
+        elif act == "rule" and data.draw(st.booleans()):
+            reserve = data.draw(st.integers(0, 2))
+            placement.reserve = reserve
+        elif act == "rule":
+            refused.add(data.draw(st.sampled_from(sorted(nodes))))
+            for id in refused:
+                placement.refuse(id, "other libraries")
+        usable = [node for id, node in there.items() if id not in refused]
+        shape = data.draw(SHAPES)
+        for ending_idle in (False, True):
+            found = placement.place(shape, ending_idle=ending_idle)
+            want = plain_place(usable, limit, reserve, workers, shape, ending_idle=ending_idle)
+            assert (found and found.id) == want
+
+
+def test_a_shape_follows_the_nodes_that_there_are_now():
+    """Answers are remembered, but not beyond a change."""
+    placement = Placement({"a": Node("a", "a", 8, 0, 8192.0)})
+    needs = Needs(threads=16, memory_mb=9000.0)
+    assert placement.shape(needs) == Shape(8, 0.0, 8192.0)
+    placement.nodes = {**placement.nodes, "b": Node("b", "b", 32, 1, 65_536.0)}
+    assert placement.shape(needs) == Shape(16, 0.0, 16_384.0)
+    assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 1.0, 1024.0)
+    placement.know_gpu("b", 4000.0)
+    assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 0.25, 1024.0)
+    placement.refuse("b", "other libraries")
+    assert placement.shape(Needs(gpu_mb=1000.0)) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.integers(1, 3))
+def test_a_job_goes_to_the_actor_that_a_look_at_all_actors_would_choose(data, depth):
+    free, actors = FreeActors(depth), {}
+    for number in range(data.draw(st.integers(1, 40))):
+        if not actors or data.draw(st.integers(0, 2)) == 0:
+            actors[number] = Worker(number, data.draw(SHAPES), starting=True)
+        actor = actors[data.draw(st.sampled_from(sorted(actors)))]
+        if data.draw(st.integers(0, 9)) == 0 and len(actors) > 1:
+            if data.draw(st.booleans()):  # one that was never put is never dropped
+                free.put(
+                    actor.number, actor.shape, actor.jobs, starting=actor.starting, worn=actor.worn
+                )
+                free.drop(actor.number)
+                del actors[actor.number]
+                continue
+        actor.jobs = data.draw(st.integers(0, depth))
+        actor.starting = actor.starting and data.draw(st.booleans())
+        actor.worn = actor.worn or data.draw(st.integers(0, 9)) == 0
+        for one in actors.values():
+            free.put(one.number, one.shape, one.jobs, starting=one.starting, worn=one.worn)
+        shape = data.draw(SHAPES)
+        serve = [actor for actor in actors.values() if actor.shape.serves(shape)]
+        able = [actor for actor in serve if actor.jobs < depth and not actor.worn]
+        want = min(able, key=lambda a: (a.jobs, a.starting), default=None)
+        assert free.best(shape) == (want and want.number)
+        assert free.serves(shape) == bool(serve)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 30)), max_size=80))
+def test_an_actor_is_overdue_when_a_look_at_all_deadlines_says_so(moves):
+    deadlines, true = Deadlines(), {}
+    for now, (number, after) in enumerate(moves):
+        if after == 0:
+            true.pop(number, None)
+            deadlines.drop(number)
+        else:  # a new head of its queue: earlier or later than the one before
+            true[number] = float(now + after)
+            deadlines.note(number, true[number])
+        found = deadlines.passed(now, lambda n: true.get(n, math.inf))
+        assert found == sorted(n for n, at in true.items() if at < now)
+        for number in found:  # they are ended
+            del true[number]
+            deadlines.drop(number)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=300))
+def test_the_least_of_a_changing_set_is_always_known(moves):
+    kept, true = LeastFirst(), set()
+    for adds, key in moves:
+        (kept.add if adds else kept.discard)(key)
+        (true.add if adds else true.discard)(key)
+        assert kept.first() == min(true, default=None) and len(kept) == len(true)
+    assert list(kept.in_order()) == sorted(true)
+
+
+def test_what_was_deleted_does_not_pile_up():
+    kept: LeastFirst[int] = LeastFirst()
+    kept.add(-1)
+    for key in range(10_000):
+        kept.add(key)
+        kept.discard(key)
+    assert len(kept._heap) < 1000 and len(kept._in_heap) < 1000
