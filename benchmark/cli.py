@@ -102,6 +102,9 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 @RUN
 @WORKERS
 @click.option("--retry-failed", is_flag=True, help="Run failed trials again, too.")
+@click.option(
+    "--verify", is_flag=True, help="Read all predictions, run trials of damaged ones again."
+)
 @ADDRESS
 @DATA
 @URI
@@ -211,6 +214,20 @@ def report(
     from .commands.report import report_command
 
     return report_command(console, runs, results, out, **how)
+
+
+@main.command(short_help="Check all checksums of a run.")
+@RUN
+@common
+def verify(console: Console, run: Path) -> int:
+    """Check every checksum of a run, and its ledger against its predictions; changes nothing.
+
+    Names what is damaged and what a resume would run again; exit code 3 for damage.
+    """
+    check_run(run)
+    from .commands.upkeep.verify import verify_command
+
+    return verify_command(console, run)
 
 
 @main.command(short_help="Show where a number in a table comes from.")

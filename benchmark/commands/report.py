@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import without_choice
-from ..console import OK, Console
+from ..console import ENVIRONMENT, OK, Console
 from ..errors import check_run
 
 if TYPE_CHECKING:
@@ -37,11 +37,14 @@ def report_command(
     console: Console, runs: Iterable[Path], results: Path | None, out: Path | None, **how: Any
 ) -> int:
     """`bench report`: the report of runs, or of `results`, a CSV of another tool (by default into
-    report/ beside it). `how`: the other options. Raises what `write_report` raises, DataError, and
-    SweepError for an option of the CSV without one."""
+    report/ beside it); exit code 3 where the runs are damaged. `how`: the other options. Raises
+    what `write_report` raises, DataError, and SweepError for an option of the CSV without one.
+    """
     notes: list[str] = []
+    damage: list[str] = []
     if results is None:
-        files = write_report(runs, out, **without_choice(how))
+        runs = list(runs)
+        files, _, damage = make_report(runs, out, **without_choice(how))
     else:
         from ..results.csv_lines import Choice
         from ..results.entrants import results_file
@@ -55,10 +58,15 @@ def report_command(
         for note in notes:
             console.tell(f"note: {note}")
     said = {"notes": notes} if notes else {}
+    said |= {"damage": damage} if damage else {}
     console.data({"files": [str(path) for path in files], **said})
     for path in files:
         console.say(str(path))
-    return OK
+    for text in damage:
+        console.tell(f"damaged: {text}")
+    if damage:
+        console.tell(f"all that is damaged: {'; '.join(f'bench verify {run}' for run in runs)}")
+    return ENVIRONMENT if damage else OK
 
 
 def make_report(
@@ -68,8 +76,9 @@ def make_report(
     mirror: str | None = None,
     cache: str | None = None,
     **how: Any,
-) -> tuple[list[Path], list[Section]]:
-    """As `write_report` of runs: (its files, its sections)."""
+) -> tuple[list[Path], list[Section], list[str]]:
+    """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
+    it was read)."""
     runs = list(runs)
     for run in runs:
         check_run(run)
@@ -83,7 +92,8 @@ def make_report(
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_importance(evidence)
-        return _written(evidence, out or runs[0] / "report", **how)
+        files, sections = _written(evidence, out or runs[0] / "report", **how)
+        return files, sections, evidence.meta.get("damage") or []
 
 
 def _written(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Path], list[Section]]:
