@@ -30,6 +30,7 @@ from .arguments import (
     without_choice,
 )
 from .cli_data import data
+from .cli_upkeep import merge, verify
 from .console import ENVIRONMENT, OK, Console, Verbs, common
 from .errors import check_address_form, check_run
 
@@ -216,20 +217,6 @@ def report(
     return report_command(console, runs, results, out, **how)
 
 
-@main.command(short_help="Check all checksums of a run.")
-@RUN
-@common
-def verify(console: Console, run: Path) -> int:
-    """Check every checksum of a run, and its ledger against its predictions; changes nothing.
-
-    Names what is damaged and what a resume would run again; exit code 3 for damage.
-    """
-    check_run(run)
-    from .commands.upkeep.verify import verify_command
-
-    return verify_command(console, run)
-
-
 @main.command(short_help="Show where a number in a table comes from.")
 @click.argument("table")
 @click.argument("dataset")
@@ -413,6 +400,8 @@ def suites(console: Console, name: str | None, paper: Path | None) -> int:
 
 
 main.add_command(data)
+main.add_command(verify)
+main.add_command(merge)
 
 
 @main.group()
