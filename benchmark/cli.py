@@ -33,6 +33,7 @@ from .arguments import (
 from .cli_beside import beside
 from .cli_data import data
 from .cli_lists import models, runs, suites
+from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
 from .console import ENVIRONMENT, OK, Console, Verbs, common
 from .errors import check_address_form, check_run
@@ -106,6 +107,9 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 @RUN
 @WORKERS
 @click.option("--retry-failed", is_flag=True, help="Run failed trials again, too.")
+@click.option(
+    "--verify", is_flag=True, help="Read all predictions, run trials of damaged ones again."
+)
 @ADDRESS
 @DATA
 @URI
@@ -422,6 +426,8 @@ def completion(console: Console, shell: str) -> int:
 
 main.add_command(data)
 main.add_command(beside)
+main.add_command(verify)
+main.add_command(merge)
 
 
 @main.group()

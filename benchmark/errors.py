@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from ..sweeps.store.run_folder import is_run, runs_below
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -69,10 +71,9 @@ def check_gpu(device: str) -> None:
 
 def check_run(folder: Path) -> None:
     """Raises NoRun, with the names of runs nearby, where `folder` is not the folder of a run."""
-    if (folder / "ledger" / "MANIFEST.json").exists():
+    if is_run(folder):
         return
-    near = sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
-    near = near or sorted(p.parent.parent for p in folder.parent.glob("*/ledger/MANIFEST.json"))
+    near = runs_below(folder) or runs_below(folder.parent)
     here = f"runs here: {', '.join(map(str, near[:8]))}"
     hint = here if near else "give the one that a sweep named, such as runs/uci-small-quick"
     raise NoRun(f"{folder} is not the folder of a run; {hint}")

@@ -79,6 +79,7 @@ META_KEYS: dict[str, str] = {
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
     "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",
     "ensembles": "one sentence on how the ensembles were made (str)",
+    "damage": "what of the runs was found damaged when they were read: [str]",
     "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
     "last_record_utc": "time of the last record (str)",
     "versions": "library versions: {name: version}",

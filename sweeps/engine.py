@@ -8,7 +8,7 @@ samplers are told in index order, and the best configuration is chosen by loss a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +35,7 @@ class Engine:
     pool: makes the worker pool, when the first trial has to be run.
     reuse: a finished trial of another run that answers this one, or None.
     retry: whether a failed trial, given its record, is to run again.
+    lost: ids of finished trials that run again, because their predictions are gone or damaged.
     stop: a request to end early, looked at in every round; `grace_s` is how long `Stop.soon` waits
         for trials that are running.
     still_owner: raises where another process owns the run folder by now.
@@ -48,6 +49,7 @@ class Engine:
         pool: Callable[[], WorkerPool],
         reuse: Callable[[Trial], Reused | None] = lambda trial: None,
         retry: Callable[[Record], bool] = lambda record: False,
+        lost: Collection[str] = (),
         allow_code_change: bool = False,
         listener: Listener = lambda event, details: None,
         stop: Stop | None = None,
@@ -64,7 +66,7 @@ class Engine:
         self._stop = stop or Stop()
         self._grace_s = grace_s
         self._still_owner = still_owner
-        self._records = TrialRecords(ledger, retry)
+        self._records = TrialRecords(ledger, retry, lost)
         self._attempts = Attempts(self._records.deaths)
         self._estimates = Estimates()
         self._ready = ReadyStudies(self._estimates)

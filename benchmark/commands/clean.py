@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from ...sweeps.store.run_folder import runs_below
 from ...sweeps.store.run_lock import RunLock, RunLocked, owner_of
 from ..console import NOTHING, OK, Console
 from ..errors import NoRun, SweepError, check_run
@@ -64,7 +65,7 @@ def clean_command(
             raise RunLocked(_in_use(run, owner))
     else:
         assert runs is not None
-        folders = [path for path in all_runs(runs) if not path.is_symlink()]
+        folders = [path for path in runs_below(runs) if not path.is_symlink()]
         if not folders:
             raise NoRun(f"{runs} holds no run")
     found: dict[Path, list[Item]] = {}
@@ -110,11 +111,6 @@ def check_own(run: Path) -> None:
     check_run(run)
     if run.is_symlink():
         raise NoRun(f"{run} is a link: name the folder itself, {run.resolve()}")
-
-
-def all_runs(folder: Path) -> list[Path]:
-    """Every run directly below a folder."""
-    return sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
 
 
 def what_goes(run: Path, parts: Iterable[str], console: Console) -> list[Item]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.run_folder import runs_below
 from ..arguments import COLUMNS
 from ..console import OK, Console
 from ..errors import NoRun, check_run
@@ -88,10 +89,10 @@ def explain_command(
 def only_run(runs: Path, dataset: str) -> Path:
     """The one run below `runs` that holds the dataset. Raises NoRun, which names them."""
     found = []
-    for manifest in sorted(runs.glob("*/ledger/MANIFEST.json")):
-        plan = last_plan(Ledger(manifest.parent.parent))
+    for run in runs_below(runs):
+        plan = last_plan(Ledger(run))
         if plan is not None and dataset in plan["datasets"]:
-            found.append(manifest.parent.parent)
+            found.append(run)
     if len(found) == 1:
         return found[0]
     if not found:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import without_choice
-from ..console import OK, Console
+from ..console import ENVIRONMENT, OK, Console
 from ..errors import SweepError, check_run
 
 if TYPE_CHECKING:
@@ -37,14 +37,17 @@ def report_command(
     console: Console, runs: Iterable[Path], results: Path | None, out: Path | None, **how: Any
 ) -> int:
     """`bench report`: the report of runs, or of `results`, a CSV of another tool (by default into
-    report/ beside it). `how`: the other options. Raises what `write_report` raises, DataError, and
-    SweepError for an option of the CSV without one."""
+    report/ beside it); exit code 3 where the runs are damaged. `how`: the other options. Raises
+    what `write_report` raises, DataError, and SweepError for an option of the CSV without one.
+    """
     notes: list[str] = []
     how["beside"] = [name for given in how["beside"] for name in given.split(",") if name]
     if results is not None and how["beside"]:
         raise SweepError("--beside goes with runs; published results have no rows beside them")
+    damage: list[str] = []
     if results is None:
-        files = write_report(runs, out, **without_choice(how))
+        runs = list(runs)
+        files, _, damage = make_report(runs, out, **without_choice(how))
     else:
         from ..results.csv_lines import Choice
         from ..results.entrants import results_file
@@ -59,11 +62,16 @@ def report_command(
         for note in notes:
             console.tell(f"note: {note}")
     said = {"notes": notes} if notes else {}
+    said |= {"damage": damage} if damage else {}
     console.data({"files": [str(path) for path in files], **said})
     for path in files:
         console.say(str(path))
     say_page(console, files)
-    return OK
+    for text in damage:
+        console.tell(f"damaged: {text}")
+    if damage:
+        console.tell(f"all that is damaged: {'; '.join(f'bench verify {run}' for run in runs)}")
+    return ENVIRONMENT if damage else OK
 
 
 def say_page(console: Console, files: Iterable[Path]) -> None:
@@ -81,9 +89,10 @@ def make_report(
     cache: str | None = None,
     beside: Sequence[str] = (),
     **how: Any,
-) -> tuple[list[Path], list[Section]]:
-    """As `write_report` of runs: (its files, its sections). beside: entrants whose published
-    results stand beside ours; DataError for one that there is not."""
+) -> tuple[list[Path], list[Section], list[str]]:
+    """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
+    it was read). beside: entrants whose published results stand beside ours; DataError for one that
+    there is not."""
     runs = list(runs)
     for run in runs:
         check_run(run)
@@ -102,7 +111,8 @@ def make_report(
 
             found = with_published(evidence, run_datasets(runs), beside)
             evidence, how = found.evidence, {**how, "apart": found.apart}
-        return _written(evidence, out or runs[0] / "report", **how)
+        files, sections = _written(evidence, out or runs[0] / "report", **how)
+        return files, sections, evidence.meta.get("damage") or []
 
 
 def _written(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Path], list[Section]]:

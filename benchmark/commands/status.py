@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
+from ...sweeps.store.manifest import Manifest
 from ...sweeps.store.run_lock import owner_of
 from ..console import OK, Console, by_reason, count, duration, printable
 from ..results.run_status import RunCounts, RunStatus, status_of
@@ -50,6 +51,9 @@ class Follower:
         try:
             return manifest.with_name(Path(str(json.loads(manifest.read_bytes())["tail"])).name)
         except (OSError, ValueError, KeyError, TypeError):
+            tails = sorted(manifest.parent.glob("tail-*.jsonl"))
+            if tails and not Manifest(manifest.parent).exists():
+                return tails[-1]  # lost: `Ledger` makes it again
             raise LedgerError(f"cannot read {manifest}") from None
 
     def _read_all(self, tail: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
+from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
 from ..arguments import COLUMNS
 from ..console import FAILED as EXIT_FAILED
@@ -165,6 +166,7 @@ def resume_command(
         cache=given["cache"],
         allow_code_change=given.get("allow_code_change", False),
         retry=retry_rule(causes),
+        verify=given.get("verify", False),
         tables=own_tables(plan["datasets"]),
     )
     request.paths = import_folders(models_of(request))
@@ -186,8 +188,7 @@ def dry_run(console: Console, request: Request) -> int:
     """Show what would run and for how long, from what is cached; nothing is written."""
     from ..planning.estimate import estimate
 
-    exists = (request.folder / "ledger" / "MANIFEST.json").exists()
-    own = Ledger(request.folder) if exists else None
+    own = Ledger(request.folder) if is_run(request.folder) else None
     plan = sweep.prepare(request, own)
     workers = available_cpus() if request.workers is None else max(1, request.workers)
     found = estimate(plan, own=own, others=siblings(request), workers=workers)
@@ -272,7 +273,7 @@ def run_and_report(console: Console, request: Request, tracking_uri: str | None)
         return interrupted(console, request)
     for warning in outcome.warnings:
         console.warn(warning)
-    files, sections = make_report(
+    files, sections, _ = make_report(
         [request.folder], None, mirror=request.mirror, cache=request.cache
     )
     return summary(console, request, outcome, files, sections)

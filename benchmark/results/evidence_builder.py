@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sweeps.search.halving import Halving, stages
+from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE
@@ -198,6 +199,9 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     if trials is None:
         trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
     meta = meta_of(plans, trials, last_record=max(times), cpus=sorted(cpus - {""}))
+    meta["damage"] = [text for ledger in ledgers for text in damage_of(ledger)]
+    meta["notes"] += [f"{text}." for ledger in ledgers for text in ledger.notices]
+    meta["notes"] += [f"Incomplete: {text}." for text in meta["damage"]]
     meta["fit_warnings"] = {model: dict(sorted(warned[model].items())) for model in sorted(warned)}
     planned = [
         {

@@ -47,6 +47,7 @@ def with_ensembles(
         return evidence  # the ledgers need not be read again
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
+    damage: list[str] = []
     for run in runs:
         ledger = Ledger(Path(run))
         plan, found = planned_rows(ledger)
@@ -58,9 +59,12 @@ def with_ensembles(
                 rows += _scored(ledger, mine.values(), *known)
             except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
                 notes.append(f"No ensembles on {dataset}: {error}")
+                if isinstance(error, LedgerError):
+                    damage.append(f"no ensembles on {dataset}: {error}")
     if not rows and not notes:
         return evidence
     meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), *notes]}
+    meta["damage"] = [*(evidence.meta.get("damage") or []), *damage]
     return evidence.but(ensembles=pd.DataFrame(rows) if rows else None, meta=meta)
 
 

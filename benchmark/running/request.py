@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.pool import RunTrial
 from ..planning.own_tables import OwnTable
 from ..planning.plan import Options
@@ -22,8 +23,9 @@ class Request:
     """What `bench sweep`, `resume` and `retry` ask for, parsed and checked.
 
     workers: CPUs for trials, None for all, 0 for this process. reuse: runs elsewhere whose finished
-    trials may be copied. retry: which recorded failures run again. paths: folders that workers put
-    on sys.path, for models of the user.
+    trials may be copied. retry: which recorded failures run again. verify: whether all stored
+    predictions are read first, and trials whose are damaged run again. paths: folders that workers
+    put on sys.path, for models of the user.
     """
 
     suite: Suite
@@ -37,6 +39,7 @@ class Request:
     allow_code_change: bool = False
     reuse: tuple[Path, ...] = ()
     retry: Callable[[Record], bool] = lambda record: False
+    verify: bool = False
     tables: Mapping[str, OwnTable] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     run_trial: RunTrial = run_trial
@@ -55,7 +58,7 @@ def available_cpus() -> int:
 def models_of(request: Request) -> list[str]:
     """Every model that a request may mean: named, of the suite, or of the run that it extends."""
     named = [*request.options.models, *request.suite.budget(request.options.budget)[1].models]
-    if (request.folder / "ledger" / "MANIFEST.json").exists():
+    if is_run(request.folder):
         plan = last_plan(Ledger(request.folder))
         named.extend(plan["options"]["models"] if plan else [])
     return named

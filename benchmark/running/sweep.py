@@ -14,6 +14,7 @@ from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
 from ...sweeps.store.checkpoints import CheckpointFolder
+from ...sweeps.store.integrity import lacks_files, lost_predictions
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import utc_now
 from ...sweeps.store.run_lock import RunLock
@@ -21,6 +22,7 @@ from ...sweeps.study import Study
 from ...sweeps.workers.pool import InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
 from ...sweeps.workers.ray_pool import RayWorkerPool
+from ..console import count
 from ..errors import NoGpu, SweepError, check_gpu, check_name
 from ..planning import environment
 from ..planning.code_identity import computes_with
@@ -171,7 +173,8 @@ class _Sweep:
         self.request = request
         self.plan = plan
         self.ledger = ledger
-        self.warnings = list(ledger.warnings)
+        self.warnings = [*ledger.notices, *ledger.warnings]
+        self._told = len(ledger.warnings)  # those that came while the sweep runs are told at once
         self._ray = ray
         self._listener = listener
         self._stop = stop
@@ -201,11 +204,25 @@ class _Sweep:
             pool=self._pool,
             reuse=reuse_from(siblings(request), plan, self.warnings),
             retry=retry,
+            lost=self._lost(),
             allow_code_change=request.allow_code_change,
             listener=self._listen,
             stop=stop,
             still_owner=still_owner,
         )
+
+    def _lost(self) -> set[str]:
+        """Finished trials that run again because their predictions are gone or damaged. All are
+        read where that was asked for, and where files are missing."""
+        if not (self.request.verify or lacks_files(self.ledger)):
+            return set()
+        lost = lost_predictions(self.ledger)
+        if lost:
+            self.warnings.append(
+                f"the predictions of {count(len(lost), 'finished trial')} are gone or damaged "
+                f"({next(iter(lost.values()))}); they run again"
+            )
+        return set(lost)
 
     def run(self) -> Tally:
         """Run what the plan lacks; however it ends, the log and the heartbeat say so."""
@@ -270,6 +287,9 @@ class _Sweep:
         if event == "study":  # it has ended: the saved states of its fits are not needed any more
             for key in details["study"].chains():
                 self._checkpoints.drop(key)
+        new, self._told = self.ledger.warnings[self._told :], len(self.ledger.warnings)
+        for text in new:
+            self._listen("warning", {"message": text})
         if event == "warning":
             self.warnings.append(details["message"])
         self._log.listen(event, details)

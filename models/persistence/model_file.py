@@ -12,9 +12,10 @@ configuration and training rows, and fitted again on loading; the manifest then 
 `"how": "refit"`, and loading warns if the predictions differ from those at saving.
 
 Loading guarantees that no bytes of a file are executed, that no class outside a closed list is
-created, that code from outside tabsweep is imported only where the caller names it, and that damage
-to any byte is found. It does not authenticate: a checksum is no signature, and boosters are read by
-their libraries' own parsers.
+created, that code from outside tabsweep is imported only where the caller names it, that damage to
+any byte is found, and that the model predicts rows of its schema. Boosters are read by their
+libraries' own parsers, which a crafted file crashes: another process reads them first, and compares
+the places that their trees point to. It does not authenticate: a checksum is no signature.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ from .archive import (
     to_json,
     unpack,
 )
+from .boosters import BOOSTER_MEMBERS
 from .schema import Schema
 from .serialization import Reader, Writer
+from .trial_prediction import check_apart, predict_made_up
 
 FORMAT, VERSION = "tabsweep-model", 1
 OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs", "device")
@@ -147,7 +150,7 @@ def save_model(
     try:
         data = _state_file(estimator, common)
         if training is not None and answer is not None:
-            again = _answers(_open(data, trust=(name,)).estimator, schema, training)
+            again = _answers(open_members(unpack(data), trust=(name,)).estimator, schema, training)
             if again.tobytes() != answer.tobytes():
                 raise NotPlain("attributes that do not give the same predictions when read back")
     except (NotPlain, ModelFileError) as error:
@@ -292,17 +295,28 @@ def load_model(
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise ModelFileError(f"it has {size} bytes; a model has at most {MAX_BYTES}")
-        return _open(path.read_bytes(), trust=trust, warn=warn)
+        data = path.read_bytes()
+        members = unpack(data)
+        if BOOSTER_MEMBERS.keys() & members.keys():
+            check_apart(data)
+        found = open_members(members, trust=trust, warn=warn)
+        if found.how == "state":
+            predict_made_up(found)
+        return found
     except ModelFileError as error:
         raise ModelFileError(f"{path.name}: {error}") from None
     except OSError as error:
         raise ModelFileError(f"{path.name}: it cannot be read: {error.strerror}") from None
 
 
-def _open(
-    data: bytes, *, trust: Collection[str] = (), warn: Callable[[str], None] = warn_user
+def open_members(
+    members: Mapping[str, bytes],
+    *,
+    trust: Collection[str] = (),
+    warn: Callable[[str], None] = warn_user,
 ) -> Fitted:
-    members = unpack(data)
+    """The model in the members of an archive; what it predicts was not tried yet."""
+    members = dict(members)
     if len(members.get("manifest.json", b"")) > MAX_MANIFEST:
         raise ModelFileError(f"its manifest.json has more than {MAX_MANIFEST} bytes")
     manifest = parse(members.pop("manifest.json", b""), "manifest.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..store.ledger import Ledger, Record
@@ -25,10 +25,13 @@ class TrialRecords:
     """Which trials have ended, where their records stand, and how new ones are written.
 
     `retry(record)` says of a failure whether it is to run again; such trials count as unfinished
-    and are in `retried`. `deaths` holds, by trial id, the deaths since the trial's last result.
+    and are in `retried`. `lost`: ids of finished trials whose predictions are gone or damaged; they
+    count as unfinished, too. `deaths` holds, by trial id, the deaths since the trial's last result.
     """
 
-    def __init__(self, ledger: Ledger, retry: Callable[[Record], bool]) -> None:
+    def __init__(
+        self, ledger: Ledger, retry: Callable[[Record], bool], lost: Collection[str] = ()
+    ) -> None:
         self.ledger = ledger
         self._results = latest_results(ledger)
         self.deaths: dict[str, Counter[str]] = defaultdict(Counter)
@@ -41,7 +44,7 @@ class TrialRecords:
             for id, at in self._results.items()
             if ledger.head(at).status == FAILED and retry(ledger.at(at))
         }
-        for id in self.retried:
+        for id in {*self.retried, *lost} & self._results.keys():
             del self._results[id]
         self.slots = slot_places(ledger)  # as they were when the ledger was read
 

@@ -9,9 +9,10 @@ from ...common.files import sync_folder
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a file for appending; the folder of a new one is flushed to disk."""
+    """Open a file for appending, and for reading what it holds; the folder of a new one is flushed
+    to disk."""
     existed = path.exists()
-    file = open(path, "ab")
+    file = open(path, "a+b")
     if not existed:
         sync_folder(path.parent)
     return file

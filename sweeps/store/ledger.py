@@ -27,10 +27,11 @@ from typing import Any
 from ...common.files import write_atomically
 from ..trial import canonical
 from .manifest import Manifest, number_of, segment_name, tail_name
+from .manifest_rebuild import rebuilt
 from .predictions import Predictions
 from .record_sequence import READERS, RecordSequence
 from .segment_files import SegmentFolder
-from .segments import Head, LedgerError, MemoryPart, Part, head_columns, head_of
+from .segments import ColumnFile, Head, LedgerError, MemoryPart, Part, head_columns, head_of
 from .tail import Record, TailFile, decode, encode, line_of, parse_tail
 
 __all__ = ["Head", "Ledger", "LedgerError", "Record", "decode", "encode", "head_of"]
@@ -46,7 +47,8 @@ class Ledger(RecordSequence):
     and moves damaged bytes into quarantine. `Ledger(path, deferred=True)` opens for `columns`: a
     sealed segment is read and checked when one of its records is asked for, not before.
 
-    `warnings` says in sentences what was damaged.
+    `warnings` says in sentences what was damaged; a writer may add to it as long as it is open.
+    `notices` says what was made again without a loss.
     """
 
     def __init__(self, run: Path, *, write: bool = False, deferred: bool = False) -> None:
@@ -55,20 +57,38 @@ class Ledger(RecordSequence):
         self.folder = self.run / "ledger"
         self.writable, self._deferred = write, deferred and not write
         self.warnings: list[str] = []
-        self.torn_bytes = 0
+        self.notices: list[str] = []
+        self.torn_bytes = 0  # of segments and tail
+        self.torn_tail = 0  # of the tail alone: a reader may see a line that is being written
         self._manifest = Manifest(self.folder)
         self._segments = SegmentFolder(self.folder, in_memory=write)
-        self._predictions = Predictions(self.run / "predictions")
+        self._predictions = Predictions(self.run / "predictions", warn=self.warnings.append)
         self._newest = MemoryPart()  # the last part: the records of the tail
         self._tail: TailFile | None = None
         if write:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.run / "predictions").mkdir(exist_ok=True)
-            if not self._manifest.exists():
-                self._manifest.create()
-        elif not self._manifest.exists():
-            raise LedgerError(f"{self.run} holds no ledger: is it the folder of a run?")
+        if not self._manifest.exists():
+            self._without_manifest()
         self._load()
+
+    def _without_manifest(self) -> None:
+        """Begin a new ledger, or make the manifest of an old one again, on disk if this one is
+        open for writing."""
+        found = rebuilt(self.folder) if self.folder.is_dir() else None
+        if found is not None:
+            manifest, text, lost = found
+            self.notices.append(text)
+            self.warnings.extend(lost)
+            if self.writable:
+                manifest["segments"] = list(map(self._segments.with_columns, manifest["segments"]))
+                self._manifest.write(manifest)
+            else:
+                self._manifest.stand_in(manifest)
+        elif self.writable:
+            self._manifest.create()
+        else:
+            raise LedgerError(f"{self.run} holds no ledger: is it the folder of a run?")
 
     # ------------------------------------------------------------------ reading
 
@@ -98,6 +118,7 @@ class Ledger(RecordSequence):
         if self._deferred:
             self._newest.records = found.records
         self._add(self._newest)
+        self.torn_tail = len(found.torn)
         self.torn_bytes += len(found.torn)
         if self.writable:
             if found.torn:
@@ -135,6 +156,11 @@ class Ledger(RecordSequence):
         self._manifest.write(manifest)
         if not len(part):
             self._segments.remove(segment["file"])
+
+    def damaged_columns(self) -> list[str]:
+        """The files of columns that are damaged or missing; what they hold is made of records."""
+        named = map(ColumnFile.of, self._manifest.read()["segments"])
+        return [one.file for one in named if one is not None and one.read(self.folder) is None]
 
     def _quarantine(self, name: str, data: bytes) -> Path:
         folder = self.run / "quarantine"

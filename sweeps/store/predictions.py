@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ...common.files import sync_folder, write_atomically
 from . import append_files
 from .segments import LedgerError, plain_name
 
@@ -18,17 +19,22 @@ NUMERIC = "biuf"  # kinds of dtype that predictions may have
 
 
 class Predictions:
-    """The folder `predictions` of a run; a record names file, offset, shape, dtype and sha256."""
+    """The folder `predictions` of a run; a record names file, offset, shape, dtype and sha256.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    warn: called with a sentence where somebody removed files while they were written.
+    """
+
+    def __init__(self, folder: Path, *, warn: Callable[[str], None] = lambda text: None) -> None:
+        self._folder, self._warn = folder, warn
+        self._older: set[int] = set()  # numbers of the files that are full
         self._file: BinaryIO | None = None
         self._number = 0
 
     def open(self) -> None:
         """Open the newest file for appending."""
-        existing = sorted(self._folder.glob("[0-9]*.bin"))
-        self._number = int(existing[-1].stem) if existing else 0
+        existing = sorted(int(path.stem) for path in self._folder.glob("[0-9]*.bin"))
+        self._number = existing[-1] if existing else 0
+        self._older = set(existing[:-1])
         self._file = append_files.open_to_append(self._folder / file_name(self._number))
 
     def put(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,6 +51,7 @@ class Predictions:
             if self._file.tell() >= ROLL_AT:
                 self.sync()
                 self._file.close()
+                self._older.add(self._number)
                 self._number += 1
                 self._file = append_files.open_to_append(self._folder / file_name(self._number))
             array = np.ascontiguousarray(array)
@@ -62,10 +69,31 @@ class Predictions:
         return where
 
     def sync(self) -> None:
-        """Make everything durable that was put."""
+        """Make everything durable that was put, also where somebody has removed the folder: the
+        open file is written again from its bytes. Of a full file that is gone `warn` is told."""
         assert self._file is not None
         self._file.flush()
         os.fsync(self._file.fileno())
+        if not _leads_to(self._folder / file_name(self._number), self._file):
+            self._restore()
+        gone = {n for n in self._older if not (self._folder / file_name(n)).exists()}
+        for number in sorted(gone):
+            self._older.discard(number)
+            self._warn(
+                f"{self._folder / file_name(number)} was removed during the sweep; bench verify "
+                f"{self._folder.parent} names the trials that it belonged to"
+            )
+
+    def _restore(self) -> None:
+        """Write the open file again under its name, and go on in it."""
+        assert self._file is not None
+        path, lost = self._folder / file_name(self._number), self._file
+        self._folder.mkdir(exist_ok=True)
+        sync_folder(self._folder.parent)
+        write_atomically(path, os.pread(lost.fileno(), os.fstat(lost.fileno()).st_size, 0))
+        self._file = append_files.open_to_append(path)
+        lost.close()
+        self._warn(f"{path} was removed or replaced during the sweep; it was written again")
 
     def get(self, where: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays that a record points at, by part. Raises LedgerError where their bytes are
@@ -101,6 +129,14 @@ class Predictions:
 def file_name(number: int) -> str:
     """The name of a file of predictions."""
     return f"{number:06d}.bin"
+
+
+def _leads_to(path: Path, file: BinaryIO) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except OSError:
+        return False
 
 
 def _read(path: Path, start: int, size: int) -> bytes:

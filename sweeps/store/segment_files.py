@@ -121,9 +121,22 @@ class SegmentFolder:
             "file": name,
             "sha256": hashlib.sha256(data).hexdigest(),
         }
+        return {**entry, "facts": self._write_columns(name, part)}
+
+    def _write_columns(self, name: str, part: MemoryPart) -> dict[str, str]:
         columns, file = column_file_bytes(part.columns()), column_file_name(name)
         write_atomically(self.folder / file, columns)
-        return {**entry, "facts": {"file": file, "crc32": CRC32 % zlib.crc32(columns)}}
+        return {"file": file, "crc32": CRC32 % zlib.crc32(columns)}
+
+    def with_columns(self, entry: Entry) -> Entry:
+        """An entry of the manifest with a column file, made from the records of the segment; as it
+        is for a damaged segment, which gets its columns when it is mended."""
+        import pyarrow.parquet as pq
+
+        if not entry["sha256"]:
+            return entry
+        part = all_records(pq.ParquetFile(self.folder / entry["file"]))
+        return {**entry, "facts": self._write_columns(entry["file"], part)}
 
     def remove(self, name: str) -> None:
         """Remove a segment and the columns beside it."""

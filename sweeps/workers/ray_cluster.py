@@ -9,6 +9,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from .ray_confinement import confined, unconfined
+
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
 
@@ -125,7 +127,7 @@ def check_address(address: str) -> None:
 
 def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) -> None:
     """Start Ray on this machine with `slots` CPUs, or join the cluster at `address`, with the
-    product's settings."""
+    product's settings. A Ray that is started here is confined to this machine."""
     # Trials set their own thread counts; these keep the libraries from starting more threads.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -153,7 +155,11 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
             "include_dashboard": False,
             "object_store_memory": 512 * 2**20,
         }
-    ray.init(**options)
+        with confined():
+            ray.init(**options)
+    else:
+        unconfined()
+        ray.init(**options)
 
 
 def take_back_sigterm() -> None:

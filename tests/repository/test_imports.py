@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 # the layers below it. Neighbours in a layer may import each other in one direction.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
-        ("cli", "cli_beside", "cli_data", "cli_lists", "perf"),
+        ("cli", "cli_beside", "cli_data", "cli_lists", "cli_upkeep", "perf"),
         ("commands",),
         ("arguments",),
         ("papers", "running", "tracking"),

@@ -306,7 +306,6 @@ def test_a_reader_misses_no_record_when_the_tail_is_sealed_under_it(tmp_path, mo
 
 
 MANIFESTS = [
-    "",
     "[]",
     "null",
     "{",
@@ -324,13 +323,3 @@ def test_a_manifest_that_makes_no_sense_is_refused_by_its_name(tmp_path):
         for write in (False, True):
             with pytest.raises(LedgerError, match=r"MANIFEST\.json"):
                 Ledger(folder, write=write)
-
-
-def test_a_lost_manifest_does_not_let_sealed_records_be_overwritten(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SEAL_AT", 5)
-    filled(tmp_path, 7)
-    (tmp_path / "ledger" / "MANIFEST.json").unlink()
-    before = contents(tmp_path)
-    with pytest.raises(LedgerError, match="MANIFEST"):
-        Ledger(tmp_path, write=True)
-    assert contents(tmp_path) == before

@@ -1,0 +1,75 @@
+"""`bench verify`: what is damaged in a run, and what would run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ....sweeps.store.integrity import integrity_of
+from ....sweeps.store.ledger import Ledger, LedgerError
+from ....sweeps.store.records import slot_places
+from ...console import ENVIRONMENT, OK, Console, count
+from ...results.run_status import RunCounts
+
+SHOWN = 20  # trials that are named on a terminal; --json names all
+
+
+def verify_command(console: Console, run: Path) -> int:
+    """`bench verify`: the exit code 3 where something is damaged. Raises LedgerError where the
+    ledger cannot be read at all, or holds no plan."""
+    ledger = Ledger(run)
+    found = integrity_of(ledger)
+    try:
+        left = RunCounts().add_all(ledger).status(run, None).left
+    except LedgerError as error:  # it holds no plan: the records with it were damaged, or torn
+        found.ledger.append(str(error))
+        left = 0
+    again = slots_of_trials(ledger, found.lost)
+    console.data(
+        {
+            "run": str(run),
+            "sound": found.sound,
+            "records": found.n_records,
+            "trials": found.n_trials,
+            "prediction_bytes": found.n_bytes,
+            "ledger": found.ledger,
+            "damaged": again,
+            "missing": left,
+            "runs_again": len(again) + left,
+            "notes": found.notes,
+        }
+    )
+    console.say(
+        f"{run}: {count(found.n_records, 'record')}, predictions of "
+        f"{count(found.n_trials, 'finished trial')} ({found.n_bytes} bytes)"
+    )
+    for text in found.notes:
+        console.say(f"note: {text}")
+    for text in found.ledger:
+        console.tell(f"damaged: {text}")
+    for trial in again[:SHOWN]:
+        console.tell(f"damaged: {trial['slot']} ({trial['id']}): {trial['reason']}")
+    if len(again) > SHOWN:
+        console.tell(f"damaged: {len(again) - SHOWN} more trials; --json names all")
+    if left:
+        console.say(f"{count(left, 'planned trial')} without a result; bench resume {run}")
+    if again:
+        console.say(
+            f"{count(len(again), 'finished trial')} would run again with: "
+            f"bench resume {run} --verify"
+        )
+    console.say("sound" if found.sound else "damaged")
+    return OK if found.sound else ENVIRONMENT
+
+
+def slots_of_trials(ledger: Ledger, reasons: dict[str, str]) -> list[dict[str, Any]]:
+    """[{"id", "slot", "reason"}] of these trials, by slot; a trial that fills several slots counts
+    once, under the first."""
+    first: dict[str, str] = {}
+    for key, (id, _) in sorted(slot_places(ledger).items()):
+        first.setdefault(id, key)
+    found: Iterable[dict[str, Any]] = (
+        {"id": id, "slot": first.get(id, ""), "reason": reason} for id, reason in reasons.items()
+    )
+    return sorted(found, key=lambda trial: trial["slot"])

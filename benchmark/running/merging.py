@@ -1,0 +1,339 @@
+"""Runs of several machines or people united into one: every trial verified, none run again."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...sweeps.scheduling.replay import replay
+from ...sweeps.scheduling.trial_records import TrialRecords
+from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.store.records import latest_results, link_record, slot_places, utc_now
+from ...sweeps.study import EVAL, Slot, Study
+from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial
+from ..errors import SweepError
+from ..planning import environment
+from ..planning.plan import Plan
+from .data import gather
+from .request import Request
+from .resume import check_same, merge_with
+from .run_trial import score_parts
+
+CLOSE = 1e-9  # of scores, relatively: processors add up in other orders
+BATCH = 200  # records with one sync
+LIMITS = ("timeout_s", "memory_mb")  # of a budget: they are no part of a result
+
+
+@dataclass
+class Merged:
+    """What a merge found. taken: {run: slots that came from it}. same: slots that several runs
+    have, with the same result. refused: {"run slot": why}. conflicts: sentences."""
+
+    taken: dict[str, int] = field(default_factory=dict)
+    same: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    conflicts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A slot of a run with its verified trial, and where the trial's result stands."""
+
+    run: Path
+    ledger: Ledger
+    slot: Slot
+    trial: Trial
+    position: int
+    status: str
+    content: tuple[str, ...]  # checksums of the predictions
+
+
+# ---------------------------------------------------------------------- one plan for all
+
+
+def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
+    """The plan that holds all these plans; the first one's suite and options are in the request.
+
+    Raises SweepError that names what they differ in, or a dataset that is not to be had here: its
+    trials could not be verified.
+    """
+    first = plans[0]
+    for other in plans[1:]:
+        _check_suites(first, other)
+        request.options = merge_with(other, request)
+    datasets = {name: known for plan in reversed(plans) for name, known in plan["datasets"].items()}
+    data, left_out, notes = gather(request, {"datasets": datasets})
+    for name in datasets:
+        if name not in data:
+            reason = left_out.get(name, "it is not in the suite any more")
+            raise SweepError(
+                f"dataset {name} of these runs is not available here ({reason}), and without it "
+                "its trials cannot be verified: see bench data"
+            )
+    for plan in plans:
+        for name, known in plan["datasets"].items():
+            if known["sha256"] != data[name].table.sha256:
+                raise SweepError(
+                    f"dataset {name} is not the same in all runs: sha256 {known['sha256'][:16]}... "
+                    f"there, {data[name].table.sha256[:16]}... here"
+                )
+    united = Plan(request.suite, request.options, data, left_out, notes)
+    for plan in plans:
+        check_same(plan, united)
+    asynchronous = sorted({s.model for s in united.studies if s.asynchronous})
+    if asynchronous:
+        raise SweepError(
+            f"the searches of {', '.join(asynchronous)} were asynchronous: what they chose depends "
+            "on what ran beside it, so two of them cannot be one; bench report RUN RUN shows both"
+        )
+    return united
+
+
+def _check_suites(first: Record, other: Record) -> None:
+    if first["options"]["budget"] != other["options"]["budget"]:
+        raise SweepError(
+            f"the runs have other budgets: {first['options']['budget']} and "
+            f"{other['options']['budget']}"
+        )
+    a, b = (_without_limits(plan["suite"]) for plan in (first, other))
+    differing = sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
+    if differing:
+        raise SweepError(f"the runs are of other suites: they differ in {', '.join(differing)}")
+
+
+def _without_limits(suite: Mapping[str, Any]) -> dict[str, Any]:
+    budgets = {
+        name: {key: value for key, value in budget.items() if key not in LIMITS}
+        for name, budget in suite["budgets"].items()
+    }
+    return {**suite, "budgets": budgets}
+
+
+# ---------------------------------------------------------------------- verified slots
+
+
+class Refused(Exception):
+    """A slot whose record does not prove what it says."""
+
+
+class Verifier:
+    """Checks the slots of runs against a plan that was made on this machine."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.studies = {study.name: study for study in plan.build()}
+
+    def entry(self, run: Path, ledger: Ledger, slot: Slot, at: int, position: int) -> Entry | None:
+        """The slot whose record stands at `at`, that of its trial's result at `position`; None for
+        a slot that is outside of the plan. Raises Refused, LedgerError."""
+        study = self.studies.get(slot.study)
+        if study is None or not _planned(study, slot):
+            return None
+        filled, record = ledger.at(at), ledger.at(position)
+        trial = _trial_of(study, slot, filled)
+        if trial.id != record.get("id") or trial.id != filled.get("id"):
+            raise Refused(
+                "its id is not that of its configuration and seed on this data, with the code and "
+                "the library versions that are installed here"
+            )
+        for name in ("dataset", "fold", "model"):
+            if filled.get(name) != getattr(trial, name):
+                raise Refused(f"its {name} is {filled.get(name)!r}, its study's another")
+        content = self._result(trial, ledger, record)
+        return Entry(run, ledger, slot, trial, position, record["status"], content)
+
+    def _result(self, trial: Trial, ledger: Ledger, record: Record) -> tuple[str, ...]:
+        status = record.get("status")
+        if status in (FAILED, UNSUPPORTED):
+            if record.get("cause") not in CAUSES or record.get("predictions"):
+                raise Refused("a failure without a known cause, or with predictions")
+            return ()
+        places = record.get("predictions")
+        if status != DONE or not isinstance(places, Mapping) or set(places) != {"val", "test"}:
+            raise Refused(f"status {status!r} with predictions of {sorted(places or {})}")
+        arrays = ledger.get_predictions(places)
+        data = self.plan.data[trial.dataset]
+        fold = data.folds[trial.fold]
+        for part, rows in (("val", fold.val), ("test", fold.test)):
+            if len(arrays[part]) != len(rows):
+                raise Refused(f"{len(arrays[part])} predictions for {len(rows)} rows of {part}")
+        try:
+            scores = score_parts(data.table, fold, arrays)
+        except (ValueError, IndexError) as error:
+            raise Refused(f"its predictions cannot be scored: {error}") from None
+        for part, expected in scores.items():
+            _compare(part, record.get(part), expected)
+        return tuple(str(places[part]["sha256"]) for part in ("val", "test"))
+
+
+def _planned(study: Study, slot: Slot) -> bool:
+    if slot.stage == EVAL:
+        return slot.index < len(study.seeds)
+    return slot.stage in study.stages and slot.index < study.n_trials
+
+
+def _trial_of(study: Study, slot: Slot, record: Record) -> Trial:
+    """The trial that fills a slot with the configuration in a record."""
+    config, rung = record.get("config"), -1
+    if not isinstance(config, dict):
+        raise Refused("its record has no configuration")
+    seed = study.seed
+    if slot.stage == EVAL:
+        seed = study.seeds[slot.index]
+    else:
+        rung = study.stages.index(slot.stage)
+    try:
+        rungs = study.fidelities(config)
+        return study.make_trial(config, seed, *([rungs[rung]] if rungs else []))
+    except (TypeError, ValueError) as error:
+        raise Refused(f"its configuration is none: {error}") from None
+
+
+def _compare(part: str, recorded: Any, expected: Mapping[str, float | None]) -> None:
+    if not isinstance(recorded, Mapping) or set(recorded) != set(expected):
+        raise Refused(f"its scores on {part} are not those of its task")
+    for metric, value in expected.items():
+        there = recorded[metric]
+        same = there is None if value is None else _close(there, value)
+        if not same:
+            raise Refused(f"{metric} on {part} is {there!r}, its predictions have {value!r}")
+
+
+def _close(there: Any, value: float) -> bool:
+    number = isinstance(there, int | float) and not isinstance(there, bool)
+    return number and math.isclose(there, value, rel_tol=CLOSE, abs_tol=CLOSE)
+
+
+# ---------------------------------------------------------------------- the slots of all runs
+
+
+def collect(
+    verifier: Verifier,
+    ledgers: Mapping[Path, Ledger],
+    merged: Merged,
+    *,
+    keep_first: bool = False,
+    beat: Callable[[], None] = lambda: None,
+) -> dict[str, Entry]:
+    """{slot key: the entry that counts}. What is refused, and conflicts, stand in `merged`.
+
+    A finished trial counts before one that failed, an earlier run before a later one. keep_first:
+    two finished trials of one slot with other predictions are no conflict.
+    """
+    chosen: dict[str, Entry] = {}
+    for run, ledger in ledgers.items():
+        results = latest_results(ledger)
+        for key, (id, at) in slot_places(ledger).items():
+            beat()
+            slot = Slot(*Slot.parse(key))
+            if id not in results:
+                continue
+            try:
+                entry = verifier.entry(run, ledger, slot, at, results[id])
+            except (Refused, LedgerError) as error:
+                merged.refused[f"{run} {key}"] = str(error)
+                continue
+            if entry is None:
+                continue
+            other = chosen.get(key)
+            if other is None:
+                chosen[key] = entry
+            elif contradict(other, entry) and not keep_first:
+                merged.conflicts.append(_conflict(key, other, entry))
+            elif other.trial.id == entry.trial.id and other.status != DONE == entry.status:
+                chosen[key] = entry
+            else:
+                merged.same += 1
+    return chosen
+
+
+def contradict(a: Entry, b: Entry) -> bool:
+    """Whether two runs have another trial in one slot, or other predictions of one trial."""
+    if a.trial.id != b.trial.id:
+        return True
+    return a.status == b.status == DONE and a.content != b.content
+
+
+def _conflict(key: str, a: Entry, b: Entry) -> str:
+    if a.trial.id != b.trial.id:
+        return (
+            f"{key}: another trial in {a.run} ({a.trial.id}, {dict(a.trial.config)}) than in "
+            f"{b.run} ({b.trial.id}, {dict(b.trial.config)})"
+        )
+    return f"{key}: trial {a.trial.id} has other predictions in {a.run} than in {b.run}"
+
+
+# ---------------------------------------------------------------------- the new run
+
+
+def write_run(plan: Plan, entries: Mapping[str, Entry], out: Path, merged: Merged) -> None:
+    """Write a run with these slots: in another folder first, so that `out` is whole or not there.
+
+    Records keep what they had (costs, times, workers) and say from which run they came; predictions
+    are copied. Study records are written for what has ended, as a sweep would.
+    """
+    made = out.with_name(f".{out.name}.merging-{os.getpid()}")
+    try:
+        ledger = Ledger(made, write=True)
+        try:
+            ledger.append([{**plan.record(environment.capture()), "time": utc_now()}])
+            _write_slots(ledger, _in_order(plan, entries))
+            _write_ends(ledger, plan)
+        finally:
+            ledger.close()
+        os.rename(made, out)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    for entry in entries.values():
+        name = str(entry.run)
+        merged.taken[name] = merged.taken.get(name, 0) + 1
+
+
+def _in_order(plan: Plan, entries: Mapping[str, Entry]) -> list[Entry]:
+    """By study as planned, stage and index."""
+    studies = {study.name: number for number, study in enumerate(plan.studies)}
+    return sorted(
+        entries.values(),
+        key=lambda e: (studies[e.slot.study], e.slot.stage == EVAL, e.slot.stage, e.slot.index),
+    )
+
+
+def _write_slots(ledger: Ledger, entries: Iterable[Entry]) -> None:
+    batch: list[Record] = []
+    written: set[str] = set()
+
+    def flush() -> None:
+        ledger.sync_predictions()
+        ledger.append(batch)
+        batch.clear()
+
+    for entry in entries:
+        if entry.trial.id in written:
+            batch.append(link_record(entry.slot, entry.trial))
+            continue
+        written.add(entry.trial.id)
+        record = entry.ledger.at(entry.position)
+        places = record["predictions"]
+        where = ledger.put_predictions(entry.ledger.get_predictions(places)) if places else {}
+        own = {"study": entry.slot.study, "stage": entry.slot.stage, "index": entry.slot.index}
+        names = {name: getattr(entry.trial, name) for name in ("dataset", "fold", "model")}
+        origin = record.get("origin") or entry.run.resolve().name
+        batch.append({**record, **own, **names, "predictions": where, "origin": origin})
+        if len(batch) >= BATCH:
+            flush()
+    flush()
+
+
+def _write_ends(ledger: Ledger, plan: Plan) -> None:
+    """Records of the studies that have ended, as a sweep writes them."""
+    records = TrialRecords(ledger, lambda record: False)
+    studies = plan.build()
+    replay(studies, records)
+    for study in studies:
+        if study.finished:
+            records.write_end(study)

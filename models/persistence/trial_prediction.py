@@ -1,0 +1,100 @@
+"""A loaded model's first predictions: on made-up rows of its schema, and in another process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from .archive import ModelFileError
+from .schema import Column, Schema
+
+SOUND = "sound"
+TIMEOUT_S = 120.0  # of the process; a file that keeps its library busy for longer is refused
+FEW, MOST = 8, 512  # rows: every category of a column, as far as these go
+SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
+
+
+class Predicts(Protocol):
+    """A loaded model (`model_file.Fitted`)."""
+
+    estimator: Any
+    schema: Schema
+
+    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None]) -> Any:
+        """(N,) values or labels."""
+
+    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None]) -> Any:
+        """(N, C) probabilities."""
+
+
+def made_up_rows(schema: Schema, n: int | None = None) -> pd.DataFrame:
+    """Rows of a schema: numbers of several scales, every category, unknown ones, gaps.
+
+    n: how many; None for so many that each category of a column is there, at most `MOST`.
+    """
+    if n is None:
+        levels = max(len(column.categories) for column in schema.columns)
+        n = min(max(FEW, levels + 2), MOST)
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({c.name: _column(c, n, rng) for c in schema.columns})
+
+
+def _column(column: Column, n: int, rng: np.random.Generator) -> Any:
+    if column.kind == "numeric":
+        values = rng.normal(size=n) * SCALES[rng.integers(len(SCALES), size=n)]
+        values[:: FEW - 1] = np.nan
+        return values
+    known = [*column.categories, "a category that training did not know", None]
+    values = np.empty(n, dtype=object)
+    values[:] = [known[i % len(known)] for i in range(n)]
+    return values
+
+
+def predict_made_up(model: Predicts, n: int | None = None) -> None:
+    """Raises ModelFileError where a model does not predict rows of its own schema."""
+    schema = model.schema
+    rows = made_up_rows(schema, n)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            answers = model.predict(rows, warn=lambda text: None)
+            fits = np.shape(answers) == (len(rows),)
+            if schema.task != "regression":
+                shares = model.predict_proba(rows, warn=lambda text: None)
+                fits = fits and np.shape(shares) == (len(rows), len(model.estimator.classes_))
+                if schema.classes:
+                    fits = np.shape(shares) == (len(rows), len(schema.classes))
+    except Exception as error:  # of any library below the model
+        line = (str(error).splitlines() or [""])[0][:200]
+        raise ModelFileError(
+            f"its parts do not fit together: a row of its schema ends in {type(error).__name__}: "
+            f"{line}; refused"
+        ) from None
+    if not fits:
+        raise ModelFileError("its predictions have another shape than its schema says; refused")
+
+
+def check_apart(data: bytes) -> None:
+    """Load the bytes of a model file and predict with it in another process: a library that reads a
+    crafted booster may crash. Raises ModelFileError where that process finds a fault, or dies."""
+    command = [sys.executable, "-P", "-m", f"{__package__}.booster_process"]
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise ModelFileError(
+            f"its booster kept its library busy for more than {TIMEOUT_S:.0f} s; refused"
+        ) from None
+    if done.returncode < 0:
+        raise ModelFileError(
+            f"its booster crashed the library that reads it (signal {-done.returncode}); refused"
+        )
+    lines = done.stdout.decode(errors="replace").splitlines()
+    if done.returncode != 0 or not lines or lines[-1] != SOUND:
+        why = (lines or done.stderr.decode(errors="replace").splitlines() or ["no answer"])[-1]
+        raise ModelFileError(why[:500])

@@ -1,0 +1,110 @@
+"""Integrity of a run: every checksum in its folder, and its records against its predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..trial import DONE
+from .ledger import Ledger, LedgerError
+from .records import latest_results
+from .run_lock import owner_of
+
+
+@dataclass
+class Integrity:
+    """What the check of a run found.
+
+    n_records: records with a right checksum. n_trials: finished trials whose predictions were read,
+    n_bytes of them. lost: {trial id: what is wrong with its predictions}. ledger: damage of the
+    ledger, in sentences. notes: what harms nothing, in sentences.
+    """
+
+    n_records: int = 0
+    n_trials: int = 0
+    n_bytes: int = 0
+    lost: dict[str, str] = field(default_factory=dict)
+    ledger: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def sound(self) -> bool:
+        """Whether all that a result needs is there and undamaged."""
+        return not self.lost and not self.ledger
+
+
+def integrity_of(ledger: Ledger) -> Integrity:
+    """Check every checksum of a run whose ledger was opened for reading (not `deferred`); nothing
+    on disk changes. Raises LedgerError where a segment was replaced meanwhile."""
+    found = Integrity(n_records=len(ledger), ledger=damage_of(ledger))
+    found.notes += ledger.notices
+    found.notes += [
+        f"{name} is missing or damaged: what it holds is read from the records, more slowly"
+        for name in ledger.damaged_columns()
+    ]
+    for record in _finished(ledger):
+        found.n_trials += 1
+        try:
+            found.n_bytes += _checked(ledger, record)
+        except LedgerError as error:
+            found.lost[record["id"]] = str(error)
+    return found
+
+
+def damage_of(ledger: Ledger) -> list[str]:
+    """What reading a ledger has found damaged so far, in sentences. A last line that is torn counts
+    where no driver is writing it at this moment."""
+    found = list(ledger.warnings)
+    if ledger.torn_tail and owner_of(ledger.run) is None:
+        found.append(
+            f"{ledger.torn_tail} bytes of the ledger's tail fail their checksum; the trials that "
+            "they stood for run again"
+        )
+    return found
+
+
+def lost_predictions(ledger: Ledger) -> dict[str, str]:
+    """{id of a finished trial whose predictions are gone or damaged: what is wrong}; all of them
+    are read."""
+    lost = {}
+    for record in _finished(ledger):
+        try:
+            _checked(ledger, record)
+        except LedgerError as error:
+            lost[record["id"]] = str(error)
+    return lost
+
+
+def lacks_files(ledger: Ledger) -> bool:
+    """Whether a file of predictions is gone, as far as names and sizes tell: their numbers leave
+    none out, and the newest finished trial's are inside the last."""
+    sizes = {p.name: p.stat().st_size for p in (ledger.run / "predictions").glob("[0-9]*.bin")}
+    if sorted(int(name.partition(".")[0]) for name in sizes) != list(range(len(sizes))):
+        return True
+    for at in reversed(list(ledger.positions("result"))):
+        if ledger.head(at).status == DONE:
+            places = ledger.at(at).get("predictions")
+            inside = isinstance(places, Mapping) and all(
+                isinstance(place, Mapping)
+                and isinstance(place.get("offset"), int)
+                and place["offset"] < sizes.get(str(place.get("file")), 0)
+                for place in places.values()
+            )
+            return not inside
+    return False
+
+
+def _finished(ledger: Ledger) -> Iterator[dict[str, Any]]:
+    """The records of finished trials, in the order in which their predictions were written."""
+    for at in sorted(latest_results(ledger).values()):
+        if ledger.head(at).status == DONE:
+            yield ledger.at(at)
+
+
+def _checked(ledger: Ledger, record: Mapping[str, Any]) -> int:
+    """The bytes of a trial's predictions. Raises LedgerError where some are missing or damaged."""
+    places = record.get("predictions")
+    if not isinstance(places, Mapping) or not places:
+        raise LedgerError("its record names no predictions")
+    return sum(array.nbytes for array in ledger.get_predictions(places).values())

@@ -1,0 +1,82 @@
+"""Confinement of a sweep's own Ray to this machine: loopback addresses, a random token, no metrics.
+
+Whoever can talk to Ray can run code as its user. By default Ray's processes listen on all network
+interfaces, and the token that they ask for lies in the home folder for all of the user's clusters.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Ray's name for "this Ray may have other machines"; without it all of Ray binds to the loopback
+# address, as it does by default on Windows and macOS.
+OTHER_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+TOKEN_BYTES = 32
+
+
+class NotConfined(RuntimeError):
+    """The Ray of a sweep listens where other machines reach it; it was shut down."""
+
+
+def settings() -> dict[str, str]:
+    """Environment of the processes of a confined Ray; the token is a new one at each call."""
+    return {
+        OTHER_MACHINES: "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(TOKEN_BYTES),
+        "RAY_enable_metrics_collection": "0",
+    }
+
+
+@contextmanager
+def confined() -> Iterator[None]:
+    """For the start of a Ray: its processes inherit `settings`, and none that others set.
+
+    The environment is as before afterwards, so that no other child of this process gets the token,
+    and a cluster of the user is joined with the user's own. Raises NotConfined, with Ray shut down,
+    where this machine has an address for Ray that is not the loopback one.
+    """
+    import ray
+    from ray._private import ray_constants
+
+    before = dict(os.environ)
+    several = ray_constants.ENABLE_RAY_CLUSTER
+    os.environ.pop("RAY_AUTH_TOKEN_PATH", None)
+    os.environ.update(settings())
+    ray_constants.ENABLE_RAY_CLUSTER = False  # read from the environment when Ray was imported
+    try:
+        _read_token_again()
+        yield
+        address = ray.util.get_node_ip_address()
+        if not ipaddress.ip_address(address).is_loopback:
+            ray.shutdown()
+            raise NotConfined(
+                f"Ray {ray.__version__} listens on {address}, which other machines may reach; a "
+                "sweep's own Ray must listen on the loopback address alone: install the version in "
+                "requirements.lock, or run without Ray (--workers 0)"
+            )
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = several
+        for name in (*settings(), "RAY_AUTH_TOKEN_PATH"):
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                os.environ.pop(name, None)
+
+
+def unconfined() -> None:
+    """Before a cluster of the user is joined: forget the token of a confined Ray that ran in this
+    process."""
+    _read_token_again()
+
+
+def _read_token_again() -> None:
+    """Ray keeps mode and token from its first look at the environment."""
+    from ray._raylet import AuthenticationTokenLoader, Config
+
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()

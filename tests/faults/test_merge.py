@@ -1,0 +1,206 @@
+"""`bench merge`: runs that were made apart become the run that one machine would have made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import Ran, bench, working_in
+from small_sweeps import AGAIN, FAST, executions
+from tabsweep.sweeps.store.ledger import Ledger, encode
+
+SUITE = """
+name = "halves"
+title = "Two datasets and two models, one of them tuned by a sampler with a history"
+datasets = ["iris", "wine"]
+default_budget = "quick"
+
+[budgets.quick]
+trials = 4
+folds = 2
+seeds = 2
+models = ["knn", "constant"]
+sampler = "tpe"
+"""
+SWEEP = ("sweep", "--suite", "halves.toml", *FAST[:-2])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A working directory with runs/whole, and its halves, each computed by itself."""
+    with working_in(tmp_path_factory.mktemp("merge")) as here:
+        Path("halves.toml").write_text(SUITE)
+        for runs, name, words in (
+            ("runs", "whole", []),
+            ("a", "iris", ["--dataset", "iris"]),
+            ("b", "wine", ["--dataset", "wine"]),
+        ):
+            assert bench(*SWEEP, "--runs", runs, "--name", name, *words).code == 0
+        yield here
+
+
+def merge(*words: object, code: int = 0) -> dict[str, Any]:
+    found = bench("merge", *words, "--json")
+    assert found.code == code, found
+    return json.loads(found.out)
+
+
+def tables(run: Path) -> dict[str, bytes]:
+    """The report, written again, but for what tells times and origins."""
+    assert bench("report", run).code == 0
+    kept = ("scores", "ranks", "tests", "seeds", "folds", "leaderboard")
+    found = {p.name: p.read_bytes() for p in (run / "report").iterdir() if p.stem in kept}
+    assert len(found) > 10
+    return found
+
+
+def of_disjoint(run: str) -> list[dict[str, Any]]:
+    return list(Ledger(Path(run)).records("result"))
+
+
+def test_two_halves_of_a_sweep_are_the_whole_to_the_byte_and_nothing_runs(
+    folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "c" / "ours"
+    found = merge("a/iris", "b/wine", "--out", out)
+    n = len(of_disjoint("a/iris")) + len(of_disjoint("b/wine"))
+    assert found["written"] and sum(found["taken"].values()) == found["done"] == found["planned"]
+    assert found["left"] == 0 and not found["same"] and not found["refused"]
+    records = list(Ledger(out).records("result"))
+    assert len(records) == n and {r["origin"] for r in records} == {"iris", "wine"}
+    times = {r["id"]: r["time"] for run in ("a/iris", "b/wine") for r in of_disjoint(run)}
+    assert {r["id"]: r["time"] for r in records} == times  # copied, not computed
+    assert tables(out) == tables(Path("runs/whole"))
+    whole, ours = (list(Ledger(Path(r)).records("study")) for r in ("runs/whole", out))
+    strip = lambda those: sorted((s["study"], s["best"], s["loss"]) for s in those)  # noqa: E731
+    assert strip(whole) == strip(ours) and len(ours) == 8
+    assert bench("verify", out).code == 0
+    before = executions(str(out))
+    assert bench("resume", out, *AGAIN).code == 0 and executions(str(out)) == before
+
+
+def test_halves_of_one_study_and_overlaps_are_united_and_a_resume_runs_the_rest(
+    folder: Path, tmp_path: Path
+) -> None:
+    lone = tmp_path / "lone"  # no other run's trials are to be found beside it
+    words = ["--runs", lone, "--name", "few", "--trials", 3, "--folds", 1, "--model", "knn"]
+    assert bench(*SWEEP, *words).code == 0
+    out = tmp_path / "c" / "ours"
+    found = merge(lone / "few", "a/iris", "--out", out)
+    assert found["written"] and found["same"] >= 3 and found["left"] > 0
+    before = executions(str(out))
+    assert bench("resume", out, *AGAIN).code == 0
+    assert all(n == 1 for n in executions(str(out)).values()) and len(executions(str(out))) > len(
+        before
+    )
+    assert tables(out) == tables(Path("runs/whole"))
+
+
+def tampered(run: Path, change: Callable[[dict[str, Any]], None], number: int = 4) -> str:
+    """Change a record of a finished trial, with a right checksum; returns the slot's key."""
+    (tail,) = run.glob("ledger/tail-*.jsonl")
+    lines = tail.read_bytes().splitlines(keepends=True)
+    at = [i for i, line in enumerate(lines) if b'"kind":"result"' in line][number]
+    record = json.loads(lines[at][9:])
+    assert encode(record) == lines[at]
+    change(record)
+    lines[at] = encode(record)
+    tail.write_bytes(b"".join(lines))
+    return f"{record['study']}#{record['stage']}#{record['index']}"
+
+
+def better(record: dict[str, Any]) -> None:
+    record["test"]["accuracy"] = 1.0 - 1e-6
+
+
+def other_seed(record: dict[str, Any]) -> None:
+    record["config"] = {**record["config"], next(iter(record["config"])): 7}
+
+
+def swapped(record: dict[str, Any]) -> None:
+    where = record["predictions"]
+    where["val"], where["test"] = where["test"], where["val"]
+
+
+def failed(record: dict[str, Any]) -> None:
+    record |= {"status": "failed", "cause": "bad luck"}
+
+
+TAMPERS = {
+    "a better score": better,
+    "another configuration": other_seed,
+    "predictions of other rows": swapped,
+    "an odd failure": failed,
+    "another id": lambda record: record.update(id="0" * 32),
+    "a damaged file": lambda record: record["predictions"]["val"].update(sha256="0" * 64),
+    "no predictions": lambda record: record.update(predictions={}),
+    "another model": lambda record: record.update(model="svm"),
+}
+
+
+@pytest.mark.fault(42)
+@pytest.mark.parametrize("what", TAMPERS)
+def test_a_tampered_trial_is_refused_by_name_and_nothing_is_written(
+    what: str, folder: Path, tmp_path: Path
+) -> None:
+    theirs = Path(shutil.copytree("b/wine", tmp_path / "theirs"))
+    key = tampered(theirs, TAMPERS[what])
+    assert bench("status", theirs).code == 0  # its checksums are right
+    out = tmp_path / "ours"
+    found = merge("a/iris", theirs, "--out", out, code=3)
+    assert not found["written"] and not out.exists() and not list(tmp_path.glob(".ours*"))
+    assert f"{theirs} {key}" in found["refused"] and len(found["refused"]) <= 2
+    printed: Ran = bench("merge", "a/iris", theirs, "--out", out)
+    assert printed.code == 3 and key in printed.err and "--leave-out" in printed.err
+    if what == "a better score":
+        assert merge("a/iris", theirs, "--out", out, "--leave-out")["left"] > 0
+        assert bench("resume", out, *AGAIN).code == 0
+        assert tables(out) == tables(Path("runs/whole"))
+
+
+@pytest.mark.fault(42)
+def test_two_runs_that_contradict_each_other_are_named_and_not_mixed(
+    folder: Path, tmp_path: Path
+) -> None:
+    mine = Path(shutil.copytree("b/wine", tmp_path / "mine"))
+    (first, *_) = [r for r in of_disjoint("b/wine") if r["model"] == "constant"]
+    ledger = Ledger(mine, write=True)
+    arrays = ledger.get_predictions(first["predictions"])
+    nearly = {part: values * (1 + 1e-13) for part, values in arrays.items()}
+    where = ledger.put_predictions(nearly)
+    ledger.sync_predictions()
+    ledger.append([{**first, "predictions": where}])
+    ledger.close()
+    out = tmp_path / "ours"
+    found = merge("b/wine", mine, "--out", out, code=3)
+    assert found["conflicts"] and all(first["id"] in text for text in found["conflicts"])
+    assert not found["refused"] and not out.exists()
+    assert merge("b/wine", mine, "--out", out, "--keep-first")["written"]
+    copied = next(r for r in of_disjoint(str(out)) if r["id"] == first["id"])
+    sums = lambda r: [place["sha256"] for place in r["predictions"].values()]  # noqa: E731
+    assert sums(copied) == sums(first)
+
+
+def test_runs_that_cannot_share_a_table_are_refused(folder: Path, tmp_path: Path) -> None:
+    assert bench(*SWEEP, "--runs", "d", "--name", "seed", "--dataset", "wine", "--trials", 1,
+                 "--folds", 1, "--seed", 3).code == 0  # fmt: skip
+    other = SUITE.replace("seeds = 2", "seeds = 3")
+    Path("other.toml").write_text(other)
+    words = ["--suite", "other.toml", "--runs", "d", "--name", "other", *FAST[:-2]]
+    words += ["--dataset", "wine", "--trials", 1, "--folds", 1, "--model", "constant"]
+    assert bench("sweep", *words).code == 0
+    for theirs, words, text in (
+        ("d/seed", [], "seed"),
+        ("d/other", [], "budgets"),
+        ("a/iris", [], "two different runs"),
+        ("nowhere", [], "not the folder of a run"),
+    ):
+        found = bench("merge", "a/iris", theirs, "--out", tmp_path / "ours", *words)
+        assert found.code == 2 and text in found.err, found
+    found = bench("merge", "a/iris", "b/wine", "--out", "a/iris")
+    assert found.code == 2 and "exists" in found.err
+    assert not (tmp_path / "ours").exists()
