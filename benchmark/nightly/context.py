@@ -15,7 +15,8 @@ from .step_result import StepResult
 class NightContext:
     """One night's circumstances, the same for all its steps.
 
-    root: the git checkout that is judged. commit: its full commit. night: the folder of this night
+    root: the git checkout that is judged. commit: its full commit. changed: a hash of what its files
+    have otherwise, "" for nothing. night: the folder of this night
     (its steps in steps/, its runs in runs/). store: what nights share (environments, worktrees,
     ledgers); it may be deleted at any time. python: the interpreter of this checkout. date: UTC,
     YYYY-MM-DD; what rotates from night to night is drawn from it. mirror, cache: of the datasets.
@@ -40,6 +41,7 @@ class NightContext:
     tests: bool = False
     suite: str = "nightly"
     models: tuple[str, ...] = ()  # only these; () for all of the suite
+    changed: str = ""
     say: Callable[[str], None] = field(default=print)
 
     @property
