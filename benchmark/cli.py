@@ -30,6 +30,7 @@ from .arguments import (
     without_choice,
 )
 from .cli_data import data
+from .cli_nightly import baseline, nightly
 from .console import ENVIRONMENT, OK, Console, Verbs, common
 from .errors import check_address_form, check_run
 
@@ -396,6 +397,8 @@ def suites(console: Console, name: str | None, paper: Path | None) -> int:
 
 
 main.add_command(data)
+main.add_command(nightly)
+main.add_command(baseline)
 
 
 @main.group()

@@ -140,7 +140,7 @@ def _both(
     context: NightContext, base: Side, head: Side, cells: Cells, number: int, seeds: Sequence[int]
 ) -> dict[str, list[tuple[Row, Row]]]:
     """{model: [(row of base, row of head)]} of one seed; who fits first changes with the seed."""
-    runs = context.runs / f"ab-{base.commit[:SHORT]}"
+    runs = context.runs / f"ab-{base.commit[:SHORT]}-{head.commit[:SHORT]}"
     rows: dict[str, dict[tuple[str, str], Row]] = {}
     for side in (base, head) if number % 2 == 0 else (head, base):
         context.say(f"  seed {number + 1}: {side.name} fits {sum(map(len, cells.values()))} cells")

@@ -15,14 +15,16 @@ from .step_result import StepResult
 class NightContext:
     """One night's circumstances, the same for all its steps.
 
-    root: the git checkout that is judged. commit: its full commit. changed: a hash of what its files
-    have otherwise, "" for nothing. night: the folder of this night
-    (its steps in steps/, its runs in runs/). store: what nights share (environments, worktrees,
-    ledgers); it may be deleted at any time. python: the interpreter of this checkout. date: UTC,
-    YYYY-MM-DD; what rotates from night to night is drawn from it. mirror, cache: of the datasets.
-    workers: as of `bench sweep`. baseline: the content of baseline.json, None without one.
-    against: a tag or commit to judge against instead. size: "full", or "tiny" for tests.
-    tests: whether the nightly-marked tests run too. say: prints a line for people.
+    root: the git checkout that is judged. commit: its full commit; changed: a hash of what its
+    files have otherwise, "" for nothing. night: the folder of this night (its steps in steps/, its
+    runs in runs/). store: what nights share (environments, worktrees, bytes seen); it may be
+    deleted at any time. python: the interpreter of this checkout. date: UTC, YYYY-MM-DD; what
+    rotates from night to night is drawn from it. mirror, cache: of the datasets. workers: as of
+    `bench sweep`.
+    baseline: the content of baseline.json, None without one; baseline_file: where it is. against: a
+    tag or commit to judge against instead. size: "full", or "tiny" for tests. tests: whether the
+    nightly-marked tests run too. suite: name or file. models: only these, () for all of the suite.
+    say: prints a line for people.
     """
 
     root: Path
@@ -40,7 +42,7 @@ class NightContext:
     size: str = "full"
     tests: bool = False
     suite: str = "nightly"
-    models: tuple[str, ...] = ()  # only these; () for all of the suite
+    models: tuple[str, ...] = ()
     changed: str = ""
     say: Callable[[str], None] = field(default=print)
 
