@@ -1,4 +1,4 @@
-"""The decision rule of a night's A/B test: looks after 3, 6, 9 and 12 seeds, alpha spent over them.
+"""The decision rule of a night's A/B test: looks after 3, 6, 12 and 18 seeds, alpha spent over them.
 
 Simulated on real fits by benchmark/perf/nightly_errors.py.
 """
@@ -31,7 +31,7 @@ class Rule:
     together by Holm; their sum bounds the chance of a false alarm a night. min_effect: smallest
     mean change of the error that is worse."""
 
-    looks: tuple[int, ...] = (3, 6, 9, 12)
+    looks: tuple[int, ...] = (3, 6, 12, 18)
     spending: tuple[float, ...] = (0.001, 0.002, 0.003, 0.004)
     min_effect: float = 0.01
 

@@ -18,6 +18,7 @@ from .step_result import NO_DATA, NOT_RUN, Night, StepResult
 from .steps import STEPS, step
 
 AGAINST = ("ab-test", "cost")  # the steps of a night that is judged against a release
+STANDS_ON = {"ab-test": "screen", "cost": "screen"}  # step -> the step whose result it reads
 
 
 def run_night(
@@ -25,20 +26,24 @@ def run_night(
 ) -> Night:
     """Run what this night has not run yet, and write night.json and a line of the history.
 
-    A step that raises is one that could not be judged; its traceback is in logs/.
+    A step that raises is one that could not be judged; its traceback is in logs/. What could not be
+    judged, and what stands on a step that runs anew, runs again.
     """
     context.night.mkdir(parents=True, exist_ok=True)
     started = _started(context)
     steps: list[StepResult] = []
+    anew: set[str] = set()
     for name in STEPS:
         reason = _left_out(name, context, only, skip)
         found = context.result(name)
-        if reason and found is None:
+        known = found is not None and found.verdict not in (NO_DATA, NOT_RUN)
+        if reason and (found is None or not known):
             found = StepResult(name, NOT_RUN, "not run", reason=reason)
-        elif found is None:
+        elif found is None or not reason and (not known or STANDS_ON.get(name) in anew):
             context.say(f"{name} ...")
             found = _run(context, name)
             found.write(context.steps)
+            anew.add(name)
         steps.append(found)
         context.say(line_of(found))
     night = Night(
@@ -74,12 +79,22 @@ def _left_out(
 
 
 def _started(context: NightContext) -> str:
-    """When this night began, the first time it was started."""
+    """When this night began, the first time it was started. Under another baseline, or with other
+    cells, it begins anew: what its steps found is about something else."""
     path = context.night / "started.json"
-    if not path.exists():
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        write_atomically(path, json.dumps({"started": now}).encode())
-    return str(json.loads(path.read_text(encoding="utf-8"))["started"])
+    about = {
+        **{"baseline": against_of(context), "suite": context.suite, "size": context.size},
+        "models": list(context.models),
+    }
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if {name: known.get(name) for name in about} == about:
+            return str(known["started"])
+        for old in context.steps.glob("*.json"):
+            old.unlink()
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    write_atomically(path, json.dumps({"started": now, **about}).encode())
+    return now
 
 
 def _run(context: NightContext, name: str) -> StepResult:
