@@ -1,4 +1,4 @@
-"""The decision rule of a night's A/B test: looks after 3, 6, 12 and 18 seeds, alpha spent over them.
+"""The decision rule of a night's A/B test: looks at 3, 6, 12 and 18 seeds, alpha spent over them.
 
 Simulated on real fits by benchmark/perf/nightly_errors.py.
 """

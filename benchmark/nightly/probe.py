@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,50 @@ ROOT = Path(tabsweep.__file__).resolve().parent
 
 
 def main() -> None:
-    """`ids SUITE ...` or `rows RUN...`."""
+    """`suite FILE`, `ids SUITE ...` or `rows RUN...`."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["ids", "rows"])
+    parser.add_argument("what", choices=["suite", "ids", "rows"])
     parser.add_argument("names", nargs="+")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--dataset", action="append", default=[])
+    parser.add_argument("--complete", action="store_true")
     given = parser.parse_args()
-    if given.what == "ids":
-        found: Any = ids_of(given.names[0], given.seed, given.model, given.dataset)
+    found: Any
+    if given.what == "suite":
+        file = Path(given.names[0])
+        found = with_every_model(file) if given.complete else read_suite(file)
+    elif given.what == "ids":
+        found = ids_of(given.names[0], given.seed, given.model, given.dataset)
     else:
         found = [row for name in given.names for row in rows_of(Path(name))]
     print(json.dumps(found))
+
+
+def read_suite(file: Path) -> dict[str, Any]:
+    """The data of a suite file, unchecked."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def with_every_model(file: Path) -> dict[str, Any]:
+    """A suite's data with every registered model in its default budget: one that the file does not
+    name has the small fit that its space file gives for tests, so that a new model is judged
+    without an edit of the suite."""
+    from tabsweep.models import registry
+
+    data: dict[str, Any] = read_suite(file)
+    budget = data["budgets"][data.get("default_budget", "quick")]
+    try:
+        from tabsweep.models.space_files import small_fits
+    except ImportError:  # a version that has no such table
+        return data
+    for name in sorted(registry.MODELS):
+        if name not in budget["models"]:
+            budget["models"].append(name)
+            budget.setdefault("model", {})[name] = {
+                "fixed": dict(small_fits(name).get("config", {}))
+            }
+    return data
 
 
 def ids_of(suite: str, seed: int, models: list[str], datasets: list[str]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -56,12 +55,20 @@ class Side:
         return found
 
     def suite(self, context: NightContext) -> dict[str, Any]:
-        """The night's suite as this version has it; one that has none takes the judged one's."""
-        path = Path(context.suite)
-        if path.suffix != ".toml":
-            inside = f"benchmark/suites/{context.suite}.toml"
-            path = next(p for p in (self.root / inside, context.root / inside) if p.exists())
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        """The night's suite as this version has it, with every model of this version (see
+        `probe.with_every_model`); a version that has none takes the judged one's."""
+        stored = context.night / "suites" / f"{self.name}-{self.commit[:10]}{self.changed[:6]}.json"
+        if not stored.exists():
+            path, more = Path(context.suite), list[str]()
+            if path.suffix != ".toml":
+                more = ["--complete"]
+                inside = f"benchmark/suites/{context.suite}.toml"
+                path = next(p for p in (self.root / inside, context.root / inside) if p.exists())
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            text = _ask(context, self, ["suite", str(path), *more], START_S)
+            write_atomically(stored, text.encode(), sync=False)
+        found: dict[str, Any] = json.loads(stored.read_text(encoding="utf-8"))
+        return found
 
 
 def head_of(context: NightContext) -> Side:
