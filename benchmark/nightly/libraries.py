@@ -19,7 +19,7 @@ from ...common.files import write_atomically
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)(\s*;.*)?$")
 
 
-class NoEnvironment(ValueError):
+class NoEnvironment(OSError):
     """The libraries of a lock file could not be installed."""
 
 

@@ -14,9 +14,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import tabsweep
+from tabsweep.sweeps import fingerprint
 
-ROOT = Path(tabsweep.__file__).resolve().parent
+ROOT = Path(fingerprint.__file__).resolve().parents[1]
 
 
 def main() -> None:
@@ -79,7 +79,6 @@ def ids_of(suite: str, seed: int, models: list[str], datasets: list[str]) -> dic
     from tabsweep.benchmark.running.request import Request
     from tabsweep.benchmark.running.sweep import prepare
     from tabsweep.models import registry
-    from tabsweep.sweeps.fingerprint import closure
 
     chosen = load(suite)
     budget, numbers = chosen.budget(None)
@@ -109,7 +108,7 @@ def ids_of(suite: str, seed: int, models: list[str], datasets: list[str]) -> dic
         config = json.dumps(dict(trial.config), sort_keys=True)
         found["cells"][key] = {"id": trial.id, "config": short(config)}
         if trial.model not in found["models"]:
-            files, _ = closure([plan.specs[trial.model].target.partition(":")[0], CELL])
+            files, _ = fingerprint.closure([plan.specs[trial.model].target.partition(":")[0], CELL])
             found["models"][trial.model] = {
                 "source": str(trial.identity["source"]),
                 "libraries": dict(trial.identity["libraries"]),

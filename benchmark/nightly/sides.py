@@ -23,7 +23,7 @@ START_S, FIT_S = 900.0, 120.0  # limits of a call: to start, and for each fit
 Row = dict[str, Any]
 
 
-class SideError(Exception):
+class SideError(OSError):
     """A version that cannot be asked or fitted, with the last words of its process."""
 
 
