@@ -19,7 +19,7 @@ from .checkout import SHORT, NoCommit, commits_between, full_commit, subject
 from .context import NightContext
 from .decision import RULE, Judge, Rule
 from .libraries import NoEnvironment
-from .sides import Row, Side, SideError, fit, head_of, ids, side_of
+from .sides import Row, Side, SideError, fit_seeds, head_of, ids, side_of
 from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, StepResult
 
 NAME = "ab-test"
@@ -119,9 +119,9 @@ def judged(
     n_done = 0
     while judge.open:
         wanted = {model: cells[model] for model in judge.open}
-        for number in range(n_done, judge.wanted):
-            for model, pairs in _both(context, base, head, wanted, number, seeds).items():
-                fits[model] += pairs
+        numbers = range(n_done, judge.wanted)
+        for model, pairs in _both(context, base, head, wanted, numbers, seeds).items():
+            fits[model] += pairs
         n_done = judge.wanted
         judge.look({model: errors_of(fits[model]) for model in wanted})
         for model in wanted:
@@ -137,17 +137,22 @@ def judged(
 
 
 def _both(
-    context: NightContext, base: Side, head: Side, cells: Cells, number: int, seeds: Sequence[int]
+    context: NightContext,
+    base: Side,
+    head: Side,
+    cells: Cells,
+    numbers: Sequence[int],
+    seeds: Sequence[int],
 ) -> dict[str, list[tuple[Row, Row]]]:
-    """{model: [(row of base, row of head)]} of one seed; who fits first changes with the seed."""
+    """{model: [(row of base, row of head)]} of the seeds with these numbers."""
     runs = context.runs / f"ab-{base.commit[:SHORT]}-{head.commit[:SHORT]}"
-    rows: dict[str, dict[tuple[str, str], Row]] = {}
-    for side in (base, head) if number % 2 == 0 else (head, base):
-        context.say(f"  seed {number + 1}: {side.name} fits {sum(map(len, cells.values()))} cells")
-        found = fit(
-            context, side, cells, seed=seeds[number], runs=runs / side.name, name=f"seed-{number}"
-        )
-        rows[side.name] = {(row["model"], row["dataset"]): row for row in found}
+    rows: dict[str, dict[tuple[str, str, int], Row]] = {}
+    chosen = {f"seed-{number}": seeds[number] for number in numbers}
+    for side in (base, head):
+        n_fits = len(chosen) * sum(map(len, cells.values()))
+        context.say(f"  {side.name} {side.commit[:SHORT]}: {n_fits} fits")
+        found = fit_seeds(context, side, cells, seeds=chosen, runs=runs / side.name)
+        rows[side.name] = {(row["model"], row["dataset"], row["seed"]): row for row in found}
     pairs: dict[str, list[tuple[Row, Row]]] = defaultdict(list)
     for key, row in sorted(rows["base"].items()):
         if key in rows["head"]:

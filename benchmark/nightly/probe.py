@@ -10,6 +10,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
+import threading
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -20,24 +23,41 @@ ROOT = Path(fingerprint.__file__).resolve().parents[1]
 
 
 def main() -> None:
-    """`suite FILE`, `ids SUITE ...` or `rows RUN...`."""
+    """`suite FILE`, `ids SUITE` or `fit SUITE`."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["suite", "ids", "rows"])
-    parser.add_argument("names", nargs="+")
+    parser.add_argument("what", choices=["suite", "ids", "fit"])
+    parser.add_argument("suite")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--dataset", action="append", default=[])
     parser.add_argument("--complete", action="store_true")
+    parser.add_argument("--runs", type=Path)
+    parser.add_argument("--run", action="append", default=[], metavar="SEED:NAME")
+    parser.add_argument("--workers", type=int, default=0)
     given = parser.parse_args()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     found: Any
     if given.what == "suite":
-        file = Path(given.names[0])
+        file = Path(given.suite)
         found = with_every_model(file) if given.complete else read_suite(file)
     elif given.what == "ids":
-        found = ids_of(given.names[0], given.seed, given.model, given.dataset)
+        found = ids_of(given.suite, given.seed, given.model, given.dataset)
     else:
-        found = [row for name in given.names for row in rows_of(Path(name))]
+        runs = [(int(word.split(":")[0]), word.split(":")[1]) for word in given.run]
+        found = [
+            row
+            for seed, name in runs
+            for row in fitted(given.suite, seed, given.runs, name, given.workers)
+        ]
     print(json.dumps(found))
+
+
+def end_with(parent: int) -> None:
+    """End this process soon after its parent, even one that was killed: a night that is resumed
+    needs the run folders."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def read_suite(file: Path) -> dict[str, Any]:
@@ -128,6 +148,20 @@ def inside(file: Path) -> str:
 def short(text: str) -> str:
     """A short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def fitted(suite: str, seed: int, runs: Path, name: str, workers: int) -> list[dict[str, Any]]:
+    """The rows of the run `runs`/`name`, a sweep of the suite that is run to its end here: what its
+    ledger holds is not fitted again."""
+    from tabsweep.benchmark.planning.plan import Options
+    from tabsweep.benchmark.planning.suite import load
+    from tabsweep.benchmark.running.request import Request
+    from tabsweep.benchmark.running.sweep import run
+
+    chosen = load(suite)
+    options = Options(budget=chosen.budget(None)[0], seed=seed)
+    run(Request(chosen, options, runs, name, workers=workers))
+    return rows_of(runs / name)
 
 
 def rows_of(run: Path) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.files import write_atomically
+from ...sweeps.trial import digest
 from .checkout import worktree
 from .context import NightContext
 from .libraries import interpreter
@@ -61,7 +62,7 @@ class Side:
         if not stored.exists():
             path, more = Path(context.suite), list[str]()
             if path.suffix != ".toml":
-                more = ["--complete"]
+                more = ["--complete"] if context.suite == "nightly" else []
                 inside = f"benchmark/suites/{context.suite}.toml"
                 path = next(p for p in (self.root / inside, context.root / inside) if p.exists())
             stored.parent.mkdir(parents=True, exist_ok=True)
@@ -125,17 +126,28 @@ def fit(
 ) -> list[Row]:
     """Fit {model: datasets} in a version, one trial each with this seed; the rows of the run.
 
-    It is a `bench sweep` of that version in the run folder `runs`/`name`: one that was killed goes
-    on. A row is {model, dataset, fold, seed, id, status, cause, message, error, sha256, cpu_s,
-    fit_s, peak_ram_mb} (see `probe.rows_of`). Raises SideError.
+    It is a sweep of that version in the run folder `runs`/`name`: one that was killed goes on. A
+    row is {model, dataset, fold, seed, id, status, cause, message, error, sha256, cpu_s, fit_s,
+    peak_ram_mb} (see `probe.rows_of`). Raises SideError.
     """
-    suite = written(context, only(side.suite(context), cells), f"{name}-{side.name}")
-    words = ["-m", "tabsweep.benchmark.cli", "sweep", "--suite", str(suite), "--seed", str(seed)]
-    words += ["--runs", str(runs), "--name", name, "--workers", str(context.workers), "--quiet"]
-    words += ["--tracking-uri", "none"]
-    n_fits = sum(map(len, cells.values()))
-    _call(context, side, words, START_S + FIT_S * n_fits, allowed=(0, 1, 5))
-    rows: list[Row] = json.loads(_ask(context, side, ["rows", str(runs / name)], START_S))
+    return fit_seeds(context, side, cells, seeds={name: seed}, runs=runs)
+
+
+def fit_seeds(
+    context: NightContext,
+    side: Side,
+    cells: Mapping[str, Sequence[str]],
+    *,
+    seeds: Mapping[str, int],
+    runs: Path,
+) -> list[Row]:
+    """As `fit`, several seeds in one process: {name of the run: its seed}. Raises SideError."""
+    label = f"{side.name}-{'-'.join([*seeds][:1])}-{digest(sorted(cells), length=8)}"
+    suite = written(context, only(side.suite(context), cells), label)
+    words = ["fit", str(suite), "--runs", str(runs), "--workers", str(context.workers)]
+    words += [word for name, seed in seeds.items() for word in ("--run", f"{seed}:{name}")]
+    n_fits = len(seeds) * sum(map(len, cells.values()))
+    rows: list[Row] = json.loads(_ask(context, side, words, START_S + FIT_S * n_fits))
     return [row for row in rows if row["dataset"] in cells.get(row["model"], ())]
 
 
@@ -175,14 +187,7 @@ def _ask(context: NightContext, side: Side, words: list[str], limit_s: float) ->
     return _call(context, side, ["-P", str(PROBE), *words], limit_s).splitlines()[-1]
 
 
-def _call(
-    context: NightContext,
-    side: Side,
-    words: list[str],
-    limit_s: float,
-    *,
-    allowed: Sequence[int] = (0,),
-) -> str:
+def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -> str:
     process = subprocess.Popen(
         [str(side.python), *words],
         cwd=context.night,
@@ -201,7 +206,7 @@ def _call(
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
         raise SideError(f"{side.name} {side.commit[:10]}: no end after {limit_s:.0f} s") from None
-    if process.returncode not in allowed:
+    if process.returncode:
         said = [line for line in err.splitlines() if line.strip()]
         last = said[-1].strip() if said else f"exit code {process.returncode}"
         last = re.sub(r"^error (BENCH-E\d+): ", r"\1 ", last)

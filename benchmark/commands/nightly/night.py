@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ def nightly_command(
     checkout = checkout_of(ROOT)
     context = context_of(console, checkout, date=date, resume=resume, **given)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: children end, too
     with RunLock(context.night, note=console.say):
         night = run_night(context, only=only, skip=skip)
         pages = write_page(night, context)
