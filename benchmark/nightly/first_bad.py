@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...reports.regression.verdicts import WORSE
 from .ab_test import common_cells, judged
-from .checkout import commits_between, remove_worktrees, subject, worktree
+from .checkout import commits_between, git, remove_worktrees, subject, worktree
 from .context import NightContext
 from .libraries import NoEnvironment, pins
 from .sides import Row, Side, SideError, ids, lock_of, side_of
 
-# What changes under these paths alone changes no trial.
-HARMLESS_PATHS = (":!docs", ":!tests", ":!deploy", ":!.github", ":!*.md", ":!benchmark/perf")
+# What changes under these paths changes no trial; of the rooms of code (ROOMS), only what a trial
+# imports does, and what makes the trials.
+NO_TRIAL = ("docs/", "tests/", "deploy/", ".github/", ".ci/", "benchmark/perf/", "models/spaces/")
+ROOMS = ("models/", "reports/", "benchmark/")
+MAKES_TRIALS = ("benchmark/planning/", "models/registry", "models/space", "models/model_spec")
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,16 @@ def bisect(context: NightContext, model: str, good: str, bad: str) -> Bisection:
     commits = commits_between(context.root, good, bad)
     if not commits:
         raise ValueError(f"no commit lies between {good[:10]} and {bad[:10]}: --good must be older")
-    asked = commits_between(context.root, good, bad, [".", *HARMLESS_PATHS])
-    before = state(context, model, good)
-    candidates = []
-    for number, commit in enumerate(asked, start=1):
-        now = state(context, model, commit)
-        context.say(f"  {number}/{len(asked)} {subject(context.root, commit)}{_mark(before, now)}")
+    before, files = state(context, model, good)
+    asked, candidates = [], []
+    for number, commit in enumerate(commits, start=1):
+        told = f"  {number}/{len(commits)} {subject(context.root, commit)}"
+        changed = git(context.root, "diff", "--name-only", f"{commit}^", commit).splitlines()
+        if not any(matters(path, files, model) for path in changed):
+            continue
+        asked.append(commit)
+        now, files = state(context, model, commit)
+        context.say(told + ("" if now == before else "  <- other trials"))
         if now != before:
             candidates.append(commit)
         before = now
@@ -75,26 +82,36 @@ def bisect(context: NightContext, model: str, good: str, bad: str) -> Bisection:
     return Bisection(model, good, bad, len(commits), asked, candidates, found, first)
 
 
-def _mark(before: Any, now: Any) -> str:
-    return "" if before == now else "  <- other trials"
+def matters(path: str, files: Collection[str], model: str) -> bool:
+    """Whether a changed file may change a model's trials; `files`: of the code that they import,
+    before the change. A file can only join it by an edit of one that is in it."""
+    if path in files or path == f"models/spaces/{model}.toml":
+        return True
+    if path.endswith(".md") or path.startswith(NO_TRIAL):
+        return False
+    if path.startswith(MAKES_TRIALS) or not path.endswith(".py"):
+        return True
+    return not path.startswith(ROOMS) or not files
 
 
-def state(context: NightContext, model: str, commit: str) -> Any:
-    """All that a model's trials depend on at a commit: their ids without the installed versions of
-    libraries, and the versions that the lock file pins. A commit that cannot be asked has its
-    reason, which differs from every other state."""
+def state(context: NightContext, model: str, commit: str) -> tuple[Any, list[str]]:
+    """(all that a model's trials depend on at a commit, the files of the code that they import).
+
+    That is their ids without the installed versions of libraries, and the versions that the lock
+    file pins. A commit that cannot be asked has its reason, which differs from every other state.
+    """
     side = side_of_ids(context, commit)
     try:
         found = ids(context, side, models=[model])
     except SideError as error:
-        return f"{commit}: {error}"
+        return f"{commit}: {error}", []
     about = found["models"].get(model)
     if about is None:
-        return f"no {model}"
+        return f"no {model}", []
     locked = pins(lock_of(side.root))
     libraries = {name: locked.get(name, ("", ""))[0] for name in about["libraries"]}
     cells = {key: cell["id"] for key, cell in found["cells"].items()}
-    return cells, libraries
+    return (cells, libraries), about["files"]
 
 
 def side_of_ids(context: NightContext, commit: str) -> Side:

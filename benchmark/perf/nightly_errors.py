@@ -21,9 +21,11 @@ import numpy as np
 from tabsweep.benchmark.nightly.decision import RULE, Judge, Rule
 from tabsweep.benchmark.nightly.probe import rows_of
 from tabsweep.benchmark.perf.measuring import verdict
+from tabsweep.benchmark.planning.suite import load
 from tabsweep.reports.regression.verdicts import HARMLESS, UNDECIDED, WORSE, relative_changes
 from tabsweep.reports.statistics.distributions import t_isf
 
+FEWEST = 8  # pairs of a cell
 MOST_ALARMS, LEAST_FOUND, PLANTED = 0.01, 0.95, 0.05
 Errors = dict[str, dict[str, np.ndarray]]  # model -> dataset -> errors (n_runs, 2)
 
@@ -35,9 +37,10 @@ def main() -> int:
     parser.add_argument("--nights", type=int, default=2000)
     given = parser.parse_args()
     errors = pairs_of(given.runs)
-    n_runs = min(len(pairs) for sets in errors.values() for pairs in sets.values())
+    sizes = [len(pairs) for sets in errors.values() for pairs in sets.values()]
     datasets = sorted({dataset for sets in errors.values() for dataset in sets})
-    print(f"{len(errors)} models, {len(datasets)} datasets, {n_runs} pairs of fits of each cell")
+    print(f"{len(errors)} models on {', '.join(datasets)}")
+    print(f"{min(sizes)} to {max(sizes)} pairs of fits a cell")
     print(f"looks after {RULE.looks} seeds, alpha {RULE.spending}, sum {RULE.alpha:g}; ", end="")
     print(f"smallest effect {RULE.min_effect:g}; {given.nights} nights each, planted in turn\n")
     print("spread of one model's change over pairs, %: by model")
@@ -67,19 +70,23 @@ def main() -> int:
 
 
 def pairs_of(runs: Iterable[Path]) -> Errors:
-    """The errors of both fits of every cell that every run has. Models whose fits never differ have
-    no chance in them and are left out."""
+    """The errors of both fits of every cell of the nightly suite with at least FEWEST pairs. Models
+    whose fits never differ have no chance in them and are left out."""
+    wanted = load("nightly").datasets
     found: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         cells: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
         for row in rows_of(run):
-            if row["error"] is not None:
+            if row["error"] is not None and row["dataset"] in wanted:
                 cells[row["model"], row["dataset"]].append((row["seed"], row["error"]))
         for (model, dataset), both in cells.items():
             if len(both) == 2:
                 first, second = (error for _, error in sorted(both))
                 found[model][dataset].append((first, second))
-    arrays = {m: {d: np.array(p) for d, p in sets.items()} for m, sets in found.items()}
+    arrays = {
+        model: {d: np.array(pairs) for d, pairs in sets.items() if len(pairs) >= FEWEST}
+        for model, sets in found.items()
+    }
     return {m: s for m, s in arrays.items() if any((p[:, 0] != p[:, 1]).any() for p in s.values())}
 
 
