@@ -24,6 +24,8 @@ from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, StepResult
 
 NAME = "ab-test"
 TINY = Rule(looks=(2, 3), spending=(0.005, 0.005))
+FAILS = "fails"  # a fit fails that did not
+BAD = (WORSE, FAILS)
 Cells = dict[str, list[str]]  # model -> datasets
 
 
@@ -43,6 +45,8 @@ def ab_test(context: NightContext) -> StepResult:
             )
         rows = [row for row in before.findings if row.get("kind") == "changed"]
         asked: Cells | None = {row["model"]: row["datasets"] for row in rows if row["datasets"]}
+        if not asked and before.verdict == NO_DATA:
+            return StepResult(NAME, NOT_RUN, "nothing to judge", reason=before.headline)
         if not asked:
             return StepResult(NAME, OK, "no model changed")
     else:
@@ -53,11 +57,13 @@ def ab_test(context: NightContext) -> StepResult:
         if not cells:
             return StepResult(NAME, OK, "no model's trials differ between the two commits")
         found = judged(context, base, head, cells)
+        worse = [row for row in found if row.get("verdict") in BAD]
+        about = ids(context, head, models=[r["model"] for r in worse])["models"] if worse else {}
     except (SideError, NoEnvironment, ValueError) as error:
         return StepResult(NAME, NO_DATA, "the A/B test could not run", reason=str(error))
-    for row in found:
-        if row["verdict"] == WORSE:
-            row["since"] = since(context, base, head, row["model"])
+    for row in worse:
+        files = about.get(row["model"], {}).get("files", [])
+        row["since"] = since(context, base.commit, row["model"], files)
     return StepResult(NAME, *_verdict(found, context, commit), findings=found + left_out)
 
 
@@ -126,7 +132,7 @@ def judged(
         judge.look({model: errors_of(fits[model]) for model in wanted})
         for model in wanted:
             if any(_broken(pair) for pair in fits[model]):
-                judge.verdicts[model] = "fails"
+                judge.verdicts[model] = FAILS
         told = ", ".join(f"{m} {v}" for m, v in judge.verdicts.items() if v and m in wanted)
         context.say(f"  after {n_done} seeds: {told or 'none decided'}")
     rows = []
@@ -225,15 +231,14 @@ def command(context: NightContext, commit: str, model: str) -> str:
     return f"bench nightly --only ab-test --against {commit[:SHORT]} --model {model}"
 
 
-def since(context: NightContext, base: Side, head: Side, model: str) -> list[str]:
-    """The commits after the base that touch a file on which a model's trials depend, oldest first;
+def since(context: NightContext, commit: str, model: str, files: Sequence[str]) -> list[str]:
+    """The commits after `commit` that touch a file on which a model's trials depend, oldest first;
     which of them it was, `bench nightly bisect` finds."""
-    about = ids(context, head, models=[model])["models"].get(model, {})
-    paths = [*about.get("files", []), f"models/spaces/{model}.toml", "requirements.lock"]
+    paths = [*files, f"models/spaces/{model}.toml", "requirements.lock"]
     if not context.suite.endswith(".toml"):
         paths.append(f"benchmark/suites/{context.suite}.toml")
     try:
-        found = commits_between(context.root, base.commit, head.commit, paths)
+        found = commits_between(context.root, commit, context.commit, paths)
     except ValueError:  # a shallow clone has the two commits, not what lies between
         return []
     return [subject(context.root, commit) for commit in found]
@@ -242,7 +247,7 @@ def since(context: NightContext, base: Side, head: Side, model: str) -> list[str
 def _verdict(rows: Sequence[Row], context: NightContext, commit: str) -> tuple[str, str]:
     """(verdict, headline) of the step."""
     models = [row for row in rows if row["kind"] == "model"]
-    worse = [row for row in models if row["verdict"] in (WORSE, "fails")]
+    worse = [row for row in models if row["verdict"] in BAD]
     if worse:
         told = "; ".join(_told(row) for row in worse)
         return REGRESSION, f"{told} since {commit[:SHORT]}"
@@ -255,7 +260,7 @@ def _verdict(rows: Sequence[Row], context: NightContext, commit: str) -> tuple[s
 
 
 def _told(row: Mapping[str, Any]) -> str:
-    if row["verdict"] == "fails":
+    if row["verdict"] == FAILS:
         return f"{row['model']} fails where it did not ({row['note'][:120]})"
     if row["change"] is None or row["lower"] is None:
         return f"{row['model']} is worse beyond measure"

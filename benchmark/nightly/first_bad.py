@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...reports.regression.verdicts import WORSE
-from .ab_test import common_cells, judged
+from .ab_test import BAD, FAILS, common_cells, judged
 from .checkout import commits_between, git, remove_worktrees, subject, worktree
 from .context import NightContext
 from .libraries import NoEnvironment, pins
@@ -73,7 +72,7 @@ def bisect(context: NightContext, model: str, good: str, bad: str) -> Bisection:
         commit = candidates[middle]
         context.say(f"  judging {subject(context.root, commit)}")
         found[commit] = _judge(context, model, good, commit)
-        if found[commit]["verdict"] in (WORSE, "fails"):
+        if found[commit]["verdict"] in BAD:
             high = middle
         else:
             low = middle + 1
@@ -135,7 +134,7 @@ def _judge(context: NightContext, model: str, good: str, commit: str) -> Row:
             }
         return next(row for row in judged(context, base, head, mine) if row["kind"] == "model")
     except (SideError, NoEnvironment) as error:
-        return {"model": model, "verdict": "fails", "note": str(error)}
+        return {"model": model, "verdict": FAILS, "note": str(error)}
 
 
 def told(found: Bisection, subjects: Sequence[str]) -> list[str]:
