@@ -33,6 +33,7 @@ from .arguments import (
 from .cli_beside import beside
 from .cli_data import data
 from .cli_lists import models, runs, suites
+from .cli_nightly import baseline, nightly
 from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
 from .console import ENVIRONMENT, OK, Console, Verbs, common
@@ -428,6 +429,8 @@ main.add_command(data)
 main.add_command(beside)
 main.add_command(verify)
 main.add_command(merge)
+main.add_command(nightly)
+main.add_command(baseline)
 
 
 @main.group()

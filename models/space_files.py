@@ -94,7 +94,8 @@ def resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | N
 def small_fits(name: str) -> dict[str, Any]:
     """The table `[testing]` of a registered model's space file: settings for tests of all models.
 
-    Nothing but tests reads it, and no trial depends on it. All keys are optional:
+    Tests read it, and `bench nightly` for models that its suite does not name. All keys are
+    optional:
 
     config: a configuration that fits 60 rows in well under a second and still learns them.
     random: added to `config`, makes random all that can be random in a fit.

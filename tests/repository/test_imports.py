@@ -30,9 +30,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
 # the layers below it. Neighbours in a layer may import each other in one direction.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
-        ("cli", "cli_beside", "cli_data", "cli_lists", "cli_upkeep", "perf"),
+        ("cli", "cli_beside", "cli_data", "cli_lists", "cli_nightly", "cli_upkeep", "perf"),
         ("commands",),
         ("arguments",),
+        ("nightly",),
         ("papers", "running", "tracking"),
         ("results",),
         ("planning",),

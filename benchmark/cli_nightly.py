@@ -1,0 +1,135 @@
+"""The verbs `bench nightly`, `bench nightly bisect` and `bench baseline`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .arguments import DATA, options
+from .console import Console, common
+
+SHARED = options(
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("nights"),
+        show_default=True,
+        help="Folder of nights; its store/ may be deleted at any time.",
+    ),
+    click.option(
+        "--baseline",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Default: benchmark/nightly/baseline.json in the checkout.",
+    ),
+    click.option(
+        "--suite",
+        default="nightly",
+        show_default=True,
+        help="What is fitted: a suite of the checkout, or a suite file (.toml).",
+    ),
+    click.option("--model", "models", multiple=True, help="Only this model. Repeatable."),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="CPUs for trials, on Ray; 0: one after the other, without Ray.",
+    ),
+    click.option(
+        "--size",
+        type=click.Choice(["full", "tiny"]),
+        default="full",
+        show_default=True,
+        help="tiny: to see that it works.",
+    ),
+    DATA,
+)
+
+
+class Nights(click.Group):
+    """A group whose command `run` is meant where none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click has it, with "run" before words that begin with no command's name."""
+        return super().parse_args(
+            ctx, args if args and args[0] in self.commands else ["run", *args]
+        )
+
+
+@click.group(cls=Nights, short_help="Judge this checkout against its accepted baseline.")
+def nightly() -> None:
+    """Judge this checkout against its accepted baseline."""
+
+
+@nightly.command("run", short_help="Judge this checkout against its accepted baseline.")
+@SHARED
+@click.option("--only", multiple=True, metavar="STEP[,STEP]", help="Only these steps. Repeatable.")
+@click.option("--skip", multiple=True, metavar="STEP[,STEP]", help="Not these steps. Repeatable.")
+@click.option(
+    "--against", metavar="COMMIT", help="Judge every model against a release, for slow drift."
+)
+@click.option("--resume", is_flag=True, help="Go on with the latest unfinished night, of any date.")
+@click.option("--tests", is_flag=True, help="The nightly-marked tests, too.")
+@click.option("--date", metavar="YYYY-MM-DD", help="Default: today, UTC. What rotates follows it.")
+@common
+def nightly_run(console: Console, **given: Any) -> int:
+    """Judge the commit that is checked out: did a model get worse, slower or unstable?
+
+    \b
+    bench nightly                          every step; exit code 4 for a regression or without data
+    bench nightly --only screen,ab-test
+    bench nightly --against v1.2           drift since a release
+    bench nightly bisect mlp               the commit that made a model worse
+
+    Only models whose trial ids changed since the accepted baseline are judged, by an A/B test of
+    both commits on fresh seeds. Started again on the same day it goes on where it ended.
+    """
+    from .commands.nightly.night import nightly_command
+
+    return nightly_command(console, **given)
+
+
+@nightly.command("bisect", short_help="Find the commit that made a model worse.")
+@click.argument("model")
+@click.option("--good", metavar="COMMIT", help="Default: the accepted baseline's commit.")
+@click.option("--bad", metavar="COMMIT", default="HEAD", show_default=True)
+@SHARED
+@common
+def bisect(console: Console, model: str, **given: Any) -> int:
+    """Find the first commit between two that made MODEL worse.
+
+    Trial ids are computed at every commit without a fit; only commits that change the model's are
+    judged, by the A/B test of `bench nightly`.
+    """
+    from .commands.nightly.bisect import bisect_command
+
+    return bisect_command(console, model, **given)
+
+
+@click.group()
+def baseline() -> None:
+    """Accept or show the baseline of bench nightly."""
+
+
+@baseline.command("accept", short_help="Make this commit the baseline.")
+@click.option("--reason", required=True, help="Why; the file keeps it.")
+@SHARED
+@common
+def baseline_accept(console: Console, **given: Any) -> int:
+    """Fit every cell of the nightly suite at this commit and write the baseline's file, which a
+    reviewed commit then brings into the repository."""
+    from .commands.nightly.baseline import accept_command
+
+    return accept_command(console, **given)
+
+
+@baseline.command("show")
+@click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path))
+@common
+def baseline_show(console: Console, baseline: Path | None) -> int:
+    """Show the accepted commit, its cells, and the baselines before it."""
+    from .commands.nightly.baseline import show_command
+
+    return show_command(console, baseline=baseline)

@@ -1,0 +1,122 @@
+"""`bench nightly`: judge this checkout against its accepted baseline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ....common.text import suggest
+from ....sweeps.store.run_lock import RunLock
+from ...console import OK, REGRESSION, Console, duration
+from ...nightly.baseline import file_of, read
+from ...nightly.checkout import Checkout, checkout_of
+from ...nightly.context import NightContext
+from ...nightly.night import name_of, record, run_night, unfinished
+from ...nightly.page import write_page
+from ...nightly.step_result import NOT_RUN, Night
+from ...nightly.steps import STEPS
+from ...planning.environment import ROOT
+
+
+def nightly_command(
+    console: Console,
+    *,
+    only: Sequence[str],
+    skip: Sequence[str],
+    resume: bool,
+    date: str | None,
+    **given: Any,
+) -> int:
+    """`bench nightly`: exit code 4 where a step is a regression or could not be judged."""
+    only, skip = named(only), named(skip)
+    checkout = checkout_of(ROOT)
+    context = context_of(console, checkout, date=date, resume=resume, **given)
+    console.say(f"{checkout.label} against {_against(context)}; {context.night}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: children end, too
+    with RunLock(context.night, note=console.say):
+        night = run_night(context, only=only, skip=skip)
+        pages = write_page(night, context)
+        record(context, night)
+    console.data({"folder": str(context.night), "pages": list(map(str, pages)), **night.to_data()})
+    console.say(summary(night))
+    for path in pages:
+        console.say(str(path))
+    return REGRESSION if night.red else OK
+
+
+def named(words: Sequence[str]) -> list[str]:
+    """The steps that options name, apart by commas or options. Raises ValueError."""
+    found = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    for name in found:
+        if name not in STEPS:
+            raise ValueError(f"unknown step {name!r}; {suggest(name, STEPS)}")
+    return found
+
+
+def context_of(
+    console: Console,
+    checkout: Checkout,
+    *,
+    out: Path,
+    baseline: Path | None,
+    against: str | None,
+    mirror: str | None,
+    cache: str | None,
+    workers: int,
+    suite: str,
+    models: Sequence[str],
+    size: str,
+    tests: bool = False,
+    date: str | None = None,
+    resume: bool = False,
+    night: str | None = None,
+) -> NightContext:
+    """The circumstances of a night. Raises BaselineError."""
+    nights = out.resolve()
+    today = date or datetime.now(UTC).strftime("%Y-%m-%d")
+    folder = nights / (night or name_of(today, checkout.label, against))
+    if resume and not against:
+        folder = unfinished(nights, checkout.label) or folder
+        today = folder.name[:10]
+    file = file_of(checkout.root, baseline).resolve()
+    local = mirror is not None and "://" not in mirror
+    return NightContext(
+        root=checkout.root,
+        commit=checkout.commit,
+        changed=checkout.changed,
+        night=folder,
+        store=nights / "store",
+        python=Path(sys.executable),
+        date=today,
+        mirror=os.path.abspath(mirror) if mirror is not None and local else mirror,
+        cache=os.path.abspath(cache) if cache else None,
+        workers=workers,
+        baseline=read(file),
+        baseline_file=file,
+        against=against,
+        size=size,
+        tests=tests,
+        suite=os.path.abspath(suite) if suite.endswith(".toml") else suite,
+        models=tuple(models),
+        say=console.say,
+    )
+
+
+def _against(context: NightContext) -> str:
+    if context.against:
+        return context.against
+    if context.baseline is None:
+        return "no baseline"
+    return f"the baseline {context.baseline['commit'][:10]} of {context.baseline['accepted']}"
+
+
+def summary(night: Night) -> str:
+    """The verdict of a night with what it took."""
+    run = [step for step in night.steps if step.verdict != NOT_RUN]
+    wall, cpu = sum(s.seconds for s in run), sum(s.cpu_s for s in run)
+    return f"{night.verdict.upper()}: {len(run)} steps, {duration(wall)}, {duration(cpu)} of CPU"

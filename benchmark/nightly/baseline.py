@@ -1,0 +1,136 @@
+"""The accepted baseline: a file in the repository that a reviewed commit moves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...common.files import write_atomically
+from ...sweeps.trial import DONE, FAILED
+from ..planning.environment import cpu_model
+from .checkout import BASELINE, SHORT
+from .context import NightContext
+from .sides import Row, fit, head_of, ids, lock_of
+
+FORMAT = 1
+
+
+class BaselineError(ValueError):
+    """A baseline that cannot be read or must not be accepted, with the way out."""
+
+
+def file_of(root: Path, given: Path | None) -> Path:
+    """The baseline's file: the given one, or the one in the checkout."""
+    return given if given is not None else root / BASELINE
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """The content of a baseline, None where the file is missing. Raises BaselineError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text)
+        missing = {"format", "commit", "accepted", "cells", "models", "data"} - set(found)
+    except (ValueError, TypeError) as error:
+        raise BaselineError(f"{path} is no baseline ({error}); {_way(path)}") from None
+    if missing or found["format"] != FORMAT:
+        what = f"lacks {', '.join(sorted(missing))}" if missing else f"format {found['format']}"
+        raise BaselineError(f"{path} is no baseline of this version ({what}); {_way(path)}")
+    return found
+
+
+def _way(path: Path) -> str:
+    return f"git checkout {path.name}, or write it anew: bench baseline accept --reason TEXT"
+
+
+def accept(context: NightContext, reason: str, path: Path) -> dict[str, Any]:
+    """Fit what no earlier night has, and write the baseline of this commit; returns its content.
+
+    Raises BaselineError where files differ from the commit, a dataset could not be had, or a fit
+    failed that the baseline before it has: such a baseline would hide it from now on.
+    """
+    if context.changed:
+        raise BaselineError(
+            f"files differ from commit {context.commit[:SHORT]}: a baseline names a commit that "
+            "can be had again; commit them first"
+        )
+    head = head_of(context)
+    planned = ids(context, head, models=context.models)
+    if planned["left_out"]:
+        told = "; ".join(f"{name}: {why}" for name, why in sorted(planned["left_out"].items()))
+        raise BaselineError(f"not every dataset could be had ({told}); --mirror DIR brings them")
+    cells = cells_of(planned["cells"])
+    rows = fit(context, head, cells, seed=0, runs=context.runs, name="accepted")
+    old = read(path)
+    failed = sorted(key_of(row) for row in rows if row["status"] == FAILED)
+    known = {key for key, cell in (old or {}).get("cells", {}).items() if cell["status"] == FAILED}
+    broken = [key for key in failed if key not in known]
+    if broken and old is not None:
+        raise BaselineError(
+            f"{len(broken)} fits fail that the baseline at {old['commit'][:SHORT]} has "
+            f"({', '.join(broken[:5])}): mend them, or begin anew by removing {path}"
+        )
+    found = content(planned, rows, context.commit, reason, lock_of(context.root), old)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(found, indent=1, sort_keys=True).encode() + b"\n")
+    return found
+
+
+def content(
+    planned: Mapping[str, Any],
+    rows: list[Row],
+    commit: str,
+    reason: str,
+    lock: str,
+    old: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What the file holds; `old`: the baseline that it replaces, which joins `previous`."""
+    done = {key_of(row): row for row in rows}
+    cells = {}
+    for key, cell in planned["cells"].items():
+        row = done[key]
+        cells[key] = {
+            **{"id": cell["id"], "config": cell["config"], "status": row["status"]},
+            **{"sha256": row["sha256"] if row["status"] == DONE else ""},
+            **{"score": row["error"], "cpu_s": _round(row["cpu_s"], 2)},
+            **{"peak_ram_mb": _round(row["peak_ram_mb"], 0)},
+        }
+    about = {
+        model: {"source": what["source"], "libraries": what["libraries"]}
+        for model, what in planned["models"].items()
+    }
+    previous = [] if old is None else list(old.get("previous", []))
+    if old is not None and old["commit"] != commit:
+        previous.append({name: old[name] for name in ("commit", "accepted", "reason")})
+    return {
+        "format": FORMAT,
+        **{"commit": commit, "accepted": datetime.now(UTC).strftime("%Y-%m-%d")},
+        **{"reason": reason, "lock": hashlib.sha256(lock.encode()).hexdigest()},
+        **{"cpu": cpu_model(), "cells": cells, "models": about, "data": dict(planned["data"])},
+        "previous": previous,
+    }
+
+
+def _round(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def key_of(row: Mapping[str, Any]) -> str:
+    """The key of a row's cell: model/dataset/fold/seed."""
+    return f"{row['model']}/{row['dataset']}/{row['fold']}/{row['seed']}"
+
+
+def cells_of(keys: Mapping[str, Any] | list[str]) -> dict[str, list[str]]:
+    """{model: datasets} of keys of cells."""
+    found: dict[str, list[str]] = {}
+    for key in sorted(keys):
+        model, dataset, _, _ = key.split("/")
+        if dataset not in found.setdefault(model, []):
+            found[model].append(dataset)
+    return found

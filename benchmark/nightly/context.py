@@ -1,0 +1,80 @@
+"""What every step of a night gets: checkout, folders, sizes and options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .step_result import StepResult
+
+
+@dataclass(frozen=True)
+class NightContext:
+    """One night's circumstances, the same for all its steps.
+
+    root: the git checkout that is judged. commit: its full commit; changed: a hash of what its
+    files have otherwise, "" for nothing. night: the folder of this night (its steps in steps/, its
+    runs in runs/). store: what nights share (environments, worktrees, bytes seen); it may be
+    deleted at any time. python: the interpreter of this checkout. date: UTC, YYYY-MM-DD; what
+    rotates from night to night is drawn from it. mirror, cache: of the datasets. workers: as of
+    `bench sweep`.
+    baseline: the content of baseline.json, None without one; baseline_file: where it is. against: a
+    tag or commit to judge against instead. size: "full", or "tiny" for tests. tests: whether the
+    nightly-marked tests run too. suite: name or file. models: only these, () for all of the suite.
+    say: prints a line for people.
+    """
+
+    root: Path
+    commit: str
+    night: Path
+    store: Path
+    python: Path
+    date: str
+    mirror: str | None = None
+    cache: str | None = None
+    workers: int = 0
+    baseline: Mapping[str, Any] | None = None
+    baseline_file: Path | None = None
+    against: str | None = None
+    size: str = "full"
+    tests: bool = False
+    suite: str = "nightly"
+    models: tuple[str, ...] = ()
+    changed: str = ""
+    say: Callable[[str], None] = field(default=print)
+
+    @property
+    def steps(self) -> Path:
+        """The folder of the steps' results."""
+        return self.night / "steps"
+
+    @property
+    def runs(self) -> Path:
+        """The folder of this night's runs."""
+        return self.night / "runs"
+
+    @property
+    def history(self) -> Path:
+        """The file with one line for each night, beside the nights' folders."""
+        return self.night.parent / "history.jsonl"
+
+    @property
+    def tiny(self) -> bool:
+        """Whether this is a night of a test."""
+        return self.size == "tiny"
+
+    def result(self, step: str) -> StepResult | None:
+        """What an earlier step of this night found, None if it has not run."""
+        return StepResult.read(self.steps, step)
+
+    def environment(self) -> dict[str, str]:
+        """Environment variables for child processes: this one's, with the datasets' folders."""
+        found = dict(os.environ)
+        if self.mirror:
+            found["TABSWEEP_MIRROR"] = str(self.mirror)
+        if self.cache:
+            found["TABSWEEP_CACHE"] = str(self.cache)
+        return found

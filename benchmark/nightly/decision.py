@@ -1,0 +1,98 @@
+"""The decision rule of a night's A/B test: looks at 3, 6, 12 and 18 seeds, alpha spent over them.
+
+Simulated on real fits by benchmark/perf/nightly_errors.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...reports.regression.verdicts import (
+    EQUAL,
+    HARMLESS,
+    UNDECIDED,
+    WORSE,
+    Change,
+    change_of,
+    verdicts,
+)
+
+Pairs = Mapping[
+    str, tuple[np.ndarray, np.ndarray]
+]  # {dataset: errors of base and head, (n,), (n,)}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """looks: seeds a cell at each look. spending: one-sided alpha of each look, over all models
+    together by Holm; their sum bounds the chance of a false alarm a night. min_effect: smallest
+    mean change of the error that is worse."""
+
+    looks: tuple[int, ...] = (3, 6, 12, 18)
+    spending: tuple[float, ...] = (0.001, 0.002, 0.003, 0.004)
+    min_effect: float = 0.01
+
+    def __post_init__(self) -> None:
+        if len(self.looks) != len(self.spending) or list(self.looks) != sorted(set(self.looks)):
+            raise ValueError(
+                f"a rule needs increasing looks and an alpha for each, not {self.looks} "
+                f"and {self.spending}"
+            )
+
+    @property
+    def alpha(self) -> float:
+        """The chance of a false alarm a night at most, where errors are as the test assumes."""
+        return sum(self.spending)
+
+
+RULE = Rule()
+
+
+class Judge:
+    """Sequential verdicts on several models: give `look` the pairs of the models in `open` until
+    none is left."""
+
+    def __init__(self, models: Iterable[str], rule: Rule = RULE) -> None:
+        self.rule = rule
+        self.changes: dict[str, Change] = {}
+        self.verdicts: dict[str, str] = dict.fromkeys(models, "")
+        self.n_seeds: dict[str, int] = dict.fromkeys(self.verdicts, 0)
+        self._look = 0
+
+    @property
+    def open(self) -> list[str]:
+        """The models that need more seeds."""
+        return [model for model, verdict in self.verdicts.items() if not verdict]
+
+    @property
+    def wanted(self) -> int:
+        """Seeds a cell that the next look needs of the open models."""
+        return self.rule.looks[self._look]
+
+    def look(self, pairs: Mapping[str, Pairs]) -> None:
+        """Judge with all pairs so far of every open model ({model: {dataset: (base, head)}}).
+
+        A model without a pair is undecided: nothing can be said of it.
+        """
+        last = self._look == len(self.rule.looks) - 1
+        for model in self.open:
+            self.n_seeds[model] = self.rule.looks[self._look]
+            if any(len(base) for base, _ in pairs.get(model, {}).values()):
+                self.changes[model] = change_of(pairs[model])
+            else:
+                self.verdicts[model] = UNDECIDED
+        known = list(self.changes)
+        found = verdicts(
+            [self.changes[model] for model in known],
+            min_effect=self.rule.min_effect,
+            alpha=self.rule.spending[self._look],
+        )
+        for model, verdict in zip(known, found, strict=True):
+            if self.verdicts[model]:
+                continue
+            if verdict in (EQUAL, WORSE, HARMLESS) or last:
+                self.verdicts[model] = verdict
+        self._look += 1

@@ -1,0 +1,153 @@
+"""A night: its steps one after the other, each recorded when it ends, and the verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ...common.files import write_atomically
+from ..planning.environment import cpu_model
+from .checkout import remove_worktrees
+from .context import NightContext
+from .step_result import NO_DATA, NOT_RUN, Night, StepResult
+from .steps import STEPS, step
+
+AGAINST = ("ab-test", "cost")  # the steps of a night that is judged against a release
+STANDS_ON = {"ab-test": "screen", "cost": "screen"}  # step -> the step whose result it reads
+
+
+def run_night(
+    context: NightContext, *, only: Collection[str] = (), skip: Collection[str] = ()
+) -> Night:
+    """Run what this night has not run yet, and write night.json and a line of the history.
+
+    A step that raises is one that could not be judged; its traceback is in logs/. What could not be
+    judged, and what stands on a step that runs anew, runs again.
+    """
+    context.night.mkdir(parents=True, exist_ok=True)
+    started = _started(context)
+    steps: list[StepResult] = []
+    anew: set[str] = set()
+    for name in STEPS:
+        reason = _left_out(name, context, only, skip)
+        found = context.result(name)
+        known = found is not None and found.verdict not in (NO_DATA, NOT_RUN)
+        if reason and (found is None or not known):
+            found = StepResult(name, NOT_RUN, "not run", reason=reason)
+        elif found is None or not reason and (not known or STANDS_ON.get(name) in anew):
+            context.say(f"{name} ...")
+            found = _run(context, name)
+            found.write(context.steps)
+            anew.add(name)
+        steps.append(found)
+        context.say(line_of(found))
+    night = Night(
+        commit=context.commit + (f"-changed-{context.changed[:6]}" if context.changed else ""),
+        baseline=against_of(context),
+        started=started,
+        host={"cpu": cpu_model(), "cores": os.cpu_count() or 1},
+        steps=steps,
+    )
+    text = json.dumps(night.to_data(), indent=1, sort_keys=True)
+    write_atomically(context.night / "night.json", text.encode() + b"\n")
+    kept = [context.baseline["commit"]] if context.baseline else []
+    remove_worktrees(context.root, context.store, but=kept)
+    return night
+
+
+def against_of(context: NightContext) -> str:
+    """What this night is judged against: --against, the baseline's commit, or ""."""
+    return context.against or str((context.baseline or {}).get("commit", ""))
+
+
+def _left_out(
+    name: str, context: NightContext, only: Collection[str], skip: Collection[str]
+) -> str:
+    """Why a step does not run, "" where it does."""
+    if only and name not in only:
+        return f"--only {','.join(only)}"
+    if name in skip:
+        return "--skip"
+    if context.against is not None and name not in AGAINST and name not in only:
+        return "--against compares two versions and nothing else"
+    return ""
+
+
+def _started(context: NightContext) -> str:
+    """When this night began, the first time it was started. Under another baseline, or with other
+    cells, it begins anew: what its steps found is about something else."""
+    path = context.night / "started.json"
+    about = {
+        **{"baseline": against_of(context), "suite": context.suite, "size": context.size},
+        "models": list(context.models),
+    }
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if {name: known.get(name) for name in about} == about:
+            return str(known["started"])
+        for old in context.steps.glob("*.json"):
+            old.unlink()
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    write_atomically(path, json.dumps({"started": now, **about}).encode())
+    return now
+
+
+def _run(context: NightContext, name: str) -> StepResult:
+    """Run a step, with its time and the CPU time of this process and its children."""
+    begin, before = time.monotonic(), os.times()
+    try:
+        found = step(name)(context)
+    except Exception as error:
+        folder = context.night / "logs"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.log").write_text(traceback.format_exc(), encoding="utf-8")
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        found = StepResult(
+            name, NO_DATA, "the step itself failed", reason=f"{reason} (logs/{name}.log)"
+        )
+    after = os.times()
+    cpu_s = sum(after[:4]) - sum(before[:4])
+    return StepResult(
+        **{
+            **found.to_data(),
+            "seconds": round(found.seconds or time.monotonic() - begin, 1),
+            "cpu_s": round(found.cpu_s or cpu_s, 1),
+        }
+    )
+
+
+def line_of(result: StepResult) -> str:
+    """A step in one line for people."""
+    reason = f" ({result.reason})" if result.reason else ""
+    return f"{result.name}: {result.verdict.upper()}: {result.headline}{reason}"
+
+
+def record(context: NightContext, night: Night) -> None:
+    """Append a night to the history, without the rows of its steps. A night that was resumed has
+    several lines under one name, of which the last counts."""
+    data = night.to_data()
+    for one in data["steps"]:
+        one["findings"] = len(one["findings"])
+    line = json.dumps({"night": context.night.name, **data}, sort_keys=True)
+    context.history.parent.mkdir(parents=True, exist_ok=True)
+    with open(context.history, "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def name_of(date: str, label: str, against: str | None) -> str:
+    """The folder of a night: its date, its commit, and what it is judged against, if named."""
+    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in against or "")
+    return f"{date}-{label}" + (f"-against-{plain[:40]}" if against else "")
+
+
+def unfinished(nights: Path, label: str) -> Path | None:
+    """The latest night of a commit that has not ended, None without one."""
+    found = [p for p in sorted(nights.glob(f"*-{label}")) if not (p / "night.json").exists()]
+    return found[-1] if found else None

@@ -1,0 +1,211 @@
+"""A script run inside either version of an A/B test: ids of planned cells, rows of runs.
+
+It is started as a file with the interpreter and the import path of the version that it asks, and
+prints one JSON document. The version may be older than this file: only names that every version
+with a ledger has are imported, and each when it is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import threading
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tabsweep.sweeps import fingerprint
+
+ROOT = Path(fingerprint.__file__).resolve().parents[1]
+
+
+def main() -> None:
+    """`suite FILE`, `ids SUITE` or `fit SUITE`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["suite", "ids", "fit"])
+    parser.add_argument("suite")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--dataset", action="append", default=[])
+    parser.add_argument("--complete", action="store_true")
+    parser.add_argument("--runs", type=Path)
+    parser.add_argument("--run", action="append", default=[], metavar="SEED:NAME")
+    parser.add_argument("--workers", type=int, default=0)
+    given = parser.parse_args()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    found: Any
+    if given.what == "suite":
+        file = Path(given.suite)
+        found = with_every_model(file) if given.complete else read_suite(file)
+    elif given.what == "ids":
+        found = ids_of(given.suite, given.seed, given.model, given.dataset)
+    else:
+        runs = [(int(word.split(":")[0]), word.split(":")[1]) for word in given.run]
+        found = [
+            row
+            for seed, name in runs
+            for row in fitted(given.suite, seed, given.runs, name, given.workers)
+        ]
+    print(json.dumps(found))
+
+
+def end_with(parent: int) -> None:
+    """End this process soon after its parent, even one that was killed: a night that is resumed
+    needs the run folders."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def read_suite(file: Path) -> dict[str, Any]:
+    """The data of a suite file, unchecked."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def with_every_model(file: Path) -> dict[str, Any]:
+    """A suite's data with every registered model in its default budget: one that the file does not
+    name has the small fit that its space file gives for tests, so that a new model is judged
+    without an edit of the suite."""
+    from tabsweep.models import registry
+
+    data: dict[str, Any] = read_suite(file)
+    budget = data["budgets"][data.get("default_budget", "quick")]
+    try:
+        from tabsweep.models.space_files import small_fits
+    except ImportError:  # a version that has no such table
+        return data
+    for name in sorted(registry.MODELS):
+        if name not in budget["models"]:
+            budget["models"].append(name)
+            budget.setdefault("model", {})[name] = {
+                "fixed": dict(small_fits(name).get("config", {}))
+            }
+    return data
+
+
+def ids_of(suite: str, seed: int, models: list[str], datasets: list[str]) -> dict[str, Any]:
+    """The id of the one trial of every study of a suite, and what the ids are made of.
+
+    {"cells": {"model/dataset/fold/seed": {"id", "config"}}, "data": {dataset: sha256 of its bytes},
+    "models": {model: {"source", "libraries", "files"}}, "left_out": {dataset: why it could not be
+    had}, "absent": {model/dataset: why it is not planned}, "unknown": [models that this version
+    does not have]}. Nothing is fitted and nothing written.
+    """
+    from tabsweep.benchmark.planning.plan import Options
+    from tabsweep.benchmark.planning.suite import load
+    from tabsweep.benchmark.running.request import Request
+    from tabsweep.benchmark.running.sweep import prepare
+    from tabsweep.models import registry
+
+    chosen = load(suite)
+    budget, numbers = chosen.budget(None)
+    wanted = [name for name in numbers.models if not models or name in models]
+    known = [name for name in wanted if numbers.asked(name) in registry.names()]
+    options = Options(budget=budget, models=tuple(known), datasets=tuple(datasets), seed=seed)
+    found: dict[str, Any] = {
+        **{"cells": {}, "models": {}, "data": {}, "left_out": {}, "absent": {}},
+        "unknown": sorted(set(wanted) - set(known)),
+    }
+    if not known:
+        return found
+    try:
+        plan = prepare(Request(chosen, options, Path("runs"), "ids"), None)
+    except Exception as error:
+        if type(error).__name__ != "NoData":
+            raise
+        return {**found, "left_out": dict.fromkeys(datasets or chosen.datasets, str(error))}
+    found["left_out"] = dict(plan.left_out)
+    found["data"] = {name: data.table.sha256 for name, data in plan.data.items()}
+    found["absent"] = {f"{s.model}/{s.dataset}": s.reason for s in plan.studies if s.reason}
+    for study in plan.build():
+        slot = study.next_slot()
+        assert slot is not None
+        trial = study.open(slot)
+        key = f"{trial.model}/{trial.dataset}/{trial.fold}/{trial.seed}"
+        config = json.dumps(dict(trial.config), sort_keys=True)
+        found["cells"][key] = {"id": trial.id, "config": short(config)}
+        if trial.model not in found["models"]:
+            files, _ = fingerprint.closure([plan.specs[trial.model].target.partition(":")[0], CELL])
+            found["models"][trial.model] = {
+                "source": str(trial.identity["source"]),
+                "libraries": dict(trial.identity["libraries"]),
+                "files": sorted(inside(file) for file in files.values() if inside(file)),
+            }
+    return found
+
+
+CELL = "tabsweep.benchmark.cell"
+
+
+def inside(file: Path) -> str:
+    """A file's path below the package, "" where it lies elsewhere."""
+    return file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else ""
+
+
+def short(text: str) -> str:
+    """A short hash of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def fitted(suite: str, seed: int, runs: Path, name: str, workers: int) -> list[dict[str, Any]]:
+    """The rows of the run `runs`/`name`, a sweep of the suite that is run to its end here: what its
+    ledger holds is not fitted again."""
+    from tabsweep.benchmark.planning.plan import Options
+    from tabsweep.benchmark.planning.suite import load
+    from tabsweep.benchmark.running.request import Request
+    from tabsweep.benchmark.running.sweep import run
+
+    chosen = load(suite)
+    options = Options(budget=chosen.budget(None)[0], seed=seed)
+    run(Request(chosen, options, runs, name, workers=workers))
+    return rows_of(runs / name)
+
+
+def rows_of(run: Path) -> list[dict[str, Any]]:
+    """One row a trial of a run: its cell, how it ended, its error, its costs, its bytes.
+
+    `error` is the root mean squared error on the test rows: of the values, or of the probabilities
+    against a one where the class is and zeros elsewhere (the root of the Brier score); None for a
+    failure. It changes with every prediction, as an accuracy does not, and a single confident
+    mistake does not rule it, as it rules a log loss. `sha256` is over the bytes of the stored
+    predictions.
+    """
+    import numpy as np
+    from tabsweep.benchmark.results.stored_predictions import blocks_of
+    from tabsweep.sweeps.store.ledger import Ledger
+    from tabsweep.sweeps.store.records import latest_results
+
+    errors: dict[str, float] = {}
+    blocks, notes = blocks_of([run])
+    for block in blocks:
+        y = block.y["test"]
+        for trial in block.trials:
+            values = np.asarray(trial.arrays()["test"], dtype=np.float64)
+            wanted = np.eye(values.shape[1])[y] if values.ndim == 2 else y
+            missed = np.square(values - wanted).sum(axis=tuple(range(1, values.ndim)))
+            errors[trial.id] = float(np.sqrt(missed.mean()))
+    ledger = Ledger(run)
+    rows = []
+    for id, at in sorted(latest_results(ledger).items()):
+        record = ledger.at(at)
+        where = record["predictions"]
+        text = "".join(str(where[part]["sha256"]) for part in sorted(where))
+        costs = record["costs"]
+        rows.append(
+            {
+                **{name: record[name] for name in ("model", "dataset", "fold", "seed", "id")},
+                **{name: record[name] for name in ("status", "cause", "message")},
+                "error": errors.get(id),
+                "sha256": hashlib.sha256(text.encode()).hexdigest() if text else "",
+                **{name: costs.get(name) for name in ("cpu_s", "fit_s", "peak_ram_mb")},
+                "notes": notes,
+            }
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Step screen: which trials are other trials than at the baseline, and whether bytes repeat.
+
+A trial's id says what it depends on, so a model whose ids are the baseline's needs no fit to be
+called unchanged. What an id cannot say is whether the same trial gives the same bytes again: a
+share of the unchanged cells, another one every night, is fitted for that, all of them on a machine
+that has not done so before, and every changed cell twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any
+
+from ...common.files import write_atomically
+from ...sweeps.trial import DONE, FAILED, digest
+from ..planning.environment import cpu_model
+from .baseline import cells_of, key_of
+from .context import NightContext
+from .libraries import NoEnvironment
+from .sides import Row, SideError, fit, head_of, ids
+from .step_result import NO_DATA, OK, REGRESSION, StepResult
+
+NAME = "screen"
+EVERY = 8  # an unchanged cell is fitted again every so many nights
+ACCEPT = "bench baseline accept --reason TEXT writes one"
+
+
+def screen(context: NightContext) -> StepResult:
+    """Compare ids and bytes with the baseline's.
+
+    Findings: rows of kind "changed" (a model whose ids differ: datasets, why), "nondeterminism",
+    "failed", "lost" (a planned cell of the baseline that is not planned any more), "dataset" (could
+    not be had), "new" (a model that the baseline does not have).
+    """
+    baseline = context.baseline
+    if baseline is None:
+        where = context.baseline_file or "the repository"
+        return _no_data("there is no accepted baseline", f"{where} does not exist; {ACCEPT}")
+    try:
+        head = head_of(context)
+        planned = ids(context, head, models=context.models)
+        findings = [_dataset_row(*item) for item in sorted(planned["left_out"].items())]
+        accepted = _accepted(context, baseline)
+        if not planned["cells"] or not accepted:
+            what = "this commit plans" if not planned["cells"] else "the baseline has"
+            reason = f"{what} no cell of suite {context.suite}"
+            told = [f"{name}: {why}" for name, why in sorted(planned["left_out"].items())]
+            found = _no_data("there is no cell to compare", "; ".join([reason, *told]))
+            return StepResult(NAME, NO_DATA, found.headline, findings, reason=found.reason)
+        findings += compared(accepted, planned, baseline)
+        changed = [key for key, cell in planned["cells"].items() if _differs(accepted, key, cell)]
+        same = [key for key in planned["cells"] if key not in set(changed)]
+        seen = Seen(context)
+        again = [key for key in same if key not in seen.bytes or tonight(key, context.date)]
+        rows = _fit(context, head, [*changed, *again], "screen")
+        twice = _fit(context, head, changed, "screen-again")
+    except (SideError, NoEnvironment) as error:
+        return _no_data("the screen could not run", str(error))
+    first = {key_of(row): row for row in rows}
+    findings += failures(rows, accepted)
+    findings += unstable(first.values(), {key_of(row): row for row in twice}, "another run tonight")
+    if cpu_model() == baseline.get("cpu"):
+        findings += unstable([first[k] for k in again if k in first], accepted, "the baseline")
+    else:
+        known = {key: seen.bytes[key] for key in again if key in seen.bytes}
+        findings += unstable(
+            [first[k] for k in known if k in first], known, "an earlier night on this machine"
+        )
+    seen.add(rows)
+    return _result(findings, n_same=len(same), n_again=len(again), head_added=head.added)
+
+
+def _accepted(context: NightContext, baseline: Mapping[str, Any]) -> dict[str, Any]:
+    cells: dict[str, Any] = baseline["cells"]
+    wanted = context.models
+    return {k: c for k, c in cells.items() if not wanted or k.split("/")[0] in wanted}
+
+
+def _differs(accepted: Mapping[str, Any], key: str, cell: Mapping[str, Any]) -> bool:
+    return key not in accepted or accepted[key]["id"] != cell["id"]
+
+
+def tonight(key: str, night: str) -> bool:
+    """Whether an unchanged cell is in the share of a night (YYYY-MM-DD): one night in EVERY.
+
+    >>> sum(tonight("knn/iris/0/0", f"2030-01-{day:02d}") for day in range(1, 1 + 2 * EVERY))
+    2
+    """
+    return int(digest(key, length=8), 16) % EVERY == date.fromisoformat(night).toordinal() % EVERY
+
+
+def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> list[Row]:
+    cells = cells_of(list(keys))
+    if not cells:
+        return []
+    context.say(f"  {name}: {sum(map(len, cells.values()))} cells")
+    # A folder of its own: in one folder with the other run its results would be copied.
+    return fit(context, head, cells, seed=0, runs=context.runs / name, name=name)
+
+
+class Seen:
+    """The bytes of each trial as earlier nights on this kind of processor had them: {cell: {id,
+    sha256}}, in the store."""
+
+    def __init__(self, context: NightContext) -> None:
+        self._path = context.store / f"bytes-{digest(cpu_model(), length=12)}.json"
+        self._all: dict[str, str] = {}
+        if self._path.exists():
+            self._all = json.loads(self._path.read_text(encoding="utf-8"))
+        accepted = (context.baseline or {}).get("cells", {})
+        self.bytes = {
+            key: {"id": cell["id"], "sha256": self._all[cell["id"]], "status": DONE}
+            for key, cell in accepted.items()
+            if cell["id"] in self._all
+        }
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Remember what was fitted tonight; what was seen first stays."""
+        for row in rows:
+            if row["status"] == DONE:
+                self._all.setdefault(row["id"], row["sha256"])
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._path, json.dumps(self._all, indent=0, sort_keys=True).encode())
+
+
+# ---------------------------------------------------------------------- findings
+
+
+def _dataset_row(name: str, why: str) -> Row:
+    return {"kind": "dataset", "dataset": name, "verdict": NO_DATA, "note": why}
+
+
+def compared(
+    accepted: Mapping[str, Any], planned: Mapping[str, Any], baseline: Mapping[str, Any]
+) -> list[Row]:
+    """A row for each model whose ids differ, with what differs; each new model; each lost cell."""
+    cells = planned["cells"]
+    old_models = {key.split("/")[0] for key in accepted}
+    rows: list[Row] = []
+    for model, datasets in cells_of(
+        [k for k, c in cells.items() if _differs(accepted, k, c)]
+    ).items():
+        mine = [key for key in cells if key.split("/")[0] == model]
+        common = [key for key in mine if key in accepted]
+        kind = "changed" if model in old_models else "new"
+        both = [d for d in datasets if any(key.split("/")[1] == d for key in common)]
+        row: Row = {"kind": kind, "model": model, "datasets": both, "verdict": kind}
+        row["n_cells"] = len(datasets)
+        row["why"] = reasons(model, common, planned, baseline)
+        rows.append(row)
+    for key in sorted(set(accepted) - set(cells)):
+        model, dataset, _, _ = key.split("/")
+        if dataset in planned["left_out"]:
+            continue
+        note = planned["absent"].get(f"{model}/{dataset}", "this commit does not plan it")
+        rows.append(
+            {
+                **{"kind": "lost", "model": model, "dataset": dataset, "verdict": REGRESSION},
+                "note": "no model of this version" if model in planned["unknown"] else note,
+            }
+        )
+    return rows
+
+
+def reasons(
+    model: str, keys: Iterable[str], planned: Mapping[str, Any], baseline: Mapping[str, Any]
+) -> list[str]:
+    """What the ids of a model are made of and has changed: source, libraries, configuration, data,
+    or the split or form of its trials, where none of these has."""
+    found: list[str] = []
+    old, new = baseline["models"].get(model, {}), planned["models"].get(model, {})
+    if old.get("source") != new.get("source"):
+        found.append("source")
+    was, now = old.get("libraries", {}), new.get("libraries", {})
+    for name in sorted(set(was) | set(now)):
+        if was.get(name) != now.get(name):
+            found.append(f"{name} {was.get(name, 'absent')} -> {now.get(name, 'absent')}")
+    keys = list(keys)
+    if any(baseline["cells"][k]["config"] != planned["cells"][k]["config"] for k in keys):
+        found.append("configuration")
+    datasets = sorted({key.split("/")[1] for key in keys})
+    found += [
+        f"data of {name}"
+        for name in datasets
+        if baseline["data"].get(name) != planned["data"][name]
+    ]
+    return found or ["split or form of the trials"]
+
+
+def failures(rows: Iterable[Row], accepted: Mapping[str, Any]) -> list[Row]:
+    """A row for each cell that failed and did not at the baseline."""
+    return [
+        {
+            **{"kind": "failed", "model": row["model"], "dataset": row["dataset"]},
+            **{"verdict": REGRESSION, "note": f"{row['cause']}: {row['message']}"},
+        }
+        for row in rows
+        if row["status"] == FAILED and accepted.get(key_of(row), {}).get("status") != FAILED
+    ]
+
+
+def unstable(rows: Iterable[Row], others: Mapping[str, Any], what: str) -> list[Row]:
+    """A row for each cell whose bytes differ from those of the same trial elsewhere (`what`)."""
+    found = []
+    for row in rows:
+        other = others.get(key_of(row))
+        if other is None or other["id"] != row["id"]:
+            continue
+        if DONE == row["status"] == other["status"] and row["sha256"] != other["sha256"]:
+            found.append(
+                {
+                    **{"kind": "nondeterminism", "model": row["model"], "dataset": row["dataset"]},
+                    **{"verdict": REGRESSION, "note": f"other bytes than {what}"},
+                }
+            )
+    return found
+
+
+def _no_data(headline: str, reason: str) -> StepResult:
+    return StepResult(NAME, NO_DATA, headline, reason=reason)
+
+
+def _result(
+    findings: list[Row], *, n_same: int, n_again: int, head_added: Mapping[str, str]
+) -> StepResult:
+    """The verdict: a regression before missing data, and missing data before all else."""
+    kinds: dict[str, list[Row]] = {}
+    for row in findings:
+        kinds.setdefault(row["kind"], []).append(row)
+    parts = []
+    for kind, told in (
+        ("nondeterminism", "not deterministic"),
+        ("failed", "failing now and not before"),
+        ("lost", "not planned any more"),
+    ):
+        if kind in kinds:
+            models = sorted({row["model"] for row in kinds[kind]})
+            parts.append(f"{told}: {', '.join(models)}")
+    red = bool(parts)
+    if "dataset" in kinds:
+        names = ", ".join(row["dataset"] for row in kinds["dataset"])
+        parts.append(f"could not be had: {names}")
+    changed = sorted({row["model"] for row in kinds.get("changed", [])})
+    parts.append(f"changed: {', '.join(changed)}" if changed else "no model changed")
+    if "new" in kinds:
+        parts.append(f"new: {', '.join(row['model'] for row in kinds['new'])}")
+    parts.append(f"{n_same} cells have the baseline's ids, {n_again} of them fitted again")
+    if head_added:
+        parts.append(f"fitted with the lock file's {', '.join(sorted(head_added.values()))}")
+    verdict = REGRESSION if red else NO_DATA if "dataset" in kinds else OK
+    reason = kinds["dataset"][0]["note"] if verdict == NO_DATA else ""
+    return StepResult(NAME, verdict, "; ".join(parts), findings, reason=reason)

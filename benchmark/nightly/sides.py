@@ -1,0 +1,224 @@
+"""The two versions of an A/B test: a checkout with an interpreter each, and fits in either."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...common.files import write_atomically
+from ...sweeps.trial import digest
+from .checkout import worktree
+from .context import NightContext
+from .libraries import interpreter
+
+PROBE = Path(__file__).with_name("probe.py")
+START_S, FIT_S = 900.0, 120.0  # limits of a call: to start, and for each fit
+Row = dict[str, Any]
+
+
+class SideError(OSError):
+    """A version that cannot be asked or fitted, with the last words of its process."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One version: "base" or "head", its commit, the folder of its package, its interpreter.
+
+    added: {library: pin} of what its interpreter has otherwise than the running one. changed: a
+    hash of what its files have otherwise than the commit.
+    """
+
+    name: str
+    commit: str
+    root: Path
+    python: Path
+    added: Mapping[str, str]
+    changed: str = ""
+
+    def environment(self, context: NightContext) -> dict[str, str]:
+        """Environment variables of its processes: its package first on the import path, one
+        thread, no bytecode written (a worktree may move within a second)."""
+        found = context.environment()
+        if self.root.name == "tabsweep":
+            rest = [p for p in found.get("PYTHONPATH", "").split(os.pathsep) if p]
+            found["PYTHONPATH"] = os.pathsep.join([str(self.root.parent), *rest])
+        found |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+        for name in ("TABSWEEP_RUNS", "TABSWEEP_TRACKING_URI"):
+            found.pop(name, None)
+        return found
+
+    def suite(self, context: NightContext) -> dict[str, Any]:
+        """The night's suite as this version has it, with every model of this version (see
+        `probe.with_every_model`); a version that has none takes the judged one's."""
+        stored = context.night / "suites" / f"{self.name}-{self.commit[:10]}{self.changed[:6]}.json"
+        if not stored.exists():
+            path, more = Path(context.suite), list[str]()
+            if path.suffix != ".toml":
+                more = ["--complete"] if context.suite == "nightly" else []
+                inside = f"benchmark/suites/{context.suite}.toml"
+                path = next(p for p in (self.root / inside, context.root / inside) if p.exists())
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            text = _ask(context, self, ["suite", str(path), *more], START_S)
+            write_atomically(stored, text.encode(), sync=False)
+        found: dict[str, Any] = json.loads(stored.read_text(encoding="utf-8"))
+        return found
+
+
+def head_of(context: NightContext) -> Side:
+    """The checkout that is judged, with the libraries of its own lock file."""
+    known = lock_of(context.root)
+    python, added = interpreter(known, known, context.store)
+    python = python if added else context.python
+    return Side("head", context.commit, context.root, python, added, context.changed)
+
+
+def side_of(
+    context: NightContext, commit: str, *, side: str = "base", moving: str | None = None
+) -> Side:
+    """A commit in a worktree, with the libraries of its own lock file. Raises NoEnvironment."""
+    root = worktree(context.root, commit, context.store, name=moving)
+    python, added = interpreter(lock_of(root), lock_of(context.root), context.store)
+    return Side(side, commit, root, python if added else context.python, added)
+
+
+def lock_of(root: Path) -> str:
+    """The text of a checkout's lock file, "" without one."""
+    path = root / "requirements.lock"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+# ---------------------------------------------------------------------- what a version is asked
+
+
+def ids(
+    context: NightContext,
+    side: Side,
+    *,
+    models: Iterable[str] = (),
+    datasets: Iterable[str] = (),
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What `probe.ids_of` finds in a version: the ids of the suite's cells; nothing is fitted."""
+    suite = written(context, side.suite(context), f"{side.name}-{side.commit[:10]}")
+    words = ["ids", str(suite), "--seed", str(seed)]
+    words += [word for model in models for word in ("--model", model)]
+    words += [word for dataset in datasets for word in ("--dataset", dataset)]
+    found: dict[str, Any] = json.loads(_ask(context, side, words, START_S))
+    return found
+
+
+def fit(
+    context: NightContext,
+    side: Side,
+    cells: Mapping[str, Sequence[str]],
+    *,
+    seed: int,
+    runs: Path,
+    name: str,
+) -> list[Row]:
+    """Fit {model: datasets} in a version, one trial each with this seed; the rows of the run.
+
+    It is a sweep of that version in the run folder `runs`/`name`: one that was killed goes on. A
+    row is {model, dataset, fold, seed, id, status, cause, message, error, sha256, cpu_s, fit_s,
+    peak_ram_mb} (see `probe.rows_of`). Raises SideError.
+    """
+    return fit_seeds(context, side, cells, seeds={name: seed}, runs=runs)
+
+
+def fit_seeds(
+    context: NightContext,
+    side: Side,
+    cells: Mapping[str, Sequence[str]],
+    *,
+    seeds: Mapping[str, int],
+    runs: Path,
+) -> list[Row]:
+    """As `fit`, several seeds in one process: {name of the run: its seed}. Raises SideError."""
+    label = f"{side.name}-{'-'.join([*seeds][:1])}-{digest(sorted(cells), length=8)}"
+    suite = written(context, only(side.suite(context), cells), label)
+    words = ["fit", str(suite), "--runs", str(runs), "--workers", str(context.workers)]
+    words += [word for name, seed in seeds.items() for word in ("--run", f"{seed}:{name}")]
+    n_fits = len(seeds) * sum(map(len, cells.values()))
+    rows: list[Row] = json.loads(_ask(context, side, words, START_S + FIT_S * n_fits))
+    return [row for row in rows if row["dataset"] in cells.get(row["model"], ())]
+
+
+def only(suite: Mapping[str, Any], cells: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The suite with these cells alone: the others are absent from its (default) budget."""
+    name = suite.get("default_budget", "quick")
+    budget = dict(suite["budgets"][name])
+    datasets = sorted({dataset for those in cells.values() for dataset in those})
+    budget["models"] = sorted(cells)
+    budget["model"] = {m: s for m, s in budget.get("model", {}).items() if m in cells}
+    there = {}
+    for dataset in datasets:
+        missing = [model for model in sorted(cells) if dataset not in cells[model]]
+        known = dict(budget.get("dataset", {}).get(dataset, {}).get("model", {}))
+        for model in missing:
+            known[model] = {**known.get(model, {}), "absent": "not fitted tonight"}
+        if known:
+            there[dataset] = {"model": known}
+    budget["dataset"] = there
+    protocol = {d: p for d, p in suite.get("protocol", {}).items() if d in datasets}
+    rest = {k: v for k, v in suite.items() if k not in ("offline", "budgets", "protocol")}
+    return {**rest, "datasets": datasets, "protocol": protocol, "budgets": {name: budget}}
+
+
+def written(context: NightContext, suite: Mapping[str, Any], name: str) -> Path:
+    """A suite as a file of this night."""
+    folder = context.night / "suites"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.yaml"
+    write_atomically(path, json.dumps(suite, indent=1, sort_keys=True).encode(), sync=False)
+    return path
+
+
+def _ask(context: NightContext, side: Side, words: list[str], limit_s: float) -> str:
+    # -P: the folder of the script, with its modules' names, stays off the import path.
+    # The last line: libraries may print before it.
+    return _call(context, side, ["-P", str(PROBE), *words], limit_s).splitlines()[-1]
+
+
+def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -> str:
+    process = subprocess.Popen(
+        [str(side.python), *words],
+        cwd=context.night,
+        env=side.environment(context),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # so that its workers end with it
+    )
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except BaseException as error:
+        _end(process)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise SideError(f"{side.name} {side.commit[:10]}: no end after {limit_s:.0f} s") from None
+    if process.returncode:
+        said = [line for line in err.splitlines() if line.strip()]
+        last = said[-1].strip() if said else f"exit code {process.returncode}"
+        last = re.sub(r"^error (BENCH-E\d+): ", r"\1 ", last)
+        raise SideError(f"{side.name} {side.commit[:10]}: {last}")
+    return out
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and all that it started: asked first, so that a sweep closes its ledger."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=20)
+            return

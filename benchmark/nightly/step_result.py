@@ -1,0 +1,107 @@
+"""What a step of a night found, and the night as a whole, as plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ...common.files import write_atomically
+
+OK = "ok"
+REGRESSION = "regression"
+NO_DATA = "no-data"  # could not be judged: as red as a regression
+ADVISORY = "advisory"  # shown, and no more
+NOT_RUN = "not-run"
+VERDICTS = (OK, REGRESSION, NO_DATA, ADVISORY, NOT_RUN)
+RED = (REGRESSION, NO_DATA)
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """How one step of a night ended.
+
+    headline: one plain sentence. findings: rows for tables, JSON values only ({model, dataset, old,
+    new, change, lower, upper, verdict, since, command, ...}, as far as the step has them). reason:
+    why a step was not run, or has no data. Raises ValueError for an unknown verdict.
+    """
+
+    name: str
+    verdict: str
+    headline: str
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"unknown verdict {self.verdict!r}; known: {', '.join(VERDICTS)}")
+
+    @property
+    def red(self) -> bool:
+        """Whether the night ends with exit code 4 for it."""
+        return self.verdict in RED
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> StepResult:
+        """From a mapping that may hold more than the fields."""
+        return cls(**{part.name: data[part.name] for part in fields(cls) if part.name in data})
+
+    def write(self, folder: Path) -> None:
+        """Write `<name>.json` into the folder of steps, atomically."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.to_data(), indent=1, sort_keys=True)
+        write_atomically(folder / f"{self.name}.json", text.encode() + b"\n")
+
+    @classmethod
+    def read(cls, folder: Path, name: str) -> StepResult | None:
+        """The result of a step that has ended, or None."""
+        path = folder / f"{name}.json"
+        return cls.of(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+@dataclass(frozen=True)
+class Night:
+    """A night: what was judged against what, where, and its steps in their order.
+
+    commit, baseline: of the checkout and of the accepted baseline ("" without one). started: UTC.
+    host: {"cpu": processor name, "cores": n}.
+    """
+
+    commit: str
+    baseline: str
+    started: str
+    host: Mapping[str, Any]
+    steps: list[StepResult]
+
+    @property
+    def verdict(self) -> str:
+        """regression or no-data where a step says so, else advisory or ok."""
+        found = {step.verdict for step in self.steps}
+        return next((v for v in (REGRESSION, NO_DATA, ADVISORY) if v in found), OK)
+
+    @property
+    def red(self) -> bool:
+        """Whether a step is a regression or could not be judged."""
+        return any(step.red for step in self.steps)
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields and the verdict, as night.json has them."""
+        return {
+            **{"commit": self.commit, "baseline": self.baseline, "started": self.started},
+            **{"host": dict(self.host), "verdict": self.verdict},
+            "steps": [step.to_data() for step in self.steps],
+        }
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Night:
+        """From the data of night.json."""
+        steps = [StepResult.of(step) for step in data["steps"]]
+        return cls(data["commit"], data["baseline"], data["started"], dict(data["host"]), steps)

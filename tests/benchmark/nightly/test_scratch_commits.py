@@ -1,0 +1,133 @@
+"""What a night says of planted faults, each in a commit of a scratch clone.
+
+Run with `-s` it prints every verdict. TABSWEEP_SCRATCH_SUITE=nightly judges the whole suite.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from scratch_clone import Clone, cloned
+
+pytestmark = pytest.mark.nightly
+
+MODEL = "models/mlp_sklearn.py"
+FIT = "        self.model_ = (MLPRegressor"
+FITTED = "        self.n_iter_ = int"
+
+
+def halved_rate(clone: Clone) -> None:
+    clone.edit(MODEL, ("learning_rate_init: float = 1e-3", "learning_rate_init: float = 5e-4"))
+
+
+def off_by_one(clone: Clone) -> None:
+    """The last numeric column is that of the row before."""
+    clone.edit(
+        "models/preprocessing.py",
+        (
+            "            out[:, j] = numbers(frame[name])\n",
+            "            late = int(j == len(self.numeric_names_) - 1)\n"
+            "            out[:, j] = np.roll(numbers(frame[name]), late)\n",
+        ),
+    )
+
+
+def slower(clone: Clone) -> None:
+    """A fit that computes the same in 30 % more time."""
+    begin = "        import time\n\n        begin = time.process_time()\n"
+    wait = (
+        "        until = begin + 1.3 * (time.process_time() - begin)\n"
+        "        while time.process_time() < until:\n"
+        "            pass\n"
+    )
+    clone.edit(MODEL, (FIT, begin + FIT), (FITTED, wait + FITTED))
+
+
+def dataset_gone(clone: Clone) -> None:
+    """The bytes that a card asks for exist nowhere."""
+    name = "yacht" if clone.suite == "nightly-small" else "concrete"
+    file = clone.root / "datasets" / "cards" / f"{name}.toml"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = [f'{line[: line.index("=")]}= "{"0" * 64}"' if is_sum(line) else line for line in lines]
+    lines = [line.replace("https://", "https://nowhere.invalid/") for line in lines]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def is_sum(line: str) -> bool:
+    return line.lstrip().startswith("sha256") and "=" in line
+
+
+def not_deterministic(clone: Clone) -> None:
+    clone.edit(MODEL, ("random_state=self.seed", "random_state=None"))
+
+
+def other_library(clone: Clone) -> None:
+    clone.edit("requirements.lock", ("joblib==1.6.0", "joblib==1.5.3"))
+
+
+# Name -> (the fault, the step that must say so or None, its verdict, what its headline names).
+FAULTS: dict[str, tuple[Callable[[Clone], None], str | None, str, str]] = {
+    "halved rate": (halved_rate, "ab-test", "regression", "mlp-sklearn"),
+    "off by one": (off_by_one, "ab-test", "regression", "linear"),
+    "30 % more time": (slower, None, "", ""),
+    "dataset gone": (dataset_gone, "screen", "no-data", "could not be had"),
+    "not deterministic": (not_deterministic, "screen", "regression", "mlp-sklearn"),
+    "other library": (other_library, None, "", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    """A clone with an accepted baseline, and a night behind it."""
+    suite = os.environ.get("TABSWEEP_SCRATCH_SUITE")
+    clone = cloned(tmp_path_factory.mktemp("scratch"), suite)
+    code, found, err = clone.bench("baseline", "accept", "--reason", "before all faults")
+    assert code == 0, err
+    clone.commit("the baseline")
+    yield clone
+
+
+def night(clone: Clone, *words: str) -> tuple[int, dict[str, Any]]:
+    """The exit code of a night and its steps by name; prints what each said."""
+    steps = ["--skip", "sweep-path,golden-reports,command-line,faults,nightly-tests"]
+    code, found, err = clone.bench("nightly", *steps, *words)
+    assert isinstance(found, dict) and "steps" in found, err
+    for step in found["steps"]:
+        if step["verdict"] != "not-run":
+            print(f"  {step['name']}: {step['verdict']}: {step['headline']} {step['reason']}")
+            print(f"    {step['seconds']} s, {step['cpu_s']} CPU s")
+    return code, {step["name"]: step for step in found["steps"]}
+
+
+def test_two_nights_on_an_unchanged_tree_are_silent(accepted: Clone) -> None:
+    for date in ("2030-01-01", "2030-01-02"):
+        print(f"unchanged tree, {date}")
+        code, steps = night(accepted, "--date", date)
+        assert code == 0
+        assert steps["screen"]["verdict"] == "ok" and not steps["screen"]["findings"]
+        assert steps["ab-test"]["headline"] == "no model changed"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_and_nothing_else_is(accepted: Clone, name: str) -> None:
+    plant, where, verdict, names = FAULTS[name]
+    good = accepted.git("rev-parse", "HEAD")
+    try:
+        plant(accepted)
+        accepted.commit(name)
+        print(f"\n{name}")
+        code, steps = night(accepted, "--date", "2030-01-03")
+    finally:
+        accepted.git("reset", "--quiet", "--hard", good)
+    if where is None:
+        assert code == 0
+        rows = [row for row in steps["ab-test"]["findings"] if row["kind"] == "model"]
+        assert rows and {row["verdict"] for row in rows} == {"equal"}
+        return
+    assert code == 4
+    assert steps[where]["verdict"] == verdict and names in steps[where]["headline"]
+    others = {name for name, step in steps.items() if step["verdict"] in ("regression", "no-data")}
+    assert others <= {where, "ab-test" if name == "not deterministic" else where}

@@ -1,0 +1,128 @@
+"""Comparison of planned and fitted cells with a baseline."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from calls import bench
+from tabsweep.benchmark.nightly.baseline import BaselineError, content, read
+from tabsweep.benchmark.nightly.screen import EVERY, compared, failures, tonight, unstable
+
+
+def planned() -> dict:
+    keys = [f"{model}/{dataset}/0/0" for model in ("knn", "mlp") for dataset in ("iris", "wine")]
+    return {
+        "cells": {key: {"id": f"id of {key}", "config": "c"} for key in keys},
+        "models": {m: {"source": "s", "libraries": {"numpy": "2.0"}} for m in ("knn", "mlp")},
+        "data": {"iris": "1", "wine": "2"},
+        **{"left_out": {}, "absent": {}, "unknown": []},
+    }
+
+
+def rows() -> list[dict]:
+    found = []
+    for key, cell in planned()["cells"].items():
+        model, dataset, fold, seed = key.split("/")
+        found.append(
+            {
+                **{"model": model, "dataset": dataset, "fold": int(fold), "seed": int(seed)},
+                **{"id": cell["id"], "status": "done", "cause": None, "message": ""},
+                **{"error": 0.1, "sha256": "bytes", "cpu_s": 0.1, "peak_ram_mb": 100.0},
+            }
+        )
+    return found
+
+
+def accepted() -> dict:
+    return content(planned(), rows(), "c0ffee", "why", "lock", None)
+
+
+def test_an_unchanged_plan_has_no_findings() -> None:
+    baseline = accepted()
+    assert compared(baseline["cells"], planned(), baseline) == []
+    assert failures(rows(), baseline["cells"]) == []
+    assert unstable(rows(), baseline["cells"], "it") == []
+
+
+def test_a_changed_model_says_on_which_datasets_and_why() -> None:
+    baseline, now = accepted(), planned()
+    now["cells"]["mlp/iris/0/0"]["id"] = "another"
+    now["models"]["mlp"] = {"source": "other", "libraries": {"numpy": "2.1", "torch": "2"}}
+    (row,) = compared(baseline["cells"], now, baseline)
+    assert (row["kind"], row["model"], row["datasets"]) == ("changed", "mlp", ["iris"])
+    assert row["why"] == ["source", "numpy 2.0 -> 2.1", "torch absent -> 2"]
+
+
+def test_new_models_lost_cells_and_missing_datasets_are_told_apart() -> None:
+    baseline, now = accepted(), planned()
+    now["cells"]["new/iris/0/0"] = {"id": "x", "config": "c"}
+    now["models"]["new"] = {"source": "s", "libraries": {}}
+    del now["cells"]["knn/iris/0/0"]
+    for key in ("knn/wine/0/0", "mlp/wine/0/0"):
+        del now["cells"][key]
+    now["left_out"] = {"wine": "no network"}
+    found = {(row["kind"], row["model"]) for row in compared(baseline["cells"], now, baseline)}
+    assert found == {("new", "new"), ("lost", "knn")}
+
+
+def test_other_bytes_under_the_same_id_are_found_and_a_new_failure_too() -> None:
+    baseline, now = accepted(), rows()
+    now[0]["sha256"] = "other bytes"
+    now[1] |= {"id": "another trial", "sha256": "other bytes"}
+    now[2] |= {"status": "failed", "cause": "error", "message": "no"}
+    (row,) = unstable(now, baseline["cells"], "the baseline")
+    assert (row["model"], row["dataset"]) == ("knn", "iris")
+    (row,) = failures(now, baseline["cells"])
+    assert (row["model"], row["dataset"], row["verdict"]) == ("mlp", "iris", "regression")
+    known = copy.deepcopy(baseline)
+    known["cells"]["mlp/iris/0/0"]["status"] = "failed"
+    assert failures(now, known["cells"]) == []
+
+
+def test_every_cell_is_fitted_again_once_in_so_many_nights() -> None:
+    nights = [f"2030-02-{day:02d}" for day in range(1, 1 + EVERY)]
+    keys = [f"model-{i}/iris/0/0" for i in range(200)]
+    assert all(sum(tonight(key, night) for night in nights) == 1 for key in keys)
+    shares = [sum(tonight(key, night) for key in keys) for night in nights]
+    assert min(shares) > 0
+
+
+def test_a_baseline_keeps_those_before_it_and_is_read_back(tmp_path: Path) -> None:
+    first = accepted()
+    second = content(planned(), rows(), "decaf", "better", "lock", first)
+    assert [old["commit"] for old in second["previous"]] == ["c0ffee"]
+    again = content(planned(), rows(), "decaf", "again", "lock", second)
+    assert again["previous"] == second["previous"]
+    path = tmp_path / "baseline.json"
+    assert read(path) is None
+    path.write_text(json.dumps(second))
+    assert read(path) == second
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', "{"])
+def test_what_is_no_baseline_is_refused_with_the_way_out(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(text)
+    with pytest.raises(BaselineError, match="bench baseline accept"):
+        read(path)
+
+
+def test_a_night_without_a_baseline_is_red_and_says_what_writes_one(work: Path) -> None:
+    nothing = work / "none.json"
+    ran = bench("nightly", "--only", "screen", "--baseline", nothing, "--date", "2030-01-01")
+    assert ran.code == 4 and "bench baseline accept" in ran.out
+    (night,) = (work / "nights").glob("2030-01-01-*")
+    data = json.loads((night / "night.json").read_text())
+    assert data["verdict"] == data["steps"][0]["verdict"] == "no-data"
+    (line,) = (work / "nights" / "history.jsonl").read_text().splitlines()
+    assert json.loads(line)["night"] == night.name
+
+
+def test_an_unknown_step_and_an_unknown_commit_are_refused(work: Path) -> None:
+    assert bench("nightly", "--only", "scren").code == 2
+    ran = bench("nightly", "--against", "no-such-tag", "--only", "ab-test", "--json")
+    assert ran.code == 4 and json.loads(ran.out)["steps"][1]["verdict"] == "no-data"
+    assert bench("baseline", "show", "--baseline", work / "none.json").code == 5
