@@ -1,0 +1,218 @@
+"""CPU time, time and peak memory of changed models: the accepted commit and head in turn."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ....reports.statistics.distributions import t_isf
+from ....sweeps.trial import derive_seed
+from ..ab_test import accepted
+from ..checkout import SHORT, NoCommit
+from ..context import NightContext
+from ..libraries import NoEnvironment
+from ..sides import Side, SideError, fit, head_of, side_of
+from ..step_result import ADVISORY, NO_DATA, NOT_RUN, OK, StepResult
+
+NAME = "cost"
+ROUNDS = 3  # fits of each cell on each side; doubled where they say that a model costs more
+MEAN, CELL = 1.10, 1.25  # more than that is said: over all cells of a model, in one cell
+# Kernels count CPU time in ticks of 10 ms, so a cell that takes a few of them says nothing alone.
+LEAST_CPU_S = 0.25
+MEASURES = {"cpu_s": "CPU time", "fit_s": "time to fit", "peak_ram_mb": "peak memory"}
+SLOWER, AGAIN, SAME = "dearer", "dearer, two nights", "ok"
+
+
+def cost(context: NightContext) -> StepResult:
+    """Fit every changed model on its datasets in both checkouts, in turn, and compare what it took.
+
+    A model is dearer where, by CPU time, time to fit or peak memory, the geometric mean of head
+    over the accepted commit is above 1.10 (its one-sided 95 % lower bound above 1) or one cell's
+    ratio is above 1.25; then twice the fits must say so, too. Found by two nights running, it is an
+    advisory; found once, it stands in the table. It never makes a night red.
+    """
+    changed = _changed(context)
+    if changed is None:
+        reason = "neither the A/B test nor the screen has run: they say which models changed"
+        return StepResult(NAME, NOT_RUN, "not measured", reason=reason)
+    if not changed:
+        return StepResult(NAME, OK, "no model changed, so none costs more")
+    try:
+        commit = accepted(context)
+        if commit is None:
+            reason = "no accepted commit to compare with"
+            return StepResult(NAME, NOT_RUN, "not measured", reason=reason)
+        judged = _measured(context, side_of(context, commit), head_of(context), changed)
+    except (SideError, NoEnvironment, NoCommit) as error:
+        return StepResult(NAME, NO_DATA, "the costs could not be measured", reason=str(error))
+    before = _found_before(context)
+    findings = [
+        {
+            **row,
+            "verdict": _verdict(row, row["model"] in before),
+            "command": f"bench nightly --only ab-test,cost --against {commit[:SHORT]} "
+            f"--model {row['model']}",
+        }
+        for found in judged.values()
+        for row in found
+    ]
+    return _result(findings)
+
+
+def _result(findings: list[dict[str, Any]]) -> StepResult:
+    now = sorted({row["model"] for row in findings if row["verdict"] != SAME})
+    twice = sorted({row["model"] for row in findings if row["verdict"] == AGAIN})
+    worst = [
+        max(
+            (row for row in findings if row["model"] == model and row["verdict"] != SAME),
+            key=lambda row: row["new"],
+        )
+        for model in twice or now
+    ]
+    said = "; ".join(
+        f"{row['model']} takes {100 * row['change']:.0f} % more {row['measure']}" for row in worst
+    )
+    if twice:
+        return StepResult(NAME, ADVISORY, f"{said}, as in the night before", findings)
+    if now:
+        return StepResult(NAME, OK, f"{said}; an advisory if the next night finds it too", findings)
+    models = len({row["model"] for row in findings})
+    return StepResult(NAME, OK, f"{models} changed, none costs more", findings)
+
+
+def _changed(context: NightContext) -> dict[str, list[str]] | None:
+    """{changed model: its datasets} as the A/B test judged them, else as the screen found them;
+    None where neither has run."""
+    for name, kind in (("ab-test", "model"), ("screen", "changed")):
+        before = context.result(name)
+        if before is not None and before.verdict not in (NOT_RUN, NO_DATA):
+            rows = (row for row in before.findings if row.get("kind") == kind)
+            return {row["model"]: list(row["datasets"]) for row in rows if row.get("datasets")}
+    return None
+
+
+def _measured(
+    context: NightContext, base: Side, head: Side, changed: dict[str, list[str]]
+) -> dict[str, list[dict[str, Any]]]:
+    """{model: its rows of `judge`}, with twice the fits for those that seem dearer."""
+    rows = _fits(context, (base, head), changed, range(1 if context.tiny else ROUNDS))
+    found = {model: judge(rows, model) for model in changed}
+    dear = {
+        model: changed[model]
+        for model, its in found.items()
+        if any(_verdict(row, False) != SAME for row in its)
+    }
+    if dear and not context.tiny:
+        rows += _fits(context, (base, head), dear, range(ROUNDS, 2 * ROUNDS))
+        found |= {model: judge(rows, model) for model in dear}
+    return found
+
+
+def _fits(
+    context: NightContext,
+    both: tuple[Side, Side],
+    cells: Mapping[str, list[str]],
+    rounds: Iterable[int],
+) -> list[dict[str, Any]]:
+    """The rows of all fits: in each round every cell on each side with one seed; the side that
+    begins changes from round to round, and each side and round has a run of its own."""
+    found = []
+    for number in rounds:
+        seed = derive_seed("nightly cost", context.date, number) % 2**31
+        for side in both if number % 2 == 0 else both[::-1]:
+            context.say(f"  round {number + 1}: {side.name} fits {sum(map(len, cells.values()))}")
+            runs = context.runs / "cost" / side.name
+            rows = fit(context, side, cells, seed=seed, runs=runs, name=f"round-{number + 1}")
+            found += [{**row, "side": side.name, "round": number} for row in rows]
+    return found
+
+
+def judge(rows: list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
+    """A row a measure of one model's fits: old and new (geometric means over its cells of the least
+    over rounds), their change with its one-sided 95 % lower bound over cells and rounds, and the
+    cell with the largest ratio.
+
+    A measure is left out where no cell is large enough to be measured, or has fits on both sides.
+    """
+    found = []
+    for measure, words in MEASURES.items():
+        values: dict[tuple[Any, ...], dict[str, dict[int, float]]] = defaultdict(dict)
+        for row in rows:
+            if row["model"] == model and row.get("status") == "done" and row.get(measure):
+                cell = (row["dataset"], row["fold"])
+                of_side = values[cell].setdefault(row["side"], {})
+                of_side[row["round"]] = float(row[measure])
+        cells = {
+            cell: both
+            for cell, both in values.items()
+            if len(both) == 2 and (measure != "cpu_s" or min(both["base"].values()) >= LEAST_CPU_S)
+        }
+        if not cells:
+            continue
+        ratios = {
+            cell: min(both["head"].values()) / min(both["base"].values())
+            for cell, both in cells.items()
+        }
+        paired = [
+            math.log(both["head"][number] / both["base"][number])
+            for both in cells.values()
+            for number in both["head"].keys() & both["base"].keys()
+        ]
+        worst = max(ratios, key=lambda cell: ratios[cell])
+        mean = _geometric(ratios.values())
+        found.append(
+            {
+                "model": model,
+                "measure": words,
+                "dataset": worst[0],
+                "old": round(_geometric(min(b["base"].values()) for b in cells.values()), 4),
+                "new": round(_geometric(min(b["head"].values()) for b in cells.values()), 4),
+                "change": round(mean - 1, 4),
+                "lower": round(math.exp(_lower(paired)) - 1, 4) if len(paired) > 1 else None,
+                "worst": round(ratios[worst] - 1, 4),
+                "cells": len(cells),
+                "n": len(paired),
+            }
+        )
+    return found
+
+
+def _geometric(values: Iterable[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+def _lower(values: list[float]) -> float:
+    """The one-sided 95 % lower bound of a mean, by Student's t."""
+    n, mean = len(values), sum(values) / len(values)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1))
+    return mean - t_isf(0.05, n - 1) * spread / math.sqrt(n)
+
+
+def _verdict(row: Mapping[str, Any], before: bool) -> str:
+    """Whether a measure of a model says that it costs more: by the mean and its lower bound, or by
+    one cell where the mean is above 1."""
+    by_mean = row["change"] > MEAN - 1 and (row["lower"] is None or row["lower"] > 0)
+    by_cell = row["worst"] > CELL - 1 and row["change"] > 0
+    if not (by_mean or by_cell):
+        return SAME
+    return AGAIN if before else SLOWER
+
+
+def _found_before(context: NightContext) -> set[str]:
+    """The models that the night before found dearer, from its folder."""
+    folders = [path.parent.parent for path in context.night.parent.glob("*/steps/cost.json")]
+    older = [f for f in folders if _day(f) < context.date and "-against-" not in f.name]
+    if not older:
+        return set()
+    last: Path = max(older, key=lambda folder: (_day(folder), folder.stat().st_mtime))
+    findings = json.loads((last / "steps" / "cost.json").read_text(encoding="utf-8"))["findings"]
+    return {row["model"] for row in findings if row.get("verdict") in (SLOWER, AGAIN)}
+
+
+def _day(folder: Path) -> str:
+    return folder.name[:10]
