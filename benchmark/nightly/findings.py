@@ -87,7 +87,7 @@ def table(
         Column(
             key,
             TITLES.get(key, key.replace("_", " ")),
-            numeric=all(_is_number(row.get(key)) for row in shown),
+            numeric=key == "interval" or all(_is_number(row.get(key)) for row in shown),
             words=key in WORDS,
         )
         for key in keys

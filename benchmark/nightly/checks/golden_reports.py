@@ -42,22 +42,11 @@ def golden_reports(context: NightContext) -> StepResult:
     command = child.bench(context, "report", run.relative_to(folder), "--out", "report", "--quiet")
     ended = child.run(context, command, log=folder / "output.txt", limit_s=LIMIT_S, cwd=folder)
     if ended.code != 0:
-        rows = [{"subject": "bench report", "verdict": "failed", "message": ended.how}]
-        return StepResult(
-            "golden-reports", REGRESSION, f"bench report failed: {ended.how}", [*rows]
-        )
-    stored, found = stored_digests(), digests(folder / "report")
-    rows = [
-        {
-            "subject": name,
-            "old": stored.get(name, "")[:12] or "no such file",
-            "new": found.get(name, "")[:12] or "no such file",
-            "verdict": "other bytes",
-            "command": AGAIN,
-        }
-        for name in sorted(stored.keys() | found.keys())
-        if stored.get(name) != found.get(name)
-    ]
+        headline = f"bench report failed: {ended.how}"
+        row = {"subject": "bench report", "verdict": "failed", "message": ended.how}
+        return StepResult("golden-reports", REGRESSION, headline, [row])
+    stored = stored_digests()
+    rows = differences(stored, digests(folder / "report"))
     if rows:
         names = ", ".join(str(row["subject"]) for row in rows[:5])
         more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
@@ -78,6 +67,21 @@ def unpack(folder: Path) -> Path:
 def stored_digests() -> dict[str, str]:
     """{file of the report: its stored SHA-256}"""
     return dict(tomllib.loads(DIGESTS.read_text(encoding="utf-8"))["sha256"])
+
+
+def differences(stored: dict[str, str], found: dict[str, str]) -> list[dict[str, str]]:
+    """A finding for each file whose checksum differs, or that one of the two lacks."""
+    return [
+        {
+            "subject": name,
+            "old": stored.get(name, "")[:12] or "no such file",
+            "new": found.get(name, "")[:12] or "no such file",
+            "verdict": "other bytes",
+            "command": AGAIN,
+        }
+        for name in sorted(stored.keys() | found.keys())
+        if stored.get(name) != found.get(name)
+    ]
 
 
 def digests(report: Path) -> dict[str, str]:

@@ -70,7 +70,7 @@ def sweep_path(context: NightContext) -> StepResult:
         rows += [{**common, "verdict": verdict, "trial": id} for id in ids]
     rows += [
         {**common, "subject": name, "verdict": "other bytes", "old": a, "new": b}
-        for name, a, b in _differences(serial.tables(), killed.tables())
+        for name, a, b in differences(serial.tables(), killed.tables())
     ]
     if rows:
         kinds = ", ".join(
@@ -158,7 +158,7 @@ class _Run:
         return {path.name: path.read_bytes() for path in paths if path.is_file()}
 
 
-def _differences(a: dict[str, bytes], b: dict[str, bytes]) -> list[tuple[str, str, str]]:
+def differences(a: dict[str, bytes], b: dict[str, bytes]) -> list[tuple[str, str, str]]:
     """(file, first line that differs in a, in b) of each file that differs or is in one alone."""
     found = []
     for name in sorted(a.keys() | b.keys()):
