@@ -286,7 +286,7 @@ def _markdown_table(rows: Rows) -> list[str]:
 
 def _cell(key: str, text: str) -> str:
     """A cell's text; a command as code, where it can be that in a table."""
-    if key == "command" and text and not re.search(r"[`|\n]", text):
+    if key == "command" and text and not re.search(r"[`|\n<>&]", text):
         return f"`{text}`"
     return markdown(text)
 

@@ -49,11 +49,18 @@ def cost(context: NightContext) -> StepResult:
         judged = _measured(context, side_of(context, commit), head_of(context), changed)
     except (SideError, NoEnvironment, NoCommit) as error:
         return StepResult(NAME, NO_DATA, "the costs could not be measured", reason=str(error))
+    return summed_up(context, judged, commit)
+
+
+def summed_up(
+    context: NightContext, judged: Mapping[str, list[dict[str, Any]]], commit: str
+) -> StepResult:
+    """The step's result from {model: its rows of `judge`}, and what the night before had found."""
     before = _found_before(context)
     findings = [
         {
             **row,
-            "verdict": _verdict(row, row["model"] in before),
+            "verdict": verdict_of(row, before=row["model"] in before),
             "command": f"bench nightly --only ab-test,cost --against {commit[:SHORT]} "
             f"--model {row['model']}",
         }
@@ -104,7 +111,7 @@ def _measured(
     dear = {
         model: changed[model]
         for model, its in found.items()
-        if any(_verdict(row, False) != SAME for row in its)
+        if any(verdict_of(row) != SAME for row in its)
     }
     if dear and not context.tiny:
         rows += _fits(context, (base, head), dear, range(ROUNDS, 2 * ROUNDS))
@@ -193,9 +200,9 @@ def _lower(values: list[float]) -> float:
     return mean - t_isf(0.05, n - 1) * spread / math.sqrt(n)
 
 
-def _verdict(row: Mapping[str, Any], before: bool) -> str:
+def verdict_of(row: Mapping[str, Any], *, before: bool = False) -> str:
     """Whether a measure of a model says that it costs more: by the mean and its lower bound, or by
-    one cell where the mean is above 1."""
+    one cell where the mean is above 1; `before`: the night before has found it, too."""
     by_mean = row["change"] > MEAN - 1 and (row["lower"] is None or row["lower"] > 0)
     by_cell = row["worst"] > CELL - 1 and row["change"] > 0
     if not (by_mean or by_cell):
