@@ -12,12 +12,12 @@ from ...reports.html.write import other_page
 from ...reports.output.escape import markdown
 from ...reports.output.files import write_files
 from ..console import count, duration
+from .checkout import SHORT
 from .context import NightContext
 from .findings import Column, Rows, bad, command_of, is_advisory, subject_of, table
 from .step_result import ADVISORY, NO_DATA, NOT_RUN, OK, REGRESSION, Night, StepResult
 
 HERE = Path(__file__).parent
-SHORT = 7  # digits of a commit
 DRIFT = "-against-"  # in the name of a night that is judged against a release
 NIGHTS = 60  # of the strip
 IN_SUMMARY = 20  # findings of a step
@@ -113,11 +113,16 @@ def _why(night: Night) -> list[str]:
     ]
 
 
+def _commit(name: str) -> str:
+    """A commit for people: its first digits, and that the files were not all as in it."""
+    return name[:SHORT] + (", with changes that are not committed" if "-changed-" in name else "")
+
+
 def _facts(night: Night, baseline: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     host = night.host
     accepted = (baseline or {}).get("accepted")
     return [
-        ("commit", night.commit[:SHORT]),
+        ("commit", _commit(night.commit)),
         (
             "accepted baseline",
             (night.baseline[:SHORT] or "none") + (f", {accepted}" if accepted else ""),
@@ -231,7 +236,7 @@ def page(
         {"id": "details", "title": "All findings"},
     ]
     variables = {
-        "title": f"Night of {night.started[:10]}, {night.commit[:SHORT]}",
+        "title": f"Night of {night.started[:10]}, {_commit(night.commit)}",
         "verdict": verdict_line(night),
         "kind": "red" if night.red else night.verdict,
         "why": _why(night),
@@ -311,7 +316,7 @@ def issues(
                 red_since(step, night, before),
                 "\n".join(_markdown_table(shown)),
                 f"Again: `{command_of(step)}`" if command_of(step) else "",
-                f"Accepted: {night.baseline[:SHORT] or 'none'}; judged: {night.commit[:SHORT]}.",
+                f"Accepted: {night.baseline[:SHORT] or 'none'}; judged: {_commit(night.commit)}.",
                 "A change that is wanted: `bench baseline accept --reason TEXT`, in a commit.",
             ]
             text = "\n\n".join(part for part in body if part)

@@ -13,6 +13,7 @@ from . import child
 BUDGETS = Path(__file__).with_suffix(".toml")
 STARTS = 5  # of each command; the least CPU time counts
 LIMIT_S = 120.0
+QUICK = 5.0  # the budget of a command that a tiny night starts
 
 
 def command_line(context: NightContext) -> StepResult:
@@ -23,27 +24,29 @@ def command_line(context: NightContext) -> StepResult:
     """
     stored = tomllib.loads(BUDGETS.read_text(encoding="utf-8"))
     reference = [str(context.python), "-c", stored["reference"]]
-    commands = {words: child.bench(context, *shlex.split(words)) for words in stored["budgets"]}
+    budgets = {
+        words: budget
+        for words, budget in stored["budgets"].items()
+        if budget <= QUICK or not context.tiny
+    }
+    commands = {words: child.bench(context, *shlex.split(words)) for words in budgets}
     folder = context.night / "command-line"
     folder.mkdir(parents=True, exist_ok=True)
     least: dict[str, float] = {}
-    failed: list[dict[str, object]] = []
+    failed: dict[str, dict[str, object]] = {}
     for _ in range(1 if context.tiny else STARTS):
         for words, command in {"": reference, **commands}.items():
             ended = child.run(
                 context, command, log=folder / "output.txt", limit_s=LIMIT_S, cwd=folder
             )
-            if ended.code != 0 and words not in {row["subject"] for row in failed}:
-                failed.append(_failure(words, ended))
+            if words == "" and (ended.code != 0 or ended.cpu_s <= 0):
+                reason = f"{shlex.join(reference)}: {ended.how}"
+                headline = "the reference could not be measured"
+                return StepResult("command-line", NO_DATA, headline, reason=reason)
+            if ended.code != 0:
+                failed[words] = _failure(words, ended)
             least[words] = min(least.get(words, ended.cpu_s), ended.cpu_s)
-    if any(row["subject"] == "" for row in failed) or least[""] <= 0:
-        return StepResult(
-            "command-line",
-            NO_DATA,
-            "the reference could not be measured",
-            reason=f"{shlex.join(reference)} failed or took no CPU time",
-        )
-    rows = failed + [
+    rows = [*failed.values()] + [
         {
             "subject": words,
             "old": budget,
@@ -52,12 +55,12 @@ def command_line(context: NightContext) -> StepResult:
             "cpu_s": round(least[words], 3),
             "command": f"bench {words}",
         }
-        for words, budget in stored["budgets"].items()
-        if words not in {row["subject"] for row in failed}
+        for words, budget in budgets.items()
+        if words not in failed
     ]
     slow = [row for row in rows if row["verdict"] == "slow"]
     if failed:
-        names = ", ".join(f"bench {row['subject']}" for row in failed)
+        names = ", ".join(f"bench {words}" for words in failed)
         return StepResult("command-line", REGRESSION, f"failed: {names}", rows)
     if slow:
         names = ", ".join(f"bench {row['subject']}" for row in slow)

@@ -131,7 +131,8 @@ def _fits(
     for number in rounds:
         seed = derive_seed("nightly cost", context.date, number) % 2**31
         for side in both if number % 2 == 0 else both[::-1]:
-            context.say(f"  round {number + 1}: {side.name} fits {sum(map(len, cells.values()))}")
+            n_cells = sum(map(len, cells.values()))
+            context.say(f"  round {number + 1}: {side.name} fits {n_cells} cells")
             runs = context.runs / "cost" / side.name
             rows = fit(context, side, cells, seed=seed, runs=runs, name=f"round-{number + 1}")
             found += [{**row, "side": side.name, "round": number} for row in rows]

@@ -116,7 +116,7 @@ def test_what_changed_has_old_new_interval_commits_and_the_command(tmp_path):
 def test_a_step_is_red_since_the_first_of_its_red_nights(tmp_path):
     history = past(18, OK) + past(19, REGRESSION) + past(20, OK, step="faults") + past(21, NO_DATA)
     text = (written(tmp_path, RED, history) / "summary.md").read_text(encoding="utf-8")
-    assert "Red since the night of 2026-11-19 (0000013); 0000012 was not" in text
+    assert "Red since the night of 2026-11-19 (0000013000); 0000012000 was not" in text
 
 
 def test_the_strip_shows_each_night_once_and_where_the_baseline_moved(tmp_path):
