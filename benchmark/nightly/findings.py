@@ -147,10 +147,13 @@ def interval(row: Mapping[str, Any]) -> str:
 
 def command_of(step: StepResult) -> str:
     """The command that runs a step again, in a folder of its own, since a night keeps the results
-    of its steps; "" for the steps whose findings have commands of their own."""
-    if step.name in ("ab-test", "cost"):
+    of its steps; "" where the findings that matter have commands of their own."""
+    matter = bad(step) or step.findings
+    if step.name in ("ab-test", "cost") and any(row.get("command") for row in matter):
         return ""
-    return f'bench nightly --only {step.name} --out "$(mktemp -d)"'
+    first = "screen,ab-test," if step.name == "cost" else "screen,"
+    only = (first if step.name in ("ab-test", "cost") else "") + step.name
+    return f'bench nightly --only {only} --out "$(mktemp -d)"'
 
 
 def is_advisory(step: StepResult) -> bool:

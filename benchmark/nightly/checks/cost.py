@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....reports.statistics.distributions import t_isf
-from ....sweeps.trial import derive_seed
+from ....sweeps.trial import DONE, derive_seed
 from ..ab_test import accepted
 from ..checkout import SHORT, NoCommit
 from ..context import NightContext
@@ -21,8 +21,7 @@ from ..step_result import ADVISORY, NO_DATA, NOT_RUN, OK, StepResult
 NAME = "cost"
 ROUNDS = 3  # fits of each cell on each side; doubled where they say that a model costs more
 MEAN, CELL = 1.10, 1.25  # more than that is said: over all cells of a model, in one cell
-# Kernels count CPU time in ticks of 10 ms, so a cell that takes a few of them says nothing alone.
-LEAST_CPU_S = 0.25
+LEAST_CPU_S = 0.25  # of a cell, over all rounds: kernels count CPU time in ticks of 10 ms
 MEASURES = {"cpu_s": "CPU time", "fit_s": "time to fit", "peak_ram_mb": "peak memory"}
 SLOWER, AGAIN, SAME = "dearer", "dearer, two nights", "ok"
 
@@ -140,52 +139,55 @@ def _fits(
 
 
 def judge(rows: list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
-    """A row a measure of one model's fits: old and new (geometric means over its cells of the least
-    over rounds), their change with its one-sided 95 % lower bound over cells and rounds, and the
-    cell with the largest ratio.
+    """A row a measure of one model's fits: old and new (geometric means over its cells), their
+    relative change with its one-sided 95 % lower bound over cells, and the cell with the largest.
 
-    A measure is left out where no cell is large enough to be measured, or has fits on both sides.
+    A cell's CPU time is the sum over the rounds, since the kernel counts it in ticks; its time and
+    memory are the least over the rounds, since other processes only add to them. A cell without
+    fits on both sides, or with too little CPU time, is left out; so is a measure without a cell.
     """
     found = []
     for measure, words in MEASURES.items():
-        values: dict[tuple[Any, ...], dict[str, dict[int, float]]] = defaultdict(dict)
-        for row in rows:
-            if row["model"] == model and row.get("status") == "done" and row.get(measure):
-                cell = (row["dataset"], row["fold"])
-                of_side = values[cell].setdefault(row["side"], {})
-                of_side[row["round"]] = float(row[measure])
-        cells = {
-            cell: both
-            for cell, both in values.items()
-            if len(both) == 2 and (measure != "cpu_s" or min(both["base"].values()) >= LEAST_CPU_S)
-        }
+        cells = _cells(rows, model, measure)
         if not cells:
             continue
-        ratios = {
-            cell: min(both["head"].values()) / min(both["base"].values())
-            for cell, both in cells.items()
-        }
-        paired = [
-            math.log(both["head"][number] / both["base"][number])
-            for both in cells.values()
-            for number in both["head"].keys() & both["base"].keys()
-        ]
+        ratios = {cell: new / old for cell, (old, new) in cells.items()}
         worst = max(ratios, key=lambda cell: ratios[cell])
-        mean = _geometric(ratios.values())
+        lower = _lower([math.log(ratio) for ratio in ratios.values()])
         found.append(
             {
                 "model": model,
                 "measure": words,
                 "dataset": worst[0],
-                "old": round(_geometric(min(b["base"].values()) for b in cells.values()), 4),
-                "new": round(_geometric(min(b["head"].values()) for b in cells.values()), 4),
-                "change": round(mean - 1, 4),
-                "lower": round(math.exp(_lower(paired)) - 1, 4) if len(paired) > 1 else None,
+                "old": round(_geometric(old for old, _ in cells.values()), 4),
+                "new": round(_geometric(new for _, new in cells.values()), 4),
+                "change": round(_geometric(ratios.values()) - 1, 4),
+                "lower": None if lower is None else round(math.exp(lower) - 1, 4),
                 "worst": round(ratios[worst] - 1, 4),
                 "cells": len(cells),
-                "n": len(paired),
             }
         )
+    return found
+
+
+def _cells(
+    rows: list[dict[str, Any]], model: str, measure: str
+) -> dict[tuple[str, int], tuple[float, float]]:
+    """{(dataset, fold): (base, head)} of a measure, over the rounds that both sides have."""
+    values: dict[tuple[str, int], dict[str, dict[int, float]]] = defaultdict(dict)
+    for row in rows:
+        if row["model"] == model and row.get("status") == DONE and row.get(measure):
+            of_side = values[row["dataset"], row["fold"]].setdefault(row["side"], {})
+            of_side[row["round"]] = float(row[measure])
+    found = {}
+    for cell, both in values.items():
+        base, head = both.get("base", {}), both.get("head", {})
+        rounds = sorted(base.keys() & head.keys())
+        old, new = [base[n] for n in rounds], [head[n] for n in rounds]
+        if measure == "cpu_s" and sum(old) >= LEAST_CPU_S:
+            found[cell] = (sum(old), sum(new))
+        elif measure != "cpu_s" and rounds:
+            found[cell] = (min(old), min(new))
     return found
 
 
@@ -194,9 +196,11 @@ def _geometric(values: Iterable[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def _lower(values: list[float]) -> float:
-    """The one-sided 95 % lower bound of a mean, by Student's t."""
+def _lower(values: list[float]) -> float | None:
+    """The one-sided 95 % lower bound of a mean, by Student's t; None of fewer than two values."""
     n, mean = len(values), sum(values) / len(values)
+    if n < 2:
+        return None
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1))
     return mean - t_isf(0.05, n - 1) * spread / math.sqrt(n)
 
