@@ -26,6 +26,8 @@ TITLES = {
     "new": "new",
     "change": "change",
     "interval": "95 % bounds",
+    "worst": "largest",
+    "worst_dataset": "on",
     "since": "commits that may have done it",
     "datasets": "datasets",
     "message": "message",

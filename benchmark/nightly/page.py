@@ -176,34 +176,39 @@ def _baselines(baseline: Mapping[str, Any] | None) -> Rows:
 
 def _groups(night: Night, before: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The sections of what changed, the worst first; those without content are left out."""
-    red: list[Rows] = []
+    red: dict[str, list[Rows]] = {REGRESSION: [], NO_DATA: []}
     for step in (step for step in night.steps if step.red):
         lines = (step.reason, red_since(step, night, before))
         command = command_of(step)
-        red.append(table(f"{step.name}: {step.headline}", bad(step), lines=lines, command=command))
+        groups = red[step.verdict]
+        groups.append(
+            table(f"{step.name}: {step.headline}", bad(step), lines=lines, command=command)
+        )
         models = {row["model"] for row in bad(step) if row.get("model")}
         cells = [
             row
             for row in step.findings
             if row.get("kind") == "cell" and row["model"] in models and row not in bad(step)
         ]
-        red += [table("The cells of these models", cells)] * bool(cells)
+        groups += [table("The cells of these models", cells)] * bool(cells)
     advisories = [
         table(f"{s.name}: {s.headline}", s.findings, lines=(s.reason,), command=command_of(s))
         for s in night.steps
         if is_advisory(s)
     ]
     judged = next((step for step in night.steps if step.name == "ab-test"), None)
+    worse = bad(judged) if judged else []
     rest = [
         row
         for row in (judged.findings if judged else ())
-        if row.get("kind") != "cell" and row not in bad(judged)
+        if row.get("kind") != "cell" and row not in worse
     ]
     others = [table("Judged by the A/B test of this night", rest)] if rest else []
     costs = next((step for step in night.steps if step.name == "cost" and step.findings), None)
     dear = [table(costs.headline, costs.findings)] if costs and not is_advisory(costs) else []
     found = [
-        {"id": "regressions", "title": "What broke", "groups": red},
+        {"id": "regressions", "title": "What broke", "groups": red[REGRESSION]},
+        {"id": "no-data", "title": "What could not be judged", "groups": red[NO_DATA]},
         {"id": "advisories", "title": "To look at", "groups": advisories},
         {"id": "changed", "title": "Changed, and not worse", "groups": others},
         {"id": "cost", "title": "Cost of changed models", "groups": dear},

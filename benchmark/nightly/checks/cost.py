@@ -158,12 +158,12 @@ def judge(rows: list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
             {
                 "model": model,
                 "measure": words,
-                "dataset": worst[0],
                 "old": round(_geometric(old for old, _ in cells.values()), 4),
                 "new": round(_geometric(new for _, new in cells.values()), 4),
                 "change": round(_geometric(ratios.values()) - 1, 4),
                 "lower": None if lower is None else round(math.exp(lower) - 1, 4),
                 "worst": round(ratios[worst] - 1, 4),
+                "worst_dataset": worst[0],
                 "cells": len(cells),
             }
         )

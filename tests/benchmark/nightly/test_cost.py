@@ -59,7 +59,7 @@ def test_one_cell_that_costs_a_half_more_is_named():
             row["peak_ram_mb"] *= 1.5
     (found,) = [row for row in cost.judge(rows, "knn") if row["measure"] == "peak memory"]
     assert cost.verdict_of(found) == cost.SLOWER
-    assert found["dataset"] == "wine" and found["worst"] == pytest.approx(0.5)
+    assert found["worst_dataset"] == "wine" and found["worst"] == pytest.approx(0.5)
 
 
 def test_failed_fits_and_cells_of_one_side_are_left_out():
