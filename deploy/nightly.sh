@@ -26,6 +26,8 @@ if ! flock --nonblock 9; then
     exit 3
 fi
 
+# Whatever fails from here on: `latest` never shows an older night as this one's result.
+rm -f "$nights/latest"
 if [[ -n ${TABSWEEP_NIGHTLY_PULL:-} ]]; then
     git pull --quiet --ff-only
 fi
@@ -38,8 +40,6 @@ if [[ -n ${TABSWEEP_NIGHTLY_DRIFT:-} ]]; then
     fi
 fi
 
-# `latest` must never show an older night as this one's result.
-rm -f "$nights/latest"
 started=$(mktemp)
 trap 'rm -f "$started"' EXIT
 code=0

@@ -102,7 +102,7 @@ def test_every_shell_step_parses_and_names_files_of_the_repository(path):
     for step in (step for step in steps(path) if "run" in step):
         subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
         program = step["run"].split()[0]
-        assert program == "make" or os.access(ROOT / program, os.X_OK), program
+        assert program in ("make", "rm") or os.access(ROOT / program, os.X_OK), program
     for words in (step["run"].split() for step in steps(path) if "run" in step):
         if words[0] == "make":
             subprocess.run(
@@ -133,9 +133,7 @@ def test_a_night_is_kept_whatever_happens_and_caches_come_before_what_fills_them
         assert step_of("nightly", name)["if"].startswith("always()")
     restored = step_of("nightly", "The nights before, with their ledger")["with"]
     kept = step_of("nightly", "Keep the nights")["with"]
-    assert restored["path"] == kept["path"]
-    # A worktree is of no use to another clone: it points into the .git of its own.
-    assert kept["path"].split() == [flow["env"]["TABSWEEP_NIGHTS"], "!nights/store/worktrees"]
+    assert restored["path"] == kept["path"] == flow["env"]["TABSWEEP_NIGHTS"]
     assert restored["key"] == kept["key"] and kept["key"].startswith(restored["restore-keys"])
     crons = {entry["cron"] for entry in flow["on"]["schedule"]}
     weekly = step_of("nightly", "Night")["env"]["TABSWEEP_NIGHTLY_DRIFT"]
@@ -291,6 +289,22 @@ def test_who_wants_to_know_is_told_of_a_red_night_alone(prepared):
     assert not (prepared / "told").exists()
     assert a_night(prepared, **tell, CODE="4").returncode == 4
     assert (prepared / "told").read_text() == "## Red\n"
+
+
+def test_where_the_set_up_fails_the_night_before_is_not_shown_as_this_one(prepared, tmp_path):
+    assert a_night(prepared, NIGHT="2026-11-22-77aa001").returncode == 0
+    (prepared / "nights" / "store" / "worktrees" / "abc").mkdir(parents=True)
+    assert run_step(step_of("nightly", "Not from the night before"), prepared).returncode == 0
+    left = {path.name for path in (prepared / "nights").iterdir()} - {".lock"}
+    assert left == {"2026-11-22-77aa001", "history.jsonl", "store"}
+    assert not [*(prepared / "nights" / "store").iterdir()]
+    done = run_step(
+        step_of("nightly", "Summary"), prepared, GITHUB_STEP_SUMMARY=str(tmp_path / "s")
+    )
+    assert done.returncode == 0 and "did not end" in (tmp_path / "s").read_text()
+    (prepared / "Makefile").write_text("setup:\n\tfalse\n")
+    assert a_night(prepared, NIGHT="2026-11-23-77aa001").returncode != 0
+    assert not (prepared / "nights" / "latest").exists()
 
 
 def test_the_weekly_drift_compares_with_the_last_tag(prepared):
