@@ -25,7 +25,7 @@ TITLES = {
     "old": "old",
     "new": "new",
     "change": "change",
-    "interval": "95 % bounds",
+    "interval": "bounds",
     "worst": "largest",
     "worst_dataset": "on",
     "since": "commits that may have done it",
@@ -33,9 +33,9 @@ TITLES = {
     "message": "message",
     "reason": "reason",
 }
-SHARES = {"change", "lower", "upper", "worst"}  # relative changes: shown in per cent
+SHARES = {"change", "lower", "upper", "worst", "worst_lower"}  # relative changes: shown in per cent
 WORDS = {"message", "reason", "note", "since", "datasets"}
-NOT_SHOWN = {"lower", "upper", "kind"}
+NOT_SHOWN = {"lower", "upper", "worst_lower", "kind"}
 
 
 @dataclass(frozen=True)

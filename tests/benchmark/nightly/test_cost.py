@@ -41,7 +41,19 @@ def dear(rows: list) -> set[str]:
 def test_thirty_per_cent_more_time_is_seen_and_noise_is_not():
     assert dear(fits(factor=1.3)) == {"CPU time", "time to fit"}
     assert dear(fits(factor=1.3, noise=0.08)) == {"CPU time", "time to fit"}
-    assert dear(fits()) == dear(fits(factor=0.7)) == set()
+    assert dear(fits()) == dear(fits(noise=0.3)) == dear(fits(factor=0.7)) == set()
+
+
+def test_a_machine_that_is_slow_for_some_rounds_makes_no_model_dearer():
+    rows = fits(rounds=6)
+    for row in rows:
+        if row["round"] in (1, 4):
+            row["fit_s"], row["cpu_s"] = 3 * row["fit_s"], 1.4 * row["cpu_s"]
+    assert dear(rows) == set()
+    for row in rows:  # one fit of head alone met something else
+        if (row["round"], row["side"]) == (2, "head"):
+            row["fit_s"] *= 4
+    assert dear(rows) == set()
 
 
 def test_fits_of_a_few_clock_ticks_are_judged_by_the_wall_clock_alone():
