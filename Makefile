@@ -19,7 +19,7 @@ help:
 	@echo 'make test [PYTEST_ARGS="-k ledger"]    lint, types, tests'
 	@echo 'make check                             format, lint, types (nothing is changed)'
 	@echo 'make lint                              format the code and mend what can be mended'
-	@echo 'make nightly                           the slow tests'
+	@echo 'make nightly [ARGS="--skip faults"]      the nightly benchmark with the slow tests, in nights/'
 	@echo 'make setup | lock | clean              .venv | requirements.lock anew | remove .venv and caches'
 	@echo 'PYTHON=python3.12                      the interpreter that .venv is made with'
 
@@ -42,7 +42,7 @@ lint: setup
 	$(BIN)/ruff check --fix .
 
 nightly: setup
-	$(BIN)/python -m pytest -m nightly
+	$(BIN)/bench nightly --tests $(ARGS)
 
 # The newest versions that pyproject.toml allows, resolved in an environment of their own.
 lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,17 +53,38 @@ def pages(
     return texts
 
 
+def other_page(template: Path, variables: Mapping[str, Any], *, style: str = "") -> str:
+    """A page of another room in the form of a report: the text of `template`, which extends
+    base.html.j2 and may import parts.html.j2, with the variables and with more style.
+
+    Every text is escaped. Raises jinja2.TemplateError.
+    """
+    import jinja2
+
+    environment = _templates().overlay(
+        loader=jinja2.FileSystemLoader([template.parent, HERE]), cache_size=2
+    )
+    return _filled(
+        environment.get_template(template.name),
+        {"data": {}, **variables},
+        f"{_style()}\n{style}",
+        (HERE / "common.js").read_text(encoding="utf-8"),
+    )
+
+
 def _render(kind: str, variables: dict[str, Any]) -> str:
-    style, script = _style(), _script(kind)
+    template = _templates().get_template(f"{kind}.html.j2")
+    return _filled(template, variables, _style(), _script(kind))
+
+
+def _filled(
+    template: jinja2.Template, variables: Mapping[str, Any], style: str, script: str
+) -> str:
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return (
-        _templates()
-        .get_template(f"{kind}.html.j2")
-        .render(**variables, policy=policy, style=style, script=script)
-    )
+    return template.render(**variables, policy=policy, style=style, script=script)
 
 
 @cache

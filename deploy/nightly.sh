@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# A night of the benchmark in this checkout: `bench nightly` with these options, as a timer runs it.
+#
+#   deploy/nightly.sh [OPTIONS OF bench nightly]
+#
+#   TABSWEEP_NIGHTS          folder of the nights (nights); its link `latest` leads to this night
+#   TABSWEEP_NIGHTS_KEEP     days that a night's folder is kept (30); the history is kept for ever
+#   TABSWEEP_NIGHTLY_PULL    not empty: bring the checkout up to date first (git pull --ff-only)
+#   TABSWEEP_NIGHTLY_DRIFT   not empty: compare every model with the last tag (--against)
+#   TABSWEEP_NIGHTLY_NOTIFY  a command of the shell that gets the summary on standard input where
+#                            the exit code is not 0: mail -s tabsweep me@example.org
+#
+# The exit code is that of `bench nightly`: 0, or 4 for a regression or a step that could not judge.
+# A second night at the same time ends at once with 3.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+nights=${TABSWEEP_NIGHTS:-nights}
+bench=${VENV:-.venv}/bin/bench
+options=(--out "$nights" "$@")
+mkdir -p "$nights"
+
+exec 9> "$nights/.lock"
+if ! flock --nonblock 9; then
+    echo "nightly.sh: another night runs in $nights" >&2
+    exit 3
+fi
+
+# Whatever fails from here on: `latest` never shows an older night as this one's result.
+rm -f "$nights/latest"
+if [[ -n ${TABSWEEP_NIGHTLY_PULL:-} ]]; then
+    git pull --quiet --ff-only
+fi
+make --no-print-directory setup
+if [[ -n ${TABSWEEP_NIGHTLY_DRIFT:-} ]]; then
+    if tag=$(git describe --tags --abbrev=0 2> /dev/null); then
+        options+=(--against "$tag")
+    else
+        echo "nightly.sh: no tag to compare with; a night against the accepted baseline" >&2
+    fi
+fi
+
+started=$(mktemp)
+trap 'rm -f "$started"' EXIT
+code=0
+"$bench" nightly "${options[@]}" 9>&- || code=$?
+newest=$(find "$nights" -mindepth 2 -maxdepth 3 -path "$nights/20*" -name '*.json' -newer "$started" \
+    -printf '%T@ %P\n' | sort -n | tail -n 1)
+if [[ -n $newest ]]; then
+    newest=${newest#* }
+    ln -s "${newest%%/*}" "$nights/latest"
+fi
+
+find "$nights" -mindepth 1 -maxdepth 1 -type d -name '20??-??-??-*' \
+    -mtime "+${TABSWEEP_NIGHTS_KEEP:-30}" -exec rm -rf {} +
+
+if ((code != 0)) && [[ -n ${TABSWEEP_NIGHTLY_NOTIFY:-} ]]; then
+    deploy/nightly-summary.sh "$nights/latest" | bash -c "$TABSWEEP_NIGHTLY_NOTIFY" \
+        || echo "nightly.sh: the command of TABSWEEP_NIGHTLY_NOTIFY failed" >&2
+fi
+exit "$code"

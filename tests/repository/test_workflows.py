@@ -1,0 +1,363 @@
+"""The workflows of continuous integration, the nightly scripts and the timer, run as processes.
+
+Actions that others wrote are not run; the shell steps are, with a `gh` that records its calls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from repo import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+SCRIPTS = sorted((ROOT / "deploy").glob("nightly*.sh"))
+UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
+TITLE = "nightly: ab-test: knn"
+
+GH = r"""#!/usr/bin/env python3
+# gh on a folder: issues.json holds the open issues {number: [title, body]}, calls what was asked.
+import json, os, sys
+from pathlib import Path
+
+folder, words = Path(os.environ["GH_FOLDER"]), sys.argv[1:]
+issues = json.loads((folder / "issues.json").read_text())
+with open(folder / "calls", "a") as calls:
+    calls.write(" ".join(words[:2]) + "\n")
+
+def option(name):
+    return words[words.index(name) + 1]
+
+if words[:2] == ["issue", "list"]:
+    assert option("--label") == "nightly" and option("--state") == "open"
+    assert option("--jq") == '.[] | "\\(.number)\\t\\(.title)"'
+    print("\n".join(f"{number}\t{title}" for number, (title, _) in issues.items()))
+elif words[:2] == ["issue", "create"]:
+    assert option("--label") == "nightly" and option("--body-file") == "-"
+    issues[str(max(map(int, issues), default=0) + 1)] = [option("--title"), sys.stdin.read()]
+elif words[:2] == ["issue", "edit"]:
+    issues[words[2]][1] = sys.stdin.read()
+elif words[:2] == ["issue", "close"]:
+    del issues[words[2]]
+else:
+    assert words[:2] == ["label", "create"] and "--force" in words, words
+(folder / "issues.json").write_text(json.dumps(issues))
+"""
+
+
+def parsed(path: Path) -> dict:
+    """A workflow; YAML reads the key `on` as true."""
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {("on" if key is True else key): value for key, value in found.items()}
+
+
+def steps(path: Path) -> list[dict]:
+    return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
+
+
+def step_of(workflow: str, name: str) -> dict:
+    (found,) = (
+        s for p in WORKFLOWS if p.stem == workflow for s in steps(p) if s.get("name") == name
+    )
+    return found
+
+
+def run_step(step: dict, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A shell step as the runner starts it: in the checkout, with bash -eo pipefail."""
+    env = {**os.environ, **environment}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+
+
+# ---------------------------------------------------------------------- the form of the workflows
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_asks_for_little_and_pins_what_it_uses(path):
+    flow = parsed(path)
+    assert flow["permissions"] == {"contents": "read"}
+    for job in flow["jobs"].values():
+        assert 0 < job["timeout-minutes"] <= 240
+        assert set(job.get("permissions", {})) <= {"contents", "issues"}
+        assert job.get("permissions", {}).get("contents", "read") == "read"
+    for step in steps(path):
+        assert ("uses" in step) != ("run" in step)
+        if "uses" in step:
+            owner, _, version = step["uses"].partition("@")
+            assert owner.startswith("actions/") and re.fullmatch(r"v\d+\.\d+\.\d+", version), step
+        else:  # what a person types into a form never becomes part of a command
+            assert "${{" not in step["run"], step
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"https?://|index-url|pypi|secrets\.", text)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_shell_step_parses_and_names_files_of_the_repository(path):
+    for step in (step for step in steps(path) if "run" in step):
+        subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
+        program = step["run"].split()[0]
+        assert program in ("make", "rm") or os.access(ROOT / program, os.X_OK), program
+    for words in (step["run"].split() for step in steps(path) if "run" in step):
+        if words[0] == "make":
+            subprocess.run(
+                ["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True
+            )
+
+
+def test_ci_runs_on_every_python_that_the_package_allows():
+    (job,) = parsed(next(p for p in WORKFLOWS if p.stem == "ci"))["jobs"].values()
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    (setup,) = (s for s in job["steps"] if "setup-python" in s.get("uses", ""))
+    assert setup["with"]["cache"] == "pip"
+    assert (ROOT / setup["with"]["cache-dependency-path"]).is_file()
+    assert step_of("ci", "Lint, types, tests")["run"] == ".ci/run"
+
+
+def test_a_night_is_kept_whatever_happens_and_caches_come_before_what_fills_them():
+    path = next(p for p in WORKFLOWS if p.stem == "nightly")
+    flow = parsed(path)
+    assert {"schedule", "workflow_dispatch"} == set(flow["on"])
+    assert flow["concurrency"]["cancel-in-progress"] is False
+    names = [step.get("name", "") for step in steps(path)]
+    night = names.index("Night")
+    for name in ("Cache of the environment", "Cache of the datasets", "Set up"):
+        assert names.index(name) < night
+    for name in ("Summary", "Issues", "Page and ledger", "Keep the nights"):
+        assert names.index(name) > night
+        assert step_of("nightly", name)["if"].startswith("always()")
+    restored = step_of("nightly", "The nights before, with their ledger")["with"]
+    kept = step_of("nightly", "Keep the nights")["with"]
+    assert restored["path"] == kept["path"] == flow["env"]["TABSWEEP_NIGHTS"]
+    assert restored["key"] == kept["key"] and kept["key"].startswith(restored["restore-keys"])
+    crons = {entry["cron"] for entry in flow["on"]["schedule"]}
+    weekly = step_of("nightly", "Night")["env"]["TABSWEEP_NIGHTLY_DRIFT"]
+    assert len(crons) == 2 and sum(f"'{cron}'" in weekly for cron in crons) == 1
+
+
+# ---------------------------------------------------------------------- issues
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder with the scripts, and a `gh` on the PATH that keeps its issues in a file."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(ROOT / "deploy", folder / "deploy")
+    (tmp_path / "bin").mkdir()
+    gh = tmp_path / "bin" / "gh"
+    gh.write_text(GH)
+    gh.chmod(0o755)
+    (tmp_path / "issues.json").write_text("{}")
+    return folder
+
+
+def issues_after(checkout: Path, night: dict[str, str] | None, **before: list[str]) -> dict:
+    """The open issues after the workflow's step: {title: body}. `night`: the files of issues/."""
+    folder = checkout.parent
+    shutil.rmtree(checkout / "nights", ignore_errors=True)
+    if night is not None:
+        place = checkout / "nights" / "latest" / "issues"
+        place.mkdir(parents=True)
+        for name, text in night.items():
+            (place / name).write_text(text)
+    if before:
+        (folder / "issues.json").write_text(json.dumps(before))
+    done = run_step(
+        step_of("nightly", "Issues"),
+        checkout,
+        PATH=f"{folder / 'bin'}:{os.environ['PATH']}",
+        GH_FOLDER=str(folder),
+        GITHUB_SERVER_URL="https://forge.example",
+        GITHUB_REPOSITORY="lab/tabsweep",
+        GITHUB_RUN_ID="7",
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads((folder / "issues.json").read_text()).values())
+
+
+def test_a_regression_opens_one_issue_keeps_it_up_to_date_and_closes_it_when_it_is_gone(checkout):
+    red = {"judged": "ab-test\nscreen\n", "001.md": f"{TITLE}\nworse by 3 %\n`code` $(false)\n"}
+    found = issues_after(checkout, red)
+    assert list(found) == [TITLE]
+    assert found[TITLE].startswith("worse by 3 %\n`code` $(false)\n")
+    assert "https://forge.example/lab/tabsweep/actions/runs/7" in found[TITLE]
+    found = issues_after(checkout, {**red, "001.md": f"{TITLE}\nworse by 4 %\n"})
+    assert list(found) == [TITLE] and found[TITLE].startswith("worse by 4 %")
+    calls = (checkout.parent / "calls").read_text().splitlines()
+    assert calls.count("issue create") == 1 and calls.count("issue edit") == 1
+    assert issues_after(checkout, {"judged": "ab-test\nscreen\n"}) == {}
+
+
+def test_an_issue_of_a_step_without_a_verdict_stays(checkout):
+    others = {"1": [TITLE, "x"], "2": ["nightly: faults: a test", "y"], "3": ["nightly: cost", "z"]}
+    left = issues_after(checkout, {"judged": "faults\nab-test (drift)\n"}, **others)
+    assert list(left) == [TITLE, "nightly: cost"]
+
+
+def test_a_night_that_did_not_end_is_an_issue_until_one_ends(checkout):
+    left = issues_after(checkout, None, **{"1": [TITLE, "x"]})
+    assert set(left) == {TITLE, "nightly: the night did not end"}
+    assert "did not end" in left["nightly: the night did not end"]
+    left = issues_after(checkout, {"judged": "screen\n"})
+    assert list(left) == [TITLE]
+
+
+def test_the_summary_is_the_nights_or_says_how_far_it_came(checkout, tmp_path):
+    shown = tmp_path / "step-summary"
+    night = checkout / "nights" / "latest"
+
+    def summary() -> str:
+        shown.unlink(missing_ok=True)
+        done = run_step(step_of("nightly", "Summary"), checkout, GITHUB_STEP_SUMMARY=str(shown))
+        assert done.returncode == 0, done.stderr
+        return shown.read_text()
+
+    assert "did not end" in summary()
+    (night / "steps").mkdir(parents=True)
+    (night / "steps" / "screen.json").write_text("{}")
+    assert "* screen" in summary()
+    (night / "summary.md").write_text("## Nothing broke.\n")
+    assert summary() == "## Nothing broke.\n"
+
+
+# ---------------------------------------------------------------------- the night itself
+
+# bench, as far as the script is concerned: writes a night's folder, ends as it is told.
+BENCH = """#!/usr/bin/env bash
+echo "$@" >> asked
+[[ $1 == nightly && $2 == --out ]]
+if [[ -n ${NIGHT:-} ]]; then
+    mkdir -p "$3/$NIGHT/steps"
+    echo '{}' > "$3/$NIGHT/steps/screen.json"
+    echo '## Red' > "$3/$NIGHT/summary.md"
+fi
+exit "${CODE:-0}"
+"""
+
+
+@pytest.fixture
+def prepared(checkout):
+    """The checkout with a bench, a set-up that does nothing, and an old night."""
+    bench = checkout / ".venv" / "bin" / "bench"
+    bench.parent.mkdir(parents=True)
+    bench.write_text(BENCH)
+    bench.chmod(0o755)
+    (checkout / "Makefile").write_text("setup:\n\t@true\n")
+    old = checkout / "nights" / "2020-01-01-abc" / "steps"
+    old.mkdir(parents=True)
+    (old / "screen.json").write_text("{}")
+    (checkout / "nights" / "store").mkdir()
+    (checkout / "nights" / "history.jsonl").write_text("{}\n")
+    for path in (old / "screen.json", old, old.parent):
+        os.utime(path, (1.6e9, 1.6e9))
+    return checkout
+
+
+def a_night(checkout: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {"AGAINST": "", "TESTS": "", "TABSWEEP_NIGHTLY_DRIFT": "", **environment}
+    return run_step(step_of("nightly", "Night"), checkout, **given)
+
+
+def test_the_script_ends_as_the_night_did_and_leads_to_its_folder(prepared):
+    done = a_night(prepared, NIGHT="2026-11-22-77aa001", CODE="4", TESTS="yes", AGAINST="v1 x")
+    assert done.returncode == 4, done.stderr
+    latest = prepared / "nights" / "latest"
+    assert os.readlink(latest) == "2026-11-22-77aa001" and (latest / "summary.md").is_file()
+    assert (prepared / "asked").read_text() == "nightly --out nights --against v1 x --tests\n"
+
+
+def test_old_nights_are_removed_and_the_history_and_the_store_are_kept(prepared):
+    assert a_night(prepared, NIGHT="2026-11-22-77aa001").returncode == 0
+    left = {path.name for path in (prepared / "nights").iterdir()} - {".lock"}
+    assert left == {"2026-11-22-77aa001", "latest", "history.jsonl", "store"}
+
+
+def test_a_night_that_wrote_nothing_is_not_shown_as_the_one_before(prepared):
+    assert a_night(prepared, NIGHT="2026-11-22-77aa001").returncode == 0
+    assert a_night(prepared, CODE="2").returncode == 2
+    assert not (prepared / "nights" / "latest").is_symlink()
+
+
+def test_who_wants_to_know_is_told_of_a_red_night_alone(prepared):
+    tell = {"TABSWEEP_NIGHTLY_NOTIFY": "cat >> told", "NIGHT": "2026-11-22-77aa001"}
+    assert a_night(prepared, **tell).returncode == 0
+    assert not (prepared / "told").exists()
+    assert a_night(prepared, **tell, CODE="4").returncode == 4
+    assert (prepared / "told").read_text() == "## Red\n"
+
+
+def test_where_the_set_up_fails_the_night_before_is_not_shown_as_this_one(prepared, tmp_path):
+    assert a_night(prepared, NIGHT="2026-11-22-77aa001").returncode == 0
+    (prepared / "nights" / "store" / "worktrees" / "abc").mkdir(parents=True)
+    assert run_step(step_of("nightly", "Not from the night before"), prepared).returncode == 0
+    left = {path.name for path in (prepared / "nights").iterdir()} - {".lock"}
+    assert left == {"2026-11-22-77aa001", "history.jsonl", "store"}
+    assert not [*(prepared / "nights" / "store").iterdir()]
+    done = run_step(
+        step_of("nightly", "Summary"), prepared, GITHUB_STEP_SUMMARY=str(tmp_path / "s")
+    )
+    assert done.returncode == 0 and "did not end" in (tmp_path / "s").read_text()
+    (prepared / "Makefile").write_text("setup:\n\tfalse\n")
+    assert a_night(prepared, NIGHT="2026-11-23-77aa001").returncode != 0
+    assert not (prepared / "nights" / "latest").exists()
+
+
+def test_the_weekly_drift_compares_with_the_last_tag(prepared):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(prepared)]
+    drift = {"TABSWEEP_NIGHTLY_DRIFT": "yes", "NIGHT": "2026-11-22-77aa001"}
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+    assert a_night(prepared, **drift).returncode == 0  # there is no tag
+    subprocess.run([*git, "tag", "v0.1"], check=True)
+    assert a_night(prepared, **drift).returncode == 0
+    asked = (prepared / "asked").read_text().splitlines()
+    assert asked == ["nightly --out nights", "nightly --out nights --against v0.1"]
+
+
+def test_two_nights_at_once_are_refused(prepared):
+    with open(prepared / "nights" / ".lock", "w") as lock:
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert a_night(prepared).returncode == 3
+    assert a_night(prepared).returncode == 0
+
+
+# ---------------------------------------------------------------------- scripts and units
+
+
+def test_the_scripts_can_be_run_and_parse():
+    assert len(SCRIPTS) == 3
+    for script in SCRIPTS:
+        assert os.access(script, os.X_OK)
+        subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_the_units_of_systemd_name_the_script_and_a_time(tmp_path):
+    service, timer = (
+        next(p for p in UNITS if p.suffix == f".{end}") for end in ("service", "timer")
+    )
+    assert service.stem == timer.stem
+    text = service.read_text(encoding="utf-8")
+    (started,) = re.findall(r"^ExecStart=%h/tabsweep/(\S+)$", text, flags=re.MULTILINE)
+    assert os.access(ROOT / started, os.X_OK)
+    (when,) = re.findall(r"^OnCalendar=(.+)$", timer.read_text("utf-8"), flags=re.MULTILINE)
+    analyze = shutil.which("systemd-analyze")
+    if not analyze:
+        pytest.skip("no systemd-analyze on this machine")
+    subprocess.run([analyze, "calendar", when], check=True, capture_output=True)
+    # In a home that has the checkout; what the machine's own units lack is none of ours.
+    home = tmp_path / "home"
+    (home / "tabsweep").mkdir(parents=True)
+    shutil.copytree(ROOT / "deploy", home / "tabsweep" / "deploy")
+    units = [tmp_path / path.name for path in UNITS]
+    for unit, path in zip(units, UNITS, strict=True):
+        unit.write_text(path.read_text(encoding="utf-8").replace("%h", str(home)))
+    done = subprocess.run([analyze, "verify", *map(str, units)], capture_output=True, text=True)
+    ours = [line for line in done.stderr.splitlines() if "tabsweep-nightly" in line]
+    assert not ours, ours
