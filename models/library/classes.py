@@ -37,13 +37,19 @@ def estimator_class(name: str) -> type[LibraryEstimator]:
         raise AttributeError(
             f"module {PACKAGE!r} has no attribute {name!r}{did_you_mean(name, list(known))}"
         )
-    return _class_of(*known[name], name)
+    return class_of(*known[name])
 
 
 @cache
-def _class_of(model: str, kind: str, name: str) -> type[LibraryEstimator]:
+def class_of(model: str, kind: str) -> type[LibraryEstimator]:
+    """The class of a model by its name in the registry; kind: "Classifier" or "Regressor".
+
+    A class of your own ("module:Class") has one too. It does not pickle, as the package has no such
+    name. ValueError for an unknown model, and for one with a hyperparameter whose name is taken.
+    """
     spec = registry.spec(model)
     target: Any = registry.load_class(spec.target)
+    name = f"{target.__name__}{kind}"
     defaults = {
         n: tuple(p.default) if isinstance(p.default, list) else p.default
         for n, p in inspect.signature(target).parameters.items()

@@ -30,6 +30,7 @@ from .presets import BY_PRESET, PRESETS
 from .progress import FitProgress
 from .weights import weighted
 
+BASELINE = "baseline"  # the family of models that learn nothing of X
 FEWEST_FOR_SPLIT = 30  # rows; with fewer none is held out
 COMMON: dict[str, Any] = {
     "preset": "quick",
@@ -167,7 +168,8 @@ class LibraryEstimator(BaseEstimator):
         progress = None
         if self.verbose:
             unit = self.spec.resource or "steps"
-            progress = FitProgress(type(self).__name__, int(getattr(model, unit, 0)), unit)
+            words = {"n_estimators": "rounds"}.get(unit, unit)
+            progress = FitProgress(type(self).__name__, int(getattr(model, unit, 0)), words)
             if "report" in takes:
                 given["report"] = progress.step
         # another estimator's warnings are this model's `warnings_`, see `models/base.py`
@@ -246,13 +248,15 @@ class LibraryClassifier(ClassifierMixin, LibraryEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_samples,)."""
-        if hasattr(self, "estimator_") and not hasattr(self.estimator_, "predict_proba"):
-            return self.classes_[np.asarray(self.estimator_.predict(self._table(X)), dtype=int)]
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        check_is_fitted(self, "estimator_")
+        if hasattr(self.estimator_, "predict_proba"):
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return self.classes_[np.asarray(self.estimator_.predict(self._table(X)), dtype=int)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = "multiclass" in self.spec.tasks
+        tags.classifier_tags.poor_score = self.spec.family == BASELINE
         return tags
 
     def _target(self, y: Any) -> np.ndarray:
@@ -276,6 +280,11 @@ class LibraryRegressor(RegressorMixin, LibraryEstimator):
         """Values (n_samples,)."""
         table = self._table(X)
         return np.asarray(self.estimator_.predict(table), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self.spec.family == BASELINE
+        return tags
 
     def _target(self, y: Any) -> np.ndarray:
         return inputs.values_of(self, y)
