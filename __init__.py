@@ -41,13 +41,14 @@ _HOMES = {  # name -> the module that defines it
 _KINDS = ("Classifier", "Regressor")  # how the names of the models' classes end
 
 if TYPE_CHECKING:
-    from .benchmark.library.leaderboard import leaderboard
-    from .benchmark.library.sweeping import sweep
-    from .benchmark.results.evidence_builder import load_results
-    from .datasets.catalog import load_dataset, splits
-    from .models.library.columns import ColumnNotice
-    from .models.library.names import estimators
-    from .models.registry import make_model
+    from .benchmark.library.leaderboard import leaderboard as leaderboard
+    from .benchmark.library.sweeping import sweep as sweep
+    from .benchmark.results.evidence_builder import load_results as load_results
+    from .datasets.catalog import load_dataset as load_dataset
+    from .datasets.catalog import splits as splits
+    from .models.library.columns import ColumnNotice as ColumnNotice
+    from .models.library.names import estimators as estimators
+    from .models.registry import make_model as make_model
 
 
 def __getattr__(name: str) -> Any:

@@ -149,7 +149,9 @@ class FrameData:
             if is_float(table[name].dtype) and np.isinf(table[name].to_numpy()).any()
         ]
         if infinite:
-            raise SweepError(f"column {infinite[0]!r} holds an infinite value; give a number or NaN")
+            raise SweepError(
+                f"column {infinite[0]!r} holds an infinite value; give a number or NaN"
+            )
         table[self.target] = [label_text(label) for label in self._y]
         return table.to_csv(index=False, lineterminator="\n").encode()
 

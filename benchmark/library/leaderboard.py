@@ -35,10 +35,6 @@ def leaderboard(run: str | Path) -> pd.DataFrame:
     ------
     NoRun, LedgerError
         Where `run` is not the folder of a run, or holds no plan yet.
-
-    Examples
-    --------
-    >>> tabsweep.leaderboard("runs/uci-small-quick").head()  # doctest: +SKIP
     """
     import numpy as np
     import pandas as pd

@@ -64,9 +64,7 @@ class SweepResult:
         was swept.
     """
 
-    def __init__(
-        self, run: str | Path, *, data: FrameData | None = None, verbose: int = 0
-    ) -> None:
+    def __init__(self, run: str | Path, *, data: FrameData | None = None, verbose: int = 0) -> None:
         self.run = Path(run)
         check_run(self.run)
         self._data = data
@@ -205,12 +203,6 @@ def sweep(
     ------
     SweepError, PlanError, SuiteError, UnknownModel, UnknownDataset, DataError
         Where something cannot be swept as asked, before any trial runs.
-
-    Examples
-    --------
-    >>> result = tabsweep.sweep(df, target="price", models=["lightgbm"])  # doctest: +SKIP
-    >>> result.leaderboard()  # doctest: +SKIP
-    >>> result.best_model.predict(new)  # doctest: +SKIP
     """
     if task is not None and task not in TASKS:
         raise SweepError(f"unknown task {task!r}; {suggest(task, TASKS)}")

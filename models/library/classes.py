@@ -58,8 +58,8 @@ def class_of(model: str, kind: str) -> type[LibraryEstimator]:
     clash = sorted(set(defaults) & set(COMMON))
     if clash:
         raise ValueError(
-            f"model {model!r} has hyperparameters called {', '.join(clash)}, as parameters of every "
-            "estimator are; rename them"
+            f"model {model!r} has hyperparameters called {', '.join(clash)}, as parameters of "
+            "every estimator are; rename them"
         )
     quick = quick_preset(spec, defaults)
     shown = {n: BY_PRESET if n in quick else value for n, value in defaults.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +39,7 @@ def texts_of(column: pd.Series) -> list[str | None]:
 
 
 def floats(column: pd.Series) -> np.ndarray:  # (N,)
-    """A column of numbers or booleans as float64, NaN where missing; ValueError for other values."""
+    """Numbers or booleans as float64, NaN where missing; ValueError for other values."""
     if types.is_complex_dtype(column.dtype):
         raise ValueError(f"Complex data not supported: column {column.name!r}")
     try:
@@ -241,6 +242,8 @@ def kind_of(column: pd.Series, text: str) -> tuple[Kind, str]:
         return kind_of_texts(name, texts_of(column), text)
     if inferred == "complex":
         raise ValueError(f"Complex data not supported: column {name!r}")
+    if all(isinstance(v, int | float | np.number | np.bool_ | Decimal) for v in column.dropna()):
+        return Numbers(), ""
     odd = sorted({type(v).__name__ for v in column.dropna() if hashable(v) is not v})
     if odd:
         return Categories(), (

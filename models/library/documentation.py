@@ -78,7 +78,9 @@ def docstring(
     )
     lines = _hyperparameters(target, quick, defaults)
     parts.append("\n".join(["Parameters\n----------", *lines, common]))
-    classes = "" if kind == "Regressor" else "classes_ : ndarray of shape (n_classes,)\n    Labels.\n"
+    classes = (
+        "" if kind == "Regressor" else "classes_ : ndarray of shape (n_classes,)\n    Labels.\n"
+    )
     parts.append(ATTRIBUTES.format(classes=classes, model=target.__name__))
     if spec.paper:
         parts.append(f"References\n----------\n{spec.paper}.")
@@ -120,6 +122,6 @@ def _example(name: str, kind: str, spec: ModelSpec) -> str:
         >>> from sklearn.datasets import {data}
         >>> from tabsweep import {name}
         >>> X, y = {data}(return_X_y=True, as_frame=True)
-        >>> model = {name}().fit(X, y)  # doctest: +SKIP
-        >>> model.predict(X).shape  # doctest: +SKIP
+        >>> model = {name}().fit(X, y)
+        >>> model.predict(X).shape
         ({569 if kind == "Classifier" else 442},)""")

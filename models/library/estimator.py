@@ -31,6 +31,7 @@ from .progress import FitProgress
 from .weights import weighted
 
 BASELINE = "baseline"  # the family of models that learn nothing of X
+OFTEN = 4  # rows that are held out stand there so many times, by weight
 FEWEST_FOR_SPLIT = 30  # rows; with fewer none is held out
 COMMON: dict[str, Any] = {
     "preset": "quick",
@@ -119,9 +120,7 @@ class LibraryEstimator(BaseEstimator):
             return int(state)
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _fit(
-        self, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any
-    ) -> LibraryEstimator:
+    def _fit(self, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any) -> LibraryEstimator:
         frame = inputs.frame_of(self, X, reset=True)
         target = self._target(y)
         check_consistent_length(frame, target)
@@ -145,8 +144,12 @@ class LibraryEstimator(BaseEstimator):
         )
         rows, val = self._validation(model, table, target, X_val, y_val, seed)
         if rows is not None:
+            if weights is not None:
+                held = np.setdiff1d(np.arange(len(target)), rows)
+                again = inputs.drawn_by_weight(weights[held], OFTEN * len(held))
+                val = table.iloc[held[again]].reset_index(drop=True), target[held[again]]
+                weights = weights[rows]
             table, target = table.iloc[rows].reset_index(drop=True), target[rows]
-            weights = None if weights is None else weights[rows]
         with weighted(self.spec.name, model, weights):
             self._fit_model(model, table, target, val)
         self.estimator_ = model
@@ -313,7 +316,8 @@ class Weighted:
 
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts; a row of weight 0 is left out. Scaling and gaps are learned
-            from all other rows alike, and the rows that are held out count equally.
+            from all other rows alike. The rows that are held out count by weight as well, those in
+            X_val equally.
         """
         return self._fit(X, y, X_val, y_val, sample_weight)  # type: ignore[attr-defined]
 

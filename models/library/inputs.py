@@ -88,7 +88,9 @@ def values_of(estimator: Any, y: Any) -> np.ndarray:  # (N,) float64
     try:
         values = found.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Unknown label type: y of a regression must be numbers ({error})") from None
+        raise ValueError(
+            f"Unknown label type: y of a regression must be numbers ({error})"
+        ) from None
     if not np.isfinite(values).all():
         raise ValueError("Input y contains infinity; leave such rows out of X too")
     return values
@@ -133,3 +135,15 @@ def held_out(
     ]
     chosen = np.sort(np.concatenate(val))
     return np.setdiff1d(np.arange(n), chosen), chosen
+
+
+def drawn_by_weight(weights: np.ndarray, n: int) -> np.ndarray:  # (n,)
+    """n row numbers, each row as often as its share of the weights says (systematic resampling).
+
+    For rows that can be given no weights, such as those that stop a fit.
+
+    >>> drawn_by_weight(np.array([1.0, 3.0, 0.0]), 4)
+    array([0, 1, 1, 1])
+    """
+    ends = np.cumsum(weights) / weights.sum()
+    return np.searchsorted(ends, (np.arange(n) + 0.5) / n, side="right")

@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 # the layers below it. Neighbours in a layer may import each other in one direction.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
-        ("cli", "cli_data", "perf"),
+        ("cli", "cli_data", "library", "perf"),
         ("commands",),
         ("arguments",),
         ("papers", "running", "tracking"),
