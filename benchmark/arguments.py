@@ -118,7 +118,10 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--budget", help="quick, standard, paper, ... as the suite defines them."),
         click.option(
-            "--model", "models", multiple=True, help="Name or package.module:Class. Repeatable."
+            "--model",
+            "models",
+            multiple=True,
+            help="Name, package.module:Class or mymodel.py:Class. Repeatable.",
         ),
         click.option("--dataset", "datasets", multiple=True, help="Only this one. Repeatable."),
         click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 from ..common.tasks import TASKS
@@ -36,6 +37,17 @@ def load_class(target: str) -> type:
             f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, classes)}"
         )
     return found
+
+
+def module_target(name: str) -> str:
+    """`module:Class` of a class that is named by its file, whose folder is on sys.path; other names
+    as they are.
+
+    >>> module_target("mine/mymodel.py:Mine"), module_target("package.mymodel:Mine")
+    ('mymodel:Mine', 'package.mymodel:Mine')
+    """
+    place, _, class_name = name.partition(":")
+    return f"{Path(place).stem}:{class_name}" if place.endswith(".py") else name
 
 
 def entry_points() -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from ..common.tasks import TASKS
 from ..common.text import did_you_mean
 from .base import Estimator, InvalidConfig
-from .discovery import entry_points, external_spec, load_class, takes
+from .discovery import entry_points, external_spec, load_class, module_target, takes
 from .model_spec import FAMILIES, ModelSpec
 from .registry_entries import MODELS
 from .space_files import declared_spaces, small_fits
@@ -35,7 +35,8 @@ __all__ = [
 
 
 def spec(name: str) -> ModelSpec:
-    """The spec of a registered, installed (entry point) or external (`package.module:Class`) model.
+    """The spec of a registered, installed (entry point) or external (`package.module:Class`, or
+    `mymodel.py:Class` where the file's folder is on sys.path) model.
 
     ValueError for an unknown name (with a suggestion) and for an external class that takes the name
     of a registered model or lacks what a model needs.
@@ -43,14 +44,14 @@ def spec(name: str) -> ModelSpec:
     if name in MODELS:
         return MODELS[name]
     if ":" in name:
-        return external_spec(name, None)
+        return external_spec(module_target(name), None)
     installed = entry_points()
     if name in installed:
         return external_spec(installed[name], name)
     known = sorted({*MODELS, *installed})
     raise ValueError(
         f"unknown model {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}; "
-        "a class of your own is package.module:Class"
+        "a class of your own is package.module:Class or mymodel.py:Class"
     )
 
 

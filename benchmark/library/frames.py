@@ -37,7 +37,7 @@ class CsvColumns(ColumnReader):
             str(name)
             for name, kind in self.kinds_.items()
             if isinstance(kind, Categories)
-            and any(doubtful(text) for text in set(category_texts(frame[name])) - {None})
+            and any(text and doubtful(text) for text in set(category_texts(frame[name])))
         }
         return self
 

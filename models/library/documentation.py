@@ -9,16 +9,18 @@ from typing import Any
 
 from ..deep.hyperparameters import entries
 from ..model_spec import ModelSpec
+from .presets import BY_PRESET
 
 HIDDEN = {"task", "seed", "threads"}
 
 COMMON_ENTRIES = """\
 preset : {{'quick', 'paper'}}, default='quick'
-    'quick': hyperparameters for a CPU and small tables{quick}. 'paper': the published ones.
-    A hyperparameter whose default is 'preset' has the preset's value, which its entry names.
+    'quick': hyperparameters for a CPU and small tables{quick}.
+    'paper': the published ones. A hyperparameter whose default is 'preset' has the value of the
+    preset, which its entry names.
 validation_fraction : float, default=0.15, in [0, 1)
     Share of the rows that is held out for early stopping where `fit` gets no validation rows;
-    0 for none. {early}
+    0 for none.{early}
 categorical_features : sequence of names or positions, default=None
     Columns that are categories although they hold numbers. Categorical and text columns are
     categories anyway.
@@ -59,8 +61,7 @@ def docstring(
 
     defaults: the hyperparameters of the model's class `target`; quick: what the quick preset sets.
     """
-    summary = spec.summary.rstrip(".")
-    parts = [f"{target.__name__}: {summary[:1].lower()}{summary[1:]}; a {kind.lower()}."]
+    parts = [f"{target.__name__}: {spec.summary.rstrip('.')}; a {kind.lower()}."]
     told = "takes `sample_weight`" if weighted else "takes no `sample_weight`"
     parts.append(
         textwrap.fill(
@@ -69,11 +70,10 @@ def docstring(
             96,
         )
     )
-    early = ["n_estimators", "epochs", "steps"]
-    stops = spec.resource in early or "early_stopping_rounds" in defaults
+    stops = bool(spec.resource) or "early_stopping_rounds" in defaults
     common = COMMON_ENTRIES.format(
         quick=f", {len(quick)} of which differ from the paper's" if quick else "; here the same",
-        early="" if stops else "This model does not stop early and holds none out.",
+        early="" if stops else " This model does not stop early and holds none out.",
         shows="a progress bar" if spec.resource in ("epochs", "steps") else "a line after the fit",
     )
     lines = _hyperparameters(target, quick, defaults)
@@ -84,7 +84,7 @@ def docstring(
     parts.append(ATTRIBUTES.format(classes=classes, model=target.__name__))
     if spec.paper:
         parts.append(f"References\n----------\n{spec.paper}.")
-    parts.append(_example(f"{target.__name__}{kind}", kind, spec))
+    parts.append(_example(f"{target.__name__}{kind}", kind))
     return "\n\n".join(parts) + "\n"
 
 
@@ -101,20 +101,23 @@ def _hyperparameters(
         told |= set(names)
         if HIDDEN & set(names) or not set(names) & set(defaults):
             continue
+        decided = [name for name in names if name in quick]
+        for name in decided:
+            entry[0] = entry[0].replace(f"default={defaults[name]!r}", f"default={BY_PRESET!r}")
         lines += entry
-        for name in names:
-            if name in quick:
-                lines.append(
-                    f"    By the preset: {quick[name]!r} (quick), {defaults[name]!r} (paper)."
-                )
+        lines += [f"    Presets: {quick[n]!r} (quick), {defaults[n]!r} (paper)." for n in decided]
     for name, value in defaults.items():
         if name not in told:
             lines.append(f"{name} : default={value!r}")
     return lines
 
 
-def _example(name: str, kind: str, spec: ModelSpec) -> str:
-    """Five lines that fit the estimator."""
+def _example(name: str, kind: str) -> str:
+    """Five lines that fit the estimator.
+
+    >>> print(_example("KNNRegressor", "Regressor").splitlines()[-1])
+    (442,)
+    """
     data = "load_breast_cancer" if kind == "Classifier" else "load_diabetes"
     return textwrap.dedent(f"""\
         Examples

@@ -116,7 +116,7 @@ class LibraryEstimator(BaseEstimator):
 
     def _seed(self) -> int:
         state = self.random_state
-        if isinstance(state, numbers.Integral) and 0 <= state < 2**31:
+        if isinstance(state, numbers.Integral) and 0 <= int(state) < 2**31:
             return int(state)
         return int(check_random_state(state).randint(2**31 - 1))
 
@@ -200,7 +200,7 @@ class LibraryEstimator(BaseEstimator):
             there = self.columns_.transform(frame)[known].reset_index(drop=True)
             return None, (there, labels) if known.any() else None
         share = self.validation_fraction
-        if not isinstance(share, numbers.Real) or not 0 <= share < 1:
+        if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
             raise ValueError(
                 f"validation_fraction must be a number in [0, 1), got {share!r}; 0 holds none out"
             )

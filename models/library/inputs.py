@@ -126,10 +126,12 @@ def held_out(
     codes: of the classes (N,), None for regression. Every class keeps a row to train on.
 
     >>> held_out(np.array([0] * 8 + [1]), 9, 0.25, 0)[1]
-    array([2, 6])
+    array([0, 3])
     """
     chance = np.random.default_rng([seed, 17])
-    groups = [np.arange(n)] if codes is None else [np.flatnonzero(codes == k) for k in set(codes)]
+    groups = (
+        [np.arange(n)] if codes is None else [np.flatnonzero(codes == k) for k in np.unique(codes)]
+    )
     val = [
         chance.permutation(rows)[: min(round(share * len(rows)), len(rows) - 1)] for rows in groups
     ]
