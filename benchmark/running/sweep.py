@@ -37,6 +37,12 @@ from .request import Request
 from .resume import all_ended, check_same, merge_with, runs_again
 from .reuse import reuse_from, siblings
 
+WHAT_X_IS = (
+    "{models}: X is a DataFrame, its numbers float64 with NaN for gaps, its categories of dtype "
+    "category (text, NaN for gaps); y holds class codes 0, 1, ... or float64 numbers (see "
+    "docs/models.md)."
+)
+
 
 @dataclass
 class SweepOutcome:
@@ -84,6 +90,9 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
         for model in sorted({s.model for s in plan.studies if not s.reason and not s.space.params})
         if model not in registry.MODELS
     )
+    outside = sorted(name for name, asked in plan.given.items() if ":" in plan.budget.asked(asked))
+    if outside:
+        plan.notes.append(WHAT_X_IS.format(models=", ".join(outside)))
     return plan
 
 

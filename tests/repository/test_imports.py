@@ -30,7 +30,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
 # the layers below it. Neighbours in a layer may import each other in one direction.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
-        ("cli", "cli_beside", "cli_data", "cli_lists", "cli_nightly", "cli_upkeep", "perf"),
+        (
+            "cli", "cli_beside", "cli_data", "cli_lists", "cli_nightly", "cli_upkeep", "library",
+            "perf",
+        ),  # fmt: skip
         ("commands",),
         ("arguments",),
         ("nightly",),

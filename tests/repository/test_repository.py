@@ -356,7 +356,8 @@ def test_every_make_target_in_a_document_exists() -> None:
         assert {a or b for a, b in named} <= targets, document
 
 
-def test_the_python_of_the_readme_runs() -> None:
+def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # it writes a run
     (example,) = blocks("README.md", "python")
     scope: dict[str, object] = {}
     exec(compile(example, "README.md", "exec"), scope)

@@ -87,6 +87,26 @@ def test_models_from_a_file_in_the_working_directory_take_part(own):
     assert status_of(Path("runs/own")).done == 7
 
 
+def test_a_class_is_named_by_its_file_and_told_what_it_gets(own):
+    Path("deep").mkdir()
+    name = f"{own}_deep"
+    Path("deep", f"{name}.py").write_text(
+        "import pandas as pd\n"
+        "class Mine:\n"
+        "    def fit(self, X, y):\n"
+        "        assert isinstance(X, pd.DataFrame) and set(y) == {0, 1, 2}\n"
+        "        self.classes_ = pd.Series(y).unique()\n"
+        "    def predict(self, X): return [0] * len(X)\n"
+        "    def predict_proba(self, X): return [[1 / 3] * 3] * len(X)\n"
+    )
+    found = bench(*SMALL, "--model", f"deep/{name}.py:Mine", "--folds", 1, "--name", "file")
+    assert found.code == 0, found.err
+    assert set(load_results("runs/file")["model"]) == {f"{name}:Mine"}
+    assert f"{name}:Mine: X is a DataFrame" in found.out
+    gone = bench(*SMALL, "--model", "deep/other.py:Mine", "--name", "gone")
+    assert gone.code == 2 and "BENCH-E005" in gone.err and not Path("runs/gone").exists()
+
+
 def test_a_model_for_classification_alone_is_absent_from_regression_by_plan(own):
     args = ("--dataset", "diabetes", "--model", f"{own}:Classes", "--folds", 1, "--trials", 2)
     found = sweeps(*args, "--name", "part")

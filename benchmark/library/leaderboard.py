@@ -1,0 +1,83 @@
+"""The models of a run as a DataFrame, the best first: `tabsweep.leaderboard`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import check_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def leaderboard(run: str | Path) -> pd.DataFrame:
+    """The models of a run, the best first.
+
+    Scores are those of the test rows, means over folds, of the configuration that validation chose.
+
+    Parameters
+    ----------
+    run : str or Path
+        The folder of a run, finished or not.
+
+    Returns
+    -------
+    DataFrame
+        One row for each model: `model`; `rank`, its mean rank over the datasets on which every
+        ranked model has a score on all folds (1 is best; NaN for a model that lacks some);
+        `best_on`, datasets on which no model is better; `n_datasets`, datasets with a score on all
+        folds. For a run of one dataset also `test_<metric>` and `test_<metric>_se`, the mean and
+        its standard error over folds. Then `fit_s` and `predict_s`, seconds on average over the
+        model's trials, and `trials` and `failed`, their numbers.
+
+    Raises
+    ------
+    NoRun, LedgerError
+        Where `run` is not the folder of a run, or holds no plan yet.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from ...reports.aggregation.cells import COMPLETE, headline_cells, studies
+    from ...reports.metrics import METRICS
+    from ..results.evidence_builder import evidence_of
+
+    run = Path(run)
+    check_run(run)
+    evidence = evidence_of([run])
+    cells = headline_cells(evidence, studies(evidence))
+    whole = cells[cells["state"] == COMPLETE]
+    metrics = {task: evidence.headline(task) for task in evidence.tasks}
+    sign = [METRICS[metrics[task]].sign for task in whole["task"]]
+    losses = (
+        whole.assign(loss=whole["mean"] * np.array(sign, dtype=float))
+        .pivot(index="dataset", columns="model", values="loss")
+        .reindex(columns=evidence.models)
+    )
+    ranked = losses.dropna(axis="columns", how="any" if len(losses) == 1 else "all")
+    ranked = ranked.dropna(axis="index")
+    ranks = ranked.rank(axis="columns", method="average")
+    found = pd.DataFrame(index=pd.Index(evidence.models, name="model"))
+    found["rank"] = ranks.mean() if len(ranks) else np.nan
+    best = losses.eq(losses.min(axis="columns"), axis="index")
+    found["best_on"] = best.sum().astype(int)
+    found["n_datasets"] = losses.notna().sum().astype(int)
+    if len(cells["dataset"].unique()) == 1:
+        metric = metrics[cells["task"].iloc[0]]
+        mine = cells.set_index("model")
+        found[f"test_{metric}"] = mine["mean"]
+        found[f"test_{metric}_se"] = mine["spread"]
+    trials = evidence.trials.assign(model=evidence.trials["model"].astype(object))
+    by_model = trials.groupby("model")
+    for cost in ("fit_s", "predict_s"):
+        found[cost] = by_model[cost].mean() if cost in trials else np.nan
+    found["trials"] = by_model.size()
+    found["failed"] = trials[trials["status"] == "failed"].groupby("model").size()
+    counts = found[["trials", "failed"]].fillna(0).astype(int)
+    return (
+        found.assign(**counts)
+        .reset_index()
+        .sort_values(["rank", "model"], kind="stable", na_position="last")
+        .reset_index(drop=True)
+    )

@@ -1,0 +1,327 @@
+"""Models tuned against each other from Python: `tabsweep.sweep` and its result."""
+
+from __future__ import annotations
+
+import html
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ...common.text import suggest
+from ...datasets import catalog
+from ...models import registry
+from ...models.library.classes import class_of
+from ...models.library.columns import ColumnReader
+from ...models.library.estimator import steps_of
+from ...models.library.names import class_names
+from ...sweeps.engine import Stop
+from ..commands.fit import choose_config, choose_model, fit_all, importable, read_data, read_run
+from ..commands.report import make_report
+from ..console import by_reason
+from ..errors import SweepError, check_name, check_run
+from ..planning.own_tables import csv_suite
+from ..planning.plan import Options
+from ..planning.plan_record import planned_slots
+from ..planning.suite import Suite, load
+from ..results.evidence_builder import load_results
+from ..running import sweep as engine
+from ..running.progress import Progress
+from ..running.request import Request, import_folders, models_of
+from .frames import FrameData
+from .leaderboard import leaderboard
+
+if TYPE_CHECKING:
+    from ..planning.own_tables import OwnTable
+
+TASKS = ("binary", "multiclass", "classification", "regression")
+
+
+class SweepResult:
+    """What a sweep found. A run that was started elsewhere opens as `SweepResult(folder)`.
+
+    Parameters
+    ----------
+    run : str or Path
+        The folder of the run.
+    data : FrameData, optional
+        The DataFrame that was swept; without it `best_model` takes the columns as the run saw them.
+    verbose : int, default 0
+        1 to say what `best_model` fits.
+
+    Attributes
+    ----------
+    run : Path
+        The folder of the run, which every command of `bench` takes.
+    best_model : estimator
+        The best model by validation, with its best configuration, fitted on all rows when it is
+        first asked for (the rule of `bench fit`). It predicts from a DataFrame such as the one that
+        was swept.
+    """
+
+    def __init__(self, run: str | Path, *, data: FrameData | None = None, verbose: int = 0) -> None:
+        self.run = Path(run)
+        check_run(self.run)
+        self._data = data
+        self._verbose = verbose
+
+    def leaderboard(self) -> pd.DataFrame:
+        """The models, the best first; the columns are those of `tabsweep.leaderboard`."""
+        return leaderboard(self.run)
+
+    def results(self) -> pd.DataFrame:
+        """One row for each trial; the columns are those of `tabsweep.load_results`."""
+        return load_results(self.run)
+
+    def report(self) -> Path:
+        """Writes the report again; returns its page, `index.html`, which needs no server."""
+        make_report([self.run], None)
+        return self.run / "report" / "html" / "index.html"
+
+    @cached_property
+    def best_model(self) -> Any:
+        """See the class. FitError where no model has a score on every fold."""
+        found = read_run(self.run, None)
+        name = choose_model(found, None)
+        outside = next((m for m in found.plan["options"]["models"] if ":" in m), None)
+        named = outside if outside and registry.spec(outside).name == name else None
+        asked = importable(found, name, named)
+        table, folds = read_data(found, mirror=None, cache=None, csv=None)
+        choice = choose_config(found, name, asked, (table, folds), self._say)
+        fitted, _, rows = fit_all(asked, choice, table, folds, found.seed)
+        self._say(f"{name} is the best by {found.metric} on validation rows; fitted on {rows}")
+        kind = "Regressor" if table.task == "regression" else "Classifier"
+        return self._estimator(asked, kind, choice.config, fitted, table, found.seed)
+
+    def _estimator(
+        self, model: str, kind: str, config: Mapping[str, Any], fitted: Any, table: Any, seed: int
+    ) -> Any:
+        """The library's estimator around a fitted model of the registry."""
+        cls = class_of(model, kind)
+        known = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+        estimator = cls(**known, preset="paper", random_state=seed)
+        data = self._data
+        seen = table.frame if data is None else data.features
+        estimator.columns_ = ColumnReader().fit(seen) if data is None else data.columns
+        estimator.estimator_ = fitted
+        estimator.n_iter_ = steps_of(fitted)
+        estimator.n_features_in_ = seen.shape[1]
+        if all(isinstance(name, str) for name in seen.columns):
+            estimator.feature_names_in_ = np.asarray(seen.columns, dtype=object)
+        if kind == "Classifier":
+            names = table.classes if data is None else [data.labels[n] for n in table.classes]
+            estimator.classes_ = np.array(names)
+        return estimator
+
+    def _say(self, text: str) -> None:
+        if self._verbose:
+            print(text, file=sys.stderr)
+
+    def __repr__(self) -> str:
+        board = self.leaderboard()
+        n = int(board["trials"].sum())
+        first = board.iloc[0]
+        score = [c for c in board.columns if c.startswith("test_") and not c.endswith("_se")]
+        told = f", {score[0]} {first[score[0]]:.4g}" if score else ""
+        best = f"first on test rows: {first['model']} (rank {first['rank']:.3g}{told})"
+        return f"SweepResult({str(self.run)!r}: {n} trials of {len(board)} models; {best})"
+
+    def _repr_html_(self) -> str:
+        page = self.run / "report" / "html" / "index.html"
+        link = ""
+        if page.exists():
+            link = f'<p>Report: <a href="{html.escape(page.resolve().as_uri())}">index.html</a></p>'
+        board = self.leaderboard().to_html(index=False, na_rep="", float_format="{:.4g}".format)
+        return f"<div><p>{html.escape(repr(self))}</p>{board}{link}</div>"
+
+
+def sweep(
+    data: Any,
+    target: Any = None,
+    *,
+    models: Iterable[Any] = (),
+    trials: int | None = None,
+    folds: int | None = None,
+    budget: str | None = None,
+    task: str | None = None,
+    categorical_features: Iterable[Any] = (),
+    text: str = "hash",
+    seed: int = 0,
+    name: str | None = None,
+    runs: str | Path = "runs",
+    workers: int | None = 0,
+    verbose: int = 1,
+) -> SweepResult:
+    """Tune models against each other and compare them on rows that none has seen.
+
+    It is `bench sweep` from Python: every trial is kept in the folder of a run, so that the same
+    call again, after an interruption too, runs only what is missing.
+
+    Parameters
+    ----------
+    data : DataFrame or str
+        The table, with its target; or the name of a dataset (`bench data list`).
+    target : column name
+        What is predicted; for a DataFrame.
+    models : iterable, default ()
+        Names of models (`bench models`), classes of the library or their names
+        (`KNNClassifier`), or classes of your own as "module:Class". () for the budget's: twelve.
+    trials : int, optional
+        Configurations of each model on each fold; default: the budget's (4 in `quick`).
+    folds : int, optional
+        How many folds of the ten-fold protocol; default: the budget's (2 in `quick`).
+    budget : {"quick", "standard", "tuned", ...}, optional
+        A budget of the suite `uci-small` (`bench suites uci-small`); default: `quick`.
+    task : {"classification", "regression", "binary", "multiclass"}, optional
+        Default: guessed from the target's values.
+    categorical_features : iterable of column names, default ()
+        Columns of numbers that are categories.
+    text : {"hash", "drop"}, default "hash"
+        What becomes of free text.
+    seed : int, default 0
+        Seed of the folds, the search and the fits.
+    name : str, optional
+        Name of the run's folder; default: the target's name and a hash of the data.
+    runs : str or Path, default "runs"
+        The folder that holds runs. A DataFrame is kept there too, as `<name>.csv`.
+    workers : int or None, default 0
+        CPUs for trials, on Ray; 0 for this process, without Ray; None for all CPUs.
+    verbose : int, default 1
+        1 shows progress on the standard error, 0 nothing.
+
+    Returns
+    -------
+    SweepResult
+        `leaderboard()`, `best_model`, `report()`, `results()`; a table in a notebook.
+
+    Raises
+    ------
+    SweepError, PlanError, SuiteError, UnknownModel, UnknownDataset, DataError
+        Where something cannot be swept as asked, before any trial runs.
+    """
+    if task is not None and task not in TASKS:
+        raise SweepError(f"unknown task {task!r}; {suggest(task, TASKS)}")
+    frame: FrameData | None = None
+    tables: Mapping[str, OwnTable] = {}
+    runs = Path(runs)
+    if isinstance(data, str):
+        if target is not None:
+            raise SweepError(f"dataset {data!r} has its target already; leave `target` out")
+        suite = dataset_suite(data)
+    else:
+        frame = _frame_data(data, target, task, categorical_features, text)
+        path, name = frame.write(runs, check_name(name) if name else None)
+        suite, tables = csv_suite(path, frame.target, frame.task)
+    chosen = suite.budget(budget)[0]
+    request = Request(
+        suite=suite,
+        options=Options(
+            budget=chosen,
+            models=tuple(model_name(m) for m in models),
+            folds=folds,
+            trials=trials,
+            seed=seed,
+        ),
+        runs=runs,
+        name=check_name(name or f"{suite.name}-{chosen}"),
+        workers=workers,
+        tables=tables,
+    )
+    request.paths = import_folders(models_of(request))
+    _run(request, verbose)
+    make_report([request.folder], None)
+    return SweepResult(request.folder, data=frame, verbose=verbose)
+
+
+def _frame_data(
+    data: Any, target: Any, task: str | None, categorical_features: Iterable[Any], text: str
+) -> FrameData:
+    if not isinstance(data, pd.DataFrame) and hasattr(data, "to_pandas"):
+        data = data.to_pandas()
+    if not isinstance(data, pd.DataFrame):
+        raise SweepError(
+            f"data must be a DataFrame or the name of a dataset, not {type(data).__name__}; "
+            "tabsweep.sweep(pd.DataFrame(X).assign(target=y), target='target') takes arrays"
+        )
+    if target is None:
+        raise SweepError("say which column is predicted: tabsweep.sweep(df, target='price')")
+    return FrameData(
+        data, target, task=task, categorical_features=list(categorical_features), text=text
+    )
+
+
+def dataset_suite(dataset: str) -> Suite:
+    """A suite of one dataset of the catalogue, with the budgets of `uci-small`."""
+    card = catalog.card(dataset)
+    usual = load("uci-small")
+    return Suite(
+        name=f"only-{dataset}"[:64],
+        title=card.title,
+        datasets=[dataset],
+        metric=usual.metric,
+        budgets=usual.budgets,
+    )
+
+
+def model_name(model: Any) -> str:
+    """The registry's name of a model: a name, a class of the library, or a class's name.
+
+    >>> model_name("knn"), model_name("KNNRegressor")
+    ('knn', 'knn')
+    """
+    if isinstance(model, str):
+        known = class_names()
+        return known[model][0] if model in known else model
+    spec = getattr(model, "spec", None)
+    if not isinstance(spec, registry.ModelSpec):
+        raise SweepError(
+            f"models has {model!r}: give a name ('knn'), a class of the library "
+            "(tabsweep.KNNClassifier), or a class of your own as 'module:Class'"
+        )
+    changed = {} if isinstance(model, type) else _changed(model)
+    if changed:
+        raise SweepError(
+            f"models has {model!r}, and a sweep chooses hyperparameters itself "
+            f"({json.dumps(changed, default=str)}): give the class alone, or write a suite"
+        )
+    return spec.name
+
+
+def _changed(estimator: Any) -> dict[str, Any]:
+    """The parameters of an estimator that are not its class's defaults."""
+    default = type(estimator)().get_params()
+    return {k: v for k, v in estimator.get_params().items() if v != default[k]}
+
+
+def _run(request: Request, verbose: int) -> None:
+    """Run a sweep with its progress on the standard error."""
+    progress = Progress(quiet=not verbose, color=sys.stderr.isatty())
+
+    def tell(text: str) -> None:
+        if verbose:
+            print(text, file=sys.stderr)
+
+    def listen(event: str, details: Mapping[str, Any]) -> None:
+        if event != "plan":
+            progress.listen(event, details)
+            return
+        plan = details["plan"]
+        for line in by_reason(plan.left_out):
+            tell(f"left out: {line}")
+        for table in request.tables.values():
+            for warning in table.table.warnings:
+                tell(warning)
+        total = sum(planned_slots(study.to_data()) for study in plan.studies)
+        progress.begin(total, request.name, known=details["known"])
+
+    try:
+        outcome = engine.run(request, listener=listen, stop=Stop())
+    finally:
+        progress.end()
+    for warning in outcome.warnings:
+        tell(warning)

@@ -1,0 +1,151 @@
+"""What scikit-learn's users hand over, checked as scikit-learn checks it: X, y and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import validate_data as validate
+
+
+def frame_of(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
+    """X as a DataFrame with an index from 0; names and number of columns as in training.
+
+    X: a DataFrame (of pandas, or of a library whose frames have `to_pandas`), or an array of two
+    dimensions, whose columns are called 0, 1, ... reset: whether this is a fit, which sets
+    `n_features_in_` and `feature_names_in_`. TypeError for sparse matrices, ValueError for other
+    shapes, other columns than in training, infinite and complex numbers.
+    """
+    if not isinstance(X, pd.DataFrame) and hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    if not isinstance(X, pd.DataFrame):
+        X = check_array(
+            X, dtype=None, ensure_all_finite="allow-nan", estimator=estimator, input_name="X"
+        )
+        validate(estimator, X, reset=reset, skip_check_array=True)
+        frame = pd.DataFrame(X)
+        return frame.infer_objects() if X.dtype == object else frame
+    validate(estimator, X, reset=reset, skip_check_array=True)
+    if 0 in X.shape:
+        what = f"{X.shape[1]} feature(s)" if X.shape[0] else f"{X.shape[0]} sample(s)"
+        raise ValueError(f"Found {what} (shape={X.shape}) while a minimum of 1 is required.")
+    frame = X.reset_index(drop=True)
+    for name in frame.columns[frame.dtypes == np.float64]:
+        if np.isinf(frame[name].to_numpy()).any():
+            raise ValueError(
+                f"Input X contains infinity: column {name!r}; replace it by a number or by NaN"
+            )
+    return frame
+
+
+def target_of(estimator: Any, y: Any) -> np.ndarray:  # (N,)
+    """y as one column; ValueError where it is missing, has several columns or gaps."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    if isinstance(y, pd.DataFrame):
+        y = y.to_numpy()
+    elif not isinstance(y, np.ndarray) and hasattr(y, "to_numpy"):  # categories as their values
+        y = np.asarray(y.to_numpy())
+    found = column_or_1d(y, warn=True)
+    if np.iscomplexobj(found):
+        raise ValueError("Complex data not supported: y")
+    if pd.isna(found).any():
+        n = int(pd.isna(found).sum())
+        raise ValueError(f"Input y contains NaN: {n} of {len(found)}; leave such rows out of X too")
+    return found
+
+
+def labels_of(
+    estimator: Any, y: Any, *, multiclass: bool
+) -> tuple[np.ndarray, np.ndarray]:  # (C,), (N,)
+    """(the classes, sorted; the codes 0..C-1 of y). multiclass: whether more than two will do."""
+    labels = target_of(estimator, y)
+    check_classification_targets(labels)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(v).__name__ for v in labels})
+        raise ValueError(
+            f"y holds labels of types that do not compare ({', '.join(kinds)}); make them all text"
+        ) from None
+    if len(classes) > 2 and not multiclass:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is "
+            f"{type_of_target(labels)}."
+        )
+    return classes, codes.astype(np.int64)
+
+
+def values_of(estimator: Any, y: Any) -> np.ndarray:  # (N,) float64
+    """y as finite numbers; ValueError for anything else."""
+    found = target_of(estimator, y)
+    try:
+        values = found.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Unknown label type: y of a regression must be numbers ({error})"
+        ) from None
+    if not np.isfinite(values).all():
+        raise ValueError("Input y contains infinity; leave such rows out of X too")
+    return values
+
+
+def weights_of(frame: pd.DataFrame, sample_weight: Any) -> np.ndarray | None:  # (N,)
+    """Weights as float64, None for none and where all are equal to one.
+
+    ValueError where one is negative or NaN, and where all are zero.
+    """
+    if sample_weight is None:
+        return None
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(len(frame), sample_weight)
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
+    check_consistent_length(frame, weights)
+    if (weights < 0).any():
+        raise ValueError("Sample weights must not be negative")
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return None if (weights == 1).all() else weights
+
+
+def held_out(
+    codes: np.ndarray | None, n: int, share: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers (training, validation), drawn by `seed`; a share of each class is held out.
+
+    codes: of the classes (N,), None for regression. Every class keeps a row to train on.
+
+    >>> held_out(np.array([0] * 8 + [1]), 9, 0.25, 0)[1]
+    array([0, 3])
+    """
+    chance = np.random.default_rng([seed, 17])
+    groups = (
+        [np.arange(n)] if codes is None else [np.flatnonzero(codes == k) for k in np.unique(codes)]
+    )
+    val = [
+        chance.permutation(rows)[: min(round(share * len(rows)), len(rows) - 1)] for rows in groups
+    ]
+    chosen = np.sort(np.concatenate(val))
+    return np.setdiff1d(np.arange(n), chosen), chosen
+
+
+def drawn_by_weight(weights: np.ndarray, n: int) -> np.ndarray:  # (n,)
+    """n row numbers, each row as often as its share of the weights says (systematic resampling).
+
+    For rows that can be given no weights, such as those that stop a fit.
+
+    >>> drawn_by_weight(np.array([1.0, 3.0, 0.0]), 4)
+    array([0, 1, 1, 1])
+    """
+    ends = np.cumsum(weights) / weights.sum()
+    return np.searchsorted(ends, (np.arange(n) + 0.5) / n, side="right")

@@ -1,0 +1,136 @@
+"""`tabsweep.sweep` and `tabsweep.leaderboard`: the ordinary engine on a DataFrame."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import tabsweep
+from tabsweep.benchmark.errors import NoRun, SweepError
+from tabsweep.benchmark.library.frames import FrameData, label_text
+from tabsweep.benchmark.library.sweeping import SweepResult, model_name
+from tabsweep.datasets.infer import table_from_csv
+
+
+def frame(n=80):
+    """A table of every kind of column; the target is decided by two of them."""
+    rng = np.random.default_rng(4)
+    size, rooms = rng.normal(50, 10, n), rng.integers(1, 4, n)
+    dear = size / 5 + 3 * rooms > np.median(size / 5 + 3 * rooms)
+    return pd.DataFrame(
+        {
+            "size": [f"{v * 1000:,.0f}" for v in size],
+            "rooms": pd.Categorical(rooms),
+            "day": pd.Timestamp("2024-05-01") + pd.to_timedelta(np.arange(n), unit="D"),
+            "dear": dear,
+            "city": rng.choice(["Ulm", "NA", None], n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    models = ["knn", "LinearClassifier", tabsweep.DecisionTreeClassifier]
+    return tabsweep.sweep(frame(), "dear", models=models, trials=2, runs=runs, verbose=0), runs
+
+
+def test_a_sweep_of_a_frame_is_a_run_that_every_command_knows(swept):
+    result, runs = swept
+    board = result.leaderboard()
+    assert sorted(board["model"]) == ["decision-tree", "knn", "linear"]
+    assert board["rank"].is_monotonic_increasing and (board["n_datasets"] == 1).all()
+    assert (board["trials"] == 4).all() and (board["failed"] == 0).all()
+    assert board["test_roc_auc"].between(0.5, 1).all() and board["fit_s"].notna().all()
+    pd.testing.assert_frame_equal(tabsweep.leaderboard(result.run), board)
+    assert len(result.results()) == 12 == len(tabsweep.load_results(result.run))
+    assert (runs / f"{result.run.name}.csv").exists()
+    assert result.report().read_text().startswith("<!doctype html>")
+    assert "knn" in result._repr_html_() and "index.html" in result._repr_html_()
+    assert "12 trials of 3 models" in repr(result)
+
+
+def test_the_best_model_predicts_the_labels_of_the_frame_from_its_columns(swept):
+    result, _ = swept
+    table = frame()
+    model = result.best_model
+    assert model is result.best_model and model.classes_.tolist() == [False, True]
+    predicted = model.predict(table.drop(columns="dear"))
+    assert (predicted == table["dear"]).mean() > 0.7
+    again = pickle.loads(pickle.dumps(model)).predict(table.drop(columns="dear"))
+    np.testing.assert_array_equal(again, predicted)
+    opened = SweepResult(result.run).best_model  # as another session sees it
+    csv = table_from_csv(result.run.with_suffix(".csv"), "dear", task="classification")
+    assert (opened.predict(csv.frame) == predicted.astype(str)).all()
+
+
+def test_the_same_sweep_again_runs_nothing_and_more_trials_extend_it(swept):
+    result, runs = swept
+    program = (
+        "import sys, pickle, tabsweep\n"
+        "frame = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "for trials in (1, 1, 2):\n"
+        "    result = tabsweep.sweep(frame, 'dear', models=['knn'], trials=trials,"
+        " runs=sys.argv[2], name='again')\n"
+        "    print(len(result.results()), 'ray' in sys.modules)\n"
+    )
+    file = runs / "frame.pkl"
+    file.write_bytes(pickle.dumps(frame()))
+    command = [sys.executable, "-c", program, str(file), str(runs)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == ["2 False", "2 False", "4 False"]
+    planned = [line for line in told.stderr.splitlines() if "planned" in line]
+    finished = ["finished" in line for line in planned]
+    assert finished == [False, True, True]
+
+
+def test_a_regression_and_a_dataset_of_the_catalogue_are_swept_too(tmp_path):
+    table = frame().assign(dear=lambda f: np.linspace(1, 2, len(f)))
+    result = tabsweep.sweep(table, "dear", models=["linear"], trials=1, runs=tmp_path, verbose=0)
+    assert "test_rmse" in result.leaderboard()
+    assert result.best_model.predict(table.drop(columns="dear")).dtype == np.float64
+    known = tabsweep.sweep("iris", models=["knn"], trials=1, folds=1, runs=tmp_path, verbose=0)
+    assert known.run.name == "only-iris-quick"
+    assert known.best_model.predict(tabsweep.load_dataset("iris").frame).shape == (150,)
+
+
+def test_a_csv_file_holds_what_the_library_reads(tmp_path):
+    data = FrameData(frame(), "dear")
+    path, name = data.write(tmp_path, None)
+    table = table_from_csv(path, "dear", task=data.task)
+    kinds = table.kinds
+    assert kinds.pop("rooms") == kinds.pop("city") == "categorical"
+    assert set(kinds.values()) == {"numeric"} and name.startswith("dear-")
+    assert set(table.frame["rooms"].cat.categories) == {"rooms=1", "rooms=2", "rooms=3"}
+    assert set(table.frame["city"].cat.categories) == {"city=NA", "city=Ulm"}
+    assert table.classes == ("False", "True") == tuple(map(label_text, (False, True)))
+    read = data.columns.transform(data.features)
+    np.testing.assert_array_equal(table.frame["size"], read["size"])
+
+
+def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):
+    table = frame()
+    for given, words in (
+        ({"target": None}, "which column"),
+        ({"target": "price"}, "'price'"),
+        ({"target": "dear", "task": "ranking"}, "'ranking'"),
+        ({"target": "city"}, "missing in"),
+        ({"target": "dear", "models": [tabsweep.KNNClassifier(n_neighbors=3)]}, "n_neighbors"),
+        ({"target": "dear", "models": [3]}, "give a name"),
+    ):
+        with pytest.raises(SweepError, match=words):
+            tabsweep.sweep(table, runs=tmp_path, **given)
+    with pytest.raises(SweepError, match="not list"):
+        tabsweep.sweep([[1]], "x", runs=tmp_path)
+    with pytest.raises(SweepError, match="already"):
+        tabsweep.sweep("iris", "species", runs=tmp_path)
+    FrameData(table, "dear").write(tmp_path, "mine")
+    with pytest.raises(SweepError, match="holds other data"):
+        FrameData(table[:50], "dear").write(tmp_path, "mine")
+    with pytest.raises(NoRun):
+        tabsweep.leaderboard(tmp_path)
+    assert model_name("knn") == model_name(tabsweep.KNNRegressor()) == "knn"

@@ -1,0 +1,146 @@
+"""Columns of any table: how each kind is read, and what a notice says."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.models.library.columns import ColumnReader
+from tabsweep.models.library.number_texts import bare, notation_of, numbers_in
+
+
+def read(column, **how):
+    """(the columns that come of one, the notices)."""
+    frame = pd.DataFrame({"x": column, "other": 1.0})
+    reader = ColumnReader(**how).fit(frame)
+    return reader.transform(frame).drop(columns="other"), reader.notices_
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["1,234", "12", "1,234,567.5"], [1234.0, 12.0, 1234567.5]),
+        (["1.234,5", "7", "12,25"], [1234.5, 7.0, 12.25]),
+        (["3,14", "2,7"], [3.14, 2.7]),
+        (["1 234", "1\u202f000 000"], [1234.0, 1e6]),
+        (["1 234,5", "0,5"], [1234.5, 0.5]),
+        (["1'234.5", "9"], [1234.5, 9.0]),
+        (["1_000", "2"], [1000.0, 2.0]),
+        (["$1,200.50", "-$3", "€ 7"], [1200.5, -3.0, 7.0]),
+        (["40 %", "2.5%"], [40.0, 2.5]),
+        (["1e3", "-.5", "+2."], [1000.0, -0.5, 2.0]),
+        (["1", "n/a", "?", "", "-", "NULL"], [1.0, *[np.nan] * 5]),
+    ],
+)
+def test_numbers_written_as_text_are_read_in_any_notation(texts, numbers):
+    found, notices = read(texts)
+    np.testing.assert_array_equal(found["x"], numbers)
+    assert len(notices) == 1 and "'x'" in notices[0]
+
+
+def test_texts_in_two_notations_codes_with_leading_zeros_and_words_are_no_numbers():
+    for texts in (["1,5", "1.2"], ["01234", "81549"], ["red", "1"], ["1,23,4"], ["", "?"]):
+        assert notation_of(texts) is None
+        assert texts == ["", "?"] or read(texts)[0]["x"].dtype == object
+    assert bare("12") == "12"
+    with pytest.raises(ValueError, match="'red'"):
+        numbers_in(["red"], notation_of(["1"]))
+
+
+def stamps(*texts):
+    return pd.to_datetime(list(texts), format="ISO8601")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        stamps("2024-02-29 13:05", "1970-01-01", None),
+        stamps("2024-02-29 13:05", "1970-01-01", None).tz_localize("UTC"),
+        stamps("2024-02-29 08:05", "1969-12-31 19:00", None).tz_localize("Etc/GMT+5"),
+        ["2024-02-29T13:05:00Z", "1970-01-01", "n/a"],
+        [datetime.datetime(2024, 2, 29, 13, 5), datetime.datetime(1970, 1, 1), None],
+        pd.PeriodIndex(["2024-02-29 13:05", "1970-01-01", None], freq="min"),
+    ],
+    ids=["plain", "utc", "zone", "text", "objects", "periods"],
+)
+def test_a_date_becomes_year_month_weekday_hour_and_seconds(column):
+    found, notices = read(column)
+    assert list(found) == ["x.year", "x.month", "x.weekday", "x.hour", "x.total_seconds"]
+    assert found.iloc[0].tolist() == [2024, 2, 3, 13, 1709211900]
+    assert found.iloc[1].tolist() == [1970, 1, 3, 0, 0]
+    assert found.iloc[2].isna().all()
+    assert len(notices) == isinstance(column, list) * isinstance(column[0], str)
+
+
+def test_numbers_booleans_and_durations_of_every_type_are_float64():
+    columns = [
+        ([True, False], [1, 0]),
+        ([True, None], [1, np.nan]),
+        ([Decimal("1.5"), 2], [1.5, 2]),
+        (pd.array([1, None], dtype="Int64"), [1, np.nan]),
+        (pd.array([True, None], dtype="boolean"), [1, np.nan]),
+        (np.array([1, 2], dtype=np.uint8), [1, 2]),
+        (pd.to_timedelta(["1 day", None]), [86400, np.nan]),
+        ([None, None], [np.nan, np.nan]),
+    ]
+    for column, wanted in columns:
+        found, notices = read(column)
+        assert found.dtypes.tolist() == [np.float64] and not notices
+        np.testing.assert_array_equal(found.iloc[:, 0], wanted)
+
+
+def test_categories_stay_what_they_are_and_blank_texts_are_gaps():
+    kept = pd.Categorical(["b", "a", None], categories=["c", "b", "a"])
+    assert read(kept)[0]["x"].dtype == kept.dtype
+    found, notices = read(["red", " ", None])
+    assert found["x"].tolist() == ["red", None, None] and not notices
+    found, _ = read([1.0, 2.0], categories=["x"])
+    assert found["x"].dtype == object
+    found, notices = read([{"a": 1}, [2]])
+    assert found["x"].tolist() == ["{'a': 1}", "[2]"] and "dict, list" in notices[0]
+    with pytest.raises(ValueError, match="'nothing'"):
+        read([1.0], categories=["nothing"])
+
+
+def test_free_text_is_hashed_or_left_out_and_identifiers_are_left_out():
+    said = ["the red house by the sea", "a blue car near the church", "old tree in a wood"]
+    texts = [f"{said[i % 3]} number{i} of street{i % 7}" for i in range(60)]
+    found, notices = read(texts)
+    assert found.shape == (60, 16) and len(notices) == 1
+    near = np.linalg.norm(found - found.iloc[0], axis=1)
+    assert near[3::3].mean() < near[1::3].mean()  # rows about the same thing are closer
+    dropped, notices = read(texts, text="drop")
+    assert not dropped.shape[1] and "left out" in notices[0]
+    dropped, notices = read([f"id-{i}" for i in range(60)])
+    assert not dropped.shape[1] and "identifier" in notices[0]
+    few, notices = read([f"id-{i % 30}" for i in range(60)])
+    assert few["x"].dtype == object and not notices
+    with pytest.raises(ValueError, match="'keep'"):
+        ColumnReader(text="keep")
+    with pytest.raises(ValueError, match="no column is left"):
+        ColumnReader().fit(pd.DataFrame({"x": [f"id-{i}" for i in range(60)]}))
+
+
+def test_new_rows_are_read_as_those_of_the_fit():
+    frame = pd.DataFrame(
+        {"price": ["1,200", "3"], "day": ["2024-01-01", "2024-01-02"], "n": [1, 2]}
+    )
+    reader = ColumnReader().fit(frame)
+    new = pd.DataFrame({"n": ["7", None], "day": ["2025-03-04", None], "price": [5, 6.5]})
+    found = reader.transform(new)
+    assert found["price"].tolist() == [5, 6.5] and found["day.year"].iloc[0] == 2025
+    np.testing.assert_array_equal(found["n"], [7, np.nan])
+    for name, value in (("price", "cheap"), ("n", "many"), ("day", "tomorrow")):
+        with pytest.raises(ValueError, match=f"{name!r}"):
+            reader.transform(new.assign(**{name: value}))
+
+
+def test_a_made_column_takes_no_name_that_is_there():
+    frame = pd.DataFrame({"d": pd.to_datetime(["2024-01-01"]), "d.year": [5.0]})
+    found = ColumnReader().fit(frame).transform(frame)
+    assert found["d.year"].tolist() == [5.0] and found["d.year_"].tolist() == [2024.0]
+    with pytest.raises(ValueError, match="twice"):
+        ColumnReader().fit(pd.DataFrame([[1, 2]], columns=["a", "a"]))

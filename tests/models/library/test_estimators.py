@@ -1,0 +1,278 @@
+"""The library's estimators on tables as users have them, and inside scikit-learn's tools."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import tabsweep
+from laws import hold
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from small_tables import NAMES, TINY
+from tabsweep.models.deep.hyperparameters import entries
+from tabsweep.models.library.names import class_names
+from tabsweep.models.library.weights import HANDS
+from tabsweep.models.registry import MODELS
+
+CHEAP = ("KNNClassifier", "LightGBMClassifier", "LinearRegressor", "XGBoostRegressor")
+TINY_NETWORK = {"epochs": 4, "width": 8, "n_layers": 1, "n_heads": 1}
+
+
+def messy(n=90, seed=0):
+    """A table with every kind of column, and a target that two of them decide."""
+    rng = np.random.default_rng(seed)
+    size = rng.normal(50, 10, n)
+    colour = rng.choice(["red", "green", "blue"], n)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+    words = rng.choice(["old", "new", "garden", "lift", "quiet", "central", "bright"], (n, 4))
+    frame = pd.DataFrame(
+        {
+            "size": np.where(rng.random(n) < 0.1, np.nan, size),
+            "price": [f"{v:,.0f}" for v in rng.integers(500, 99_000, n)],
+            "colour": pd.Categorical(colour),
+            "city": rng.choice(["Ulm", "Bonn", None], n),
+            "garden": rng.random(n) < 0.5,
+            "day": days,
+            "said": [" ".join(row) + f" at {i}" for i, row in enumerate(words)],
+            "count": pd.array(np.where(rng.random(n) < 0.1, None, 3), dtype="Int64"),
+        }
+    )
+    value = size / 10 + 3 * (colour == "red")
+    return frame, value
+
+
+def labels(value):
+    return np.where(value > np.median(value), "dear", "cheap")
+
+
+def fitted(name, X, y, **params):
+    with pytest.warns(tabsweep.ColumnNotice):
+        return getattr(tabsweep, name)(**params).fit(X, y)
+
+
+def test_any_table_is_fitted_and_predicted_in_five_lines():
+    X, value = messy(160)
+    train, test = slice(0, 120), slice(120, 160)
+
+    def law(name):
+        y = labels(value) if name.endswith("Classifier") else value
+        params = TINY_NETWORK if name.startswith("FT") else {}
+        model = fitted(name, X[train], y[train], **params)
+        predicted = model.predict(X[test])
+        assert predicted.shape == (40,) and list(model.feature_names_in_) == list(X.columns)
+        assert model.n_features_in_ == 8 and "'price'" in "".join(model.columns_.notices_)
+        assert hasattr(model, "predict_proba") == name.endswith("Classifier")
+        if name.endswith("Classifier"):
+            assert model.classes_.tolist() == ["cheap", "dear"]
+            np.testing.assert_array_equal(
+                model.classes_[model.predict_proba(X[test]).argmax(axis=1)], predicted
+            )
+        if not name.startswith("FT"):
+            assert model.score(X[test], y[test]) > 0.4
+
+    hold(law, [(name,) for name in (*CHEAP, "FTTransformerClassifier", "FTTransformerRegressor")])
+
+
+def test_pipelines_searches_and_votes_take_an_estimator():
+    X, value = messy()
+    y = labels(value)
+    numbers = X[["size"]].assign(day=X["day"].dt.year)
+    model = tabsweep.KNNClassifier(n_neighbors=3)
+    assert cross_val_score(model, X.drop(columns=["price", "said"]), y, cv=3).mean() > 0.4
+    search = GridSearchCV(model, {"n_neighbors": [1, 15]}, cv=3).fit(numbers, y)
+    assert search.best_params_["n_neighbors"] == 15
+    assert make_pipeline("passthrough", model).fit(numbers, y).score(numbers, y) > 0.6
+    vote = VotingClassifier([("k", model), ("l", tabsweep.LinearClassifier())], voting="soft")
+    assert vote.fit(numbers, y).score(numbers, y) > 0.6
+
+
+def test_every_class_says_its_kind_and_documents_its_parameters():
+    def law(name):
+        cls = getattr(tabsweep, name)
+        model, kind = class_names()[name]
+        made = cls()
+        assert is_classifier(made) == (kind == "Classifier") != is_regressor(made)
+        params = list(inspect.signature(cls).parameters)
+        assert sorted(params) == sorted(made.get_params()) and cls.__module__ == "tabsweep"
+        told = {n.strip() for head in entries(cls.__doc__) for n in head.split(",")}
+        assert set(params) <= told
+        assert ("sample_weight" in inspect.signature(made.fit).parameters) == (
+            "takes `sample_weight`" in cls.__doc__
+        )
+        assert repr(clone(made)) == f"{name}()"
+
+    hold(law, [(name,) for name, (model, _) in class_names().items() if model in NAMES])
+
+
+def test_every_registered_model_has_the_classes_of_its_tasks():
+    for name, spec in MODELS.items():
+        kinds = {kind for model, kind in class_names().values() if model == name}
+        assert ("Regressor" in kinds) == ("regression" in spec.tasks)
+        assert ("Classifier" in kinds) == ("binary" in spec.tasks)
+    assert set(class_names()) < set(dir(tabsweep)) and set(tabsweep.__all__) < set(dir(tabsweep))
+    assert tabsweep.estimators("Regressor").keys() < tabsweep.estimators().keys()
+    with pytest.raises(AttributeError, match="did you mean 'KNNClassifier'"):
+        tabsweep.KNClassifier  # noqa: B018
+    with pytest.raises(ValueError, match="Transformer"):
+        tabsweep.estimators("Transformer")
+
+
+def test_the_quick_preset_is_the_default_and_a_value_of_ones_own_wins():
+    quick = tabsweep.FTTransformerClassifier()
+    assert quick.preset == "quick" and quick.width == "preset"
+    paper = tabsweep.FTTransformerClassifier(preset="paper", epochs=2)
+    assert quick._config()["width"] < paper._config()["width"] == 192
+    assert paper._config()["epochs"] == 2 and quick._config()["epochs"] < 1000
+    assert tabsweep.KNNClassifier()._config()["n_neighbors"] == 5
+    with pytest.raises(ValueError, match="'fast'"):
+        tabsweep.KNNClassifier(preset="fast").fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(TypeError, match="did you mean 'n_neighbors'"):
+        tabsweep.KNNClassifier(n_neighbours=3)
+
+
+def test_rows_are_held_out_for_early_stopping_and_only_for_it():
+    X, _ = messy()
+    X = X[["size", "colour"]]
+    value = np.random.default_rng(1).normal(size=90)  # nothing to learn: each tree makes it worse
+    boosted = tabsweep.LightGBMRegressor(
+        n_estimators=50, early_stopping_rounds=2, min_child_samples=2
+    )
+    stopped = clone(boosted).fit(X, value)
+    whole = clone(boosted).set_params(validation_fraction=0).fit(X, value)
+    given = clone(boosted).fit(X[:60], value[:60], X_val=X[60:], y_val=value[60:])
+    assert stopped.estimator_.best_iteration_ < 50 == whole.estimator_.best_iteration_
+    assert given.estimator_.best_iteration_ < 50
+    few = clone(boosted).fit(X[:20], value[:20])
+    assert few.estimator_.best_iteration_ == 50
+    with pytest.raises(ValueError, match="validation_fraction"):
+        clone(boosted).set_params(validation_fraction=1).fit(X, value)
+    with pytest.raises(ValueError, match="belong together"):
+        boosted.fit(X, value, X_val=X)
+
+
+def test_classes_of_validation_rows_that_training_never_saw_do_not_stop_a_fit():
+    X, value = messy()
+    model = tabsweep.LightGBMClassifier(n_estimators=5)
+    y = labels(value)
+    fit = model.fit(X[["size"]], y, X_val=X[["size"]][:9], y_val=["strange", *y[1:9]])
+    assert fit.classes_.tolist() == ["cheap", "dear"]
+
+
+def test_the_same_random_state_gives_the_same_bytes_and_none_draws_anew():
+    X, value = messy()
+    X, y = X[["size", "colour"]], labels(value)
+    make = tabsweep.RandomForestClassifier
+    same = [make(random_state=7, n_estimators=5).fit(X, y).predict_proba(X) for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+    assert (make(random_state=8, n_estimators=5).fit(X, y).predict_proba(X) != same[0]).any()
+    anew = [make(random_state=None, n_estimators=5).fit(X, y).predict_proba(X) for _ in range(2)]
+    assert (anew[0] != anew[1]).any()
+
+
+def test_weights_move_an_answer_to_the_heavier_rows():
+    """At every x half of the targets are 0, and half are 1 and weigh nine times as much."""
+    X = np.array([[0.0], [1.0]] * 40)
+    y = np.repeat([0, 1], 40)
+    weights = np.where(y == 1, 9.0, 1.0)
+
+    def law(name):
+        cls = getattr(tabsweep, name)
+        model = cls(n_estimators=30) if "n_estimators" in cls().get_params() else cls()
+        heavy = clone(model).fit(X, y, sample_weight=weights)
+        for fit, low, high in ((clone(model).fit(X, y), 0.3, 0.7), (heavy, 0.75, 1.0)):
+            classifies = name.endswith("Classifier")
+            answer = fit.predict_proba(X)[:, 1] if classifies else fit.predict(X)
+            assert (low <= answer).all() and (answer <= high + 1e-6).all()
+        without = clone(model).fit(X, y, sample_weight=y)  # the others have no weight at all
+        assert (without.predict(X) > 0.99).all()
+        assert "fit" not in vars(without.estimator_)
+        pickle.dumps(heavy)
+
+    hold(law, [(n,) for n, (model, _) in class_names().items() if model in HANDS])
+
+
+def test_a_fitted_estimator_is_pickled_by_name_and_read_in_another_process(tmp_path):
+    X, value = messy()
+    y = labels(value)
+    model = fitted("LightGBMClassifier", X, y, n_estimators=5)
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
+    (tmp_path / "X.pkl").write_bytes(pickle.dumps(X))
+    program = (
+        "import pickle, sys; model, X = (pickle.load(open(name, 'rb')) for name in sys.argv[1:]);"
+        "print(*model.predict(X))"
+    )
+    files = [str(tmp_path / name) for name in ("model.pkl", "X.pkl")]
+    told = subprocess.run(
+        [sys.executable, "-c", program, *files], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == model.predict(X).tolist()
+
+
+def test_a_progress_line_says_how_a_fit_went(capsys):
+    X, value = messy()
+    X, y = X[["size", "colour"]], labels(value)
+    tabsweep.FTTransformerClassifier(**TINY_NETWORK, verbose=1).fit(X, y)
+    tabsweep.KNNClassifier(verbose=1).fit(X, y)
+    told = capsys.readouterr()
+    lines = told.err.splitlines()
+    assert not told.out and len(lines) == 2
+    assert lines[0].startswith("FTTransformerClassifier") and "epochs" in lines[0]
+    assert lines[1].startswith("KNNClassifier")
+    tabsweep.FTTransformerClassifier(**TINY_NETWORK).fit(X, y)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_cannot_be_fitted_is_refused_with_the_way_out():
+    X, value = messy()
+    y = labels(value)
+    plain = X[["size"]]
+    for cls, frame, target, words in (
+        (tabsweep.KNNClassifier, plain, value, "continuous"),
+        (tabsweep.KNNRegressor, plain, y, "numbers"),
+        (tabsweep.KNNClassifier, plain, [None, *y[1:]], "NaN"),
+        (tabsweep.KNNClassifier, plain, None, "requires y"),
+        (tabsweep.KNNClassifier, plain, y[:5], "inconsistent"),
+        (tabsweep.GrowNetClassifier, plain, ["a", "b", "c"] * 30, "Only binary"),
+        (tabsweep.KNNClassifier, plain.assign(size=np.inf), y, "'size'"),
+        (tabsweep.GaussianProcessRegressor, np.ones((2001, 1)), np.ones(2001), "2000"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            cls().fit(frame, target)
+    model = tabsweep.KNNClassifier()
+    with pytest.raises(NotFittedError):
+        model.predict(plain)
+    with pytest.raises(ValueError, match="missing"):
+        model.fit(X[["size", "colour"]], y).predict(plain)
+
+
+def test_columns_of_numbers_are_categories_where_they_are_named():
+    X = np.array([[1.0], [2.0], [3.0]] * 20)
+    y = (X[:, 0] == 2.0).astype(float)
+    as_numbers = tabsweep.LinearRegressor().fit(X, y)
+    as_categories = tabsweep.LinearRegressor(categorical_features=[0]).fit(X, y)
+    assert as_numbers.score(X, y) < 0.1 < 0.9 < as_categories.score(X, y)
+    with pytest.raises(ValueError, match="1 columns"):
+        tabsweep.LinearRegressor(categorical_features=[3]).fit(X, y)
+
+
+@pytest.mark.nightly
+def test_every_network_learns_a_messy_table_with_its_quick_preset():
+    X, value = messy(240)
+    y = labels(value)
+
+    def law(name):
+        model = fitted(name, X[:180], y[:180])
+        assert model.score(X[180:], y[180:]) > 0.6
+
+    networks = [n for n in NAMES if MODELS[n].resource in ("epochs", "steps") and TINY[n]]
+    chosen = [n for n, (m, kind) in class_names().items() if m in networks and kind == "Classifier"]
+    hold(law, [(name,) for name in chosen])
