@@ -31,7 +31,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
         (
-            "cli", "cli_beside", "cli_data", "cli_lists", "cli_nightly", "cli_upkeep", "library",
+            "cli",
+            "cli_beside",
+            "cli_data",
+            "cli_lists",
+            "cli_nightly",
+            "cli_upkeep",
+            "library",
             "perf",
         ),  # fmt: skip
         ("commands",),
