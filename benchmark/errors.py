@@ -22,6 +22,10 @@ class UnknownExperiment(Exception):
     """A name that no experiment has."""
 
 
+class NoCluster(ConnectionError):
+    """The head of a cluster does not answer, or refuses."""
+
+
 class NoGpu(Exception):
     """--device cuda where torch sees no GPU, or no machine of the cluster has one."""
 
