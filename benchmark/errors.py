@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..sweeps.store.run_folder import is_run, runs_below
@@ -21,6 +22,10 @@ class NoRun(Exception):
 
 class UnknownExperiment(Exception):
     """A name that no experiment has."""
+
+
+class NoCluster(ConnectionError):
+    """The head of a cluster does not answer, or refuses."""
 
 
 class NoGpu(Exception):
@@ -59,14 +64,17 @@ def check_address_form(address: str) -> None:
         raise SweepError(f"{named} {address[:120]!r} must be local, auto, or HOST:PORT")
 
 
-def check_gpu(device: str) -> None:
-    """Raises NoGpu where `device` is a GPU and torch sees none."""
+def check_gpu(device: str, models: Iterable[str] = ()) -> None:
+    """Raises NoGpu, which names the models, where `device` is a GPU and torch sees none."""
     if device == "cpu":
         return
     import torch
 
     if not torch.cuda.is_available():
-        raise NoGpu(f"--device {device}: torch sees no GPU on this machine; use --device cpu")
+        wanting = f" for {', '.join(models)}" if models else ""
+        raise NoGpu(
+            f"--device {device}: torch sees no GPU on this machine{wanting}; use --device cpu"
+        )
 
 
 def check_run(folder: Path) -> None:

@@ -76,7 +76,7 @@ def content_sha256(frame: pd.DataFrame, target: np.ndarray, classes: tuple[str, 
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """One dataset in memory.
 
@@ -132,6 +132,15 @@ class Table:
                 raise DataError(f"{self.name}: a stored split of {test.shape} rows")
             if (test & val).any():
                 raise DataError(f"{self.name}: a stored split has a row in two parts")
+
+    def __repr__(self) -> str:
+        kinds = list(self.kinds.values())
+        classes = f", {self.n_classes} classes" if self.classes else ""
+        return (
+            f"<Table {self.name}: {self.task}{classes}, {self.n_rows} rows, "
+            f"{kinds.count('numeric')} numeric and {kinds.count('categorical')} categorical "
+            "features>"
+        )
 
     @property
     def n_rows(self) -> int:

@@ -27,7 +27,7 @@ from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
 from ..arguments import check_options
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
-from ..errors import SweepError
+from ..errors import NoCluster, SweepError
 from ..planning.own_tables import csv_run_name
 from ..planning.plan import UnknownModel
 from ..planning.suite import load
@@ -207,7 +207,7 @@ def asked(server: str) -> Iterator[None]:
             ) from None
         elif not isinstance(error, RuntimeError | OSError):
             raise
-        raise ConnectionError(f"the cluster at {server}: {text}") from None
+        raise NoCluster(f"the cluster at {server}: {text}") from None
 
 
 def next_id(client: Any, name: str, server: str) -> str:
@@ -272,7 +272,7 @@ def wait_for_end(client: Any, job: str) -> Any:
     while True:
         status = status_of(client, job)
         if status is None:
-            raise ConnectionError(
+            raise NoCluster(
                 f"the cluster has not answered for {PATIENCE_S:.0f} s. Job {job} may go on; if it "
                 "does not, the same command goes on with the run"
             )

@@ -101,8 +101,9 @@ def check_devices(request: Request) -> None:
     Raises NoGpu. A cluster is asked when it is there."""
     if request.address == "local" and request.options.device != "cpu":
         plan = Plan(request.suite, request.options, {}, {})
-        if any(plan.device(spec) != "cpu" for spec in plan.specs.values()):
-            check_gpu(request.options.device)
+        wanting = sorted(name for name, spec in plan.specs.items() if plan.device(spec) != "cpu")
+        if wanting:
+            check_gpu(request.options.device, wanting)
 
 
 def code_check(plan: Plan) -> Callable[[], dict[str, str]]:

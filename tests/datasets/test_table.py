@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tabsweep.datasets import catalog
 from tabsweep.datasets.card import Card, SourceFile
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.parsers import parse, ranks, stand_apart
@@ -197,3 +198,10 @@ def test_a_table_that_breaks_its_promise_cannot_be_made() -> None:
     for changes, named in wrong:
         with pytest.raises(DataError, match=named):
             Table(**{**values, **changes})
+
+
+def test_a_table_is_printed_in_one_line() -> None:
+    table = catalog.load_dataset("iris")
+    assert repr(table) == (
+        "<Table iris: multiclass, 3 classes, 150 rows, 4 numeric and 0 categorical features>"
+    )

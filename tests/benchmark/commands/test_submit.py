@@ -45,6 +45,11 @@ def test_rays_client_is_refused_and_submit_is_named(command: str) -> None:
     assert found.code == 2 and "bench submit --address http://HEAD:8265" in found.err
 
 
+def test_a_cluster_that_does_not_answer_is_told_with_the_id_of_clusters() -> None:
+    found = bench("submit", "--address", "http://127.0.0.1:1", "--", "--suite", "smoke")
+    assert found.code == 3 and "BENCH-E021" in found.err and "127.0.0.1:1" in found.err
+
+
 def test_submit_refuses_rays_client_too() -> None:
     found = bench("submit", "--address", "ray://head:10001", "--suite", "smoke")
     assert found.code == 2 and "http(s)://HOST:8265" in found.err and "ray://" in found.err

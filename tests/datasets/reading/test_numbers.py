@@ -1,0 +1,62 @@
+"""Numbers and times in cells of text: which styles are read, and which are not guessed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.reading.numbers import read_numbers
+from tabsweep.datasets.reading.times import read_times
+
+READ = [  # cells, separator, style, numbers
+    (["1", "2.5", ""], ",", "", [1, 2.5, np.nan]),
+    (["1,234", "999"], ",", "commas between thousands", [1234, 999]),
+    (["1,234", "999"], ";", "decimal commas", [1.234, 999]),
+    (["1,234", "12,5"], ",", "decimal commas", [1.234, 12.5]),
+    (["1,234,567", "2"], ";", "commas between thousands", [1234567, 2]),
+    (["-1,234.5", "?", "7e3"], "\t", "commas between thousands", [-1234.5, np.nan, 7000]),
+    (["1.234,5", "1.234"], ";", "decimal commas", [1234.5, 1234]),
+    (["1.234.567", "1.234"], ",", "points between thousands", [1234567, 1234]),
+    (["1 234,5", "7"], ",", "spaces between thousands", [1234.5, 7]),
+    (["1\u202f234", "1'000.5"], ",", "spaces between thousands", [1234, 1000.5]),
+]
+TEXTS = [
+    ["12,34,5", "1"],
+    ["1.2.3.4", "1"],
+    ["12 3", "4"],
+    ["1,234 kg", "2"],
+    ["a", "1"],
+    ["$1,000"],
+]
+
+
+@pytest.mark.parametrize(("cells", "delimiter", "style", "numbers"), READ)
+def test_numbers_are_read_in_the_style_that_all_cells_have(cells, delimiter, style, numbers):
+    found = read_numbers(pd.Series(cells, dtype=str), delimiter)
+    assert found.style == style
+    np.testing.assert_array_equal(found.values, numbers)
+
+
+@pytest.mark.parametrize("cells", TEXTS)
+def test_what_is_written_otherwise_stays_text(cells):
+    for delimiter in ",;":
+        found = read_numbers(pd.Series(cells, dtype=str), delimiter)
+        assert found.style == "" and np.isnan(found.values[0])
+
+
+def test_times_are_numbers_or_dates_and_what_could_be_swapped_is_refused():
+    def times(*cells: str) -> list[float]:
+        return read_times(pd.Series(cells, name="t"), ",", lambda row: f"row {row}").tolist()
+
+    assert times("3", "1.5") == [3, 1.5]
+    assert times("1970-01-02", "1970-01-01 00:00:10") == [86400, 10]
+    assert times("1970-01-01T01:00:00+01:00", "1970-01-01") == [0, 0]
+    assert times("31.01.1970", "01.02.1970") == [30 * 86400, 31 * 86400]
+    assert times("01/13/1970", "02/01/1970") == [12 * 86400, 31 * 86400]
+    with pytest.raises(DataError, match="may be swapped"):
+        times("02/01/1970", "01/03/1970")
+    with pytest.raises(DataError, match="'soon' on row 1"):
+        times("1970-01-01", "soon")
+    with pytest.raises(DataError, match="missing in 1 rows, first on row 0"):
+        times("", "1")
