@@ -151,10 +151,9 @@ class RealMLP(Estimator):
         return pd.DataFrame(columns)
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        library = optional("pytabkit", model="realmlp", extra="realmlp")
         kind = "Regressor" if self.task == "regression" else "Classifier"
         frame, held = self._frame(x), val or (x, y)
-        made = getattr(library, f"RealMLP_TD_{kind}")(
+        made = getattr(self._library(), f"RealMLP_TD_{kind}")(
             device="cpu",
             random_state=self.seed,
             n_threads=self.threads,
@@ -176,4 +175,9 @@ class RealMLP(Estimator):
         return p / p.sum(axis=1, keepdims=True)
 
     def _limits(self) -> AbstractContextManager[None]:
+        self._library()  # its import turns the loggers on that are silent below
         return undisturbed(self.seed, self.threads)
+
+    @staticmethod
+    def _library() -> Any:
+        return optional("pytabkit", model="realmlp", extra="realmlp")

@@ -254,6 +254,18 @@ def test_xrfm_equals_its_own_library(diabetes):
     np.testing.assert_allclose(ours, wanted, rtol=1e-3)
 
 
+def test_a_fit_of_realmlp_in_a_new_process_prints_nothing(tmp_path):
+    code = (
+        "from tabsweep.models.registry import make_model\n"
+        "x, y = [[float(i)] for i in range(20)], [float(i) for i in range(20)]\n"
+        "make_model('realmlp', task='regression', epochs=2).fit(x, y).predict(x)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert (done.stdout, done.stderr) == ("", "") and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("name", "library"), [("ebm", "interpret"), ("realmlp", "pytabkit"), ("xrfm", "xrfm")]
 )
