@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .base import PENALTY, Estimator, Number, OneOf
-from .deep.trainer import computing, seeded
-from .optional import optional
+from .optional import optional, undisturbed
 from .preprocessing import Policy
 
 ACTIVATIONS = ("auto", "relu", "selu", "mish")
 EMBEDDINGS = ("none", "pl", "plr", "pbld")
-LOGGERS = ("pytorch_lightning", "lightning.pytorch", "lightning_fabric")
 
 
 class RealMLP(Estimator):
@@ -156,10 +151,9 @@ class RealMLP(Estimator):
         return pd.DataFrame(columns)
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        library = optional("pytabkit", model="realmlp", extra="realmlp")
         kind = "Regressor" if self.task == "regression" else "Classifier"
         frame, held = self._frame(x), val or (x, y)
-        made = getattr(library, f"RealMLP_TD_{kind}")(
+        made = getattr(self._library(), f"RealMLP_TD_{kind}")(
             device="cpu",
             random_state=self.seed,
             n_threads=self.threads,
@@ -180,19 +174,10 @@ class RealMLP(Estimator):
         p = self.model_.predict_proba(self._frame(x)).astype(np.float64)
         return p / p.sum(axis=1, keepdims=True)
 
-    @contextmanager
-    def _limits(self) -> Iterator[None]:
-        """One thread, and silence: the library draws from and seeds the generators of the process,
-        and its trainer logs what it is about to do."""
-        levels = {name: logging.getLogger(name).level for name in LOGGERS}
-        drawn = random.getstate(), np.random.get_state()
-        for name in LOGGERS:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        try:
-            with computing(self.threads), seeded(self.seed):
-                yield
-        finally:
-            random.setstate(drawn[0])
-            np.random.set_state(drawn[1])
-            for name, level in levels.items():
-                logging.getLogger(name).setLevel(level)
+    def _limits(self) -> AbstractContextManager[None]:
+        self._library()  # its import turns the loggers on that are silent below
+        return undisturbed(self.seed, self.threads)
+
+    @staticmethod
+    def _library() -> Any:
+        return optional("pytabkit", model="realmlp", extra="realmlp")

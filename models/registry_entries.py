@@ -441,5 +441,14 @@ MODELS: dict[str, ModelSpec] = {
             libraries=("xgboost", *SKLEARN),
             **_GBDT_GPU,
         ),
+        _own(
+            "xrfm",
+            "xrfm:XRFM",
+            "a tree of kernel machines that learn which features matter (extra `xrfm`)",
+            "Beaglehole et al. 2025, arXiv:2508.10053",
+            _SCALED,
+            libraries=("xrfm", "torch", "numpy", "pandas", "scikit-learn"),
+            memory_bytes_per_cell=2000.0,
+        ),
     )
 }

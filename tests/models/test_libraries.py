@@ -235,7 +235,40 @@ def test_realmlp_with_its_defaults_equals_its_own_library(
         assert capfd.readouterr() == ("", "") and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("name", "library"), [("ebm", "interpret"), ("realmlp", "pytabkit")])
+def test_xrfm_equals_its_own_library(diabetes):
+    from xrfm import xRFM
+
+    x, y, xt, yt = diabetes
+    mean, std = y.mean(), y.std()
+    scale = [((part - x.mean(0)) / x.std(0)).astype(np.float32) for part in (x, xt)]
+    targets = [((part - mean) / std).astype(np.float32) for part in (y, yt)]
+    kernel = {"kernel": "l2", "bandwidth": 10.0, "exponent": 1.0, "diag": True}
+    params = {
+        "model": {**kernel, "bandwidth_mode": "constant"},
+        "fit": {"reg": 1e-3, "iters": 5, "verbose": False, "early_stop_rfm": True},
+    }
+    theirs = xRFM(rfm_params=params, device="cpu", random_state=0, n_threads=1, verbose=False)
+    theirs.fit(scale[0], targets[0], scale[1], targets[1])
+    wanted = np.asarray(theirs.predict(scale[1]))[:, 0] * std + mean
+    ours = make_model("xrfm", task="regression").fit(x, y, xt, yt).predict(xt)
+    np.testing.assert_allclose(ours, wanted, rtol=1e-3)
+
+
+def test_a_fit_of_realmlp_in_a_new_process_prints_nothing(tmp_path):
+    code = (
+        "from tabsweep.models.registry import make_model\n"
+        "x, y = [[float(i)] for i in range(20)], [float(i) for i in range(20)]\n"
+        "make_model('realmlp', task='regression', epochs=2).fit(x, y).predict(x)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert (done.stdout, done.stderr) == ("", "") and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "library"), [("ebm", "interpret"), ("realmlp", "pytabkit"), ("xrfm", "xrfm")]
+)
 def test_without_its_extra_a_model_says_which_one_it_needs(name, library):
     code = (
         f"import sys; sys.modules[{library!r}] = None\n"

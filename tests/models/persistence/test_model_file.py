@@ -33,6 +33,8 @@ from tabsweep.models.persistence.model_file import (
 from tabsweep.models.persistence.schema import Schema
 from tabsweep.sweeps.fingerprint import closure
 
+REFITTED = {"ebm", "realmlp", "xrfm"}  # objects of extras, which have no plain form
+
 
 @pytest.mark.parametrize("name", sorted(registry.MODELS))
 def test_a_loaded_model_predicts_the_same_bytes_and_a_second_fit_saves_the_same_file(
@@ -43,9 +45,12 @@ def test_a_loaded_model_predicts_the_same_bytes_and_a_second_fit_saves_the_same_
         estimator = make(name, task)
         path = saved(tmp_path, estimator, task, training=(X, Y[task], X, Y[task]))
         fitted = load_model(path)
-        assert (fitted.how, fitted.name) == ("state", name), task
+        how = "refit" if name in REFITTED else "state"
+        assert (fitted.how, fitted.name) == (how, name), task
         assert as_json(fitted.estimator.get_params()) == as_json(estimator.get_params()), task
         assert_predicts_alike(fitted, estimator, task)
+        if name in REFITTED:
+            continue
         first = path.read_bytes()
         assert saved(tmp_path, fitted.estimator, task).read_bytes() == first, task
         assert b"pickle" not in first
