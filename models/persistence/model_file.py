@@ -329,6 +329,10 @@ def open_members(
         check_sums(manifest, members)
         schema = Schema.parse(manifest["schema"])
         model = manifest["model"]
+        if schema.task != model["task"]:
+            raise ModelFileError(
+                f"its schema says {schema.task}, its model {str(model['task'])[:40]!r}; refused"
+            )
         name = _trusted(model["name"], model["target"], trust)
         _compare_versions(manifest["libraries"], warn)
         estimator = registry.make_model(

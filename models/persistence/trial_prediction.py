@@ -23,8 +23,14 @@ SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
 class Predicts(Protocol):
     """A loaded model (`model_file.Fitted`)."""
 
-    estimator: Any
-    schema: Schema
+    @property
+    def estimator(self) -> Any:
+        """The fitted estimator."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its input."""
+        ...
 
     def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None]) -> Any:
         """(N,) values or labels."""

@@ -11,6 +11,8 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 # Ray's name for "this Ray may have other machines"; without it all of Ray binds to the loopback
 # address, as it does by default on Windows and macOS.
@@ -76,7 +78,6 @@ def unconfined() -> None:
 
 def _read_token_again() -> None:
     """Ray keeps mode and token from its first look at the environment."""
-    from ray._raylet import AuthenticationTokenLoader, Config
-
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
+    raylet: Any = import_module("ray._raylet")
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()

@@ -153,6 +153,75 @@ def test_a_raylet_that_hangs_at_any_moment_of_each_start_ends_the_driver(tmp_pat
             assert "bench resume" in sweep.output()
 
 
+class Inside:
+    """Commands in namespaces of their own, after words of a shell: a host for `Sweep`."""
+
+    def __init__(self, flags: str, words: str) -> None:
+        self._flags, self._words = flags, words
+
+    def command(self, *words: object) -> list[str]:
+        script = f'{self._words} && exec "$@"'
+        return ["unshare", *self._flags.split(), "sh", "-c", script, "sh", *map(str, words)]
+
+
+def ended_inside(folder: Path, host: Inside) -> Sweep:
+    """A sweep that has ended in these namespaces, with all that it started."""
+    probe = subprocess.run(host.command("true"), capture_output=True, text=True)
+    if os.getuid() != 0 or probe.returncode != 0:
+        pytest.skip(f"needs root and namespaces: {probe.stderr.strip()}")
+    sweep = Sweep(folder, *OPTIONS, host=host, env={"TABSWEEP_RAY_START_S": "30"})  # type: ignore
+    hits = Hits(sweep.start(), "nothing", stop, most=0)
+    assert sweep.driver is not None
+    try:
+        sweep.driver.wait(600)
+    finally:
+        if sweep.driver.poll() is None:
+            kill_all(sweep.driver)
+        hits.end()
+    assert hits.seen, "Ray was not started"
+    gone = lambda: [pid for pid in hits.seen if alive(pid)] == []  # noqa: E731
+    wait_for(gone, "the end of all that Ray had started", timeout_s=20)
+    return sweep
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+def test_a_gcs_server_that_hangs_in_each_start_ends_the_driver(tmp_path: Path) -> None:
+    began = time.monotonic()
+    sweep, hits = swept(tmp_path / "sweep", "gcs_server", stop, most=9, patience_s=20)
+    assert sweep.driver is not None and sweep.driver.returncode == 3, sweep.output()
+    assert f"bench resume {sweep.run} --workers 0" in sweep.output()
+    assert "Traceback" not in sweep.output()
+    print(f"{len(hits.hit)} starts, {time.monotonic() - began:.0f} s\n{sweep.output()}")
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+def test_a_full_dev_shm_does_not_hold_a_sweep_up(tmp_path: Path) -> None:
+    fill = "mount -t tmpfs -o size=1m tmpfs /dev/shm && (head -c 2m /dev/zero > /dev/shm/full || :)"
+    began = time.monotonic()
+    sweep = ended_inside(tmp_path / "sweep", Inside("--mount", fill))
+    assert sweep.driver is not None
+    print(f"exit {sweep.driver.returncode}, {time.monotonic() - began:.0f} s\n{sweep.output()}")
+    assert sweep.driver.returncode in (0, 3), sweep.output()
+    if sweep.driver.returncode == 3:
+        assert f"bench resume {sweep.run} --workers 0" in sweep.output()
+    else:
+        sweep.check_nothing_lost(2)
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+def test_no_free_port_ends_the_driver_with_the_way_out(tmp_path: Path) -> None:
+    few = "ip link set lo up && echo 50000 50001 > /proc/sys/net/ipv4/ip_local_port_range"
+    began = time.monotonic()
+    sweep = ended_inside(tmp_path / "sweep", Inside("--net", few))
+    assert sweep.driver is not None and sweep.driver.returncode == 3, sweep.output()
+    print(f"{time.monotonic() - began:.0f} s\n{sweep.output()}")
+    assert f"bench resume {sweep.run} --workers 0" in sweep.output()
+    assert "Traceback" not in sweep.output()
+
+
 def name_of(process: psutil.Process) -> str:
     """The first word of its command line, which for a worker is its title."""
     try:

@@ -1,0 +1,109 @@
+"""Model files with right checksums and crafted content: refused at load; this process lives on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from saved_models import QUIET, X, forge, make, saved
+from tabsweep.models.persistence.allowlist import NotPlain
+from tabsweep.models.persistence.archive import unpack
+from tabsweep.models.persistence.booster_checks import check_booster, check_lightgbm_text
+from tabsweep.models.persistence.model_file import ModelFileError, load_model
+
+CATBOOST = """
+import sys
+from catboost import CatBoost
+CatBoost().load_model(blob=sys.stdin.buffer.read())
+"""
+
+
+@pytest.mark.fault(43)
+def test_a_booster_that_crashes_its_library_is_refused_and_this_process_lives(tmp_path: Path):
+    path = saved(tmp_path, make("catboost", "binary"), "binary")
+    load_model(path, **QUIET)
+    data = bytearray(unpack(path.read_bytes())["booster.cbm"])
+    data[-1200:-1100] = b"\xff\xff\xff\x0f" * 25  # of the statistics of categories
+    done = subprocess.run([sys.executable, "-c", CATBOOST], input=data, capture_output=True)
+    assert done.returncode == -11, done  # it does crash
+    forge(path, lambda members: members.update({"booster.cbm": bytes(data)}))
+    with pytest.raises(ModelFileError, match=r"^m\.tabsweep: .*crashed.*signal 11.*refused$"):
+        load_model(path, **QUIET)
+
+
+def set_(member: str, *keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def edit(members: dict[str, Any]) -> None:
+        place = members[member]
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = value
+
+    return edit
+
+
+def one_column_more(members: dict[str, Any]) -> None:
+    members["manifest.json"]["schema"]["columns"].append({"name": "more", "kind": "numeric"})
+
+
+def one_column_less(members: dict[str, Any]) -> None:
+    members["manifest.json"]["schema"]["columns"].pop(0)
+
+
+MISFITS = {
+    "classes that the schema lacks": set_("manifest.json", "schema", "classes", value=["a"]),
+    "a column more": one_column_more,
+    "a column less": one_column_less,
+    "another task": set_("manifest.json", "schema", "task", value="regression"),
+    "weights of another width": set_(
+        "state.json", "model_", "state", "coef_", "shape", value=[1, 1]
+    ),
+}
+
+
+@pytest.mark.fault(43)
+def test_parts_that_do_not_fit_together_are_refused_at_load(tmp_path: Path):
+    path = saved(tmp_path, make("linear", "binary"), "binary")
+    honest = path.read_bytes()
+    assert load_model(path, **QUIET).predict_proba(X, **QUIET).shape == (len(X), 2)
+    for what, edit in MISFITS.items():
+        path.write_bytes(honest)
+        forge(path, edit)
+        with pytest.raises(ModelFileError, match="fit together|another shape|says regression"):
+            load_model(path, **QUIET)
+            pytest.fail(f"a model with {what} was loaded")
+
+
+LINES = {  # of the first tree: what it says, and what it must not say
+    "split_feature": ("99999999", "a feature which is not there"),
+    "left_child": ("0", "a child that is not there"),
+    "right_child": ("-999", "a leaf that is not there"),
+    "leaf_value": ("1.0 ", "leaves without a value"),
+    "threshold": ("0.5 1", "threshold"),
+    "num_leaves": ("3000", "leaves without a value"),
+}
+
+
+@pytest.mark.fault(43)
+def test_places_that_are_not_there_are_found_in_the_trees_of_each_library():
+    width = {}
+    for name in ("lightgbm", "xgboost", "catboost"):
+        estimator = make(name, "binary", categorical="one-hot")
+        width[name] = int(estimator.preprocessor_.n_out_)
+        check_booster(estimator.model_, width[name])
+        with pytest.raises(NotPlain, match="features"):
+            check_booster(estimator.model_, width[name] - 1)
+        if name == "lightgbm":
+            text = estimator.model_.model_to_string()
+    check_lightgbm_text(text, width["lightgbm"])
+    for key, (word, why) in LINES.items():
+        head, _, rest = text.partition(f"\n{key}=")
+        line, _, after = rest.partition("\n")
+        rest_of_line = "" if key in ("leaf_value", "num_leaves") else line.partition(" ")[2]
+        crafted = f"{head}\n{key}={word} {rest_of_line}\n{after}"
+        with pytest.raises(NotPlain, match=why):
+            check_lightgbm_text(crafted, width["lightgbm"])
+            pytest.fail(f"{key} was accepted")
