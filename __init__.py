@@ -39,6 +39,7 @@ _HOMES = {  # name -> the module that defines it
     "sweep": "tabsweep.benchmark.library.sweeping",
 }
 _KINDS = ("Classifier", "Regressor")  # how the names of the models' classes end
+_CLASSES = "tabsweep.models.library.classes"  # the module that makes them
 
 if TYPE_CHECKING:
     from .benchmark.library.leaderboard import leaderboard as leaderboard
@@ -60,7 +61,7 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         return sorted([*_HOMES, *_class_names()])
     if name.endswith(_KINDS) and not name.startswith("_"):
-        return import_module("tabsweep.models.library.classes").estimator_class(name)
+        return import_module(_CLASSES).estimator_class(name)
     raise AttributeError(f"module 'tabsweep' has no attribute {name!r}")
 
 

@@ -111,8 +111,12 @@ def imported_names(tree: ast.AST, *, module: str, is_package: bool) -> Iterator[
 
 def _lazy_homes(name: str | None = None) -> list[str]:
     """The modules behind the names that the root of the package imports on first use."""
-    homes: dict[str, str] = getattr(sys.modules[PACKAGE], "_HOMES", {})
-    return [home for lazy, home in homes.items() if name in (None, lazy)]
+    root = sys.modules[PACKAGE]
+    homes: dict[str, str] = getattr(root, "_HOMES", {})
+    found = [home for lazy, home in homes.items() if name in (None, lazy)]
+    if name is not None and name.endswith(getattr(root, "_KINDS", ())):  # a model's class
+        found.append(root._CLASSES)
+    return found
 
 
 def named_targets(tree: ast.AST, *, package: str) -> Iterator[str]:

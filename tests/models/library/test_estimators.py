@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
 import subprocess
@@ -22,6 +23,7 @@ from tabsweep.models.deep.hyperparameters import entries
 from tabsweep.models.library.names import class_names
 from tabsweep.models.library.weights import HANDS
 from tabsweep.models.registry import MODELS
+from tabsweep.sweeps.fingerprint import imported_names
 
 CHEAP = ("KNNClassifier", "LightGBMClassifier", "LinearRegressor", "XGBoostRegressor")
 TINY_NETWORK = {"epochs": 4, "width": 8, "n_layers": 1, "n_heads": 1}
@@ -124,6 +126,12 @@ def test_every_registered_model_has_the_classes_of_its_tasks():
         tabsweep.KNClassifier  # noqa: B018
     with pytest.raises(ValueError, match="Transformer"):
         tabsweep.estimators("Transformer")
+
+
+def test_the_code_of_a_class_counts_as_the_code_of_a_model_that_imports_it():
+    tree = ast.parse("from tabsweep import KNNClassifier")
+    named = set(imported_names(tree, module="mine", is_package=False))
+    assert "tabsweep.models.library.classes" in named
 
 
 def test_the_quick_preset_is_the_default_and_a_value_of_ones_own_wins():
