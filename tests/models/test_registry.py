@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from importlib import metadata
 
 import pytest
