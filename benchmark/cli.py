@@ -66,9 +66,12 @@ def sweep(console: Console, **given: Any) -> int:
     """
     check_address_form(given["address"])
     chosen = check_options(given)  # before the heavy imports
-    from .commands.sweep import sweep_command
+    from .running.early_start import early_ray
 
-    return sweep_command(console, chosen, **given)
+    with early_ray(chosen, given) as ray:
+        from .commands.sweep import sweep_command
+
+        return sweep_command(console, chosen, ray, **given)
 
 
 @main.command(

@@ -26,9 +26,10 @@ from ..planning.plan import Options, Plan
 from ..planning.plan_record import plan_in, planned_slots
 from ..results.run_status import status_of
 from ..running import sweep
+from ..running.cpus import available_cpus, check_workers
 from ..running.progress import Progress
-from ..running.ray_session import end_with_ray
-from ..running.request import Request, available_cpus, import_folders, models_of
+from ..running.ray_session import RayStart, end_with_ray
+from ..running.request import Request, import_folders, models_of
 from ..running.reuse import siblings
 from .report import make_report, say_page
 
@@ -39,13 +40,16 @@ if TYPE_CHECKING:
 FEW = 4  # datasets whose scores fit on a terminal
 
 
-def sweep_command(console: Console, chosen: suites.Suite | None, **given: Any) -> int:
-    """`bench sweep`: `chosen` is the suite, None for --csv."""
+def sweep_command(
+    console: Console, chosen: suites.Suite | None, ray: RayStart | None, **given: Any
+) -> int:
+    """`bench sweep`: `chosen` is the suite, None for --csv; `ray` is on its way up already, or
+    None."""
     request = request_of(chosen, **given)
     request.paths = import_folders(models_of(request))
     if given["dry_run"]:
         return dry_run(console, request)
-    return run_and_report(console, request, given["tracking_uri"])
+    return run_and_report(console, request, given["tracking_uri"], ray)
 
 
 def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
@@ -77,17 +81,6 @@ def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
 
 def _usual_name(chosen: suites.Suite, budget: str | None) -> str:
     return f"{chosen.name}-{chosen.budget(budget)[0]}"
-
-
-def check_workers(workers: int | None, address: str) -> int | None:
-    """Every worker is a process with its libraries: refuse numbers that would exhaust a machine."""
-    most = max(16, 4 * available_cpus())
-    if workers is not None and address == "local" and workers > most:
-        raise SweepError(
-            f"--workers {workers} on {count(available_cpus(), 'CPU')}: at most {most} here; "
-            "--address joins a cluster"
-        )
-    return workers
 
 
 def limited(
@@ -231,7 +224,9 @@ def warn_of_data(console: Console, plan: Plan) -> None:
             console.warn(f"{name}: {warning}" if len(plan.data) > 1 else warning)
 
 
-def run_and_report(console: Console, request: Request, tracking_uri: str | None) -> int:
+def run_and_report(
+    console: Console, request: Request, tracking_uri: str | None, ray: RayStart | None = None
+) -> int:
     """Run a sweep with MLflow following it, write the report, print a summary; returns the exit
     code."""
     progress = Progress(
@@ -260,7 +255,7 @@ def run_and_report(console: Console, request: Request, tracking_uri: str | None)
     problem = None
     with interruptible(stop, request.folder):
         try:
-            outcome = sweep.run(request, listener=listen, stop=stop)
+            outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
         except KeyboardInterrupt:
             pass
         finally:

@@ -105,10 +105,19 @@ class Progress:
                 self._say(self._best)
         elif event == "warning":
             self._say(f"warning: {details['message']}")
+        elif event == "waiting":
+            self._wait_for(details["for"])
         elif event == "lost node":
             self._say(f"lost node {details['host']}; its trials run elsewhere")
         elif event == "node":
             self._say(f"node {details['host']} has joined")
+
+    def _wait_for(self, what: str) -> None:
+        """Before the first result: what the sweep waits for, on a terminal or with --verbose."""
+        if self._live is not None:
+            self._live.update(self._task, note=f"waiting for {what}")
+        elif self.verbose or self._terminal:
+            self._say(f"waiting for {what}")
 
     @property
     def _ended(self) -> int:

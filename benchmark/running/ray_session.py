@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...sweeps.engine import Stop
+from ...sweeps.scheduling.interface import Stop
 from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import start_ray, take_back_sigterm
@@ -22,7 +22,7 @@ from ...sweeps.workers.ray_start import (
     raylets_below,
     stage_of_start,
 )
-from .request import Request, available_cpus
+from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
 PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an attempt
@@ -59,6 +59,9 @@ def patience_s() -> float:
 class RayStart:
     """Starts Ray while the data loads; a sweep with nothing to run never waits for it.
 
+    workers: CPUs for trials, None for all, 0 for none. address: of a cluster, or "local". folder:
+    of the run, for messages.
+
     The thread that starts Ray lives until the end: on Linux the processes of Ray ask to be killed
     when their parent ends, and the parent is the thread that started them. A start that hangs
     cannot be taken back in this process: `wait` raises RayNotUp, and `end` kills what it started.
@@ -70,23 +73,24 @@ class RayStart:
     raylets: ClassVar[list[Any]] = []
     ending: ClassVar[bool] = False
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, workers: int | None, address: str, folder: Path) -> None:
         # None: all that a cluster has
-        self.n_workers = request.workers
-        if self.n_workers is None and request.address == "local":
+        self.n_workers = workers
+        if self.n_workers is None and address == "local":
             self.n_workers = available_cpus()
-        self._address = request.address
+        self._address = address
         self._patience_s = patience_s()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._connected = False
         self._failed = False
+        self._ended = False
         frozen = f"Ray did not start: its library froze this process for {self._patience_s:g} s"
         self._guard = FreezeGuard(
             notice_s=NOTICE_S,
             end_s=self._patience_s,
             notice=f"warning: Ray is slow to start: it does not connect ({self._logs()})",
-            last_words=f"error BENCH-E021: {frozen}; {self._logs()}. {way_out(request.folder)}",
+            last_words=f"error BENCH-E021: {frozen}; {self._logs()}. {way_out(folder)}",
         )
         self._up = threading.Event()
         self._over = threading.Event()
@@ -110,15 +114,20 @@ class RayStart:
         self._up.set()
         self._over.wait()
 
-    def wait(self, stop: Stop, say: Callable[[str], None] = lambda text: None) -> None:
+    def wait(
+        self,
+        stop: Stop,
+        say: Callable[[str], None] = lambda text: None,
+        show: Callable[[str], None] = lambda stage: None,
+    ) -> None:
         """Wait until Ray is up, and on this machine a worker process, too.
 
-        `say` is told what a slow start waits for. Raises RayNotUp, the error of a cluster that does
-        not answer, and KeyboardInterrupt for a stop.
+        `say` is told what a slow start waits for, `show` at once what any start does. Raises
+        RayNotUp, the error of a cluster that does not answer, and KeyboardInterrupt for a stop.
         """
         self.begin()
         try:
-            self._await(stop, say)
+            self._await(stop, say, show)
         finally:
             self._guard.end()
         error = self._error
@@ -129,9 +138,9 @@ class RayStart:
         RayStart.raylets, RayStart.ending = raylets_below(), False
         take_back_sigterm()
 
-    def _await(self, stop: Stop, say: Callable[[str], None]) -> None:
+    def _await(self, stop: Stop, say: Callable[[str], None], show: Callable[[str], None]) -> None:
         stage, since, told = "", time.monotonic(), False
-        looked = since
+        looked = since - LOOK_S  # the first look is the first thing
         while not self._up.wait(0.2):
             if stop.soon:
                 raise KeyboardInterrupt
@@ -142,6 +151,7 @@ class RayStart:
             found = stage_of_start(self._address, connected=self._connected)
             if found != stage:
                 stage, since, told = found, now, False
+                show(stage)
             waited = now - since
             if waited > self._patience_s:
                 raise self._not_up(f"waited {waited:.0f} s for {stage}")
@@ -159,9 +169,11 @@ class RayStart:
         return f"logs: {ray_folder()}/session_latest/logs"
 
     def end(self) -> None:
-        """Shut Ray down, if it was started; kill what a failed start left."""
-        if self._thread is None:
+        """Shut Ray down, if it was started; kill what a failed start left. A second call does
+        nothing."""
+        if self._thread is None or self._ended:
             return
+        self._ended = True
         self._guard.end()
         if self._failed:
             kill_ray_below()

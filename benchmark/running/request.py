@@ -51,11 +51,6 @@ class Request:
         return self.runs / self.name
 
 
-def available_cpus() -> int:
-    """The number of CPUs that this process may use."""
-    return max(1, len(os.sched_getaffinity(0)))
-
-
 def models_of(request: Request) -> list[str]:
     """Every model that a request may mean: named, of the suite, or of the run that it extends."""
     named = [*request.options.models, *request.suite.budget(request.options.budget)[1].models]

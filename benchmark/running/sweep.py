@@ -121,10 +121,12 @@ def run(
     *,
     listener: Listener = lambda event, details: None,
     stop: Stop | None = None,
+    ray: RayStart | None = None,
 ) -> SweepOutcome:
     """Run a sweep to its end (or until asked to stop) and leave the ledger complete.
 
-    `listener` gets the engine's events, "plan" ({plan, ledger, known}) and "started". Raises
+    `listener` gets the engine's events, "waiting" ({for}), "plan" ({plan, ledger, known}) and
+    "started". `ray`: one that is on its way up already; it is ended here. Raises
     SweepError, SuiteError, PlanError, NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
     """
     started = time.monotonic()
@@ -137,7 +139,8 @@ def run(
     existed = request.folder.exists()
     if existed and not (request.folder / "ledger").exists() and any(request.folder.iterdir()):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
-    ray = RayStart(request)
+    ray = ray or RayStart(request.workers, request.address, request.folder)
+    listener("waiting", {"for": "the data"})
     try:
         plan = None
         if not existed:  # a request that fails leaves no folder behind
@@ -279,6 +282,10 @@ class _Sweep:
         self._log.listen("warning", {"message": text})
         self._listener("warning", {"message": text})
 
+    def _show(self, stage: str) -> None:
+        """Say what a start waits for, where somebody looks on."""
+        self._listener("waiting", {"for": stage})
+
     def _studies(self) -> Iterable[Study]:
         return self._engine.studies.values()
 
@@ -287,7 +294,7 @@ class _Sweep:
         if search is None:
             return self._engine.run()
         if not search.finished:
-            self._ray.wait(self._stop, self._slow)
+            self._ray.wait(self._stop, self._slow, self._show)
             self._check_gpus()
             search.run()
         self._engine.admit(study for study in search.studies.values() if not search.left(study))
@@ -313,8 +320,9 @@ class _Sweep:
             if any(study.needs.gpu_mb for study in self._studies()):
                 check_gpu("cuda")
             return InProcessPool(request.run_trial, plan.payload, self._checkpoints)
-        self._ray.wait(self._stop, self._slow)
+        self._ray.wait(self._stop, self._slow, self._show)
         self._check_gpus()
+        self._show("the first worker")
         pool = RayWorkerPool(
             request.run_trial,
             plan.payload,

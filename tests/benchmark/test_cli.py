@@ -84,6 +84,11 @@ def test_help_and_misspelt_words_import_click_and_nothing_else_of_other_packages
     assert ours <= {"tabsweep", "click", "sitecustomize", "colorama"}, ours
 
 
+def test_the_list_of_models_imports_nothing_heavy():
+    codes, _, heavy = after([["models"]])
+    assert codes == [0] and heavy == []
+
+
 def test_refusals_import_nothing_heavy_and_write_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     codes, _, heavy = after(CONFIG_ERRORS)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tabsweep.benchmark.perf.simulated_ray import SimulatedRay, mixed
 from tabsweep.sweeps.study import Needs
+from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
 from tabsweep.sweeps.workers.free_actors import Deadlines, FreeActors
 from tabsweep.sweeps.workers.free_nodes import LeastFirst
 from tabsweep.sweeps.workers.placement import Placement, Shape
+from tabsweep.sweeps.workers.pool import Job
 from tabsweep.sweeps.workers.ray_cluster import Node
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 SHARES = (0.0, 0.0, 1 / 8, 1 / 3, 0.5, 1.0)
 MEMORIES = (1024.0, 2048.0, 3000.0, 4096.0)
@@ -182,3 +187,30 @@ def test_what_was_deleted_does_not_pile_up():
         kept.add(key)
         kept.discard(key)
     assert len(kept._heap) < 1000 and len(kept._in_heap) < 1000
+
+
+def test_jobs_of_all_shapes_end_and_no_node_holds_more_than_it_has():
+    """The pool on a simulated cluster: shapes take turns, so that idle workers make way."""
+    nodes = mixed(12)
+    calls = SimulatedRay(nodes, lambda trial, data: Result(status=DONE), trial_s=0.01)
+    pool = RayWorkerPool(lambda trial: None, lambda key: None, calls=calls)
+    kinds = (Needs(), Needs(4, 9000.0), Needs(1, 0.0, 9000.0), Needs(2, 3000.0), Needs(16))
+    left = [
+        Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), kinds[i // 40]) for i in range(200)
+    ]
+    ended: Counter[str] = Counter()
+    while left or pool.running():
+        while left and pool.room(left[-1].needs):
+            pool.submit(left.pop())
+        for id in nodes:
+            held = [actor.shape for actor in pool._group.on(id)]
+            assert sum(shape.threads for shape in held) <= nodes[id].cpus
+            assert sum(shape.gpus for shape in held) <= nodes[id].gpus + 1e-9
+            assert sum(shape.memory_mb for shape in held) <= nodes[id].memory_mb
+        for outcome in pool.poll(1.0):
+            assert outcome.result is not None and outcome.death is None
+            ended[outcome.job.trial.id] += 1
+    assert len(ended) == 200 and set(ended.values()) == {1}
+    assert {worker["trial"] for worker in pool.workers()} == {None}
+    pool.close()
+    assert pool.running() == 0 and pool.workers() == []
