@@ -119,4 +119,5 @@ def summary(night: Night) -> str:
     """The verdict of a night with what it took."""
     run = [step for step in night.steps if step.verdict != NOT_RUN]
     wall, cpu = sum(s.seconds for s in run), sum(s.cpu_s for s in run)
-    return f"{night.verdict.upper()}: {count(len(run), 'step')}, {duration(wall)}, {duration(cpu)} of CPU"
+    took = f"{duration(wall)}, {duration(cpu)} of CPU"
+    return f"{night.verdict.upper()}: {count(len(run), 'step')}, {took}"
