@@ -30,27 +30,22 @@ Cells = dict[str, list[str]]  # model -> datasets
 
 
 def ab_test(context: NightContext) -> StepResult:
-    """Judge every model whose ids changed since the baseline, or all against `context.against`."""
+    """Judge every model whose ids changed since the baseline, or since `context.against`."""
     try:
         commit = accepted(context)
     except NoCommit as error:
         return StepResult(NAME, NO_DATA, "the accepted commit is not here", reason=str(error))
     if commit is None:
         return StepResult(NAME, NOT_RUN, "no baseline", reason="there is nothing to compare with")
-    if context.against is None:
-        before = context.result("screen")
-        if before is None:
-            return StepResult(
-                NAME, NOT_RUN, "the screen has not run", reason="it says which models changed"
-            )
+    asked: Cells | None = None
+    before = context.result("screen") if context.against is None else None
+    if before is not None:  # without a screen, every model whose ids differ between the two
         rows = [row for row in before.findings if row.get("kind") == "changed"]
-        asked: Cells | None = {row["model"]: row["datasets"] for row in rows if row["datasets"]}
+        asked = {row["model"]: row["datasets"] for row in rows if row["datasets"]}
         if not asked and before.verdict == NO_DATA:
             return StepResult(NAME, NOT_RUN, "nothing to judge", reason=before.headline)
         if not asked:
             return StepResult(NAME, OK, "no model changed")
-    else:
-        asked = None
     try:
         base, head = side_of(context, commit), head_of(context)
         cells, left_out = common_cells(context, base, head, asked)

@@ -50,7 +50,7 @@ def main() -> int:
     print(f"\n{'night':24} {'false':>7} {'found':>7} {'undecided':>10} {'seeds':>6} {'fits':>6}")
     rng = np.random.default_rng(17)
     quiet = simulate(errors, given.nights, 0.0, rng)
-    print(quiet.line("nothing changed for worse"[:24]))
+    print(quiet.line("no model worse"))
     found = {}
     for effect in (0.02, 0.03, PLANTED, 0.10):
         night = simulate(errors, given.nights, effect, rng)

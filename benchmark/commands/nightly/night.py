@@ -12,7 +12,7 @@ from typing import Any
 
 from ....common.text import suggest
 from ....sweeps.store.run_lock import RunLock
-from ...console import OK, REGRESSION, Console, duration
+from ...console import OK, REGRESSION, Console, count, duration
 from ...nightly.baseline import file_of, read
 from ...nightly.checkout import Checkout, checkout_of
 from ...nightly.context import NightContext
@@ -119,4 +119,5 @@ def summary(night: Night) -> str:
     """The verdict of a night with what it took."""
     run = [step for step in night.steps if step.verdict != NOT_RUN]
     wall, cpu = sum(s.seconds for s in run), sum(s.cpu_s for s in run)
-    return f"{night.verdict.upper()}: {len(run)} steps, {duration(wall)}, {duration(cpu)} of CPU"
+    took = f"{duration(wall)}, {duration(cpu)} of CPU"
+    return f"{night.verdict.upper()}: {count(len(run), 'step')}, {took}"
