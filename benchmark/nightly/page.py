@@ -319,7 +319,8 @@ def issues(
                 red_since(step, night, before),
                 "\n".join(_markdown_table(shown)),
                 f"Again: `{command_of(step)}`" if command_of(step) else "",
-                f"Compared with: {night.baseline[:SHORT] or 'nothing'}; judged: {_commit(night.commit)}.",
+                f"Judged: {_commit(night.commit)}; "
+                f"compared with: {night.baseline[:SHORT] or 'nothing'}.",
                 "A change that is wanted: `bench baseline accept --reason TEXT`, in a commit.",
             ]
             text = "\n\n".join(part for part in body if part)
