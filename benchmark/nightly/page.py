@@ -120,13 +120,11 @@ def _commit(name: str) -> str:
 
 def _facts(night: Night, baseline: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     host = night.host
-    accepted = (baseline or {}).get("accepted")
+    accepted = baseline or {}
+    day = f", accepted {accepted['accepted']}" if accepted.get("commit") == night.baseline else ""
     return [
         ("commit", _commit(night.commit)),
-        (
-            "accepted baseline",
-            (night.baseline[:SHORT] or "none") + (f", {accepted}" if accepted else ""),
-        ),
+        ("compared with", (night.baseline[:SHORT] or "nothing") + day),
         ("started (UTC)", night.started),
         ("machine", f"{host.get('cpu', 'unknown')}, {count(int(host.get('cores', 0)), 'core')}"),
         ("time", duration(sum(step.seconds for step in night.steps))),
@@ -321,7 +319,8 @@ def issues(
                 red_since(step, night, before),
                 "\n".join(_markdown_table(shown)),
                 f"Again: `{command_of(step)}`" if command_of(step) else "",
-                f"Accepted: {night.baseline[:SHORT] or 'none'}; judged: {_commit(night.commit)}.",
+                f"Judged: {_commit(night.commit)}; "
+                f"compared with: {night.baseline[:SHORT] or 'nothing'}.",
                 "A change that is wanted: `bench baseline accept --reason TEXT`, in a commit.",
             ]
             text = "\n\n".join(part for part in body if part)
