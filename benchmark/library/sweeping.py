@@ -216,7 +216,7 @@ def sweep(
     else:
         frame = _frame_data(data, target, task, categorical_features, text)
         path, name = frame.write(runs, check_name(name) if name else None)
-        suite, tables = csv_suite(path, frame.target, frame.task)
+        suite, tables = csv_suite([path], [frame.target], {"task": frame.task})
     chosen = suite.budget(budget)[0]
     request = Request(
         suite=suite,

@@ -12,9 +12,7 @@ from typing import Any, ClassVar
 
 from ...sweeps.scheduling.interface import Stop
 from ...sweeps.workers.freeze_guard import FreezeGuard
-from ...sweeps.workers.pool import ClusterLost
-from ...sweeps.workers.ray_cluster import start_ray, take_back_sigterm
-from ...sweeps.workers.ray_start import (
+from ...sweeps.workers.local_ray.ray_start import (
     check_worker,
     kill_ray_below,
     outlives,
@@ -22,6 +20,8 @@ from ...sweeps.workers.ray_start import (
     raylets_below,
     stage_of_start,
 )
+from ...sweeps.workers.pool import ClusterLost
+from ...sweeps.workers.ray_cluster import start_ray, take_back_sigterm
 from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for

@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from .ray_confinement import confined, unconfined
+from .local_ray.ray_confinement import confined, unconfined
 
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
