@@ -408,12 +408,12 @@ def test_a_spec_says_what_counts_the_steps_of_its_model_and_whether_it_uses_a_gp
     def law(name, spec):
         cls = registry.load_class(spec.target)
         assert cls.resource == spec.resource and hasattr(cls, "fit_to") == bool(spec.resource)
-        by_a_library = "pytabkit" in spec.libraries  # whose trainer does not stop at a step
-        assert spec.resource in ({""} if by_a_library else counts.get(spec.family, {""}))
+        foreign = {"pytabkit", "xrfm"} & set(spec.libraries)  # which train with torch by themselves
+        assert spec.resource in ({""} if foreign else counts.get(spec.family, {""}))
         assert is_network(name) == (spec.resource in ("steps", "epochs"))
         takes_device = "device" in inspect.signature(cls).parameters
         assert (spec.gpu_mb > 0.0) == takes_device and takes_device >= is_network(name)
-        assert (cls.computes_in == "float32") == is_network(name)
+        assert (cls.computes_in == "float32") == (is_network(name) or bool(foreign))
         if spec.resource:
             assert isinstance(registry.defaults(name)[spec.resource], int)
 
