@@ -17,11 +17,12 @@ def early_ray(chosen: Suite | None, given: Mapping[str, Any]) -> Iterator[RaySta
     """Ray on its way up for a new run of a suite, ended in any case; None where it is too early.
 
     It waits for what may turn out to need no workers, or to be refused with a message that should
-    come at once: a run that exists, a dry run, a CSV, a cluster, and models that are not in the
-    registry. Raises SweepError for more workers than this machine can carry.
+    come at once: a run that exists, a dry run, a CSV, a cluster, a space or sampler that models may
+    not have, and models that are not in the registry. Raises SweepError for more workers than this machine can carry.
     """
     workers, address = check_workers(given["workers"], given["address"]), given["address"]
-    if chosen is None or given["dry_run"] or address != "local" or not known(given["models"]):
+    checked_later = given["space"] or given["sampler"] or not known(given["models"])
+    if chosen is None or given["dry_run"] or address != "local" or checked_later:
         yield None
         return
     folder = given["runs"] / (given["name"] or f"{chosen.name}-{chosen.budget(given['budget'])[0]}")
