@@ -50,7 +50,6 @@ ERRORS: dict[str, tuple[str, int]] = {
     "SchemaError": ("BENCH-E019", USAGE),
     "RunLocked": ("BENCH-E010", ENVIRONMENT),
     "ClusterLost": ("BENCH-E021", ENVIRONMENT),
-    "NoCluster": ("BENCH-E021", ENVIRONMENT),
     "LedgerError": ("BENCH-E011", ENVIRONMENT),
     "NoRun": ("BENCH-E020", USAGE),
     "NoData": ("BENCH-E012", ENVIRONMENT),

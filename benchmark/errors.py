@@ -24,10 +24,6 @@ class UnknownExperiment(Exception):
     """A name that no experiment has."""
 
 
-class NoCluster(ConnectionError):
-    """The head of a cluster does not answer, or refuses."""
-
-
 class NoGpu(Exception):
     """--device cuda where torch sees no GPU, or no machine of the cluster has one."""
 

@@ -25,9 +25,10 @@ import click
 from ...common.network import is_loopback
 from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
+from ...sweeps.workers.pool import ClusterLost
 from ..arguments import check_options
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
-from ..errors import NoCluster, SweepError
+from ..errors import SweepError
 from ..planning.own_tables import csv_run_name
 from ..planning.plan import UnknownModel
 from ..planning.suite import load
@@ -180,7 +181,7 @@ def shipped(folder: Path) -> dict[str, Any]:
 
 
 def connect(server: str) -> Any:
-    """A client of the cluster's jobs. Raises ConnectionError."""
+    """A client of the cluster's jobs. Raises ClusterLost."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with asked(server):
         from ray.job_submission import JobSubmissionClient
@@ -191,7 +192,7 @@ def connect(server: str) -> Any:
 
 @contextmanager
 def asked(server: str) -> Iterator[None]:
-    """Ray's ways of saying that its head refused or did not answer, as ConnectionError."""
+    """Ray's ways of saying that its head refused or did not answer, as ClusterLost."""
     try:
         yield
     except Exception as error:
@@ -207,7 +208,7 @@ def asked(server: str) -> Iterator[None]:
             ) from None
         elif not isinstance(error, RuntimeError | OSError):
             raise
-        raise NoCluster(f"the cluster at {server}: {text}") from None
+        raise ClusterLost(f"the cluster at {server}: {text}") from None
 
 
 def next_id(client: Any, name: str, server: str) -> str:
@@ -268,11 +269,11 @@ def status_of(client: Any, job: str) -> Any:
 
 
 def wait_for_end(client: Any, job: str) -> Any:
-    """Ray's record of the job, once it has ended. Raises ConnectionError."""
+    """Ray's record of the job, once it has ended. Raises ClusterLost."""
     while True:
         status = status_of(client, job)
         if status is None:
-            raise NoCluster(
+            raise ClusterLost(
                 f"the cluster has not answered for {PATIENCE_S:.0f} s. Job {job} may go on; if it "
                 "does not, the same command goes on with the run"
             )

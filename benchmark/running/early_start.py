@@ -18,11 +18,16 @@ def early_ray(chosen: Suite | None, given: Mapping[str, Any]) -> Iterator[RaySta
 
     It waits for what may turn out to need no workers, or to be refused with a message that should
     come at once: a run that exists, a dry run, a CSV, a cluster, a space or sampler that models may
-    not have, and models that are not in the registry. Raises SweepError for more workers than this machine can carry.
+    not have, and models that are not in the registry. Raises SweepError for more workers than this
+    machine can carry.
     """
     workers, address = check_workers(given["workers"], given["address"]), given["address"]
-    checked_later = given["space"] or given["sampler"] or not known(given["models"])
+    checked_later = given["space"] or given["sampler"]
     if chosen is None or given["dry_run"] or address != "local" or checked_later:
+        yield None
+        return
+    budget = chosen.budget(given["budget"])[1]
+    if not known(map(budget.asked, given["models"] or budget.models)):
         yield None
         return
     folder = given["runs"] / (given["name"] or f"{chosen.name}-{chosen.budget(given['budget'])[0]}")

@@ -26,6 +26,7 @@ from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import SweepError, check_address_form
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.run_lock import RunLocked
+from tabsweep.sweeps.workers.pool import ClusterLost
 
 ON_RAY = pytest.mark.xdist_group("ray")
 NOBODY = "http://127.0.0.1:1"  # where nobody listens
@@ -219,7 +220,7 @@ def test_a_head_that_stays_silent_is_given_up_with_the_way_on(
 
     monkeypatch.setattr(submit, "PATIENCE_S", 0.0)
     monkeypatch.setattr(submit.time, "sleep", lambda s: None)
-    with pytest.raises(ConnectionError, match="may go on.*the same command"):
+    with pytest.raises(ClusterLost, match="may go on.*the same command"):
         submit.wait_for_end(Client(), "job")
 
 
