@@ -1,9 +1,9 @@
 """Published results beside a run's own: joined where they are comparable, else set apart.
 
-A published score is comparable where it is of the same rows: the run used an added dataset with the
-authors' split (`bench data add`), whose numbers of rows are those of the entrant's card, and the
-entrant has the run's metric on it. All other scores are a comparison of protocols as well, and are
-ranked with nothing.
+A published score is comparable where it is of the same rows: the run used the added dataset that
+the entrant's card names (`bench data add`), with the authors' split and the card's numbers of rows,
+and the entrant has the run's metric on it. All other scores are a comparison of protocols as well,
+and are ranked with nothing.
 """
 
 from __future__ import annotations
@@ -94,8 +94,10 @@ def why_not(ours: RunDataset, theirs: DatasetFacts, task: str, metric: str, has:
         return f"no published {metric}"
     if not (ours.added and ours.protocol == "official"):
         return f"other split: here {ours.split}; the authors' own there"
-    if not theirs.sizes:
-        return "the numbers of rows of the authors' split are not known"
+    if theirs.added and ours.added != theirs.added:
+        return f"other rows: here the added dataset {ours.added}; theirs would be {theirs.added}"
+    if not (theirs.added and theirs.sizes):
+        return "the authors' split is not known: their card names no added dataset, or not its rows"
     if [list(sizes) for sizes in ours.sizes] != [theirs.sizes]:
         rows = "/".join(map(str, theirs.sizes))
         return f"other split: here {ours.split}; {rows} rows there"
@@ -167,7 +169,11 @@ def _matched(
     same, rest, none = [], [], 0
     for name, task in sorted(tasks.items()):
         facts = file.datasets.get(name)
-        mine = [d for d in datasets.values() if facts and facts.ours in (d.name, _bare(d.added))]
+        mine = [
+            d
+            for d in datasets.values()
+            if facts and (d.name == facts.ours or (d.added and d.added == facts.added))
+        ]
         none += not mine
         for ours in sorted(mine, key=lambda d: d.name):
             metric = evidence.headline(ours.task)
@@ -181,11 +187,6 @@ def _matched(
             else:
                 same.append((name, ours.name))
     return same, rest, none
-
-
-def _bare(added: str) -> str:
-    """The name of the built-in dataset that an added one stands for: rtdl-adult is adult."""
-    return added.partition("-")[2]
 
 
 def _joined(

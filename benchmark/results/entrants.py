@@ -27,10 +27,12 @@ CARD, RESULTS = "entrant.toml", "results.csv.gz"
 
 
 class DatasetFacts(Strict):
-    """A dataset of an entrant that is one of ours. ours: our name of it; sizes: the rows to train,
-    validate and test of the authors' split, where they are known."""
+    """A dataset of an entrant that is one of ours. ours: our name of it; added: the name of the
+    added dataset that has the authors' rows, "" where there is none; sizes: the rows to train,
+    validate and test of their split, where they are known."""
 
     ours: str
+    added: str = ""
     sizes: list[int] = Field(default=[], max_length=3)
 
 

@@ -91,7 +91,7 @@ def test_a_run_on_another_split_is_ranked_with_nobody(run, tmp_path):
     assert bench("report", run, "--beside", "tabm", "--out", out, "--no-html").code == 0
     assert "[tabm]" not in (out / "scores.csv").read_text()
     text = (out / "beside.md").read_text()
-    assert "the numbers of rows of the authors' split are not known" in text
+    assert "the authors' split is not known" in text
     assert "tabm-mini" in text
     assert bench("report", run, "--out", out, "--no-html").code == 0
     assert not (out / "beside.md").exists(), "a report without it has no such file"
@@ -105,7 +105,8 @@ def test_an_entrant_of_ones_own_is_a_folder_of_the_same_form(run, tmp_path):
     (mine / "entrant.toml").write_text(
         f'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
         f'sha256 = "{file_sha256(mine / "results.csv.gz")}"\n'
-        f'[datasets.calif]\nours = "california-housing"\nsizes = {list(RTDL_CALIFORNIA)}\n'
+        f'[datasets.calif]\nours = "california-housing"\nadded = "rtdl-california-housing"\n'
+        f"sizes = {list(RTDL_CALIFORNIA)}\n"
     )
     found = bench("report", run, "--beside", mine, "--out", tmp_path / "out", "--no-html")
     assert found.code == 0, found.err
@@ -141,7 +142,7 @@ def evidence_of(task: str, metric: str) -> Evidence:
 @settings(max_examples=30, deadline=None)
 @given(
     protocol=st.sampled_from(["official", "official-permuted", "kfold", "holdout", "rtdl"]),
-    added=st.sampled_from(["", "rtdl-d", "lab-other"]),
+    added=st.sampled_from(["", "rtdl-d", "tabr-d"]),
     sizes=st.lists(st.sampled_from([(6, 2, 2), (6, 2, 3), (5, 3, 2)]), max_size=2),
     known=st.booleans(),
     metric=st.sampled_from(["accuracy", "roc_auc", "log_loss"]),
@@ -156,11 +157,11 @@ def test_scores_of_other_rows_or_metrics_are_never_ranked(
     (folder / "entrant.toml").write_text(
         'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
         f'sha256 = "{file_sha256(folder / "results.csv.gz")}"\n'
-        f'[datasets.d]\nours = "d"\nsizes = {[6, 2, 2] if known else []}\n'
+        f'[datasets.d]\nours = "d"\nadded = "rtdl-d"\nsizes = {[6, 2, 2] if known else []}\n'
     )
     ours = beside.RunDataset("d", "binary", protocol, added, tuple(sizes))
     found = beside.with_published(evidence_of("binary", metric), {"d": ours}, [str(folder)])
-    same_rows = protocol == "official" and added and sizes == [(6, 2, 2)] and known
+    same_rows = protocol == "official" and added == "rtdl-d" and sizes == [(6, 2, 2)] and known
     together = bool(same_rows) and metric == "accuracy"
     assert ("theirs [lab]" in found.evidence.models) == together
     published_apart = found.apart[found.apart["source"] == "lab"]
