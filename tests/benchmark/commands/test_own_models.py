@@ -101,10 +101,10 @@ def test_a_class_is_named_by_its_file_and_told_what_it_gets(own):
     )
     found = bench(*SMALL, "--model", f"deep/{name}.py:Mine", "--folds", 1, "--name", "file")
     assert found.code == 0, found.err
-    assert set(load_results("runs/file")["model"]) == {f"{name}:Mine"}
+    assert set(load_results("runs/file")["model"]) == {f"deep.{name}:Mine"}
     assert f"{name}:Mine: X is a DataFrame" in found.out
     gone = bench(*SMALL, "--model", "deep/other.py:Mine", "--name", "gone")
-    assert gone.code == 2 and "BENCH-E005" in gone.err and not Path("runs/gone").exists()
+    assert gone.code == 2 and "BENCH-E004" in gone.err and not Path("runs/gone").exists()
 
 
 def test_a_model_for_classification_alone_is_absent_from_regression_by_plan(own):
