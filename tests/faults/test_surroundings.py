@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 from repo import ROOT, dotted, modules, tree
 from tabsweep.benchmark.results.run_status import status_of
-from tabsweep.datasets import infer
+from tabsweep.datasets.reading import files
 
 FAST = ("--workers", "0", "--tracking-uri", "none")
 BEGIN = """
@@ -176,9 +176,9 @@ def test_a_home_that_cannot_be_written_is_done_without(tmp_path):
 LIMIT = """
 import os, resource
 from tabsweep.benchmark.commands import sweep
-from tabsweep.datasets import infer
+from tabsweep.datasets.reading import files
 import pyarrow, sklearn.linear_model
-infer.BYTES_PER_BYTE = {factor}
+files.BYTES_PER_BYTE = {factor}
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[5]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_DATA, (used + {room}, resource.RLIM_INFINITY))
@@ -198,7 +198,7 @@ def large(rows: int = 600_000) -> int:
 
 
 @pytest.mark.fault(24)
-@pytest.mark.parametrize("factor", [infer.BYTES_PER_BYTE, 0], ids=["foreseen", "not foreseen"])
+@pytest.mark.parametrize("factor", [files.BYTES_PER_BYTE, 0], ids=["foreseen", "not foreseen"])
 def test_a_table_larger_than_memory_is_one_line_and_no_traceback(factor):
     size = large()
     room = 5 * size
