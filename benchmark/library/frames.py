@@ -35,6 +35,8 @@ class CsvColumns(ColumnReader):
     ("rooms=3").
     """
 
+    categories: list[Any]
+
     def fit(self, frame: pd.DataFrame) -> CsvColumns:
         """As `ColumnReader.fit`; decides which columns' categories get their name. SweepError for
         two columns whose names differ in blanks alone."""
