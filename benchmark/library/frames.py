@@ -8,6 +8,9 @@ reads them: numbers and categories.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Collection
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,14 @@ import numpy as np
 import pandas as pd
 
 from ...common.files import write_atomically
-from ...datasets.infer import MISSING
+from ...datasets.infer import MAX_CLASSES_GUESSED
+from ...datasets.reading.numbers import MISSING, read_numbers
 from ...datasets.table import number_text
 from ...models.library.columns import Categories, ColumnReader
 from ..errors import SweepError
 
-CLASSIFICATION = ("binary", "multiclass", "classification")
+NUMBER_KINDS = ("floating", "integer", "mixed-integer-float", "decimal")  # of `infer_dtype`
+NUMBER_LIKE = re.compile(r"[-+]?\.?\d[\d.,'\u2019 eE+-]*|[-+]?(inf|nan).*", re.IGNORECASE)
 
 
 class CsvColumns(ColumnReader):
@@ -30,27 +35,54 @@ class CsvColumns(ColumnReader):
     ("rooms=3").
     """
 
+    categories: list[Any]
+
     def fit(self, frame: pd.DataFrame) -> CsvColumns:
-        """As `ColumnReader.fit`; decides which columns' categories get their name."""
+        """As `ColumnReader.fit`; decides which columns' categories get their name. SweepError for
+        two columns whose names differ in blanks alone."""
+        frame = named_cleanly(frame)
+        self.categories = [one_blank(name) for name in self.categories]
         super().fit(frame)
         self.named_ = {
-            str(name)
+            name
             for name, kind in self.kinds_.items()
             if isinstance(kind, Categories)
-            and any(text and doubtful(text) for text in set(category_texts(frame[name])))
+            and doubtful({text for text in category_texts(frame[name]) if text})
         }
         return self
 
     def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows; names of columns are text, numbers float64, categories text or None."""
-        found = super().transform(frame)
-        found.columns = [" ".join(str(name).split()) for name in found.columns]
+        found = super().transform(named_cleanly(frame))
         for name in found.columns[[not is_float(d) for d in found.dtypes]]:
             texts = category_texts(found[name])
             if name in self.named_:
                 texts = [None if text is None else f"{name}={text}" for text in texts]
             found[name] = pd.Series(texts, dtype=object)
         return found
+
+
+def one_blank(value: Any) -> str:
+    """A value as text on one line, with one blank between words and none around them.
+
+    >>> one_blank("  number of\trooms "), one_blank(3)
+    ('number of rooms', '3')
+    """
+    return " ".join(str(value).split())
+
+
+def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with its columns' names as a CSV file has them; SweepError where two are alike."""
+    names = [one_blank(name) for name in frame.columns]
+    known: dict[str, Any] = {}
+    for name, given in zip(names, frame.columns, strict=True):
+        if name in known:
+            raise SweepError(
+                f"columns {known[name]!r} and {given!r} are both called {name!r} in a file, which "
+                "keeps one blank between words; rename one"
+            )
+        known[name] = given
+    return frame.set_axis(names, axis=1)
 
 
 def is_float(dtype: Any) -> bool:
@@ -62,32 +94,92 @@ def category_texts(column: pd.Series) -> list[str | None]:
     """Values as text on one line, None where missing."""
     values = column.astype(object)
     return [
-        None if gap else " ".join(str(value).split()) or None
+        None if gap else one_blank(value) or None
         for value, gap in zip(values, values.isna(), strict=True)
     ]
 
 
-def doubtful(text: str) -> bool:
-    """Whether the reader of CSV files could take a category for a number or a gap.
+def doubtful(texts: Collection[str]) -> bool:
+    """Whether the reader of CSV files could take one of the texts for a number or a gap.
 
-    >>> doubtful("12"), doubtful("NA"), doubtful("red")
-    (True, True, False)
+    >>> [doubtful([text]) for text in ("12", "NA", "0,5", "1 000", "red", "12 High Street")]
+    [True, True, True, True, False, False]
     """
-    try:
-        float(text)
-    except ValueError:
-        return text in MISSING
-    return True
+    # a column is read as numbers by one text at least that is a number by itself
+    return any(
+        text in MISSING
+        or (
+            NUMBER_LIKE.fullmatch(text) is not None
+            and any(
+                not np.isnan(read_numbers(pd.Series([text], dtype=str), delimiter).values[0])
+                for delimiter in ",;"
+            )
+        )
+        for text in texts
+    )
+
+
+def is_number(value: Any) -> bool:
+    """Whether a label is a number and no boolean."""
+    known = isinstance(value, int | float | np.number | Decimal)
+    return known and not isinstance(value, bool | np.bool_)
 
 
 def label_text(label: Any) -> str:
-    """The name that a class has in a CSV file and in a run.
+    """The name that a class has in a CSV file and in a run, where its text is that of no other.
 
     >>> label_text(True), label_text(2.0), label_text(" yes ")
     ('True', '2', 'yes')
     """
-    number = isinstance(label, int | float | np.number) and not isinstance(label, bool | np.bool_)
-    return number_text(label) if number else " ".join(str(label).split())
+    return number_text(label) if is_number(label) else one_blank(label)
+
+
+def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[Any, str]:
+    """{label: its text in a CSV file}, such that each class is read back as itself.
+
+    The target's name stands before all of them where the text of one could be taken for a number
+    or a gap; texts are quoted, too, where two labels differ only in blanks or in their type. task:
+    None where numbers may be amounts or classes. SweepError for labels with one text.
+
+    >>> label_texts(["01", "02"], "y", "classification")
+    {'01': 'y=01', '02': 'y=02'}
+    >>> list(label_texts(["a b", "a  b"], "y", "classification").values())
+    ["y='a b'", "y='a  b'"]
+    """
+    found = {label: label_text(label) for label in labels}
+    if task == "regression":
+        return found
+    alike = len(set(found.values())) < len(labels)
+    if task is None:  # numbers, which stay numbers
+        if alike and len(set(found.values())) <= MAX_CLASSES_GUESSED:
+            raise SweepError(
+                f"target {target!r} has different values that are the same as float64; say "
+                "task='classification' for classes, task='regression' for amounts"
+            )
+        return found
+    if alike:
+        found = {
+            label: f"{target}={repr(label) if isinstance(label, str) else one_blank(label)}"
+            for label in labels
+        }
+        if len(set(found.values())) < len(labels):
+            texts = list(found.values())
+            twice = next(text for text in texts if texts.count(text) > 1)
+            raise SweepError(
+                f"target {target!r} has different labels with the same text, {twice!r}; make the "
+                "labels different texts"
+            )
+    elif doubtful({text for label, text in found.items() if not is_number(label)}):
+        found = {label: f"{target}={text}" for label, text in found.items()}
+    return found
+
+
+def holds_numbers(column: pd.Series) -> bool:
+    """Whether a target holds numbers, which may be classes or amounts, in any type."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return not pd.api.types.is_bool_dtype(column.dtype)
+    categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    return not categorical and pd.api.types.infer_dtype(column, skipna=True) in NUMBER_KINDS
 
 
 class FrameData:
@@ -100,7 +192,7 @@ class FrameData:
     target, task : str
         The name of the target; "classification", "regression" or None for a guess.
     labels : dict
-        {name of a class in the run: the label in the frame}.
+        {name of a class in the run: the label in the frame}, see `label_texts`.
     columns : CsvColumns
         How the features are read.
     """
@@ -112,7 +204,7 @@ class FrameData:
         *,
         task: str | None = None,
         categorical_features: Any = (),
-        text: str = "hash",
+        text: str = "drop",
     ) -> None:
         if target not in frame.columns:
             raise SweepError(
@@ -122,18 +214,18 @@ class FrameData:
         if frame[target].isna().any():
             n = int(frame[target].isna().sum())
             raise SweepError(f"target {target!r} is missing in {n} rows; leave them out")
-        self.target = " ".join(str(target).split())
+        self.target = one_blank(target)
         self.features = frame.drop(columns=target).reset_index(drop=True)
         self._y = frame[target].reset_index(drop=True)
-        dtype = self._y.dtype
-        self.task = task
-        if task is None and (
-            isinstance(dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(dtype)
-        ):
-            self.task = "classification"
-        if task is None and pd.api.types.is_bool_dtype(dtype):
-            self.task = "classification"
-        self.labels = {label_text(label): label for label in self._y.unique()}
+        n_distinct = self._y.nunique()
+        self.task = task or (None if holds_numbers(self._y) else "classification")
+        if task is None and self.task and n_distinct > max(MAX_CLASSES_GUESSED, len(frame) / 2):
+            raise SweepError(
+                f"target {target!r} has {n_distinct} different labels in {len(frame)} rows; say "
+                "task='regression' for numbers that are written as text, or task='classification'"
+            )
+        self._texts = label_texts(list(self._y.unique()), self.target, self.task)
+        self.labels = {text: label for label, text in self._texts.items()}
         self.columns = CsvColumns(text=text, categories=categorical_features or ()).fit(
             self.features
         )
@@ -152,7 +244,7 @@ class FrameData:
             raise SweepError(
                 f"column {infinite[0]!r} holds an infinite value; give a number or NaN"
             )
-        table[self.target] = [label_text(label) for label in self._y]
+        table[self.target] = [self._texts[label] for label in self._y]
         return table.to_csv(index=False, lineterminator="\n").encode()
 
     def write(self, runs: Path, name: str | None) -> tuple[Path, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from ...common.text import suggest
 from ...datasets import catalog
 from ...models import registry
 from ...models.library.classes import class_of
-from ...models.library.columns import ColumnReader
+from ...models.library.columns import ColumnNotice, ColumnReader, FreeText
 from ...models.library.estimator import steps_of
 from ...models.library.names import class_names
 from ...sweeps.engine import Stop
@@ -113,9 +114,10 @@ class SweepResult:
         estimator.n_features_in_ = seen.shape[1]
         if all(isinstance(name, str) for name in seen.columns):
             estimator.feature_names_in_ = np.asarray(seen.columns, dtype=object)
+        estimator._names_in = list(seen.columns)
         if kind == "Classifier":
             names = table.classes if data is None else [data.labels[n] for n in table.classes]
-            estimator.classes_ = np.array(names)
+            estimator.classes_ = label_array(list(names))
         return estimator
 
     def _say(self, text: str) -> None:
@@ -150,7 +152,7 @@ def sweep(
     budget: str | None = None,
     task: str | None = None,
     categorical_features: Iterable[Any] = (),
-    text: str = "hash",
+    text: str = "drop",
     seed: int = 0,
     name: str | None = None,
     runs: str | Path = "runs",
@@ -181,8 +183,9 @@ def sweep(
         Default: guessed from the target's values.
     categorical_features : iterable of column names, default ()
         Columns of numbers that are categories.
-    text : {"hash", "drop"}, default "hash"
-        What becomes of free text.
+    text : {"drop", "hash"}, default "drop"
+        What becomes of free text. "hash" learns its components from all rows, the tested ones too,
+        so that scores may be better than on new rows; fitted estimators learn them from their rows.
     seed : int, default 0
         Seed of the folds, the search and the fits.
     name : str, optional
@@ -250,9 +253,36 @@ def _frame_data(
         )
     if target is None:
         raise SweepError("say which column is predicted: tabsweep.sweep(df, target='price')")
-    return FrameData(
+    found = FrameData(
         data, target, task=task, categorical_features=list(categorical_features), text=text
     )
+    for notice in found.columns.notices_:
+        warnings.warn(notice, ColumnNotice, stacklevel=3)
+    texts = [name for name, kind in found.columns.kinds_.items() if isinstance(kind, FreeText)]
+    if texts:
+        warnings.warn(
+            f"text='hash': the components of {', '.join(map(repr, texts))} are learned from all "
+            "rows, the tested ones too, so that scores may be better than on new rows; text='drop' "
+            "compares models without them",
+            ColumnNotice,
+            stacklevel=3,
+        )
+    return found
+
+
+def label_array(labels: list[Any]) -> np.ndarray:  # (C,)
+    """Labels as an array in which each keeps its type.
+
+    >>> label_array([1, "1"]).tolist(), label_array(["a", "b"]).dtype.kind
+    ([1, '1'], 'U')
+    """
+    if len({isinstance(label, str) for label in labels}) == 1:
+        found = np.array(labels)
+        if found.ndim == 1:
+            return found
+    found = np.empty(len(labels), dtype=object)
+    found[:] = labels
+    return found
 
 
 def dataset_suite(dataset: str) -> Suite:

@@ -76,7 +76,8 @@ class LibraryEstimator(BaseEstimator):
         ------
         ValueError
             For another preset, an unknown value of a hyperparameter (`InvalidConfig`), columns or
-            labels that cannot be used, and more rows or classes than the model takes.
+            labels that cannot be used, validation labels of which training knows none, and more
+            rows or classes than the model takes.
         """
         return self._fit(X, y, X_val, y_val, None)
 
@@ -197,8 +198,10 @@ class LibraryEstimator(BaseEstimator):
             frame = inputs.frame_of(self, X_val, reset=False)
             known, labels = self._val_target(y_val)
             check_consistent_length(frame, known)
-            there = self.columns_.transform(frame)[known].reset_index(drop=True)
-            return None, (there, labels) if known.any() else None
+            there = self.columns_.transform(frame)
+            if not known.all():
+                self._tell_unknown(y_val, known)
+            return None, (there[known].reset_index(drop=True), labels)
         share = self.validation_fraction
         if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
             raise ValueError(
@@ -211,6 +214,22 @@ class LibraryEstimator(BaseEstimator):
         if not len(held):
             return None, None
         return rows, (table.iloc[held].reset_index(drop=True), target[held])
+
+    def _tell_unknown(self, y_val: Any, known: np.ndarray) -> None:
+        """A warning for labels of validation rows that training does not know, ValueError where it
+        knows none of them."""
+        odd = list(dict.fromkeys(np.asarray(inputs.target_of(self, y_val))[~known].tolist()))
+        told = ", ".join(map(repr, odd[:5])) + (", ..." if odd[5:] else "")
+        classes = self.classes_.tolist()
+        has = ", ".join(map(repr, classes[:5])) + (", ..." if classes[5:] else "")
+        if not known.any():
+            raise ValueError(f"y_val has no label of y: it holds {told}, y holds {has}")
+        warnings.warn(
+            f"y_val holds labels that y does not ({told}): {int((~known).sum())} of {len(known)} "
+            "validation rows are left out",
+            UserWarning,
+            stacklevel=5,
+        )
 
     def _categorical(self, frame: pd.DataFrame) -> list[Any]:
         """The names in `categorical_features`, which may also be positions."""

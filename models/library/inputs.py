@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ def frame_of(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
 
     X: a DataFrame (of pandas, or of a library whose frames have `to_pandas`), or an array of two
     dimensions, whose columns are called 0, 1, ... reset: whether this is a fit, which sets
-    `n_features_in_` and `feature_names_in_`. TypeError for sparse matrices, ValueError for other
-    shapes, other columns than in training, infinite and complex numbers.
+    `n_features_in_` and `feature_names_in_`. An array in place of a DataFrame, or the reverse, is
+    taken by the positions of its columns, with a warning, as scikit-learn does. TypeError for
+    sparse matrices, ValueError for other shapes, other columns than in training, infinite and
+    complex numbers.
     """
     if not isinstance(X, pd.DataFrame) and hasattr(X, "to_pandas"):
         X = X.to_pandas()
@@ -27,7 +30,8 @@ def frame_of(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
         )
         validate(estimator, X, reset=reset, skip_check_array=True)
         frame = pd.DataFrame(X)
-        return frame.infer_objects() if X.dtype == object else frame
+        frame = frame.infer_objects() if X.dtype == object else frame
+        return _as_in_training(estimator, frame, reset=reset)
     validate(estimator, X, reset=reset, skip_check_array=True)
     if 0 in X.shape:
         what = f"{X.shape[1]} feature(s)" if X.shape[0] else f"{X.shape[0]} sample(s)"
@@ -38,7 +42,31 @@ def frame_of(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
             raise ValueError(
                 f"Input X contains infinity: column {name!r}; replace it by a number or by NaN"
             )
-    return frame
+    return _as_in_training(estimator, frame, reset=reset)
+
+
+def _as_in_training(estimator: Any, frame: pd.DataFrame, *, reset: bool) -> pd.DataFrame:
+    """The frame with the names of training, which a fit (`reset`) keeps as `_names_in`.
+
+    Where names of training are not there, the columns are taken by position: `validate` has checked
+    their number, and that two DataFrames with names of text have the same.
+    """
+    if reset:
+        estimator._names_in = list(frame.columns)
+        return frame
+    names = estimator._names_in
+    if set(names) <= set(frame.columns):
+        return frame
+    by_text = [all(isinstance(name, str) for name in n) for n in (names, frame.columns)]
+    if by_text[0] == by_text[1]:  # else scikit-learn has warned
+        shown = [", ".join(map(repr, list(n)[:5])) for n in (frame.columns, names)]
+        warnings.warn(
+            f"X has the columns {shown[0]}, but {type(estimator).__name__} was fitted with "
+            f"{shown[1]}; they are taken by position",
+            UserWarning,
+            stacklevel=2,
+        )
+    return frame.set_axis(names, axis=1)
 
 
 def target_of(estimator: Any, y: Any) -> np.ndarray:  # (N,)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 import tabsweep
 from tabsweep.benchmark.errors import NoRun, SweepError
-from tabsweep.benchmark.library.frames import FrameData, label_text
+from tabsweep.benchmark.library.frames import FrameData, doubtful, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
 from tabsweep.datasets.infer import table_from_csv
+from tabsweep.datasets.reading.numbers import read_numbers
 
 
 def frame(n=80):
@@ -110,6 +112,118 @@ def test_a_csv_file_holds_what_the_library_reads(tmp_path):
     assert table.classes == ("False", "True") == tuple(map(label_text, (False, True)))
     read = data.columns.transform(data.features)
     np.testing.assert_array_equal(table.frame["size"], read["size"])
+
+
+LABELS = {  # of a column of text or objects -> the class names in the run
+    "codes": (["01", "02"], ("y=01", "y=02")),
+    "fractions": (["1.0", "2.0"], ("y=1.0", "y=2.0")),
+    "thousands": (["1,500", "2,000"], ("y=1,500", "y=2,000")),
+    "decimal commas": (["0,5", "1,5"], ("y=0,5", "y=1,5")),
+    "powers": (["1e3", "1e4"], ("y=1e3", "y=1e4")),
+    "a gap": (["None", "some"], ("y=None", "y=some")),
+    "infinite": (["inf", "small"], ("y=inf", "y=small")),
+    "blanks": (["a b", "a  b", "c"], ("y='a  b'", "y='a b'", "y='c'")),
+    "types": ([1, "1"], ("y='1'", "y=1")),
+    "numbers": ([1.0, 2.5], ("1", "2.5")),
+    "words": (["no", "yes"], ("no", "yes")),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_the_best_model_gives_labels_of_any_text_back(case, tmp_path):
+    labels, names = LABELS[case]
+    x = np.arange(48.0)
+    which = (x * len(labels) // len(x)).astype(int)
+    y = np.array(labels, dtype=object)[which]
+    table = pd.DataFrame({"x": x, "y": y})
+    result = tabsweep.sweep(
+        table,
+        "y",
+        models=["knn"],
+        trials=1,
+        folds=1,
+        runs=tmp_path,
+        verbose=0,
+        task="classification",
+    )
+    predicted = result.best_model.predict(table[["x"]])
+    assert set(map(repr, predicted.tolist())) == set(map(repr, labels))
+    assert (predicted == y).mean() > 0.9
+    csv = table_from_csv(result.run.with_suffix(".csv"), "y", task="classification")
+    assert csv.classes == names
+
+
+def test_labels_that_a_file_cannot_tell_apart_are_refused():
+    class Nameless:
+        def __str__(self):
+            return "thing"
+
+    table = pd.DataFrame({"x": np.arange(20.0), "y": [Nameless(), Nameless()] * 10})
+    with pytest.raises(SweepError, match="same text, 'y=thing'"):
+        FrameData(table, "y")
+    with pytest.raises(SweepError, match="'regression' for numbers that are written as text"):
+        FrameData(pd.DataFrame({"x": 1.0, "y": [f"{1000 + i:,}" for i in range(40)]}), "y")
+    large = table.assign(y=[2**53, 2**53 + 1] * 10)
+    with pytest.raises(SweepError, match="same as float64"):
+        FrameData(large, "y")
+    assert len(FrameData(large, "y", task="classification").labels) == 2
+
+
+def test_texts_are_doubtful_where_the_reader_of_files_takes_them_for_numbers():
+    texts = ["1", "1.5", "0,5", "1,234", "1 000", "1'000", "1.234.567", "-.5", "1e3", "inf", "+2"]
+    texts += ["1 000,5", "1.000,5", "12 High St", "1-2", "red", "information", "1.2.3", "True"]
+    for text in texts:
+        cells = pd.Series([text], dtype=str)
+        read = any(not np.isnan(read_numbers(cells, d).values[0]) for d in ",;")
+        assert doubtful([text]) == read, text
+    assert doubtful(["red", "NA"]) and doubtful([""]) and not doubtful(["red", "None of it"])
+
+
+def test_categories_stay_categories_whatever_their_texts_and_the_name_of_their_column():
+    n = 40
+    for name, values in (
+        (" rooms", [1, 2]),
+        ("rooms", ["0,5", "1,5"]),
+        ("r  s", ["1 000", "2 000"]),
+    ):
+        table = pd.DataFrame({"x": np.arange(n), name: pd.Categorical(values * (n // 2))})
+        data = FrameData(table.assign(y=["a", "b"] * (n // 2)), "y")
+        read = data.columns.transform(data.features)
+        clean = " ".join(name.split())
+        assert list(read) == ["x", clean]
+        assert set(read[clean]) == {f"{clean}={value}" for value in values}
+    same = pd.DataFrame({"a b": [1.0, 2.0], " a  b": [1.0, 2.0], "y": ["a", "b"]})
+    with pytest.raises(SweepError, match="both called 'a b'"):
+        FrameData(same, "y")
+
+
+def test_numbers_of_any_type_are_swept_as_numbers(tmp_path):
+    values = np.linspace(1, 2, 60)
+    table = pd.DataFrame({"x": values, "y": [Decimal(f"{v:.3f}") for v in values]})
+    result = tabsweep.sweep(table, "y", models=["knn"], trials=1, folds=1, runs=tmp_path, verbose=0)
+    assert "test_rmse" in result.leaderboard()
+    assert result.best_model.predict(table[["x"]]).dtype == np.float64
+
+
+def test_free_text_is_left_out_unless_asked_for_and_every_notice_is_a_warning(tmp_path):
+    said = [f"{'old new'.split()[i % 2]} house number {i} of the street" for i in range(40)]
+    table = pd.DataFrame({"x": np.arange(40.0), "said": said, "y": ["a", "b"] * 20})
+    given = {"models": ["knn"], "trials": 1, "folds": 1, "runs": tmp_path, "verbose": 0}
+    with pytest.warns(tabsweep.ColumnNotice, match="left out") as told:
+        result = tabsweep.sweep(table, "y", **given)
+    assert len(told) == 1 and told[0].filename == __file__
+    assert list(pd.read_csv(result.run.with_suffix(".csv"))) == ["x", "y"]
+    with pytest.warns(tabsweep.ColumnNotice, match="tested ones too"):
+        hashed = tabsweep.sweep(table, "y", text="hash", **given)
+    assert "said.text0" in pd.read_csv(hashed.run.with_suffix(".csv"))
+
+
+def test_the_best_model_takes_an_array_by_the_positions_of_its_columns(swept):
+    result, _ = swept
+    table = frame().drop(columns="dear")
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        predicted = result.best_model.predict(table.to_numpy(dtype=object))
+    np.testing.assert_array_equal(predicted, result.best_model.predict(table))
 
 
 def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):

@@ -167,12 +167,43 @@ def test_rows_are_held_out_for_early_stopping_and_only_for_it():
         boosted.fit(X, value, X_val=X)
 
 
-def test_classes_of_validation_rows_that_training_never_saw_do_not_stop_a_fit():
+def test_labels_of_validation_rows_that_training_never_saw_are_told():
     X, value = messy()
     model = tabsweep.LightGBMClassifier(n_estimators=5)
     y = labels(value)
-    fit = model.fit(X[["size"]], y, X_val=X[["size"]][:9], y_val=["strange", *y[1:9]])
-    assert fit.classes_.tolist() == ["cheap", "dear"]
+    val = X[["size"]][:9]
+    with pytest.warns(UserWarning, match=r"'strange'\): 1 of 9 validation rows") as told:
+        fit = model.fit(X[["size"]], y, X_val=val, y_val=["strange", *y[1:9]])
+    assert fit.classes_.tolist() == ["cheap", "dear"] and told[0].filename == __file__
+    with pytest.raises(ValueError, match="no label of y: it holds 0, 1, y holds 'cheap', 'dear'"):
+        model.fit(X[["size"]], y, X_val=val, y_val=[0, 1, *[0] * 7])
+
+
+def test_an_array_in_place_of_a_frame_or_the_reverse_is_taken_by_position():
+    X, value = messy()
+    table = X[["size", "colour"]]
+    by_name = tabsweep.DecisionTreeRegressor().fit(table, value)
+    wanted = by_name.predict(table)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        found = by_name.predict(table.to_numpy(dtype=object))
+    np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ValueError, match="3 features, but .* is expecting 2 features"):
+        by_name.predict(np.ones((4, 3)))
+    numbers = np.random.default_rng(0).normal(size=(90, 2))
+    by_position = tabsweep.DecisionTreeRegressor().fit(numbers, value)
+    wanted = by_position.predict(numbers)
+    named = pd.DataFrame(numbers, columns=["a", "b"])
+    with pytest.warns(UserWarning, match="has feature names, but"):
+        np.testing.assert_array_equal(by_position.predict(named), wanted)
+    with pytest.raises(ValueError, match="1 features, but .* is expecting 2 features"):
+        by_position.predict(named[["a"]])
+    other = pd.DataFrame(numbers, columns=[5, 6])
+    with pytest.warns(
+        UserWarning, match="X has the columns 5, 6, .* fitted with 0, 1; .* position"
+    ):
+        np.testing.assert_array_equal(by_position.predict(other), wanted)
+    with pytest.warns(UserWarning, match="valid feature names"):  # of the validation rows, too
+        by_name.fit(table, value, X_val=table.to_numpy(dtype=object)[:9], y_val=value[:9])
 
 
 def test_the_same_random_state_gives_the_same_bytes_and_none_draws_anew():
