@@ -35,6 +35,19 @@ def verify(console: Console, run: Path) -> int:
 )
 @click.option("--leave-out", is_flag=True, help="Merge without the trials that are refused.")
 @click.option("--keep-first", is_flag=True, help="Where runs differ, the one named first counts.")
+@click.option(
+    "--csv",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A table of the runs, where it is not at their paths; known by its sha256. Repeatable.",
+)
+@click.option(
+    "--trust",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="Allow the runs to import this class of yours. Repeatable.",
+)
 @DATA
 @common
 def merge(console: Console, runs: tuple[Path, ...], out: Path, **given: Any) -> int:

@@ -184,18 +184,16 @@ class Origin:
         )
 
     def _asked(self, model: str) -> str:
-        """The value of `--model` for a model of the tables (a class may have another name)."""
-        from ..planning.plan import find_model
-        from ..running.request import import_folders
-
+        """The value of `--model` for a model of the tables (a class may have another name). A plan
+        has its models in the order in which they were asked for: the class, which may come from
+        anybody with the run, is not imported."""
         options = self.plan["options"]
         budget = self.plan["suite"]["budgets"][options["budget"]]
-        asked = [*options["models"], *budget["models"]]
-        if model in asked:
+        asked = dict.fromkeys(options["models"] or budget["models"])
+        names = dict.fromkeys(study["model"] for study in self.plan["studies"])
+        if model in asked or len(asked) != len(names):
             return model
-        classes = [name for name in asked if ":" in name]
-        import_folders(classes)
-        return next((name for name in classes if find_model(name).name == model), model)
+        return str(dict(zip(names, asked, strict=True)).get(model, model))
 
     def _write_suite(self) -> Path:
         """Write the run's suite to a file, which the command can name; its path."""

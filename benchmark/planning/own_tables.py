@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,56 @@ def own_tables(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, OwnTable]
         table = table_from_file(path, Reading.of(csv))
         found[name] = OwnTable(table=table, origin={"csv": csv})
     return found
+
+
+def shared_tables(
+    plans: Iterable[Mapping[str, Any]], files: Sequence[Path] = ()
+) -> dict[str, OwnTable]:
+    """The tables of files among the datasets of plans that were made on several machines.
+
+    A file is known by its sha256: it is one of `files`, or at the path that one of the plans has
+    for this sha256. Nothing else is read. Raises SweepError for a table that is at none of these
+    places, and for one of `files` that no plan has.
+    """
+    from ...datasets.infer import Reading, table_from_file
+
+    wanted: dict[str, Mapping[str, Any]] = {}  # the first plan's, as its suite is that of all
+    places: dict[str, list[Path]] = {}
+    for plan in plans:
+        for name, described in plan["datasets"].items():
+            if csv := described.get("csv"):
+                wanted.setdefault(name, csv)
+                places.setdefault(csv["sha256"], []).append(Path(csv["path"]))
+    given = {file_sha256(path): path for path in files}
+    for sha256, path in given.items():
+        if sha256 not in places:
+            known = ", ".join(f"{name} {csv['sha256'][:16]}..." for name, csv in wanted.items())
+            raise SweepError(
+                f"--csv {path} is no table of these runs: its sha256 is {sha256[:16]}..., theirs: "
+                f"{known or 'none'}"
+            )
+    found = {}
+    for name, csv in wanted.items():
+        sha256 = csv["sha256"]
+        here = given.get(sha256)
+        if here is None:
+            here = next((path for path in places[sha256] if _holds(path, sha256)), None)
+        if here is None:
+            raise SweepError(
+                f"the table of dataset {name} (sha256 {sha256[:16]}...) is not at "
+                f"{' nor at '.join(dict.fromkeys(map(str, places[sha256])))} any more, or was "
+                "changed: give --csv FILE, a copy of it"
+            )
+        table = table_from_file(here, Reading.of(csv), name=Path(csv["path"]).stem)
+        found[name] = OwnTable(table=table, origin={"csv": {**csv, "path": str(here.resolve())}})
+    return found
+
+
+def _holds(path: Path, sha256: str) -> bool:
+    try:
+        return path.is_file() and file_sha256(path) == sha256
+    except OSError:  # a folder of another machine's that may not be read here
+        return False
 
 
 def added_for(suite: suites.Suite, name: str) -> str | None:

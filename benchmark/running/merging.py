@@ -15,7 +15,7 @@ from ...sweeps.scheduling.trial_records import TrialRecords
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results, link_record, slot_places, utc_now
 from ...sweeps.study import EVAL, Slot, Study
-from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial
+from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial, digest
 from ..errors import SweepError
 from ..planning import environment
 from ..planning.plan import Plan
@@ -32,10 +32,12 @@ LIMITS = ("timeout_s", "memory_mb")  # of a budget: they are no part of a result
 @dataclass
 class Merged:
     """What a merge found. taken: {run: slots that came from it}. same: slots that several runs
-    have, with the same result. refused: {"run slot": why}. conflicts: sentences."""
+    have, with the same result. kept_first: {run: slots in which another run contradicts it, and it
+    counts}. refused: {"run slot": why}. conflicts: sentences."""
 
     taken: dict[str, int] = field(default_factory=dict)
     same: int = 0
+    kept_first: dict[str, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     conflicts: list[str] = field(default_factory=list)
 
@@ -111,7 +113,10 @@ def _without_limits(suite: Mapping[str, Any]) -> dict[str, Any]:
         name: {key: value for key, value in budget.items() if key not in LIMITS}
         for name, budget in suite["budgets"].items()
     }
-    return {**suite, "budgets": budgets}
+    found = {**suite, "budgets": budgets}
+    if "file" in suite:  # the same file has another path on each machine; checksums compare it
+        found["file"] = {name: {**file, "path": ""} for name, file in suite["file"].items()}
+    return found
 
 
 # ---------------------------------------------------------------------- verified slots
@@ -141,6 +146,9 @@ class Verifier:
                 "its id is not that of its configuration and seed on this data, with the code and "
                 "the library versions that are installed here"
             )
+        # The id may stand in a record of another fit: `record` is what the new run will hold.
+        if not _is_of(trial, record) or not _is_of(trial, filled):
+            raise Refused("its configuration or seed is not that of its id")
         for name in ("dataset", "fold", "model"):
             if filled.get(name) != getattr(trial, name):
                 raise Refused(f"its {name} is {filled.get(name)!r}, its study's another")
@@ -175,6 +183,15 @@ def _planned(study: Study, slot: Slot) -> bool:
     if slot.stage == EVAL:
         return slot.index < len(study.seeds)
     return slot.stage in study.stages and slot.index < study.n_trials
+
+
+def _is_of(trial: Trial, record: Record) -> bool:
+    """Whether a record has the configuration, the seed and, if it holds a result, the fidelity of a
+    trial, to the type: True is not 1."""
+    names = ("config", "seed", "fidelity") if record["kind"] == "result" else ("config", "seed")
+    fit = {"config": dict(trial.config), "seed": trial.seed}
+    fit["fidelity"] = dict(trial.fidelity) if trial.fidelity is not None else None
+    return digest([record.get(name) for name in names]) == digest([fit[name] for name in names])
 
 
 def _trial_of(study: Study, slot: Slot, record: Record) -> Trial:
@@ -223,7 +240,7 @@ def collect(
     """{slot key: the entry that counts}. What is refused, and conflicts, stand in `merged`.
 
     A finished trial counts before one that failed, an earlier run before a later one. keep_first:
-    two finished trials of one slot with other predictions are no conflict.
+    where two runs contradict each other, the earlier one counts.
     """
     chosen: dict[str, Entry] = {}
     for run, ledger in ledgers.items():
@@ -243,8 +260,12 @@ def collect(
             other = chosen.get(key)
             if other is None:
                 chosen[key] = entry
-            elif contradict(other, entry) and not keep_first:
-                merged.conflicts.append(_conflict(key, other, entry))
+            elif contradict(other, entry):
+                if keep_first:
+                    name = str(other.run)
+                    merged.kept_first[name] = merged.kept_first.get(name, 0) + 1
+                else:
+                    merged.conflicts.append(_conflict(key, other, entry))
             elif other.trial.id == entry.trial.id and other.status != DONE == entry.status:
                 chosen[key] = entry
             else:

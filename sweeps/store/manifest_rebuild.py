@@ -39,7 +39,8 @@ def rebuilt(folder: Path) -> tuple[dict[str, Any], str, list[str]] | None:
     tail = tail_name(left[0] if left else newest + 1)
     text = f"{folder / 'MANIFEST.json'} was gone or empty: made again from the {len(entries)} "
     text += f"segments and {tail}"
-    absent = sorted(set(range(1, newest)) - set(segments))
+    last = left[0] if left else newest + 1  # the tail's number follows that of the last segment
+    absent = sorted(set(range(1, last)) - set(segments))
     lost = [f"{folder / segment_name(n)} is gone; its trials run again" for n in absent]
     return {"format": FORMAT, "segments": entries, "tail": tail}, text, lost
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from calls import Ran, bench, working_in
-from small_sweeps import AGAIN, FAST, executions
+from small_sweeps import AGAIN, FAST, executions, write_own_models
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
 SUITE = """
@@ -100,17 +101,20 @@ def test_halves_of_one_study_and_overlaps_are_united_and_a_resume_runs_the_rest(
     assert tables(out) == tables(Path("runs/whole"))
 
 
-def tampered(run: Path, change: Callable[[dict[str, Any]], None], number: int = 4) -> str:
-    """Change a record of a finished trial, with a right checksum; returns the slot's key."""
+def rewritten(
+    run: Path, change: Callable[[dict[str, Any]], Any], kind: str = "result", number: int = 4
+) -> dict[str, Any]:
+    """Change a record, with a right checksum, and append the one that `change` returns, if any;
+    returns the record."""
     (tail,) = run.glob("ledger/tail-*.jsonl")
     lines = tail.read_bytes().splitlines(keepends=True)
-    at = [i for i, line in enumerate(lines) if b'"kind":"result"' in line][number]
+    at = [i for i, line in enumerate(lines) if f'"kind":"{kind}"'.encode() in line][number]
     record = json.loads(lines[at][9:])
     assert encode(record) == lines[at]
-    change(record)
+    more = change(record)
     lines[at] = encode(record)
-    tail.write_bytes(b"".join(lines))
-    return f"{record['study']}#{record['stage']}#{record['index']}"
+    tail.write_bytes(b"".join([*lines, encode(more)] if more else lines))
+    return record
 
 
 def better(record: dict[str, Any]) -> None:
@@ -130,6 +134,10 @@ def failed(record: dict[str, Any]) -> None:
     record |= {"status": "failed", "cause": "bad luck"}
 
 
+def second(record: dict[str, Any]) -> dict[str, Any]:
+    return record | {"study": "nowhere", "config": {"n_neighbors": 9999}}
+
+
 TAMPERS = {
     "a better score": better,
     "another configuration": other_seed,
@@ -139,6 +147,10 @@ TAMPERS = {
     "a damaged file": lambda record: record["predictions"]["val"].update(sha256="0" * 64),
     "no predictions": lambda record: record.update(predictions={}),
     "another model": lambda record: record.update(model="svm"),
+    "a second record of the same id": second,
+    "a second record with another seed": lambda record: (
+        record | {"study": "nowhere", "seed": 12345}
+    ),
 }
 
 
@@ -148,7 +160,8 @@ def test_a_tampered_trial_is_refused_by_name_and_nothing_is_written(
     what: str, folder: Path, tmp_path: Path
 ) -> None:
     theirs = Path(shutil.copytree("b/wine", tmp_path / "theirs"))
-    key = tampered(theirs, TAMPERS[what])
+    record = rewritten(theirs, TAMPERS[what])
+    key = f"{record['study']}#{record['stage']}#{record['index']}"
     assert bench("status", theirs).code == 0  # its checksums are right
     out = tmp_path / "ours"
     found = merge("a/iris", theirs, "--out", out, code=3)
@@ -179,7 +192,11 @@ def test_two_runs_that_contradict_each_other_are_named_and_not_mixed(
     found = merge("b/wine", mine, "--out", out, code=3)
     assert found["conflicts"] and all(first["id"] in text for text in found["conflicts"])
     assert not found["refused"] and not out.exists()
-    assert merge("b/wine", mine, "--out", out, "--keep-first")["written"]
+    kept = merge("b/wine", mine, "--out", out, "--keep-first")
+    n = len(found["conflicts"])
+    assert kept["written"] and kept["kept_first"] == {"b/wine": n} and kept["same"] > 0
+    told = bench("merge", "b/wine", mine, "--out", tmp_path / "again", "--keep-first")
+    assert f"{n} conflict{'s' if n > 1 else ''}, taken from b/wine" in told.out
     copied = next(r for r in of_disjoint(str(out)) if r["id"] == first["id"])
     sums = lambda r: [place["sha256"] for place in r["predictions"].values()]  # noqa: E731
     assert sums(copied) == sums(first)
@@ -204,3 +221,97 @@ def test_runs_that_cannot_share_a_table_are_refused(folder: Path, tmp_path: Path
     found = bench("merge", "a/iris", "b/wine", "--out", "a/iris")
     assert found.code == 2 and "exists" in found.err
     assert not (tmp_path / "ours").exists()
+
+
+EVIL = """
+from pathlib import Path
+Path({mark!r}).touch()
+
+
+class X:
+    pass
+"""
+
+
+@pytest.mark.fault(28)
+@pytest.mark.parametrize("place", ["options", "models", "of"])
+@pytest.mark.parametrize("form", ["{folder}/evil.py:X", "evil.py:X", "{folder}/evil:X", "evil:X"])
+def test_a_class_that_a_record_names_is_not_imported(
+    form: str, place: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = Path(shutil.copytree("b/wine", tmp_path / "theirs"))
+    mark = tmp_path / "imported"
+    (tmp_path / "evil.py").write_text(EVIL.format(mark=str(mark)))
+    monkeypatch.syspath_prepend(str(tmp_path))  # the worst case: it could be imported at once
+    name = form.format(folder=tmp_path)
+
+    def named(plan: dict[str, Any]) -> None:
+        budget = plan["suite"]["budgets"]["quick"]
+        if place == "options":
+            plan["options"]["models"] = [name, "evil:X"]
+        elif place == "models":
+            budget["models"] = [*budget["models"], name]
+        else:
+            budget["models"] = [*budget["models"], "mine"]
+            budget["model"] = {**budget.get("model", {}), "mine": {"of": name}}
+
+    rewritten(theirs, named, "plan", 0)
+    before = list(sys.path)
+    for runs in (["a/iris", theirs], [theirs, "a/iris"]):
+        found = bench("merge", *runs, "--out", tmp_path / "ours", "--leave-out")
+        assert found.code == 2 and name[:60] in found.err and len(found.err.splitlines()) == 1
+        assert ("--trust evil:X" in found.err) == (form == "evil:X")
+    assert not mark.exists() and "evil" not in sys.modules and sys.path == before
+    assert not (tmp_path / "ours").exists()
+
+
+def test_runs_of_a_class_of_ones_own_are_merged_with_trust(folder: Path, tmp_path: Path) -> None:
+    name = f"{write_own_models(folder)}:Plain"
+    for data in ("iris", "wine"):
+        words = ["--runs", tmp_path / data, "--name", data, "--model", name, "--dataset", data]
+        assert bench(*SWEEP, *words, "--folds", 1).code == 0
+    runs = [tmp_path / "iris" / "iris", tmp_path / "wine" / "wine"]
+    refused = bench("merge", *runs, "--out", tmp_path / "ours")
+    assert refused.code == 2 and f"--trust {name}" in refused.err
+    found = merge(*runs, "--out", tmp_path / "ours", "--trust", name)
+    assert found["written"] and found["left"] == 0
+
+
+def test_one_file_of_two_machines_is_one_table(folder: Path, tmp_path: Path) -> None:
+    rows = "a,b,y\n" + "".join(f"{i},{i * i % 7},{i % 3 > 0}\n" for i in range(60))
+    runs = []
+    for machine, model in (("one", "knn"), ("two", "constant")):
+        (tmp_path / machine).mkdir()
+        table = tmp_path / machine / "my.csv"
+        table.write_text(rows)
+        suite = """name = "own"
+title = "A file"
+datasets = []
+default_budget = "quick"
+
+[file.mine]
+path = "my.csv"
+target = "y"
+
+[budgets.quick]
+trials = 1
+folds = 1
+models = ["knn", "constant"]
+"""
+        (tmp_path / machine / "own.toml").write_text(suite)
+        words = ["--suite", tmp_path / machine / "own.toml", "--model", model, *FAST[:-2]]
+        assert bench("sweep", *words, "--runs", tmp_path / machine, "--name", model).code == 0
+        runs.append(tmp_path / machine / model)
+    first, other = (tmp_path / machine / "my.csv" for machine in ("one", "two"))
+    first.unlink()  # as where the first run comes from another machine
+    assert merge(*runs, "--out", tmp_path / "c" / "ours")["left"] == 0
+    assert bench("resume", tmp_path / "c" / "ours", *AGAIN).code == 0
+    copy = Path(shutil.move(other, tmp_path / "copy.csv"))
+    lost = bench("merge", *runs, "--out", tmp_path / "c" / "more")
+    assert lost.code == 2 and "mine" in lost.err and "--csv FILE" in lost.err
+    assert merge(*runs, "--out", tmp_path / "c" / "more", "--csv", copy)["left"] == 0
+    assert str(copy) in json.dumps(next(Ledger(tmp_path / "c" / "more").records("plan")))
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text(rows + "1,2,True\n")
+    found = bench("merge", *runs, "--out", tmp_path / "c" / "third", "--csv", wrong)
+    assert found.code == 2 and str(wrong) in found.err and "no table of these runs" in found.err

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....sweeps.store.ledger import Ledger
+from ....sweeps.store.ledger import Ledger, Record
 from ...console import ENVIRONMENT, OK, Console, count
 from ...errors import SweepError, check_name, check_run
 from ...planning import suite as suites
-from ...planning.own_tables import own_tables
+from ...planning.own_tables import shared_tables
 from ...planning.plan import Options
 from ...planning.plan_record import plan_in
 from ...results.run_status import status_of
@@ -27,6 +27,8 @@ def merge_command(
     *,
     leave_out: bool,
     keep_first: bool,
+    csv: Sequence[Path] = (),
+    trust: Collection[str] = (),
     mirror: str | None,
     cache: str | None,
 ) -> int:
@@ -40,11 +42,17 @@ def merge_command(
             console.warn(text)
     plans = [plan_in(ledger) for ledger in ledgers.values()]
     first = plans[0]
-    tables: dict[str, Any] = {}
-    for plan in plans:
-        tables |= own_tables(plan["datasets"])
+    own = own_classes(dict(zip(runs, plans, strict=True)), trust)
+    tables = shared_tables(plans, csv)
+    suite = suites.parse(first["suite"], f"the plan of {runs[0]}")
+    files = {
+        name: file.model_copy(update={"path": tables[name].origin["csv"]["path"]})
+        if name in tables
+        else file
+        for name, file in suite.file.items()
+    }
     request = Request(
-        suite=suites.parse(first["suite"], f"the plan of {runs[0]}"),
+        suite=suite.model_copy(update={"file": files}),
         options=Options.of(first["options"]),
         runs=out.parent,
         name=out.name,
@@ -52,8 +60,7 @@ def merge_command(
         cache=cache,
         tables=tables,
     )
-    asked = [model for plan in plans for model in plan["options"]["models"]]
-    import_folders([*asked, *request.suite.budget(request.options.budget)[1].models])
+    import_folders(own)
     plan = united_plan(request, plans)
     merged = Merged()
     entries = collect(Verifier(plan), ledgers, merged, keep_first=keep_first)
@@ -70,6 +77,8 @@ def merge_command(
         console.say(f"{count(n, 'trial')} from {run}")
     if merged.same:
         console.say(f"{count(merged.same, 'trial')} in more than one run, alike")
+    for run, n in merged.kept_first.items():
+        console.say(f"{count(n, 'conflict')}, taken from {run}")
     console.say(f"{out}: {found.done} of {count(found.planned, 'trial')} done, {found.left} left")
     console.say(f"tables: bench report {out}")
     if found.left:
@@ -88,6 +97,43 @@ def check_runs(runs: Sequence[Path], out: Path) -> None:
     if out.exists():
         raise SweepError(f"{out} exists: choose another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
+
+
+def own_classes(plans: Mapping[Path, Record], trust: Collection[str]) -> list[str]:
+    """The models of runs that are classes from outside tabsweep, each of them trusted by name.
+
+    A run may come from anybody, and to import a class runs its module: this stands before the first
+    change of sys.path. Raises SweepError for a name that is a path, and for a class that `trust`
+    does not name.
+    """
+    found: dict[str, None] = {}
+    for run, plan in plans.items():
+        suite = suites.parse(plan["suite"], f"the plan of {run}")
+        budget = suite.budget(plan["options"]["budget"])[1]
+        asked = [*plan["options"]["models"], *budget.models]
+        rows = [name for name in asked if ":" in str(name)]  # also of a row with a model behind it
+        behind = [budget.asked(name) if isinstance(name, str) else name for name in asked]
+        for name in [*rows, *behind]:
+            _check_model(run, name, trust)
+            if ":" in name:
+                found[name] = None
+    return list(found)
+
+
+def _check_model(run: Path, name: Any, trust: Collection[str]) -> None:
+    module, colon, cls = str(name).partition(":")
+    named = all(part.isidentifier() for part in [*module.split("."), cls])
+    path = module.endswith(".py") or "/" in str(name) or "\\" in str(name)
+    if not isinstance(name, str) or path or (colon and not named):
+        raise SweepError(
+            f"{run}: its model {str(name)[:100]!r} is a path or no name; a merge follows no path "
+            "in a record. Only registered models and MODULE:CLASS, with --trust, can be merged"
+        )
+    if colon and name not in trust:
+        raise SweepError(
+            f"{run}: its model {name[:100]!r} is code from outside tabsweep, which the merge would "
+            f"import; if you trust it, add --trust {name[:100]}"
+        )
 
 
 def name_all(console: Console, merged: Merged) -> None:
@@ -115,6 +161,7 @@ def to_data(merged: Merged) -> dict[str, Any]:
     return {
         "taken": merged.taken,
         "same": merged.same,
+        "kept_first": merged.kept_first,
         "refused": merged.refused,
         "conflicts": merged.conflicts,
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from calls import bench, working_in
+from small_sweeps import write_own_models
 from tabsweep.benchmark.papers.catalog import published_tables
 from tabsweep.reports import explain as trace
 from tabsweep.reports.evidence import Evidence
@@ -286,3 +288,16 @@ def test_a_wrong_word_is_refused_with_the_way_out(work, args, id, says):
     found = bench("explain", *args)
     assert found.code == 2 and found.err.startswith(f"error BENCH-{id}: ")
     assert says in found.err and not found.out
+
+
+@pytest.mark.fault(28)
+def test_a_class_of_one_s_own_is_named_and_not_imported(work):
+    module = write_own_models(work)
+    picks = ("--model", "constant", "--model", f"{module}:Tuned", "--model", f"{module}:Plain")
+    few = ("--dataset", "iris", "--folds", 1, "--trials", 1, "--runs", "classes")
+    assert bench("sweep", "--suite", "smoke", *few, *picks, *FAST).code == 0
+    for name in (module, f"{module}_helper"):
+        sys.modules.pop(name, None)
+    found = explain("scores", "iris", "tuned", "--runs", "classes")
+    assert f"--model {module}:Tuned " in found["command"] and module not in sys.modules
+    assert list(again(found["command"]).iterdir())

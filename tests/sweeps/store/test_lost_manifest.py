@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ledger_cases import contents, filled, row
 from tabsweep.sweeps.store import ledger as store
+from tabsweep.sweeps.store.integrity import integrity_of
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError
 from tabsweep.sweeps.store.run_folder import is_run, runs_below
 
@@ -67,13 +68,24 @@ def test_a_damaged_segment_without_a_manifest_keeps_its_intact_records(tmp_path,
 
 
 @pytest.mark.fault(39)
-def test_a_segment_that_is_gone_with_the_manifest_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [1, 2, 3])  # 3 is the newest: the tail's number tells
+def test_a_segment_that_is_gone_with_the_manifest_is_named(number, tmp_path, monkeypatch):
     expected = sealed(tmp_path, 17, monkeypatch)
     (tmp_path / "ledger" / "MANIFEST.json").unlink()
-    (tmp_path / "ledger" / "segment-000002.parquet").unlink()
+    (tmp_path / "ledger" / f"segment-00000{number}.parquet").unlink()
     ledger = Ledger(tmp_path)
-    assert list(ledger.records()) == [*expected[:5], *expected[10:]]
-    assert len(ledger.warnings) == 1 and "segment-000002" in ledger.warnings[0]
+    assert list(ledger.records()) == [*expected[: 5 * number - 5], *expected[5 * number :]]
+    assert len(ledger.warnings) == 1 and f"segment-00000{number}" in ledger.warnings[0]
+    assert not integrity_of(ledger).sound
+
+
+@pytest.mark.fault(39)
+def test_the_only_segment_that_is_gone_with_the_manifest_is_named(tmp_path, monkeypatch):
+    sealed(tmp_path, 7, monkeypatch)
+    (tmp_path / "ledger" / "MANIFEST.json").unlink()
+    (tmp_path / "ledger" / "segment-000001.parquet").unlink()
+    ledger = Ledger(tmp_path)
+    assert len(ledger) == 2 and "segment-000001" in ledger.warnings[0]
 
 
 def test_a_crash_while_sealing_leaves_each_record_once(tmp_path, monkeypatch):
