@@ -105,7 +105,7 @@ def imported_names(tree: ast.AST, *, module: str, is_package: bool) -> Iterator[
                 yield base
             for alias in node.names:
                 if base == PACKAGE:
-                    yield from _lazy_homes(alias.name)
+                    yield from _lazy_homes(None if alias.name == "*" else alias.name)
                 yield f"{base}.{alias.name}" if base else alias.name
 
 

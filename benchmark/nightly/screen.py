@@ -31,8 +31,9 @@ def screen(context: NightContext) -> StepResult:
     """Compare ids and bytes with the baseline's.
 
     Findings: rows of kind "changed" (a model whose ids differ: datasets, why), "nondeterminism",
-    "failed", "lost" (a planned cell of the baseline that is not planned any more), "dataset" (could
-    not be had), "new" (a model that the baseline does not have).
+    "failed", "missing" (a fit that returned no row), "lost" (a planned cell of the baseline that is
+    not planned any more), "dataset" (could not be had), "new" (a model that the baseline does not
+    have).
     """
     baseline = context.baseline
     if baseline is None:
@@ -59,6 +60,7 @@ def screen(context: NightContext) -> StepResult:
     except (SideError, NoEnvironment) as error:
         return _no_data("the screen could not run", str(error))
     first = {key_of(row): row for row in rows}
+    findings += missing([*changed, *again], rows) or missing(changed, twice)
     findings += failures(rows, accepted)
     findings += unstable(first.values(), {key_of(row): row for row in twice}, "another run tonight")
     if cpu_model() == baseline.get("cpu"):
@@ -189,6 +191,18 @@ def reasons(
     return found or ["split or form of the trials"]
 
 
+def missing(keys: Iterable[str], rows: Iterable[Row]) -> list[Row]:
+    """A row for each of these cells that was to be fitted and of which nothing came back."""
+    have = {key_of(row) for row in rows}
+    return [
+        {
+            **{"kind": "missing", "model": key.split("/")[0], "dataset": key.split("/")[1]},
+            **{"verdict": NO_DATA, "note": f"the fit of {key} returned no row"},
+        }
+        for key in sorted(set(keys) - have)
+    ]
+
+
 def failures(rows: Iterable[Row], accepted: Mapping[str, Any]) -> list[Row]:
     """A row for each cell that failed and did not at the baseline."""
     return [
@@ -242,6 +256,10 @@ def _result(
     if "dataset" in kinds:
         names = ", ".join(row["dataset"] for row in kinds["dataset"])
         parts.append(f"could not be had: {names}")
+    if "missing" in kinds:
+        models = sorted({row["model"] for row in kinds["missing"]})
+        parts.append(f"no result of: {', '.join(models)}")
+    unknown = kinds.get("dataset", []) + kinds.get("missing", [])
     changed = sorted({row["model"] for row in kinds.get("changed", [])})
     parts.append(f"changed: {', '.join(changed)}" if changed else "no model changed")
     if "new" in kinds:
@@ -249,6 +267,6 @@ def _result(
     parts.append(f"{n_same} cells have the baseline's ids, {n_again} of them fitted again")
     if head_added:
         parts.append(f"fitted with the lock file's {', '.join(sorted(head_added.values()))}")
-    verdict = REGRESSION if red else NO_DATA if "dataset" in kinds else OK
-    reason = kinds["dataset"][0]["note"] if verdict == NO_DATA else ""
+    verdict = REGRESSION if red else NO_DATA if unknown else OK
+    reason = unknown[0]["note"] if verdict == NO_DATA else ""
     return StepResult(NAME, verdict, "; ".join(parts), findings, reason=reason)
