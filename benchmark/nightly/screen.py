@@ -71,7 +71,7 @@ def screen(context: NightContext) -> StepResult:
             [first[k] for k in known if k in first], known, "an earlier night on this machine"
         )
     seen.add(rows)
-    return _result(findings, n_same=len(same), n_again=len(again), head_added=head.added)
+    return result_of(findings, n_same=len(same), n_again=len(again), head_added=head.added)
 
 
 def _accepted(context: NightContext, baseline: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _no_data(headline: str, reason: str) -> StepResult:
     return StepResult(NAME, NO_DATA, headline, reason=reason)
 
 
-def _result(
+def result_of(
     findings: list[Row], *, n_same: int, n_again: int, head_added: Mapping[str, str]
 ) -> StepResult:
     """The verdict: a regression before missing data, and missing data before all else."""
