@@ -30,16 +30,25 @@ if ! flock --nonblock 9; then
 fi
 
 started=$(mktemp)
-night= # the process
+child= # the command that runs
+
+run() { # COMMAND: in the background, for the shell answers a signal while it waits, not before
+    local code=0
+    "$@" 9>&- &
+    child=$!
+    wait "$child" || code=$?
+    child=
+    return "$code"
+}
 
 finish() {
     local code=$? newest
     trap - EXIT
     trap : TERM INT # asked to stop already
     set +e
-    if [[ -n $night ]]; then # it lets its running fits end
-        kill "$night" 2> /dev/null
-        while kill -0 "$night" 2> /dev/null; do wait "$night"; done
+    if [[ -n $child ]]; then # it lets its running fits end
+        kill "$child" 2> /dev/null
+        while kill -0 "$child" 2> /dev/null; do wait "$child"; done
     fi
     newest=$(find "$nights" -mindepth 2 -maxdepth 3 -path "$nights/20*" -name '*.json' \
         -newer "$started" -printf '%T@ %P\n' | sort -n | tail -n 1)
@@ -65,9 +74,9 @@ trap 'exit 130' INT
 # Whatever fails from here on: `latest` never shows an older night as this one's result.
 rm -f "$nights/latest"
 if [[ -n ${TABSWEEP_NIGHTLY_PULL:-} ]]; then
-    git pull --quiet --ff-only
+    run git pull --quiet --ff-only
 fi
-make --no-print-directory setup
+run make --no-print-directory setup
 if [[ -n ${TABSWEEP_NIGHTLY_DRIFT:-} ]]; then
     if tag=$(git describe --tags --abbrev=0 2> /dev/null); then
         options+=(--against "$tag")
@@ -76,10 +85,4 @@ if [[ -n ${TABSWEEP_NIGHTLY_DRIFT:-} ]]; then
     fi
 fi
 
-# In the background: the shell answers a signal while it waits, and not while a command runs.
-"$bench" nightly "${options[@]}" 9>&- &
-night=$!
-code=0
-wait "$night" || code=$?
-night=
-exit "$code"
+run "$bench" nightly "${options[@]}"
