@@ -16,6 +16,7 @@ from typing import Any
 from ...common.files import write_atomically
 from ...sweeps.trial import DONE, FAILED, digest
 from ..planning.environment import cpu_model
+from .ab_test import not_planned
 from .baseline import cells_of, key_of
 from .context import NightContext
 from .libraries import NoEnvironment
@@ -32,8 +33,8 @@ def screen(context: NightContext) -> StepResult:
 
     Findings: rows of kind "changed" (a model whose ids differ: datasets, why), "nondeterminism",
     "failed", "missing" (a fit that returned no row), "lost" (a planned cell of the baseline that is
-    not planned any more), "dataset" (could not be had), "new" (a model that the baseline does not
-    have).
+    not planned any more), "dataset" (could not be had), "unknown" (a model that was asked for, or
+    that the suite names, and that is not planned), "new" (a model that the baseline does not have).
     """
     baseline = context.baseline
     if baseline is None:
@@ -51,6 +52,7 @@ def screen(context: NightContext) -> StepResult:
             found = _no_data("there is no cell to compare", "; ".join([reason, *told]))
             return StepResult(NAME, NO_DATA, found.headline, findings, reason=found.reason)
         findings += compared(accepted, planned, baseline)
+        findings += not_planned(context.models, {"cells": accepted, "left_out": {}}, planned)
         changed = [key for key, cell in planned["cells"].items() if _differs(accepted, key, cell)]
         same = [key for key in planned["cells"] if key not in set(changed)]
         seen = Seen(context)
@@ -259,7 +261,9 @@ def result_of(
     if "missing" in kinds:
         models = sorted({row["model"] for row in kinds["missing"]})
         parts.append(f"no result of: {', '.join(models)}")
-    unknown = kinds.get("dataset", []) + kinds.get("missing", [])
+    if "unknown" in kinds:
+        parts.append(f"no such model: {', '.join(row['model'] for row in kinds['unknown'])}")
+    unknown = [row for kind in ("dataset", "missing", "unknown") for row in kinds.get(kind, [])]
     changed = sorted({row["model"] for row in kinds.get("changed", [])})
     parts.append(f"changed: {', '.join(changed)}" if changed else "no model changed")
     if "new" in kinds:

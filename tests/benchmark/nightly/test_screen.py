@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from calls import bench
+from tabsweep.benchmark.nightly.ab_test import not_planned
 from tabsweep.benchmark.nightly.baseline import BaselineError, accept, content, read
 from tabsweep.benchmark.nightly.context import NightContext
 from tabsweep.benchmark.nightly.screen import (
@@ -102,6 +103,14 @@ def test_a_planned_fit_that_returned_no_row_makes_the_night_red() -> None:
     step = result_of(found, n_same=4, n_again=4, head_added={})
     assert step.verdict == "no-data" and "no result of: knn" in step.headline
     assert "knn/iris/0/0" in step.reason
+
+
+def test_a_model_that_is_not_planned_makes_the_night_red() -> None:
+    accepted_plan = {"cells": accepted()["cells"], "left_out": {}}
+    assert not_planned(("knn", "mlp"), accepted_plan, planned()) == []
+    found = not_planned(("knn", "knnn"), accepted_plan, {**planned(), "unknown": ["gone"]})
+    step = result_of(found, n_same=4, n_again=4, head_added={})
+    assert step.verdict == "no-data" and "no such model: gone, knnn" in step.headline
 
 
 def test_every_cell_is_fitted_again_once_in_so_many_nights() -> None:
