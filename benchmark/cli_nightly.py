@@ -29,7 +29,6 @@ SHARED = options(
         show_default=True,
         help="What is fitted: a suite of the checkout, or a suite file (.toml).",
     ),
-    click.option("--model", "models", multiple=True, help="Only this model. Repeatable."),
     click.option(
         "--workers",
         type=click.IntRange(min=0),
@@ -65,6 +64,7 @@ def nightly() -> None:
 
 @nightly.command("run", short_help="Judge this checkout against its accepted baseline.")
 @SHARED
+@click.option("--model", "models", multiple=True, help="Only this model. Repeatable.")
 @click.option("--only", multiple=True, metavar="STEP[,STEP]", help="Only these steps. Repeatable.")
 @click.option("--skip", multiple=True, metavar="STEP[,STEP]", help="Not these steps. Repeatable.")
 @click.option(

@@ -18,7 +18,8 @@ open=$(gh issue list --label nightly --state open --limit 500 --json number,titl
     --jq '.[] | "\(.number)\t\(.title)"')
 
 number_of() { # TITLE: the number of the open issue with this title, or nothing
-    awk -F '\t' -v title="$1" '$2 == title { print $1; exit }' <<< "$open"
+    # By the environment: awk reads backslashes in the value of a -v.
+    TITLE=$1 awk -F '\t' '$2 == ENVIRON["TITLE"] { print $1; exit }' <<< "$open"
 }
 
 report() { # TITLE, body on standard input: a new issue, or the body of the one that is open

@@ -7,15 +7,18 @@
 #   TABSWEEP_NIGHTS_KEEP     days that a night's folder is kept (30); the history is kept for ever
 #   TABSWEEP_NIGHTLY_PULL    not empty: bring the checkout up to date first (git pull --ff-only)
 #   TABSWEEP_NIGHTLY_DRIFT   not empty: compare every model with the last tag (--against)
-#   TABSWEEP_NIGHTLY_NOTIFY  a command of the shell that gets the summary on standard input where
-#                            the exit code is not 0: mail -s tabsweep me@example.org
+#   TABSWEEP_NIGHTLY_NOTIFY  a command of the shell that gets the summary on standard input, and the
+#                            exit code as CODE, where that is not 0, whatever failed or was stopped:
+#                            mail -s "tabsweep: $CODE" me@example.org
 #
-# The exit code is that of `bench nightly`: 0, or 4 for a regression or a step that could not judge.
+# The exit code is that of `bench nightly`: 0, or 4 for a regression or a step that could not judge;
+# or that of the command before it that failed; 143 where the night was told to stop.
 # A second night at the same time ends at once with 3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 nights=${TABSWEEP_NIGHTS:-nights}
+nights=${nights%/}
 bench=${VENV:-.venv}/bin/bench
 options=(--out "$nights" "$@")
 mkdir -p "$nights"
@@ -26,12 +29,54 @@ if ! flock --nonblock 9; then
     exit 3
 fi
 
+started=$(mktemp)
+child= # the command that runs
+
+run() { # COMMAND: in the background, for the shell answers a signal while it waits, not before
+    local code=0
+    "$@" 9>&- &
+    child=$!
+    wait "$child" || code=$?
+    child=
+    return "$code"
+}
+
+finish() {
+    local code=$? newest
+    trap - EXIT
+    trap : TERM INT # asked to stop already
+    set +e
+    if [[ -n $child ]]; then # it lets its running fits end
+        kill "$child" 2> /dev/null
+        while kill -0 "$child" 2> /dev/null; do wait "$child"; done
+    fi
+    newest=$(find "$nights" -mindepth 2 -maxdepth 3 -path "$nights/20*" -name '*.json' \
+        -newer "$started" -printf '%T@ %P\n' | sort -n | tail -n 1)
+    if [[ -n $newest ]]; then
+        newest=${newest#* }
+        ln -sfn "${newest%%/*}" "$nights/latest"
+    fi
+    rm -f "$started"
+    find "$nights" -mindepth 1 -maxdepth 1 -type d \
+        \( -name '20??-??-??-*' -o -name 'accepted-*' -o -name 'bisect-*' \) \
+        -mtime "+${TABSWEEP_NIGHTS_KEEP:-30}" -exec rm -rf {} +
+    if ((code != 0)) && [[ -n ${TABSWEEP_NIGHTLY_NOTIFY:-} ]]; then
+        deploy/nightly-summary.sh "$nights/latest" \
+            | CODE=$code bash -c "$TABSWEEP_NIGHTLY_NOTIFY" 9>&- \
+            || echo "nightly.sh: the command of TABSWEEP_NIGHTLY_NOTIFY failed" >&2
+    fi
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
 # Whatever fails from here on: `latest` never shows an older night as this one's result.
 rm -f "$nights/latest"
 if [[ -n ${TABSWEEP_NIGHTLY_PULL:-} ]]; then
-    git pull --quiet --ff-only
+    run git pull --quiet --ff-only
 fi
-make --no-print-directory setup
+run make --no-print-directory setup
 if [[ -n ${TABSWEEP_NIGHTLY_DRIFT:-} ]]; then
     if tag=$(git describe --tags --abbrev=0 2> /dev/null); then
         options+=(--against "$tag")
@@ -40,22 +85,4 @@ if [[ -n ${TABSWEEP_NIGHTLY_DRIFT:-} ]]; then
     fi
 fi
 
-started=$(mktemp)
-trap 'rm -f "$started"' EXIT
-code=0
-"$bench" nightly "${options[@]}" 9>&- || code=$?
-newest=$(find "$nights" -mindepth 2 -maxdepth 3 -path "$nights/20*" -name '*.json' -newer "$started" \
-    -printf '%T@ %P\n' | sort -n | tail -n 1)
-if [[ -n $newest ]]; then
-    newest=${newest#* }
-    ln -s "${newest%%/*}" "$nights/latest"
-fi
-
-find "$nights" -mindepth 1 -maxdepth 1 -type d -name '20??-??-??-*' \
-    -mtime "+${TABSWEEP_NIGHTS_KEEP:-30}" -exec rm -rf {} +
-
-if ((code != 0)) && [[ -n ${TABSWEEP_NIGHTLY_NOTIFY:-} ]]; then
-    deploy/nightly-summary.sh "$nights/latest" | bash -c "$TABSWEEP_NIGHTLY_NOTIFY" \
-        || echo "nightly.sh: the command of TABSWEEP_NIGHTLY_NOTIFY failed" >&2
-fi
-exit "$code"
+run "$bench" nightly "${options[@]}"

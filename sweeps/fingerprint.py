@@ -105,16 +105,17 @@ def imported_names(tree: ast.AST, *, module: str, is_package: bool) -> Iterator[
                 yield base
             for alias in node.names:
                 if base == PACKAGE:
-                    yield from _lazy_homes(alias.name)
+                    yield from _lazy_homes(None if alias.name == "*" else alias.name)
                 yield f"{base}.{alias.name}" if base else alias.name
 
 
 def _lazy_homes(name: str | None = None) -> list[str]:
-    """The modules behind the names that the root of the package imports on first use."""
+    """The modules behind a name that the root of the package imports on first use; None: all."""
     root = sys.modules[PACKAGE]
     homes: dict[str, str] = getattr(root, "_HOMES", {})
     found = [home for lazy, home in homes.items() if name in (None, lazy)]
-    if name is not None and name.endswith(getattr(root, "_KINDS", ())):  # a model's class
+    kinds: tuple[str, ...] = getattr(root, "_KINDS", ())
+    if kinds and (name is None or name.endswith(kinds)):  # a model's class
         found.append(root._CLASSES)
     return found
 

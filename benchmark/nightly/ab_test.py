@@ -7,6 +7,7 @@ models without chance in them are tested on fresh rows.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,10 +36,11 @@ def ab_test(context: NightContext) -> StepResult:
         commit = accepted(context)
     except NoCommit as error:
         return StepResult(NAME, NO_DATA, "the accepted commit is not here", reason=str(error))
-    if commit is None:
-        return StepResult(NAME, NOT_RUN, "no baseline", reason="there is nothing to compare with")
-    asked: Cells | None = None
     before = context.result("screen") if context.against is None else None
+    if commit is None:  # red once: where the screen has not said it, this step does
+        verdict = NOT_RUN if before is not None and before.red else NO_DATA
+        return StepResult(NAME, verdict, "no baseline", reason="there is nothing to compare with")
+    asked: Cells | None = None
     if before is not None:  # without a screen, every model whose ids differ between the two
         rows = [row for row in before.findings if row.get("kind") == "changed"]
         asked = {row["model"]: row["datasets"] for row in rows if row["datasets"]}
@@ -48,10 +50,10 @@ def ab_test(context: NightContext) -> StepResult:
             return StepResult(NAME, OK, "no model changed")
     try:
         base, head = side_of(context, commit), head_of(context)
-        cells, left_out = common_cells(context, base, head, asked)
-        if not cells:
-            return StepResult(NAME, OK, "no model's trials differ between the two commits")
-        found = judged(context, base, head, cells)
+        models = sorted(asked) if asked is not None else list(context.models)
+        old, new = (ids(context, side, models=models) for side in (base, head))
+        cells, beside = common_cells(old, new, base.commit, asked=asked, models=models)
+        found = judged(context, base, head, cells) if cells else []
         worse = [row for row in found if row.get("verdict") in BAD]
         about = ids(context, head, models=[r["model"] for r in worse])["models"] if worse else {}
     except (SideError, NoEnvironment, ValueError) as error:
@@ -59,7 +61,7 @@ def ab_test(context: NightContext) -> StepResult:
     for row in worse:
         files = about.get(row["model"], {}).get("files", [])
         row["since"] = since(context, base.commit, row["model"], files)
-    return StepResult(NAME, *_verdict(found, context, commit), findings=found + left_out)
+    return result_of(found, beside, commit, shared=bool(set(old["cells"]) & set(new["cells"])))
 
 
 def accepted(context: NightContext) -> str | None:
@@ -72,29 +74,76 @@ def accepted(context: NightContext) -> str | None:
 
 
 def common_cells(
-    context: NightContext, base: Side, head: Side, asked: Cells | None
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    commit: str,
+    *,
+    asked: Cells | None = None,
+    models: Sequence[str] = (),
 ) -> tuple[Cells, list[Row]]:
-    """({model: datasets} that both versions have and whose ids differ, rows on models that only one
-    has). `asked`: these alone; None for all."""
-    models = sorted(asked) if asked is not None else list(context.models)
-    old = ids(context, base, models=models)
-    new = ids(context, head, models=models)
+    """({model: datasets} that both versions plan and whose ids differ, rows on what only one has).
+
+    old, new: what `sides.ids` found at the accepted `commit` and at head. asked: these cells alone;
+    None for all. models: names that must be planned somewhere. The rows are of kind "dataset"
+    (could not be had: NO_DATA), "lost" (head does not plan it any more: REGRESSION), "unknown" (no
+    version plans the model: NO_DATA) and "new" (nothing to compare with).
+    """
+    wanted = [k for k in {*old["cells"], *new["cells"]} if asked is None or _in(asked, k)]
     cells: Cells = {}
-    for key in sorted(set(old["cells"]) & set(new["cells"])):
+    for key in sorted(wanted):
+        if key in old["cells"] and key in new["cells"]:
+            if old["cells"][key]["id"] != new["cells"][key]["id"]:
+                cells.setdefault(_model(key), []).append(key.split("/")[1])
+    names = None if asked is None else {name for those in asked.values() for name in those}
+    rows: list[Row] = []
+    for where, plan in ((f"at {commit[:SHORT]}", old), ("at this commit", new)):
+        rows += [
+            {"kind": "dataset", "dataset": d, "verdict": NO_DATA, "note": f"{where}: {why}"}
+            for d, why in sorted(plan["left_out"].items())
+            if names is None or d in names
+        ]
+    for key in sorted(k for k in wanted if k not in new["cells"]):
         model, dataset, _, _ = key.split("/")
-        if old["cells"][key]["id"] == new["cells"][key]["id"]:
-            continue
-        if asked is None or dataset in asked.get(model, ()):
-            cells.setdefault(model, []).append(dataset)
-    kept = {key.split("/")[0] for key in old["cells"]}
-    rows = [
-        {
-            **{"kind": "new", "model": model, "verdict": "new"},
-            "note": f"the commit {base.commit[:SHORT]} does not have it: nothing to compare with",
-        }
-        for model in sorted({key.split("/")[0] for key in new["cells"]} - kept)
+        if dataset not in new["left_out"]:
+            note = new["absent"].get(f"{model}/{dataset}", "this commit does not plan it")
+            note = "no model of this version" if model in new["unknown"] else note
+            row = {"kind": "lost", "model": model, "dataset": dataset, "verdict": REGRESSION}
+            rows.append({**row, "note": note})
+    added: Cells = {}
+    for key in sorted(k for k in wanted if k not in old["cells"]):
+        if key.split("/")[1] not in old["left_out"]:
+            added.setdefault(_model(key), []).append(key.split("/")[1])
+    note = f"the commit {commit[:SHORT]} does not have it: nothing to compare with"
+    rows += [
+        {"kind": "new", "model": model, "datasets": datasets, "verdict": "new", "note": note}
+        for model, datasets in added.items()
     ]
-    return cells, rows
+    return cells, rows + not_planned(models, old, new)
+
+
+def not_planned(models: Sequence[str], *plans: Mapping[str, Any]) -> list[Row]:
+    """A NO_DATA row for each model that was asked for, or that the newest plan names, and of which
+    no plan has a cell; where a dataset could not be had, that may be why, and its row says so."""
+    have = {_model(key) for plan in plans for key in plan["cells"]}
+    missing = {*models, *plans[-1]["unknown"]} - have
+    if any(plan["left_out"] for plan in plans):
+        missing &= set(plans[-1]["unknown"])
+    rows = []
+    for model in sorted(missing):
+        absent = [
+            f"{key}: {why}" for key, why in plans[-1]["absent"].items() if _model(key) == model
+        ]
+        note = "; ".join(absent) or "neither the suite nor the registry has a model of this name"
+        rows.append({"kind": "unknown", "model": model, "verdict": NO_DATA, "note": note})
+    return rows
+
+
+def _model(key: str) -> str:
+    return key.partition("/")[0]
+
+
+def _in(cells: Mapping[str, Sequence[str]], key: str) -> bool:
+    return key.split("/")[1] in cells.get(_model(key), ())
 
 
 # ---------------------------------------------------------------------- the test
@@ -124,12 +173,29 @@ def judged(
         for model, pairs in _both(context, base, head, wanted, numbers, seeds).items():
             fits[model] += pairs
         n_done = judge.wanted
-        judge.look({model: errors_of(fits[model]) for model in wanted})
-        for model in wanted:
-            if any(_broken(pair) for pair in fits[model]):
-                judge.verdicts[model] = FAILS
+        look_at(judge, fits)
         told = ", ".join(f"{m} {v}" for m, v in judge.verdicts.items() if v and m in wanted)
         context.say(f"  after {n_done} seeds: {told or 'none decided'}")
+    return rows_of(context, base, cells, judge, fits)
+
+
+def look_at(judge: Judge, fits: Mapping[str, Sequence[tuple[Row, Row]]]) -> None:
+    """The next look at the open models, with all their pairs so far; a broken fit decides."""
+    looked = judge.open
+    judge.look({model: errors_of(fits.get(model, ())) for model in looked})
+    for model in looked:
+        if any(_broken(pair) for pair in fits.get(model, ())):
+            judge.verdicts[model] = FAILS
+
+
+def rows_of(
+    context: NightContext,
+    base: Side,
+    cells: Cells,
+    judge: Judge,
+    fits: Mapping[str, Sequence[tuple[Row, Row]]],
+) -> list[Row]:
+    """The row of each model, and those of its cells behind it."""
     rows = []
     for model in sorted(cells):
         rows.append(_model_row(context, base, model, judge, fits[model]))
@@ -145,36 +211,66 @@ def _both(
     numbers: Sequence[int],
     seeds: Sequence[int],
 ) -> dict[str, list[tuple[Row, Row]]]:
-    """{model: [(row of base, row of head)]} of the seeds with these numbers."""
+    """{model: [(row of base, row of head)]} of the seeds with these numbers. Raises SideError."""
     runs = context.runs / f"ab-{base.commit[:SHORT]}-{head.commit[:SHORT]}"
-    rows: dict[str, dict[tuple[str, str, int], Row]] = {}
+    rows: list[list[Row]] = []
     chosen = {f"seed-{number}": seeds[number] for number in numbers}
     for side in (base, head):
         n_fits = len(chosen) * sum(map(len, cells.values()))
         context.say(f"  {side.name} {side.commit[:SHORT]}: {n_fits} fits")
-        found = fit_seeds(context, side, cells, seeds=chosen, runs=runs / side.name)
-        rows[side.name] = {(row["model"], row["dataset"], row["seed"]): row for row in found}
+        rows.append(fit_seeds(context, side, cells, seeds=chosen, runs=runs / side.name))
+    return paired(rows[0], rows[1], cells, len(chosen))
+
+
+def paired(
+    base: Sequence[Row], head: Sequence[Row], cells: Cells, n_seeds: int
+) -> dict[str, list[tuple[Row, Row]]]:
+    """{model: [(row of base, row of head)]}, every cell with so many seeds. Raises SideError where
+    a version has returned no row of a planned fit."""
+    sides = [
+        {(row["model"], row["dataset"], row["seed"]): row for row in rows} for rows in (base, head)
+    ]
+    for model, datasets in cells.items():
+        for dataset in datasets:
+            keys = [{key for key in side if key[:2] == (model, dataset)} for side in sides]
+            if keys[0] != keys[1] or len(keys[0]) != n_seeds:
+                raise SideError(
+                    f"{model} on {dataset}: of {n_seeds} planned fits the accepted commit returned "
+                    f"{len(keys[0])}, this one {len(keys[1])}, both {len(keys[0] & keys[1])}"
+                )
     pairs: dict[str, list[tuple[Row, Row]]] = defaultdict(list)
-    for key, row in sorted(rows["base"].items()):
-        if key in rows["head"]:
-            pairs[key[0]].append((row, rows["head"][key]))
+    for key in sorted(sides[0]):
+        pairs[key[0]].append((sides[0][key], sides[1][key]))
     return pairs
 
 
+def _usable(row: Row) -> bool:
+    """Whether a fit has an error that can be compared."""
+    return row["status"] == DONE and row["error"] is not None and math.isfinite(row["error"])
+
+
 def _broken(pair: tuple[Row, Row]) -> bool:
-    """Whether a fit fails now that the other version could do."""
-    return pair[0]["status"] == DONE != pair[1]["status"]
+    """Whether a fit fails now, or has no finite error, that the other version could do."""
+    old, new = pair
+    return old["status"] == DONE != new["status"] or _usable(old) and not _usable(new)
+
+
+def _why(row: Row) -> str:
+    """Why a fit cannot be compared."""
+    if row["status"] == DONE:
+        return f"the error is {row['error']} on {row['dataset']}, seed {row['seed']}"
+    return f"{row['cause']} on {row['dataset']}: {row['message']}"
 
 
 def errors_of(pairs: Sequence[tuple[Row, Row]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{dataset: (errors of base, errors of head)} of the pairs that both have, in their order.
+    """{dataset: (errors of base, errors of head)} of the pairs of finite errors, in their order.
 
     Equal predictions have equal errors, and others almost never: `equal` of a change is about
     errors.
     """
     found: dict[str, tuple[list[float], list[float]]] = {}
     for old, new in pairs:
-        if old["error"] is not None and new["error"] is not None:
+        if _usable(old) and _usable(new):
             both = found.setdefault(old["dataset"], ([], []))
             both[0].append(old["error"])
             both[1].append(new["error"])
@@ -196,8 +292,13 @@ def _model_row(
         "datasets": sorted({old["dataset"] for old, _ in pairs}),
         "command": command(context, base.commit, model),
     }
+    have = errors_of(pairs)
+    unlike = [old for old, _ in pairs if old["dataset"] not in have and not _usable(old)]
     if failed:
-        found["note"] = f"{failed[0]['cause']} on {failed[0]['dataset']}: {failed[0]['message']}"
+        found["note"] = _why(failed[0])
+    elif unlike:  # the night is red where it is all datasets
+        names = ", ".join(sorted({old["dataset"] for old in unlike}))
+        found["note"] = f"not compared on {names}: at {base.commit[:SHORT]} {_why(unlike[0])}"
     return found
 
 
@@ -239,19 +340,37 @@ def since(context: NightContext, commit: str, model: str, files: Sequence[str]) 
     return [subject(context.root, commit) for commit in found]
 
 
-def _verdict(rows: Sequence[Row], context: NightContext, commit: str) -> tuple[str, str]:
-    """(verdict, headline) of the step."""
-    models = [row for row in rows if row["kind"] == "model"]
-    worse = [row for row in models if row["verdict"] in BAD]
-    if worse:
-        told = "; ".join(_told(row) for row in worse)
-        return REGRESSION, f"{told} since {commit[:SHORT]}"
+def result_of(found: list[Row], beside: list[Row], commit: str, *, shared: bool) -> StepResult:
+    """The step's result: what is worse before what could not be judged, and that before all else.
+
+    found, beside: rows of `judged` and of `common_cells`. shared: whether both versions plan a cell
+    at all.
+    """
+    models = [row for row in found if row["kind"] == "model"]
+    worse = [_told(row) for row in models if row["verdict"] in BAD]
+    parts = [f"{'; '.join(worse)} since {commit[:SHORT]}"] if worse else []
+    if lost := {(row["model"], row["dataset"]) for row in beside if row["kind"] == "lost"}:
+        names = ", ".join(f"{model} on {dataset}" for model, dataset in sorted(lost))
+        parts.append(f"planned at {commit[:SHORT]} and not any more: {names}")
+    if parts:
+        return StepResult(NAME, REGRESSION, "; ".join(parts), found + beside)
+    unknown = [row for row in models + beside if row["verdict"] == NO_DATA]
+    if unknown:
+        names = ", ".join(dict.fromkeys(str(row.get("model") or row["dataset"]) for row in unknown))
+        reason = str(unknown[0].get("note", ""))
+        return StepResult(NAME, NO_DATA, f"not judged: {names}", found + beside, reason=reason)
+    if not shared:
+        reason = f"no cell of the suite is planned both at {commit[:SHORT]} and at this commit"
+        return StepResult(NAME, NO_DATA, "nothing to compare", found + beside, reason=reason)
+    if not models:
+        return StepResult(NAME, OK, "no model's trials differ between the two commits", beside)
     counts = {
         verdict: [row["model"] for row in models if row["verdict"] == verdict]
         for verdict in (HARMLESS, UNDECIDED, EQUAL)
     }
     parts = [f"{verdict}: {', '.join(names)}" for verdict, names in counts.items() if names]
-    return OK, f"no model is worse than at {commit[:SHORT]} ({'; '.join(parts)})"
+    headline = f"no model is worse than at {commit[:SHORT]} ({'; '.join(parts)})"
+    return StepResult(NAME, OK, headline, found + beside)
 
 
 def _told(row: Mapping[str, Any]) -> str:

@@ -50,11 +50,16 @@ def _way(path: Path) -> str:
 
 
 def accept(context: NightContext, reason: str, path: Path) -> dict[str, Any]:
-    """Fit what no earlier night has, and write the baseline of this commit; returns its content.
+    """Fit every cell of the suite and write the baseline of this commit; returns its content.
 
-    Raises BaselineError where files differ from the commit, a dataset could not be had, or a fit
-    failed that the baseline before it has: such a baseline would hide it from now on.
+    Raises BaselineError where single models are asked for, files differ from the commit, a dataset
+    could not be had, a fit returned nothing, or one failed that the baseline before it has: such a
+    baseline would hide it from now on.
     """
+    if context.models:
+        raise BaselineError(
+            f"a baseline holds every model of the suite, not {', '.join(context.models)} alone"
+        )
     if context.changed:
         raise BaselineError(
             f"files differ from commit {context.commit[:SHORT]}: a baseline names a commit that "
@@ -67,6 +72,9 @@ def accept(context: NightContext, reason: str, path: Path) -> dict[str, Any]:
         raise BaselineError(f"not every dataset could be had ({told}); --mirror DIR brings them")
     cells = cells_of(planned["cells"])
     rows = fit(context, head, cells, seed=0, runs=context.runs, name="accepted")
+    missing = sorted({*planned["cells"]} - {key_of(row) for row in rows})
+    if missing:
+        raise BaselineError(f"{len(missing)} fits returned no row ({', '.join(missing[:5])})")
     old = read(path)
     failed = sorted(key_of(row) for row in rows if row["status"] == FAILED)
     known = {key for key, cell in (old or {}).get("cells", {}).items() if cell["status"] == FAILED}

@@ -14,12 +14,12 @@ import numpy as np
 from ...reports.regression.verdicts import (
     EQUAL,
     HARMLESS,
-    UNDECIDED,
     WORSE,
     Change,
     change_of,
     verdicts,
 )
+from .step_result import NO_DATA
 
 Pairs = Mapping[
     str, tuple[np.ndarray, np.ndarray]
@@ -75,7 +75,7 @@ class Judge:
     def look(self, pairs: Mapping[str, Pairs]) -> None:
         """Judge with all pairs so far of every open model ({model: {dataset: (base, head)}}).
 
-        A model without a pair is undecided: nothing can be said of it.
+        A model without a pair could not be judged (NO_DATA), and needs no more seeds.
         """
         last = self._look == len(self.rule.looks) - 1
         for model in self.open:
@@ -83,7 +83,7 @@ class Judge:
             if any(len(base) for base, _ in pairs.get(model, {}).values()):
                 self.changes[model] = change_of(pairs[model])
             else:
-                self.verdicts[model] = UNDECIDED
+                self.verdicts[model] = NO_DATA
         known = list(self.changes)
         found = verdicts(
             [self.changes[model] for model in known],

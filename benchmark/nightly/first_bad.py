@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .ab_test import BAD, FAILS, common_cells, judged
+from ...reports.regression.verdicts import EQUAL
+from .ab_test import BAD, FAILS, common_cells, judged, not_planned
 from .checkout import commits_between, git, remove_worktrees, subject, worktree
 from .context import NightContext
-from .libraries import NoEnvironment, pins
+from .libraries import pins
 from .sides import Row, Side, SideError, ids, lock_of, side_of
+from .step_result import NO_DATA
 
 # What changes under these paths changes no trial; of the rooms of code (ROOMS), only what a trial
 # imports does, and what makes the trials.
@@ -42,7 +44,8 @@ def bisect(context: NightContext, model: str, good: str, bad: str) -> Bisection:
     """Find the first commit after `good`, up to `bad`, at which a model is worse than at `good`.
 
     As with `git bisect`, a model that is worse once is taken to stay worse. Raises ValueError
-    where no commit changes the model's trials.
+    where no commit changes the model's trials or `good` plans none, SideError where `good` cannot
+    be fitted, NoEnvironment.
     """
     commits = commits_between(context.root, good, bad)
     if not commits:
@@ -65,19 +68,25 @@ def bisect(context: NightContext, model: str, good: str, bad: str) -> Bisection:
             f"no commit between {good[:10]} and {bad[:10]} changes a trial of {model}: look at the "
             "data, the installed libraries or the machine"
         )
+    base = side_of(context, good)
+    old = ids(context, base, models=[model])
+    if not old["cells"]:
+        said = not_planned([model], old) or [{"note": str(why)} for why in old["left_out"].values()]
+        raise ValueError(f"at {good[:10]} no cell of {model} is planned: {said[0]['note']}")
     found: dict[str, Row] = {}
     low, high = 0, len(candidates)  # the first bad one is in candidates[low:high], or there is none
     while low < high:
         middle = (low + high) // 2 if low or high < len(candidates) else len(candidates) - 1
         commit = candidates[middle]
         context.say(f"  judging {subject(context.root, commit)}")
-        found[commit] = _judge(context, model, good, commit)
+        found[commit] = _judge(context, model, base, old, commit)
         if found[commit]["verdict"] in BAD:
             high = middle
         else:
             low = middle + 1
     first = candidates[low] if low < len(candidates) else ""
-    remove_worktrees(context.root, context.store)
+    kept = [str(context.baseline["commit"])] if context.baseline else []
+    remove_worktrees(context.root, context.store, but=kept)
     return Bisection(model, good, bad, len(commits), asked, candidates, found, first)
 
 
@@ -120,21 +129,50 @@ def side_of_ids(context: NightContext, commit: str) -> Side:
     return Side("bisect", commit, root, context.python, {})
 
 
-def _judge(context: NightContext, model: str, good: str, commit: str) -> Row:
+def _judge(
+    context: NightContext, model: str, base: Side, old: Mapping[str, Any], commit: str
+) -> Row:
+    """The row of the A/B test of a commit against `base`, whose ids are `old`."""
+    head = side_of(context, commit, side="head")
     try:
-        base = side_of(context, good)
-        head = side_of(context, commit, side="head")
-        cells, _ = common_cells(context, base, head, None)
-        mine = {model: cells[model]} if model in cells else {}
-        if not mine:
-            return {
-                "model": model,
-                "verdict": "equal",
-                "note": "the same trials as at the good one",
-            }
-        return next(row for row in judged(context, base, head, mine) if row["kind"] == "model")
-    except (SideError, NoEnvironment) as error:
-        return {"model": model, "verdict": FAILS, "note": str(error)}
+        new = ids(context, head, models=[model])
+        cells, beside = common_cells(old, new, base.commit, models=[model])
+        if not cells:
+            shared = bool({*old["cells"]} & {*new["cells"]})
+            return without_cells(model, commit, beside, shared=shared)
+        rows = judged(context, base, head, cells)
+    except SideError as error:
+        return failed(model, error)
+    return judgeable(commit, next(row for row in rows if row["kind"] == "model"))
+
+
+def without_cells(model: str, commit: str, beside: Sequence[Row], *, shared: bool) -> Row:
+    """The row of a commit none of whose trials is to be fitted: those that it shares with the good
+    one are equal, or it plans none of the good one's any more. Raises ValueError where that is for
+    want of data."""
+    if shared:
+        return {"model": model, "verdict": EQUAL, "note": "the same trials as at the good one"}
+    lost = [row for row in beside if row["kind"] == "lost"]
+    missing = [row for row in beside if row["verdict"] == NO_DATA]
+    if not lost:
+        why = missing[0]["note"] if missing else f"it plans no cell of {model}"
+        raise ValueError(f"{commit[:10]} cannot be judged: {why}")
+    return {"model": model, "verdict": FAILS, "note": lost[0]["note"]}
+
+
+def judgeable(commit: str, row: Row) -> Row:
+    """The row itself. Raises ValueError where nothing could be compared: that is no verdict."""
+    if row["verdict"] == NO_DATA:
+        raise ValueError(f"{commit[:10]} cannot be judged: {row['note']}")
+    return row
+
+
+def failed(model: str, error: SideError) -> Row:
+    """The row of a commit that could not be fitted; raises the error where it is the good side's,
+    for nothing is known of the commit then."""
+    if error.side != "head":
+        raise error
+    return {"model": model, "verdict": FAILS, "note": str(error)}
 
 
 def told(found: Bisection, subjects: Sequence[str]) -> list[str]:

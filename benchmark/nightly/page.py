@@ -309,9 +309,13 @@ def issues(
     kind = " (drift)" if drift else ""
     for step in (step for step in night.steps if step.red):
         rows = bad(step)
-        for subject in dict.fromkeys(map(subject_of, rows)) or {"": None}:
+        apart: dict[str, list[dict[str, Any]]] = {}
+        for row in rows or [{}]:
+            subject = subject_of(row)
             title = f"nightly: {step.name}{kind}" + (f": {subject}" if subject else "")
-            mine = [row for row in rows if subject_of(row) == subject]
+            # One line of at most the length that GitHub takes (256).
+            apart.setdefault(" ".join(title.split())[:240], []).extend([row] if row else [])
+        for title, mine in apart.items():
             shown = table(step.headline, mine)
             body = [
                 f"{markdown(step.headline)}.",
@@ -324,7 +328,7 @@ def issues(
                 "A change that is wanted: `bench baseline accept --reason TEXT`, in a commit.",
             ]
             text = "\n\n".join(part for part in body if part)
-            found[f"{len(found) + 1:03d}.md"] = f"{' '.join(title.split())}\n{text}\n"
+            found[f"{len(found) + 1:03d}.md"] = f"{title}\n{text}\n"
     judged = (step.name for step in night.steps if step.verdict not in (NOT_RUN, NO_DATA))
     found["judged"] = "".join(f"{name}{kind}\n" for name in judged)
     return found

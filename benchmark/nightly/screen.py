@@ -16,6 +16,7 @@ from typing import Any
 from ...common.files import write_atomically
 from ...sweeps.trial import DONE, FAILED, digest
 from ..planning.environment import cpu_model
+from .ab_test import not_planned
 from .baseline import cells_of, key_of
 from .context import NightContext
 from .libraries import NoEnvironment
@@ -31,8 +32,9 @@ def screen(context: NightContext) -> StepResult:
     """Compare ids and bytes with the baseline's.
 
     Findings: rows of kind "changed" (a model whose ids differ: datasets, why), "nondeterminism",
-    "failed", "lost" (a planned cell of the baseline that is not planned any more), "dataset" (could
-    not be had), "new" (a model that the baseline does not have).
+    "failed", "missing" (a fit that returned no row), "lost" (a planned cell of the baseline that is
+    not planned any more), "dataset" (could not be had), "unknown" (a model that was asked for, or
+    that the suite names, and that is not planned), "new" (a model that the baseline does not have).
     """
     baseline = context.baseline
     if baseline is None:
@@ -50,6 +52,7 @@ def screen(context: NightContext) -> StepResult:
             found = _no_data("there is no cell to compare", "; ".join([reason, *told]))
             return StepResult(NAME, NO_DATA, found.headline, findings, reason=found.reason)
         findings += compared(accepted, planned, baseline)
+        findings += not_planned(context.models, {"cells": accepted, "left_out": {}}, planned)
         changed = [key for key, cell in planned["cells"].items() if _differs(accepted, key, cell)]
         same = [key for key in planned["cells"] if key not in set(changed)]
         seen = Seen(context)
@@ -59,6 +62,7 @@ def screen(context: NightContext) -> StepResult:
     except (SideError, NoEnvironment) as error:
         return _no_data("the screen could not run", str(error))
     first = {key_of(row): row for row in rows}
+    findings += missing([*changed, *again], rows) or missing(changed, twice)
     findings += failures(rows, accepted)
     findings += unstable(first.values(), {key_of(row): row for row in twice}, "another run tonight")
     if cpu_model() == baseline.get("cpu"):
@@ -69,7 +73,7 @@ def screen(context: NightContext) -> StepResult:
             [first[k] for k in known if k in first], known, "an earlier night on this machine"
         )
     seen.add(rows)
-    return _result(findings, n_same=len(same), n_again=len(again), head_added=head.added)
+    return result_of(findings, n_same=len(same), n_again=len(again), head_added=head.added)
 
 
 def _accepted(context: NightContext, baseline: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,6 +193,18 @@ def reasons(
     return found or ["split or form of the trials"]
 
 
+def missing(keys: Iterable[str], rows: Iterable[Row]) -> list[Row]:
+    """A row for each of these cells that was to be fitted and of which nothing came back."""
+    have = {key_of(row) for row in rows}
+    return [
+        {
+            **{"kind": "missing", "model": key.split("/")[0], "dataset": key.split("/")[1]},
+            **{"verdict": NO_DATA, "note": f"the fit of {key} returned no row"},
+        }
+        for key in sorted(set(keys) - have)
+    ]
+
+
 def failures(rows: Iterable[Row], accepted: Mapping[str, Any]) -> list[Row]:
     """A row for each cell that failed and did not at the baseline."""
     return [
@@ -222,7 +238,7 @@ def _no_data(headline: str, reason: str) -> StepResult:
     return StepResult(NAME, NO_DATA, headline, reason=reason)
 
 
-def _result(
+def result_of(
     findings: list[Row], *, n_same: int, n_again: int, head_added: Mapping[str, str]
 ) -> StepResult:
     """The verdict: a regression before missing data, and missing data before all else."""
@@ -242,6 +258,12 @@ def _result(
     if "dataset" in kinds:
         names = ", ".join(row["dataset"] for row in kinds["dataset"])
         parts.append(f"could not be had: {names}")
+    if "missing" in kinds:
+        models = sorted({row["model"] for row in kinds["missing"]})
+        parts.append(f"no result of: {', '.join(models)}")
+    if "unknown" in kinds:
+        parts.append(f"no such model: {', '.join(row['model'] for row in kinds['unknown'])}")
+    unknown = [row for kind in ("dataset", "missing", "unknown") for row in kinds.get(kind, [])]
     changed = sorted({row["model"] for row in kinds.get("changed", [])})
     parts.append(f"changed: {', '.join(changed)}" if changed else "no model changed")
     if "new" in kinds:
@@ -249,6 +271,6 @@ def _result(
     parts.append(f"{n_same} cells have the baseline's ids, {n_again} of them fitted again")
     if head_added:
         parts.append(f"fitted with the lock file's {', '.join(sorted(head_added.values()))}")
-    verdict = REGRESSION if red else NO_DATA if "dataset" in kinds else OK
-    reason = kinds["dataset"][0]["note"] if verdict == NO_DATA else ""
+    verdict = REGRESSION if red else NO_DATA if unknown else OK
+    reason = unknown[0]["note"] if verdict == NO_DATA else ""
     return StepResult(NAME, verdict, "; ".join(parts), findings, reason=reason)

@@ -25,7 +25,14 @@ Row = dict[str, Any]
 
 
 class SideError(OSError):
-    """A version that cannot be asked or fitted, with the last words of its process."""
+    """A version that cannot be asked or fitted, with the last words of its process.
+
+    side: "base" or "head", whose process it was; "" where it is not known which one is at fault.
+    """
+
+    def __init__(self, message: str, side: str = "") -> None:
+        super().__init__(message)
+        self.side = side
 
 
 @dataclass(frozen=True)
@@ -183,8 +190,15 @@ def written(context: NightContext, suite: Mapping[str, Any], name: str) -> Path:
 
 def _ask(context: NightContext, side: Side, words: list[str], limit_s: float) -> str:
     # -P: the folder of the script, with its modules' names, stays off the import path.
-    # The last line: libraries may print before it.
-    return _call(context, side, ["-P", str(PROBE), *words], limit_s).splitlines()[-1]
+    return last_line(side, _call(context, side, ["-P", str(PROBE), *words], limit_s))
+
+
+def last_line(side: Side, out: str) -> str:
+    """The answer in what a version printed: libraries may print before it. Raises SideError."""
+    lines = out.splitlines()
+    if not lines:
+        raise SideError(f"{side.name} {side.commit[:10]}: ended well and said nothing", side.name)
+    return lines[-1]
 
 
 def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -> str:
@@ -205,12 +219,13 @@ def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -
         _end(process)
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
-        raise SideError(f"{side.name} {side.commit[:10]}: no end after {limit_s:.0f} s") from None
+        told = f"{side.name} {side.commit[:10]}: no end after {limit_s:.0f} s"
+        raise SideError(told, side.name) from None
     if process.returncode:
         said = [line for line in err.splitlines() if line.strip()]
         last = said[-1].strip() if said else f"exit code {process.returncode}"
         last = re.sub(r"^error (BENCH-E\d+): ", r"\1 ", last)
-        raise SideError(f"{side.name} {side.commit[:10]}: {last}")
+        raise SideError(f"{side.name} {side.commit[:10]}: {last}", side.name)
     return out
 
 

@@ -44,9 +44,10 @@ class Change:
 
 
 def relative_changes(a: Array, b: Array) -> Array:  # errors, (n,), (n,) -> (n,)
-    """2 (b - a) / (b + a), which orders pairs as |log(b / a)| does; 0 where both errors are 0."""
+    """2 (b - a) / (b + a), which orders pairs as |log(b / a)| does; 0 where both errors are 0, NaN
+    where one is not a number."""
     total = a + b
-    return np.where(total > 0, 2.0 * (b - a) / np.where(total > 0, total, 1.0), 0.0)
+    return np.where(total == 0, 0.0, 2.0 * (b - a) / np.where(total == 0, 1.0, total))
 
 
 def as_log_ratio(change: float) -> float:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -135,9 +136,31 @@ def test_a_night_is_kept_whatever_happens_and_caches_come_before_what_fills_them
     kept = step_of("nightly", "Keep the nights")["with"]
     assert restored["path"] == kept["path"] == flow["env"]["TABSWEEP_NIGHTS"]
     assert restored["key"] == kept["key"] and kept["key"].startswith(restored["restore-keys"])
+    limit = step_of("nightly", "Night")[
+        "timeout-minutes"
+    ]  # a job that is cancelled reports nothing
+    assert 0 < limit < flow["jobs"]["night"]["timeout-minutes"] - 15
     crons = {entry["cron"] for entry in flow["on"]["schedule"]}
     weekly = step_of("nightly", "Night")["env"]["TABSWEEP_NIGHTLY_DRIFT"]
     assert len(crons) == 2 and sum(f"'{cron}'" in weekly for cron in crons) == 1
+
+
+def test_what_a_cache_brings_is_saved_after_a_red_night_too():
+    path = next(p for p in WORKFLOWS if p.stem == "nightly")
+    used = [step["uses"].partition("@")[0] for step in steps(path) if "uses" in step]
+    assert "actions/cache" not in used  # it saves after a job that succeeded alone
+    by = {
+        kind: {s["with"]["path"]: s for s in steps(path) if f"cache/{kind}@" in s.get("uses", "")}
+        for kind in ("restore", "save")
+    }
+    assert set(by["restore"]) == set(by["save"]) == {".venv", ".cache/tabsweep", "nights"}
+    names = [step.get("name", "") for step in steps(path)]
+    for place, step in by["save"].items():
+        if place == ".venv":  # as soon as it is complete
+            assert names.index("Set up") < names.index(step["name"]) < names.index("Night")
+        else:
+            assert step["if"] == "always()" and names.index(step["name"]) > names.index("Night")
+            assert step["with"]["key"] == by["restore"][place]["with"]["key"]
 
 
 # ---------------------------------------------------------------------- issues
@@ -193,6 +216,16 @@ def test_a_regression_opens_one_issue_keeps_it_up_to_date_and_closes_it_when_it_
     assert issues_after(checkout, {"judged": "ab-test\nscreen\n"}) == {}
 
 
+def test_a_title_with_backslashes_finds_its_issue_again(checkout):
+    title = r"nightly: faults: test_a[C:\new\t\\d]"
+    red = {"judged": "faults\n", "001.md": f"{title}\nit fails\n"}
+    assert list(issues_after(checkout, red)) == [title]
+    found = issues_after(checkout, {**red, "001.md": f"{title}\nit fails again\n"})
+    assert list(found) == [title] and found[title].startswith("it fails again")
+    assert (checkout.parent / "calls").read_text().splitlines().count("issue create") == 1
+    assert issues_after(checkout, {"judged": "faults\n"}) == {}
+
+
 def test_an_issue_of_a_step_without_a_verdict_stays(checkout):
     others = {"1": [TITLE, "x"], "2": ["nightly: faults: a test", "y"], "3": ["nightly: cost", "z"]}
     left = issues_after(checkout, {"judged": "faults\nab-test (drift)\n"}, **others)
@@ -234,7 +267,12 @@ echo "$@" >> asked
 if [[ -n ${NIGHT:-} ]]; then
     mkdir -p "$3/$NIGHT/steps"
     echo '{}' > "$3/$NIGHT/steps/screen.json"
-    echo '## Red' > "$3/$NIGHT/summary.md"
+    [[ -n ${SLEEP:-} ]] || echo '## Red' > "$3/$NIGHT/summary.md"
+fi
+if [[ -n ${SLEEP:-} ]]; then
+    trap 'echo ended >> stopped; exit 1' TERM
+    touch sleeping
+    for _ in {1..600}; do sleep 0.1; done
 fi
 exit "${CODE:-0}"
 """
@@ -253,7 +291,10 @@ def prepared(checkout):
     (old / "screen.json").write_text("{}")
     (checkout / "nights" / "store").mkdir()
     (checkout / "nights" / "history.jsonl").write_text("{}\n")
-    for path in (old / "screen.json", old, old.parent):
+    others = [checkout / "nights" / name for name in ("accepted-abc-20200101T000000", "bisect-knn")]
+    for path in others:
+        path.mkdir()
+    for path in (old / "screen.json", old, old.parent, *others):
         os.utime(path, (1.6e9, 1.6e9))
     return checkout
 
@@ -305,6 +346,41 @@ def test_where_the_set_up_fails_the_night_before_is_not_shown_as_this_one(prepar
     (prepared / "Makefile").write_text("setup:\n\tfalse\n")
     assert a_night(prepared, NIGHT="2026-11-23-77aa001").returncode != 0
     assert not (prepared / "nights" / "latest").exists()
+
+
+@pytest.mark.parametrize("what", ["set-up", "pull"])
+def test_who_wants_to_know_is_told_of_what_fails_before_the_night(prepared, what):
+    tell = {"TABSWEEP_NIGHTLY_NOTIFY": "echo $CODE >> told; cat >> told", "NIGHT": "2026-11-22-7"}
+    if what == "pull":  # there is no repository to pull from
+        tell |= {"TABSWEEP_NIGHTLY_PULL": "yes", "GIT_DIR": str(prepared / "none")}
+    else:
+        (prepared / "Makefile").write_text("setup:\n\tfalse\n")
+    done = a_night(prepared, **tell)
+    assert done.returncode not in (0, 4) and not (prepared / "asked").exists()
+    code, *lines = (prepared / "told").read_text().splitlines()
+    assert int(code) == done.returncode and "did not end" in lines[0]
+
+
+def test_a_night_that_is_stopped_ends_its_process_and_is_told(prepared):
+    tell = {"TABSWEEP_NIGHTLY_NOTIFY": "echo $CODE >> told; cat >> told"}
+    env = {**os.environ, **tell, "NIGHT": "2026-11-22-77aa001", "SLEEP": "yes"}
+    env["TABSWEEP_NIGHTS"] = "nights/"
+    script = subprocess.Popen(["deploy/nightly.sh"], cwd=prepared, env=env)
+    try:
+        limit = time.monotonic() + 60
+        while not (prepared / "sleeping").exists():
+            assert script.poll() is None and time.monotonic() < limit
+            time.sleep(0.05)
+        script.terminate()
+        assert script.wait(60) == 143
+    finally:
+        script.kill()
+    assert (prepared / "stopped").read_text() == "ended\n"
+    code, *lines = (prepared / "told").read_text().splitlines()
+    assert code == "143" and "did not end" in lines[0] and "* screen" in lines
+    assert os.readlink(prepared / "nights" / "latest") == "2026-11-22-77aa001"
+    assert (prepared / "asked").read_text() == "nightly --out nights\n"
+    assert a_night(prepared).returncode == 0  # the lock is free
 
 
 def test_the_weekly_drift_compares_with_the_last_tag(prepared):

@@ -359,6 +359,14 @@ def test_every_way_of_importing_counts():
     assert names_in(late) == {"a", "b"}
 
 
+def test_a_star_of_the_package_counts_all_that_it_imports_on_first_use():
+    star = names_in("from tabsweep import *")
+    assert "tabsweep.benchmark.library.sweeping" in star
+    assert star - {"tabsweep.*"} >= names_in("import tabsweep") > set()
+    for name in ("sweep", "KNNClassifier"):
+        assert names_in(f"from tabsweep import {name}") - star == {f"tabsweep.{name}"}
+
+
 TYPE_CHECKS = ["TYPE_CHECKING", "typing.TYPE_CHECKING"]
 
 

@@ -23,7 +23,7 @@ def accept_command(console: Console, *, reason: str, **given: Any) -> int:
     context = context_of(console, checkout, against=None, night=name, **given)
     context.night.mkdir(parents=True, exist_ok=True)
     path = file_of(checkout.root, given["baseline"])
-    with RunLock(context.night, note=console.say):
+    with RunLock(context.night, note=console.say), RunLock(context.store, note=console.say):
         found = accept(context, reason.strip(), path)
     console.data({"file": str(path), "commit": found["commit"], "cells": len(found["cells"])})
     console.say(

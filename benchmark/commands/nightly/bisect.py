@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import Any
 
@@ -31,7 +32,8 @@ def bisect_command(
             )
         good = str(context.baseline["commit"])
     context.night.mkdir(parents=True, exist_ok=True)
-    with RunLock(context.night, note=console.say):
+    os.utime(context.night)  # deploy/nightly.sh removes folders that nobody used for long
+    with RunLock(context.night, note=console.say), RunLock(context.store, note=console.say):
         first, last = full_commit(checkout.root, good), full_commit(checkout.root, bad)
         found = bisect(context, model, first, last)
     subjects = [subject(checkout.root, commit) for commit in found.candidates]

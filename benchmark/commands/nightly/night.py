@@ -38,7 +38,8 @@ def nightly_command(
     context = context_of(console, checkout, date=date, resume=resume, **given)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: children end, too
-    with RunLock(context.night, note=console.say):
+    # The store, too: one run at a time moves its worktrees.
+    with RunLock(context.night, note=console.say), RunLock(context.store, note=console.say):
         night = run_night(context, only=only, skip=skip)
         pages = write_page(night, context)
         record(context, night)
@@ -69,8 +70,8 @@ def context_of(
     cache: str | None,
     workers: int,
     suite: str,
-    models: Sequence[str],
     size: str,
+    models: Sequence[str] = (),
     tests: bool = False,
     date: str | None = None,
     resume: bool = False,

@@ -7,6 +7,7 @@ import random
 import shutil
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,30 +62,44 @@ def sweep_path(context: NightContext) -> StepResult:
     if ended.code != 0:
         return _failed("bench resume after the kill", ended)
 
-    after = Counter(killed.records())
-    common = {"subject": f"killed after {len(durable)} of {planned} trials"}
+    return judged(
+        serial.finished(), durable, Counter(killed.records()), serial.tables(), killed.tables()
+    )
+
+
+def judged(
+    planned: Collection[str],
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    serial: dict[str, bytes],
+    resumed: dict[str, bytes],
+) -> StepResult:
+    """The verdict, from the trials of the serial sweep, {trial: its results} of the other one at
+    the kill and at the end, and the tables of both. Subjects hold nothing that is drawn: an issue
+    is named after them."""
+    note = f"killed after {len(before)} of {len(planned)} trials"
+    common = {"subject": "trials", "note": note}
     rows: list[dict[str, Any]] = []
     again = sorted(id for id, n in after.items() if n > 1)
-    lost = sorted((durable.keys() | serial.finished()) - after.keys())
+    lost = sorted({*before, *planned} - {*after})
     for ids, verdict in ((again, "ran twice"), (lost, "lost")):
         rows += [{**common, "verdict": verdict, "trial": id} for id in ids]
     rows += [
         {**common, "subject": name, "verdict": "other bytes", "old": a, "new": b}
-        for name, a, b in differences(serial.tables(), killed.tables())
+        for name, a, b in differences(serial, resumed)
     ]
+    if not serial and not resumed:
+        rows.append({**common, "subject": "tables", "verdict": "not written"})
     if rows:
         kinds = ", ".join(
             f"{n} {verdict}" for verdict, n in Counter(row["verdict"] for row in rows).items()
         )
         headline = f"a killed and resumed sweep differs from a serial one: {kinds}"
+        if not serial and not resumed:
+            headline = f"neither sweep wrote a table: {kinds}"
         return StepResult(NAME, REGRESSION, headline, rows)
-    return StepResult(
-        NAME,
-        OK,
-        f"driver killed after {len(durable)} of {planned} trials and resumed: "
-        f"{len(serial.tables())} tables equal to the serial sweep's",
-        [{**common, "verdict": "ok"}],
-    )
+    headline = f"driver {note} and resumed: {len(serial)} tables equal to the serial sweep's"
+    return StepResult(NAME, OK, headline, [{**common, "verdict": "ok"}])
 
 
 class _Run:

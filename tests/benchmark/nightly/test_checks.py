@@ -184,6 +184,38 @@ def test_tables_that_differ_are_named_with_their_first_other_line():
     ]
 
 
+def judged(**given):
+    """The verdict on a killed sweep of four trials in which nothing went wrong, but for `given`."""
+    tables = {"scores.csv": b"a\n1\n"}
+    fine = {
+        **{"planned": {"a", "b", "c", "d"}, "before": {"a": 1}, "after": dict.fromkeys("abcd", 1)},
+        **{"serial": tables, "resumed": dict(tables)},
+    }
+    return sweep_path.judged(**{**fine, **given})
+
+
+def test_a_killed_sweep_is_judged_by_its_trials_and_tables():
+    assert judged().verdict == OK and "killed after 1 of 4" in judged().headline
+    lost = judged(after=dict.fromkeys("abc", 1))
+    twice = judged(after={**dict.fromkeys("abcd", 1), "a": 2})
+    for found, verdict in ((lost, "lost"), (twice, "ran twice")):
+        assert found.verdict == REGRESSION
+        (row,) = found.findings
+        assert row["verdict"] == verdict and row["note"] == "killed after 1 of 4 trials"
+    assert judged(resumed={}).findings[0]["subject"] == "scores.csv"
+
+
+def test_the_subject_of_a_killed_sweep_is_the_same_in_every_night():
+    nights = [judged(before=dict.fromkeys("abcd"[:n], 1), after={"a": 1}) for n in (1, 3)]
+    assert {row["subject"] for night in nights for row in night.findings} == {"trials"}
+
+
+def test_sweeps_that_write_no_table_at_all_are_a_regression():
+    found = judged(serial={}, resumed={})
+    assert found.verdict == REGRESSION and "neither sweep wrote a table" in found.headline
+    assert [row["subject"] for row in found.findings] == ["tables"]
+
+
 @pytest.mark.nightly
 @pytest.mark.xdist_group("ray-faults")
 def test_a_killed_and_resumed_sweep_has_the_tables_of_a_serial_one(context):

@@ -46,11 +46,11 @@ def test_a_change_below_the_smallest_effect_is_never_worse() -> None:
     assert judge.verdicts == {"tiny": "harmless"}
 
 
-def test_a_model_without_a_pair_is_undecided_and_does_not_stop_the_others() -> None:
+def test_a_model_without_a_pair_could_not_be_judged_and_does_not_stop_the_others() -> None:
     judge = Judge(["gone", "same"])
     one = np.full(RULE.looks[0], 0.2)
     judge.look({"gone": {}, "same": {"a": (one, one)}})
-    assert judge.verdicts == {"gone": "undecided", "same": "equal"}
+    assert judge.verdicts == {"gone": "no-data", "same": "equal"}
 
 
 def test_the_alphas_of_the_looks_stay_below_one_percent_a_night() -> None:

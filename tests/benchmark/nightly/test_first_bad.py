@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 from scratch_clone import cloned
-from tabsweep.benchmark.nightly.first_bad import Bisection, matters, told
+from tabsweep.benchmark.nightly.first_bad import (
+    Bisection,
+    failed,
+    judgeable,
+    matters,
+    told,
+    without_cells,
+)
+from tabsweep.benchmark.nightly.sides import Side, SideError, last_line
 
 
 @pytest.mark.nightly
@@ -64,6 +72,34 @@ def test_only_files_that_a_trial_depends_on_matter() -> None:
     ):
         assert not matters(path, files, "knn")
     assert matters("models/mlp.py", [], "knn")  # nothing is known of the version before
+
+
+def test_only_what_fails_at_the_commit_itself_makes_it_bad() -> None:
+    assert failed("knn", SideError("head abc: no module", "head"))["verdict"] == "fails"
+    for side in ("base", ""):
+        with pytest.raises(SideError, match="no module"):
+            failed("knn", SideError("no module", side))
+
+
+def test_a_commit_without_data_is_neither_good_nor_bad() -> None:
+    lost = {"kind": "lost", "model": "knn", "verdict": "regression", "note": "not planned"}
+    missing = {"kind": "dataset", "dataset": "iris", "verdict": "no-data", "note": "no network"}
+    assert without_cells("knn", "c" * 40, [missing], shared=True)["verdict"] == "equal"
+    assert without_cells("knn", "c" * 40, [lost], shared=False)["verdict"] == "fails"
+    for beside, said in (([missing], "no network"), ([], "plans no cell")):
+        with pytest.raises(ValueError, match=said):
+            without_cells("knn", "c" * 40, beside, shared=False)
+    with pytest.raises(ValueError, match="the error is inf"):
+        judgeable("c" * 40, {"verdict": "no-data", "note": "the error is inf"})
+    assert judgeable("c" * 40, {"verdict": "worse"}) == {"verdict": "worse"}
+
+
+def test_a_version_that_says_nothing_is_an_error_of_its_side() -> None:
+    side = Side("head", "c" * 40, Path("."), Path("python"), {})
+    assert last_line(side, "a warning\n[1]\n") == "[1]"
+    with pytest.raises(SideError, match="head cccccccccc: .*said nothing") as raised:
+        last_line(side, "")
+    assert raised.value.side == "head"
 
 
 def test_the_result_names_the_first_bad_commit_and_what_was_judged() -> None:

@@ -145,6 +145,17 @@ def test_there_is_one_issue_for_each_thing_that_broke_with_a_title_that_stays(tm
     assert (place / "issues" / "judged").read_text().split() == ["screen", "ab-test"]
 
 
+def test_titles_of_issues_are_one_line_that_a_forge_takes_and_each_has_one_file(tmp_path):
+    rows = [{"subject": f"test[{'x' * 300}{i}]\n \\d", "verdict": "failed"} for i in range(2)]
+    rows.append({"subject": "a\\nb\tc", "verdict": "failed"})
+    place = written(tmp_path, [StepResult("faults", REGRESSION, "3 tests failed", rows)])
+    titles = issue_titles(place)
+    assert [len(title) for title in titles] == [240, len(titles[1])]
+    assert titles[1] == "nightly: faults: a\\nb c"
+    text = (place / "issues" / "001.md").read_text()
+    assert "x0" in text and "x1" in text
+
+
 def test_issues_of_the_weekly_drift_are_apart_from_those_of_a_night(tmp_path):
     place = written(tmp_path, RED, name="2026-11-22-77aa001-against-v1")
     assert issue_titles(place)[0] == "nightly: ab-test (drift): knn"

@@ -8,8 +8,19 @@ from pathlib import Path
 
 import pytest
 from calls import bench
-from tabsweep.benchmark.nightly.baseline import BaselineError, content, read
-from tabsweep.benchmark.nightly.screen import EVERY, compared, failures, tonight, unstable
+from tabsweep.benchmark.nightly.ab_test import not_planned
+from tabsweep.benchmark.nightly.baseline import BaselineError, accept, content, read
+from tabsweep.benchmark.nightly.context import NightContext
+from tabsweep.benchmark.nightly.screen import (
+    EVERY,
+    compared,
+    failures,
+    missing,
+    result_of,
+    tonight,
+    unstable,
+)
+from tabsweep.sweeps.store.run_lock import RunLock
 
 
 def planned() -> dict:
@@ -82,6 +93,26 @@ def test_other_bytes_under_the_same_id_are_found_and_a_new_failure_too() -> None
     assert failures(now, known["cells"]) == []
 
 
+def test_a_planned_fit_that_returned_no_row_makes_the_night_red() -> None:
+    keys = [*planned()["cells"]]
+    assert missing(keys, rows()) == []
+    found = missing(keys, rows()[1:])
+    assert [(row["model"], row["dataset"], row["verdict"]) for row in found] == [
+        ("knn", "iris", "no-data")
+    ]
+    step = result_of(found, n_same=4, n_again=4, head_added={})
+    assert step.verdict == "no-data" and "no result of: knn" in step.headline
+    assert "knn/iris/0/0" in step.reason
+
+
+def test_a_model_that_is_not_planned_makes_the_night_red() -> None:
+    accepted_plan = {"cells": accepted()["cells"], "left_out": {}}
+    assert not_planned(("knn", "mlp"), accepted_plan, planned()) == []
+    found = not_planned(("knn", "knnn"), accepted_plan, {**planned(), "unknown": ["gone"]})
+    step = result_of(found, n_same=4, n_again=4, head_added={})
+    assert step.verdict == "no-data" and "no such model: gone, knnn" in step.headline
+
+
 def test_every_cell_is_fitted_again_once_in_so_many_nights() -> None:
     nights = [f"2030-02-{day:02d}" for day in range(1, 1 + EVERY)]
     keys = [f"model-{i}/iris/0/0" for i in range(200)]
@@ -119,6 +150,28 @@ def test_a_night_without_a_baseline_is_red_and_says_what_writes_one(work: Path) 
     assert data["verdict"] == data["steps"][0]["verdict"] == "no-data"
     (line,) = (work / "nights" / "history.jsonl").read_text().splitlines()
     assert json.loads(line)["night"] == night.name
+
+
+def test_a_baseline_of_single_models_is_refused(work: Path) -> None:
+    assert bench("baseline", "accept", "--reason", "x", "--model", "knn").code == 2
+    context = NightContext(
+        **{"root": work, "commit": "c" * 40, "night": work / "night", "store": work / "store"},
+        **{"python": Path("python"), "date": "2030-01-01", "models": ("knn",)},
+    )
+    with pytest.raises(BaselineError, match="every model of the suite, not knn alone"):
+        accept(context, "x", work / "baseline.json")
+    assert not (work / "baseline.json").exists()
+
+
+def test_runs_that_share_a_store_are_one_at_a_time(work: Path) -> None:
+    night = ("nightly", "--only", "screen", "--baseline", work / "none.json")
+    calls = (night, ("baseline", "accept", "--reason", "x"))
+    calls += (("nightly", "bisect", "knn", "--good", "HEAD"),)
+    with RunLock(work / "nights" / "store"):
+        for words in calls:
+            ran = bench(*words)
+            assert ran.code == 3 and "BENCH-E010" in ran.err and "store" in ran.err, ran
+    assert bench(*night).code == 4
 
 
 def test_an_unknown_step_and_an_unknown_commit_are_refused(work: Path) -> None:

@@ -37,6 +37,14 @@ def test_one_dataset_is_the_paired_t_test():
     assert found.upper == pytest.approx(low.confidence_interval(0.95).high)
 
 
+def test_an_error_that_is_not_a_number_is_never_harmless():
+    a = np.full(4, 0.2)
+    for bad in ([0.2, np.nan, 0.2, 0.2], [np.nan] * 4):
+        found = change_of({"d": (a, np.array(bad)), "e": (a, a)})
+        assert math.isnan(found.p) and verdicts([found]) == [UNDECIDED]
+    assert list(relative_changes(np.zeros(2), np.array([0.0, 0.1]))) == [0.0, 2.0]
+
+
 def test_every_dataset_counts_once_however_many_pairs_it_has():
     many = np.ones(50), np.full(50, 1.5)
     few = np.ones(2), np.ones(2)
