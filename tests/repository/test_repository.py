@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
-DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # what lies beside the code and is read by it
+DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # lie beside the code
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
 BARE = {"ray", "mlflow", "optuna", "hyperopt"}  # what models and datasets must do without
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
