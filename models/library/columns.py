@@ -309,9 +309,10 @@ def kind_of_texts(name: Any, texts: list[str | None], text: str) -> tuple[Kind, 
                 "month, weekday, hour and total seconds"
             )
         kind, notice = kind_of_words(name, texts, text)
-        return kind, notice or (
-            f"column {name!r} is read as categories: its texts look like dates, and {odd!r} is "
-            "none. Mend such cells, or leave them empty, if dates are meant"
+        notice = notice or f"column {name!r} is read as categories"
+        return kind, (
+            f"{notice}. Its texts look like dates, and {odd!r} is none; mend such cells, or leave "
+            "them empty, if dates are meant"
         )
     return kind_of_words(name, texts, text)
 

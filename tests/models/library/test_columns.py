@@ -171,6 +171,7 @@ def test_texts_that_look_like_dates_and_are_none_are_texts():
     assert "'2023-02-30' is none" in notices[0]
     dropped, notices = read([f"{1900 + i}-69-14" for i in range(60)])
     assert not dropped.shape[1] and "identifier" in notices[0]
+    assert "'1900-69-14' is none" in notices[0]
     found, notices = read(["0000-00-00", "0000-00-00"])
     assert found["x"].tolist() == ["0000-00-00"] * 2 and not notices
 
