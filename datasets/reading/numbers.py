@@ -15,26 +15,28 @@ SPACES = " \u00a0\u202f\u2009'\u2019"  # that stand between thousands, apostroph
 GROUPED_BY_POINT = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 # How the numbers of a column are written -> the form of every cell, the forms of which a cell must
-# be there, and what is taken away or replaced.
+# be there, and what is taken away or replaced. No group of thousands begins with 0: "0,125" has a
+# decimal comma.
+_FIRST = r"[1-9]\d{0,2}"  # the first group of thousands
 _PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _STYLES: dict[str, tuple[str, str, tuple[tuple[str, str], ...]]] = {
     "decimal commas": (
-        r"[-+]?(\d+|\d{1,3}(\.\d{3})+)(,\d*)?([eE][-+]?\d+)?",
+        rf"[-+]?(\d+|{_FIRST}(\.\d{{3}})+)(,\d*)?([eE][-+]?\d+)?",
         r".*,.*",
         ((".", ""), (",", ".")),
     ),
     "commas between thousands": (
-        rf"{_PLAIN}|[-+]?\d{{1,3}}(,\d{{3}})+(\.\d*)?",
+        rf"{_PLAIN}|[-+]?{_FIRST}(,\d{{3}})+(\.\d*)?",
         r".*,.*",
         ((",", ""),),
     ),
     "points between thousands": (
-        r"[-+]?\d{1,3}(\.\d{3})*",
+        rf"[-+]?(\d{{1,3}}|{_FIRST}(\.\d{{3}})+)",
         r".*\..*\..*",
         ((".", ""),),
     ),
     "spaces between thousands": (
-        rf"{_PLAIN}|[-+]?(\d{{1,3}}([{SPACES}]\d{{3}})+|\d+)([.,]\d+)?",
+        rf"{_PLAIN}|[-+]?({_FIRST}([{SPACES}]\d{{3}})+|\d+)([.,]\d+)?",
         rf".*\d[{SPACES}]\d.*",
         (*((space, "") for space in SPACES), (",", ".")),
     ),

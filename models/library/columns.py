@@ -16,10 +16,12 @@ import pandas as pd
 from pandas.api import types
 
 from ...common.text import one_line
-from .number_texts import Notation, is_missing_word, notation_of, numbers_in
+from .number_texts import PLAIN, Notation, is_missing_word, notation_of, numbers_in
 
 TEXTS = ("hash", "drop")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?)?")
+NO_DATE = re.compile(r"0000-00-00([ T]00:00(:00(\.0+)?)?)?")  # a gap, as MySQL writes it
+NANOSECONDS = re.compile(r"(\.\d{6})\d+")
 N_HASHED, N_COMPONENTS, NGRAMS = 2**14, 16, (1, 2)
 WORDS_OF_TEXT = 3.0  # on average, from which on a column of different texts is free text
 FEW_TEXTS = 20  # so many different texts are categories whatever they are
@@ -38,23 +40,28 @@ def texts_of(column: pd.Series) -> list[str | None]:
     return [None if text is not None and not text.strip() else text for text in found]
 
 
-def floats(column: pd.Series) -> np.ndarray:  # (N,)
-    """Numbers or booleans as float64, NaN where missing; ValueError for other values."""
+def floats(column: pd.Series, notation: Notation = PLAIN) -> np.ndarray:  # (N,)
+    """Numbers, booleans and texts of numbers as float64, NaN where missing.
+
+    Texts are written plainly or in `notation`, whatever the other rows hold; ValueError for other
+    texts and values.
+    """
     if types.is_complex_dtype(column.dtype):
         raise ValueError(f"Complex data not supported: column {column.name!r}")
-    try:
+    if types.is_numeric_dtype(column.dtype):  # booleans, too
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        pass
-    texts = texts_of(column)
-    notation = notation_of([text for text in texts if text is not None])
-    if notation is None:
-        odd = next((t for t in texts if t is not None and notation_of([t]) is None), None)
+    values = column.astype(object)
+    written = np.array([isinstance(value, str) for value in values], dtype=bool)
+    found = np.empty(len(values))
+    try:
+        found[~written] = values[~written].to_numpy(dtype=np.float64, na_value=np.nan)
+        found[written] = numbers_in(list(values[written]), notation)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"column {column.name!r} was numeric in training and holds {one_line(odd)!r} now; "
-            "give a number, or None for a missing value"
-        )
-    return numbers_in(texts, notation)
+            f"column {column.name!r} was numeric in training: {one_line(error, 120)}; give numbers "
+            "as they were then or such as 1234.5, or None for a missing value"
+        ) from None
+    return found
 
 
 # -- one class a kind of column -------------------------------------------------------------------
@@ -91,14 +98,7 @@ class NumberTexts(Kind):
 
     def read(self, column: pd.Series) -> list[Any]:
         """The numbers; ValueError for a text that is none."""
-        if types.is_numeric_dtype(column.dtype):
-            return [floats(column)]
-        try:
-            return [numbers_in(texts_of(column), self.notation)]
-        except ValueError as error:
-            raise ValueError(
-                f"column {column.name!r}: {error}, as in training; mend it, or leave it empty"
-            ) from None
+        return [floats(column, self.notation)]
 
 
 class Dates(Kind):
@@ -111,8 +111,11 @@ class Dates(Kind):
         """Year, month (1 to 12), weekday (Monday is 0), hour, and seconds since 1970 (UTC)."""
         when = moments(column)
         gaps = when.isna().to_numpy()
-        seconds = (when - pd.Timestamp(0)).dt.total_seconds().to_numpy(dtype=np.float64)
-        parts = (when.dt.year, when.dt.month, when.dt.weekday, when.dt.hour)
+        # In nanoseconds, the unit of pd.Timestamp(0), there is no year before 1677 or after 2262.
+        seconds = (
+            (when - pd.Timestamp(0).as_unit("s")).dt.total_seconds().to_numpy(dtype=np.float64)
+        )
+        parts = (when.dt.year, when.dt.month, when.dt.day_of_week, when.dt.hour)
         found = [np.where(gaps, np.nan, p.to_numpy(dtype=np.float64, na_value=0)) for p in parts]
         return [*found, np.where(gaps, np.nan, seconds)]
 
@@ -200,16 +203,22 @@ def hashable(value: Any) -> Any:
     return value
 
 
+def is_no_date(value: Any) -> bool:
+    """Whether a value is a text that stands for a missing date."""
+    return isinstance(value, str) and (
+        is_missing_word(value) or bool(NO_DATE.fullmatch(value.strip()))
+    )
+
+
 def moments(column: pd.Series) -> pd.Series:
     """A column as datetimes in UTC without a zone; ValueError where a value is none."""
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     elif not types.is_datetime64_any_dtype(column.dtype):
-        values = column.astype(object)
-        gaps = np.array([isinstance(v, str) and is_missing_word(v) for v in values], dtype=bool)
-        values = values.mask(values.isna() | gaps, None)
+        values = [v.strip() if isinstance(v, str) else v for v in column.astype(object)]
+        values = [None if is_no_date(v) else v for v in values]
         try:
-            column = pd.to_datetime(values, format="ISO8601", utc=True)
+            column = parsed_moments(values)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"column {column.name!r} holds dates in training and {one_line(error, 120)!r} now; "
@@ -218,6 +227,33 @@ def moments(column: pd.Series) -> pd.Series:
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     return column.reset_index(drop=True)
+
+
+def parsed_moments(values: list[Any], errors: str = "raise") -> pd.Series:
+    """Moments and texts of them as datetimes in UTC; `errors` as in `pd.to_datetime`."""
+
+    def parsed(values: list[Any], errors: str) -> pd.Series:
+        column = pd.Series(values, dtype=object)
+        return pd.to_datetime(column, format="ISO8601", utc=True, errors=errors)
+
+    try:
+        return parsed(values, "raise")
+    except ValueError:  # perhaps for one value in nanoseconds beside another after 2262
+        return parsed([to_microseconds(v) for v in values], errors)
+
+
+def to_microseconds(value: Any) -> Any:
+    """A moment, or the text of one, without digits after the microseconds."""
+    if isinstance(value, pd.Timestamp):
+        return value.as_unit("us")
+    return NANOSECONDS.sub(r"\1", value) if isinstance(value, str) else value
+
+
+def first_no_date(texts: list[str]) -> str | None:
+    """The first text, each written as ISO 8601 writes dates, that is no date (2023-02-30)."""
+    different = list(dict.fromkeys(texts))
+    gaps = parsed_moments([t.strip() for t in different], errors="coerce").isna().to_numpy()
+    return different[int(np.argmax(gaps))] if gaps.any() else None
 
 
 def kind_of(column: pd.Series, text: str) -> tuple[Kind, str]:
@@ -264,12 +300,26 @@ def kind_of_texts(name: Any, texts: list[str | None], text: str) -> tuple[Kind, 
             f"column {name!r} is text that holds numbers, such as {example!r}{how}; "
             "read as numbers. Make it categorical (astype('category')) if they are codes"
         )
-    told = [t for t in there if not is_missing_word(t)]
+    told = [t for t in there if not is_no_date(t)]
     if told and all(ISO_DATE.fullmatch(t.strip()) for t in set(told)):
-        return Dates(), (
-            f"column {name!r} is text that holds dates, such as {told[0]!r}; read as year, month, "
-            "weekday, hour and total seconds"
+        odd = first_no_date(told)
+        if odd is None:
+            return Dates(), (
+                f"column {name!r} is text that holds dates, such as {told[0]!r}; read as year, "
+                "month, weekday, hour and total seconds"
+            )
+        kind, notice = kind_of_words(name, texts, text)
+        notice = notice or f"column {name!r} is read as categories"
+        return kind, (
+            f"{notice}. Its texts look like dates, and {odd!r} is none; mend such cells, or leave "
+            "them empty, if dates are meant"
         )
+    return kind_of_words(name, texts, text)
+
+
+def kind_of_words(name: Any, texts: list[str | None], text: str) -> tuple[Kind, str]:
+    """As `kind_of_texts`, for texts that are neither numbers nor dates."""
+    there = [t for t in texts if t is not None]
     different = len(set(there))
     if different <= FEW_TEXTS:
         return Categories(), ""

@@ -16,6 +16,7 @@ MISSING_WORDS = frozenset(
 SIGNS = re.compile(r"^(?P<minus>[-+]?)\s*[$€£¥]\s*|\s*[%€$£¥]$")
 LEADING_ZERO = re.compile(r"[-+]?0\d+")
 SPACES = " \u00a0\u2009\u202f"
+APOSTROPHES = "'’"
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,22 @@ class Notation:
         return float(text.replace(self.decimal, "."))
 
 
+def _grouped(separators: str) -> str:
+    """The form of a whole number with a separator between thousands; no such group begins with 0,
+    or "0,125" would be 125."""
+    return rf"[-+]?(\d{{1,3}}|[1-9]\d{{0,2}}([{separators}]\d{{3}})+)"
+
+
+PLAIN = Notation("plain numbers", r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 NOTATIONS = (  # the first that covers every text of a column is taken
-    Notation("plain numbers", r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?"),
-    Notation("commas between thousands", r"[-+]?\d{1,3}(,\d{3})*(\.\d+)?", ","),
+    PLAIN,
+    Notation("commas between thousands", rf"{_grouped(',')}(\.\d+)?", ","),
     Notation("numbers with a decimal comma", r"[-+]?\d+(,\d+)?", "", ","),
-    Notation("points between thousands", r"[-+]?\d{1,3}(\.\d{3})*(,\d+)?", ".", ","),
-    Notation("spaces between thousands", rf"[-+]?\d{{1,3}}([{SPACES}]\d{{3}})*(\.\d+)?", SPACES),
-    Notation("spaces and a comma", rf"[-+]?\d{{1,3}}([{SPACES}]\d{{3}})*(,\d+)?", SPACES, ","),
-    Notation("apostrophes between thousands", r"[-+]?\d{1,3}(['’]\d{3})*(\.\d+)?", "'’"),
-    Notation("underscores between thousands", r"[-+]?\d{1,3}(_\d{3})*(\.\d+)?", "_"),
+    Notation("points between thousands", rf"{_grouped('.')}(,\d+)?", ".", ","),
+    Notation("spaces between thousands", rf"{_grouped(SPACES)}(\.\d+)?", SPACES),
+    Notation("spaces and a comma", rf"{_grouped(SPACES)}(,\d+)?", SPACES, ","),
+    Notation("apostrophes between thousands", rf"{_grouped(APOSTROPHES)}(\.\d+)?", APOSTROPHES),
+    Notation("underscores between thousands", rf"{_grouped('_')}(\.\d+)?", "_"),
 )
 
 
@@ -99,13 +107,13 @@ def numbers_in(texts: Sequence[str | None], notation: Notation) -> np.ndarray:  
     array([1234.,   nan,   nan,    5.])
     """
     known: dict[str | None, float] = {None: np.nan}
-    for text in set(texts) - {None}:
+    for text in dict.fromkeys(texts):
         if text is None or is_missing_word(text):
             known[text] = np.nan
             continue
         plain = bare(text)
-        found = next((n for n in (notation, NOTATIONS[0]) if n.covers(plain)), None)
+        found = next((n for n in (notation, PLAIN) if n.covers(plain)), None)
         if found is None:
-            raise ValueError(f"{text!r} is no number written with {notation.name}")
+            raise ValueError(f"{text!r} is no number in the notation {notation.name!r}")
         known[text] = found.number(plain)
     return np.array([known[text] for text in texts], dtype=np.float64)

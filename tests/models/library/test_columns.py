@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -25,6 +26,8 @@ def read(column, **how):
         (["1,234", "12", "1,234,567.5"], [1234.0, 12.0, 1234567.5]),
         (["1.234,5", "7", "12,25"], [1234.5, 7.0, 12.25]),
         (["3,14", "2,7"], [3.14, 2.7]),
+        (["0,125", "0,500", "12,750"], [0.125, 0.5, 12.75]),
+        (["0", "1,234"], [0.0, 1234.0]),
         (["1 234", "1\u202f000 000"], [1234.0, 1e6]),
         (["1 234,5", "0,5"], [1234.5, 0.5]),
         (["1'234.5", "9"], [1234.5, 9.0]),
@@ -42,7 +45,8 @@ def test_numbers_written_as_text_are_read_in_any_notation(texts, numbers):
 
 
 def test_texts_in_two_notations_codes_with_leading_zeros_and_words_are_no_numbers():
-    for texts in (["1,5", "1.2"], ["01234", "81549"], ["red", "1"], ["1,23,4"], ["", "?"]):
+    odd = (["1,5", "1.2"], ["01234", "81549"], ["red", "1"], ["1,23,4"], ["", "?"])
+    for texts in (*odd, ["0.125,5"], ["0 125"], ["0'500"], ["0_125"], ["0,125", "1,234.5"]):
         assert notation_of(texts) is None
         assert texts == ["", "?"] or read(texts)[0]["x"].dtype == object
     assert bare("12") == "12"
@@ -136,6 +140,73 @@ def test_new_rows_are_read_as_those_of_the_fit():
     for name, value in (("price", "cheap"), ("n", "many"), ("day", "tomorrow")):
         with pytest.raises(ValueError, match=f"{name!r}"):
             reader.transform(new.assign(**{name: value}))
+
+
+def test_dates_of_any_year_are_read_also_beside_nanoseconds():
+    far = 253402214400  # 9999-12-31 in seconds since 1970
+    columns = [
+        ["9999-12-31", "1582-10-15T00:00:00.123456789", "0000-00-00", "2024-02-29"],
+        stamps("9999-12-31", "1582-10-15", None, "2024-02-29").to_series(),
+        pd.PeriodIndex(["9999-12-31", "1582-10-15", None, "2024-02-29"], freq="D"),
+        [datetime.date(9999, 12, 31), datetime.date(1582, 10, 15), None, pd.Timestamp(2024, 2, 29)],
+        [datetime.datetime(9999, 12, 31), None, None, pd.Timestamp("2024-02-29").as_unit("ns")],
+    ]
+    for column in columns:
+        column = column.reset_index(drop=True) if isinstance(column, pd.Series) else column
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found, _ = read(column)
+        assert found.iloc[0].tolist() == [9999, 12, 4, 0, far]
+        assert found["x.year"].iloc[1] == 1582 or found.iloc[1].isna().all()
+        assert found.iloc[2].isna().all()
+        assert found["x.total_seconds"].iloc[3] == 1709164800
+    reader = ColumnReader().fit(pd.DataFrame({"x": stamps("2024-02-29", "2024-03-01")}))
+    found = reader.transform(pd.DataFrame({"x": ["9999-12-31", "0000-00-00 00:00:00", "?"]}))
+    assert found["x.total_seconds"].iloc[0] == far and found.iloc[1:].isna().all(axis=None)
+
+
+def test_texts_that_look_like_dates_and_are_none_are_texts():
+    found, notices = read(["2023-02-28", "2023-02-30", "2023-02-28"])
+    assert found["x"].tolist() == ["2023-02-28", "2023-02-30", "2023-02-28"]
+    assert "'2023-02-30' is none" in notices[0]
+    dropped, notices = read([f"{1900 + i}-69-14" for i in range(60)])
+    assert not dropped.shape[1] and "identifier" in notices[0]
+    assert "'1900-69-14' is none" in notices[0]
+    found, notices = read(["0000-00-00", "0000-00-00"])
+    assert found["x"].tolist() == ["0000-00-00"] * 2 and not notices
+
+
+def test_the_value_of_a_row_does_not_depend_on_the_rows_beside_it():
+    fits = {
+        "plain": [1.0, 1234.0],
+        "text": ["1", "12.5"],
+        "commas": ["1,234", "12"],
+        "decimal": ["0,125", "1,5"],
+        "points": ["1.234,5", "12.500"],
+    }
+    rows = ["1,234", "1.234", 1.234, "1,5", "0,125", "1e3", 1234, "1_000", "inf", "$5", "n/a", None]
+    for name, column in fits.items():
+        reader = ColumnReader().fit(pd.DataFrame({"x": column}))
+
+        def value(*cells, reader=reader):
+            frame = pd.DataFrame({"x": pd.Series(list(cells), dtype=object)})
+            try:
+                return reader.transform(frame)["x"].tolist()
+            except ValueError:
+                return [None]
+
+        alone = {row: value(row)[0] for row in rows}
+        for first in rows:
+            for second in ("1,5", "1,234", 1.234, "1e3"):
+                if None not in (alone[first], alone[second]):
+                    np.testing.assert_array_equal(
+                        value(first, second), [alone[first], alone[second]], err_msg=name
+                    )
+        assert alone[1.234] == 1.234 and alone["1e3"] == 1000 and alone["inf"] is None
+        if name in ("plain", "text"):
+            assert alone["1,234"] is alone["1,5"] is None and alone["1.234"] == 1.234
+    with pytest.raises(ValueError, match="'1,234'.*1234.5"):
+        ColumnReader().fit(pd.DataFrame({"x": [1.0]})).transform(pd.DataFrame({"x": ["1,234"]}))
 
 
 def test_a_made_column_takes_no_name_that_is_there():

@@ -1,0 +1,104 @@
+"""Parquet, Arrow and Feather files: small ones that hold much are refused before it is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.reading import files
+from tabsweep.datasets.reading.cells import read_file
+
+FREE = 50_000_000  # bytes
+
+
+def write(table, path, form, compression="zstd"):
+    if form == "parquet":
+        pq.write_table(table, path, compression=compression, row_group_size=len(table))
+    elif form == "feather":
+        feather.write_feather(table, path, compression=compression)
+    else:
+        options = pa.ipc.IpcWriteOptions(compression=compression)
+        opened = pa.ipc.new_file if form == "arrow" else pa.ipc.new_stream
+        with pa.OSFile(str(path), "wb") as sink, opened(sink, table.schema, options=options) as to:
+            to.write_table(table)
+
+
+def one_text(n_rows, length, kind):
+    """A column in which each row has the same text."""
+    indices = pa.array(np.zeros(n_rows, dtype=np.int32))
+    column = pa.DictionaryArray.from_arrays(indices, pa.array(["x" * length]))
+    return column if kind == "dictionary" else column.cast(kind)
+
+
+def large(kind):
+    """A table whose cells take more than a fifteenth of FREE."""
+    if kind == "numbers":
+        return pa.table({"x": np.zeros(900_000), "y": np.arange(900_000) % 2})
+    if kind == "null":
+        return pa.table({"x": pa.nulls(900_000)})
+    return pa.table({"x": one_text(3000, 20_000, kind), "y": np.arange(3000) % 2})
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "stream", "feather"])
+@pytest.mark.parametrize("kind", ["numbers", "string", "large_string", "dictionary", "null"])
+def test_a_small_file_that_holds_much_is_refused(form, kind, tmp_path, monkeypatch):
+    path = tmp_path / "small"
+    write(large(kind), path, form)
+    assert path.stat().st_size * files.BYTES_PER_BYTE < FREE / 10
+    monkeypatch.setattr(files, "free_memory", lambda: FREE)
+    pool, usual = pa.proxy_memory_pool(pa.system_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(DataError, match=r"small: .* MB need about .* use a sample of the rows"):
+            read_file(path)
+    finally:
+        pa.set_memory_pool(usual)
+    assert pool.max_memory() < FREE / 2  # the texts are 60 MB
+
+
+def test_views_of_one_text_count_each(tmp_path, monkeypatch):
+    view = np.array([20_000, int.from_bytes(b"xxxx", "little"), 0, 0], dtype=np.int32)
+    gaps = np.packbits([*[1] * 1000, 0, 0], bitorder="little")
+    buffers = [gaps, np.tile(view, 1002), np.frombuffer(b"x" * 20_000, dtype=np.uint8)]
+    views = pa.Array.from_buffers(pa.string_view(), 1002, list(map(pa.py_buffer, buffers)))
+    table = pa.table({"x": views})
+    write(table, tmp_path / "views", "arrow", None)
+    assert read_file(tmp_path / "views").frame["x"].str.len().tolist() == [20_000] * 1000 + [0, 0]
+    monkeypatch.setattr(files, "free_memory", lambda: FREE)
+    with pytest.raises(DataError, match="use a sample of the rows"):
+        read_file(tmp_path / "views")
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_a_table_is_the_same_in_every_file(compression, tmp_path, monkeypatch):
+    n = 1500  # several batches
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "number": rng.normal(size=n),
+            "text": [None if i % 7 == 0 else f"text {i}" for i in range(n)],
+            "code": pa.array([f"c{i % 5}" for i in range(n)]).dictionary_encode(),
+            "whole": pa.array([None if i % 3 == 0 else i for i in range(n)], pa.int16()),
+        }
+    )
+    monkeypatch.setattr(files, "free_memory", lambda: FREE)
+    wanted = pd.DataFrame(
+        {
+            "number": table["number"].to_numpy(),
+            "text": [text or "" for text in table["text"].to_pylist()],
+            "code": table["code"].to_pylist(),
+            "whole": [np.nan if v is None else float(v) for v in table["whole"].to_pylist()],
+        }
+    )
+    wanted.columns = wanted.columns.astype(object)
+    for form in ("parquet", "arrow", "stream", "feather"):
+        used = compression if compression or form != "feather" else "uncompressed"
+        used = used or ("none" if form == "parquet" else None)
+        write(table, tmp_path / form, form, used)
+        found = read_file(tmp_path / form)
+        pd.testing.assert_frame_equal(found.frame, wanted.astype(found.frame.dtypes))
+        assert found.kinds == {"code": "categorical"}
