@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from scratch_clone import Clone, cloned
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(7200)]
 
 MODEL = "models/mlp_sklearn.py"
 SLOW_MODEL = "models/gaussian_process.py"
@@ -23,12 +23,14 @@ def halved_rate(clone: Clone) -> None:
 
 
 def off_by_one(clone: Clone) -> None:
-    """The last numeric column is that of the row before."""
+    """Numeric columns are those of the row before: all of them, or on the whole suite, whose seven
+    tables show less, the last one of each."""
+    which = "j == len(self.numeric_names_) - 1" if clone.suite == "nightly" else "True"
     clone.edit(
         "models/preprocessing.py",
         (
             "            out[:, j] = numbers(frame[name])\n",
-            "            late = int(j == len(self.numeric_names_) - 1)\n"
+            f"            late = int({which})\n"
             "            out[:, j] = np.roll(numbers(frame[name]), late)\n",
         ),
     )
