@@ -15,7 +15,8 @@ from tabsweep.benchmark.running.early_start import early_ray
 def asked(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     """The options of `bench sweep` that decide; without workers no Ray is started."""
     usual = {"workers": 0, "address": "local", "dry_run": False, "models": (), "runs": tmp_path}
-    return {**usual, "name": None, "budget": None, **changes}
+    usual |= {"name": None, "budget": None, "space": None, "sampler": None}
+    return {**usual, **changes}
 
 
 def test_a_new_run_of_a_suite_starts_ray_early(tmp_path):
@@ -39,6 +40,8 @@ def test_what_may_need_no_ray_or_be_refused_waits(tmp_path):
         (smoke, {"name": "new", "address": "host:6379"}),
         (smoke, {"name": "new", "models": ("knn", "knm")}),
         (smoke, {"name": "new", "models": ("mine:Model",)}),
+        (smoke, {"name": "new", "space": "dfault"}),  # which no model may have
+        (smoke, {"name": "new", "sampler": "grid"}),
         (None, {"name": "new"}),  # a CSV
     ):
         with early_ray(chosen, asked(tmp_path, **changes)) as ray:
