@@ -203,7 +203,7 @@ def _torch() -> tuple[str, str]:
 
 
 def _ray() -> tuple[str, str]:
-    from ...sweeps.workers.ray_cluster import start_ray
+    from ...sweeps.workers.ray_cluster import start_ray, stop_ray
 
     start = time.perf_counter()
     start_ray(slots=1)
@@ -212,7 +212,7 @@ def _ray() -> tuple[str, str]:
     try:
         return OKAY, f"{ray.__version__} starts in {time.perf_counter() - start:.1f} s"
     finally:
-        ray.shutdown()
+        stop_ray()
 
 
 def _datasets(mirror: str | None, cache: str | None) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from ...sweeps.workers.local_ray.ray_start import (
     stage_of_start,
 )
 from ...sweeps.workers.pool import ClusterLost
-from ...sweeps.workers.ray_cluster import start_ray, take_back_sigterm
+from ...sweeps.workers.ray_cluster import start_ray, stop_ray, take_back_sigterm
 from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
@@ -184,7 +184,7 @@ class RayStart:
         RayStart.ending = True
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
-            ray.shutdown()
+            stop_ray()
         self._over.set()
 
 

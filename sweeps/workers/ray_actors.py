@@ -59,6 +59,11 @@ class TrialActor:
             "waiting": max(0, len(self.queue) - 1),
         }
 
+    def let_go(self) -> None:
+        """Drop what is Ray's: the handle and the references, when the actor has been ended."""
+        self.handle = self.starting = None
+        self.queue.clear()
+
 
 class Launcher:
     """Starts actors, all with the same trial function, search paths and checks."""
@@ -143,6 +148,7 @@ class Sender:
         """Let go of all data, and end the keeper where Ray can still be reached."""
         if reachable and self._keeper is not None:
             self._calls.kill(self._keeper)
+        self._keeper = None
         self._data.clear()
 
 
@@ -281,7 +287,7 @@ class ActorGroup:
         for job, ref in actor.queue:
             self.refs.pop(ref, None)
             outcomes.append(JobOutcome(job, None, death="lost", worker=actor.name))
-        actor.queue.clear()
+        actor.let_go()
         return outcomes
 
     def worker_died(self, actor: TrialActor, death: str) -> list[JobOutcome]:
@@ -308,10 +314,13 @@ class ActorGroup:
         return outcomes + self.retire(actor)
 
     def close(self, *, reachable: bool) -> None:
-        """End all actors, where Ray can still be reached."""
-        if reachable:
-            for actor in self.actors.values():
+        """End all actors, where Ray can still be reached, and let go of all that is Ray's, which
+        must not outlive the session."""
+        for actor in self.actors.values():
+            if reachable:
                 self._calls.kill(actor.handle)
+            actor.let_go()
         self.actors.clear()
         self.refs.clear()
         self.starting.clear()
+        self._on.clear()

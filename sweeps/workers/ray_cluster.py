@@ -162,6 +162,15 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
         ray.init(**options)
 
 
+def stop_ray() -> None:
+    """End what `start_ray` began, and forget its token: with it, a Ray that the same process joins
+    later would end every actor at its start."""
+    import ray
+
+    ray.shutdown()
+    unconfined()
+
+
 def take_back_sigterm() -> None:
     """Give SIGTERM back to its handler in Python, once Ray is up: Ray's crash handler takes the
     signal too, and aborts the process three seconds after one.

@@ -182,3 +182,33 @@ print(len(tokens), "mine" in tokens, {name: os.environ[name] for name in sorted(
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     expected = "2 False {'RAY_AUTH_TOKEN': 'mine', 'RAY_AUTH_TOKEN_PATH': '/absent'}"
     assert done.stdout.strip() == expected, done.stderr
+
+
+AFTER = """
+import ray
+from ray.cluster_utils import Cluster
+from tabsweep.sweeps.workers.ray_cluster import start_ray, stop_ray
+
+start_ray(slots=1)
+stop_ray()
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+ray.init(address=cluster.address, log_to_driver=False, logging_level=40)
+
+@ray.remote(num_cpus=1)
+class Actor:
+    def ready(self):
+        return "up"
+
+actor = Actor.remote()
+print(ray.get(actor.ready.remote(), timeout=120))
+ray.shutdown()
+cluster.shutdown()
+"""
+
+
+def test_a_process_can_join_another_ray_after_a_confined_one_has_ended():
+    """With the first one's token, the other's head took each actor for one without a reference."""
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0 and done.stdout.split() == ["up"], done.stderr[-2000:]
