@@ -22,7 +22,7 @@ RTDL_CALIFORNIA = (13209, 3303, 4128)
 SUITE = """
 name = "mine"
 title = "The authors' rows"
-datasets = ["california-housing", "wine", "breast-cancer"]
+datasets = ["california-housing", "wine", "breast-cancer-wdbc"]
 official = "rtdl"
 [metric]
 regression = "rmse"
