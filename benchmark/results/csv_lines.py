@@ -16,11 +16,10 @@ import pandas as pd
 
 from ...common.text import one_line, suggest
 from ...datasets.reading.cells import read_text
-from ...datasets.reading.files import check_size
+from ...datasets.reading.files import check_size, unpacked
 from ...datasets.reading.numbers import as_numbers
 from ...reports.evidence import LARGEST, EvidenceError
 from ...reports.metrics import METRICS
-from .unpacked import unpacked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,9 +77,9 @@ class Lines:
 
     @classmethod
     def of(cls, path: Path) -> Lines:
-        """Every line of a CSV file, which may be compressed (.gz). Raises DataError."""
+        """Every line of a CSV file, which may be compressed. Raises DataError."""
         check_size(path)
-        with unpacked(path) as plain:
+        with unpacked(path) as (plain, _):
             found = read_text(plain, path.name)
         return cls(
             one_line(path.name, 100),

@@ -190,8 +190,13 @@ def test_semicolons_with_decimal_commas_tabs_and_compressed_files():
         assert found == {("d", "a"): 0.9, ("d", "b"): 0.75}
     Path("r.csv.gz").write_bytes(gzip.compress(f"{HEAD}\n{ONE}\n".encode()))
     assert means(read_results("r.csv.gz")) == {("d", "a"): 0.9}
-    Path("r.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(DataError, match=r"r.csv.gz: cannot be unpacked"):
+    whole = Path("r.csv.gz").read_bytes()
+    for damaged in (whole[:-9], whole[:12] + b"no gzip"):
+        Path("r.csv.gz").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"r.csv.gz: the gzip file is damaged or cut short"):
+            read_results("r.csv.gz")
+    Path("r.csv.gz").write_bytes(b"no gzip")  # a file is what its first bytes say
+    with pytest.raises((DataError, EvidenceError), match="r.csv.gz: "):
         read_results("r.csv.gz")
 
 
