@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.network import is_loopback
-from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
+from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray, stop_ray
 from ..console import OKAY, PROBLEM, WARNING, count
 from ..planning.environment import LIBRARIES, ROOT, version
 
@@ -129,9 +129,7 @@ class Cluster:
     def leave(self) -> None:
         """Leave the cluster, if it was joined."""
         if self._joined:
-            import ray
-
-            ray.shutdown()
+            stop_ray()
 
     def ask(self, question: Callable[[], Any], of: Iterable[str]) -> dict[str, Any]:
         """{node id: answer}; the reason of a node that gives none is kept in `_silent`."""

@@ -70,5 +70,10 @@ class RayCalls:
             return None
 
     def kill(self, actor: Any) -> None:
-        """End an actor at once."""
-        self._ray.kill(actor)
+        """End an actor at once; one that Ray itself has ended or never made is fine."""
+        from ray.exceptions import RaySystemError
+
+        try:
+            self._ray.kill(actor)
+        except RaySystemError:  # "Actor creation cancelled"
+            return

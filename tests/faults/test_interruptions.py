@@ -26,7 +26,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
 from tabsweep.sweeps.workers.pool import Job, JobOutcome
-from tabsweep.sweeps.workers.ray_cluster import end_of, start_ray
+from tabsweep.sweeps.workers.ray_cluster import end_of, start_ray, stop_ray
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
@@ -112,7 +112,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
     finally:
         ledger.close()
         ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-        ray.shutdown()
+        stop_ray()
 
 
 @pytest.mark.fault(36)

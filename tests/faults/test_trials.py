@@ -32,7 +32,7 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
-from tabsweep.sweeps.workers.ray_cluster import death_of, start_ray
+from tabsweep.sweeps.workers.ray_cluster import death_of, start_ray, stop_ray
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
@@ -239,7 +239,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
     finally:
         ledger.close()
         ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-        ray.shutdown()
+        stop_ray()
 
 
 def gone(pid: int) -> bool:

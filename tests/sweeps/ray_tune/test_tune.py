@@ -210,13 +210,13 @@ def steps(log: Path) -> list[Step]:
 @pytest.fixture(scope="module")
 def a_ray():
     import ray
-    from tabsweep.sweeps.workers.ray_cluster import start_ray
+    from tabsweep.sweeps.workers.ray_cluster import start_ray, stop_ray
 
     start_ray(slots=2)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    ray.shutdown()
+    stop_ray()
 
 
 # ---------------------------------------------------------------------- what is refused
