@@ -101,11 +101,12 @@ def make_report(
 
         evidence = evidence_of(runs)
         from ..results.importance import with_importance
+        from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
 
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
-            evidence = with_importance(evidence)
+            evidence = with_cards(with_importance(evidence))
         if beside:
             from ..results.beside import run_datasets, with_published
 
@@ -117,8 +118,11 @@ def make_report(
 
 def _written(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Path], list[Section]]:
     from ...reports.report import parts_of, write
-    from ..papers.published_scores import published_scores
+    from ..papers.published_scores import published_on, published_scores
 
+    if how.get("html", True):
+        printed = published_on(evidence.meta, evidence.datasets())
+        evidence = evidence.but(meta={**evidence.meta, "published": printed})
     apart = how.pop("apart", None)
     computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
     published = published_scores(evidence.meta)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ...common.text import suggest
+from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
@@ -326,6 +327,7 @@ class Plan:
                         for _, fold in sorted(data.folds.items())
                     ],
                     "warnings": list(data.table.warnings),
+                    "facts": counted(data.table, data.folds.values()),
                     **data.description,
                 }
                 for name, data in self.data.items()
