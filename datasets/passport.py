@@ -305,10 +305,10 @@ def warning_flags(table: Table) -> list[Flag]:
 def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     """The part of a passport that only counts, for the plan of a sweep; no model is fitted.
 
-    `class_counts` of all rows; `columns` as `column_facts` has them, of the first
-    MAX_COLUMNS_LOOKED columns; `n_rows_counted`, the number of rows that these are about
-    (MAX_CELLS_COUNTED cells at most); `flags` of the columns, repeated rows and classes. Columns
-    and rows are judged only where all rows are counted.
+    `class_counts` of all rows; `columns`, a list of `column_facts` with their names in the table's
+    order, of the first MAX_COLUMNS_LOOKED columns; `n_rows_counted`, the number of rows that these
+    are about (MAX_CELLS_COUNTED cells at most); `flags` of the columns, repeated rows and classes.
+    Columns and rows are judged only where all rows are counted.
     """
     names = list(table.frame.columns)[:MAX_COLUMNS_LOOKED]
     kept = probed_rows(table, max(1, MAX_CELLS_COUNTED // max(1, len(names))))
@@ -333,7 +333,7 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     return {
         "n_rows_counted": len(kept),
         "class_counts": dict(zip(table.classes, counts, strict=True)),
-        "columns": columns,
+        "columns": [{"name": name, **facts} for name, facts in columns.items()],
         "flags": sorted(flags, key=_urgency),
     }
 

@@ -81,6 +81,8 @@ META_KEYS: dict[str, str] = {
     "as in benchmark/results/page_facts.py",
     "published": "published values of each dataset: {dataset: [{method, metric, value, spread, "
     "table, comparable}]}",
+    "curves": "learning curves of chosen fits: {model: [{dataset, fold, by, points}]}, points "
+    "[[step, validation loss], ...], by: what the steps count",
     "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",

@@ -101,12 +101,13 @@ def make_report(
 
         evidence = evidence_of(runs)
         from ..results.importance import with_importance
+        from ..results.learning_curves import with_curves
         from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
 
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
-            evidence = with_cards(with_importance(evidence))
+            evidence = with_curves(with_cards(with_importance(evidence)), runs)
         if beside:
             from ..results.beside import run_datasets, with_published
 

@@ -46,15 +46,14 @@ def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
         facts = described.get("facts") or {}
         counts = facts.get("class_counts") or dict.fromkeys(described.get("classes") or [])
         sizes = np.array(described.get("sizes") or [], dtype=float)
-        columns = facts.get("columns") or {}
         found[name] = {
             "title": described.get("title") or name,
             "n_features": described.get("n_features"),
             "sizes": sizes.mean(axis=0).tolist() if sizes.ndim == 2 and len(sizes) else None,
             "classes": counts,
             "features": [
-                {"name": column, **{k: known[k] for k in ("kind", "n_distinct", "n_missing")}}
-                for column, known in list(columns.items())[:MAX_FEATURES]
+                {key: column[key] for key in ("name", "kind", "n_distinct", "n_missing")}
+                for column in (facts.get("columns") or [])[:MAX_FEATURES]
             ],
             "n_rows_counted": facts.get("n_rows_counted"),
             "flags": facts.get("flags") or [],

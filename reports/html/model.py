@@ -51,7 +51,7 @@ def page(source: Source, name: str) -> dict[str, Any]:
         "cells": [_cell(source, cell) for cell in cells],
         "failures": _failures(failed),
         "n_failures": len(failed),
-        "curves": _curves(source, name),
+        "curves": [*_curves(source, name), *_learning(source, name)],
         "chosen": [],
         "before": _link(source, pages[at - 1]) if at else None,
         "after": _link(source, pages[at + 1]) if at + 1 < len(pages) else None,
@@ -193,6 +193,43 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
     note = (
         "Validation score of the best configuration so far, mean over folds: 0 is the first one "
         "tried, 1 the best one. A curve that still rises at its end asks for more trials."
+    )
+    return [{"title": title, "svg": drawn, "note": note}]
+
+
+def _learning(source: Source, name: str) -> list[dict[str, str]]:
+    """Validation loss against steps, of chosen fits; of several datasets as shares of the fall."""
+    found = (source.evidence.meta.get("curves") or {}).get(name) or []
+    if not found:
+        return []
+    alone = len(found) == 1
+    lines = []
+    for curve in found:
+        points = np.array(curve["points"], dtype=float)
+        first, lowest = points[0, 1], points[:, 1].min()
+        if not alone and first > lowest:
+            points[:, 1] = np.maximum((first - points[:, 1]) / (first - lowest), -0.5)
+        elif not alone:
+            continue
+        line = charts.Series(curve["dataset"], tuple(map(tuple, points.tolist())))
+        lines.append((float(points[-1, 1]), line))
+    if not lines:
+        return []
+    lines.sort(key=lambda pair: (-pair[0], pair[1].name))
+    by = " or ".join(sorted({str(curve["by"]) for curve in found})).replace("_", " ")
+    title = "Learning curves of chosen fits"
+    drawn = charts.lines(
+        [line for _, line in lines],
+        title=title,
+        x=by,
+        y="validation loss" if alone else "share of the fall of the loss",
+    )
+    note = (
+        "Validation loss after each step of the fit that validation chose, on the first fold."
+        if alone
+        else "On the first fold of each dataset, the fit that validation chose: 0 is its loss on "
+        "the validation rows at the first step, 1 the lowest; a curve that turns down overfits. "
+        "Falls below −0.5 are cut there."
     )
     return [{"title": title, "svg": drawn, "note": note}]
 

@@ -74,7 +74,7 @@ class Scale:
             log = 10 if low >= 0 and len(above) > 1 and high > LOG * above.min() else 0
             lowest = float(above.min()) if log else low
             start = ZERO if log and low == 0 else 0.0
-            places = np.where(there, 0.0, math.nan)
+            places: np.ndarray = np.where(there, 0.0, math.nan)
             inside = there & (numbers >= lowest)
             axis = Axis(lowest, high, start, 1.0, log)
             places[inside] = axis.places(numbers[inside].tolist())
