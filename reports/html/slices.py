@@ -126,7 +126,7 @@ def slice_plot(scale: Scale, trials: Trials, *, y: str) -> str:
     across = Axis(0.0, 1.0, LEFT + 8, right - 6)
     parts += _marks(scale, across, floor)
     parts.append(f'<path class="base" d="M{LEFT} {floor}H{right}"/>')
-    shift = np.zeros(len(trials.scores))
+    shift: np.ndarray = np.zeros(len(trials.scores))
     if scale.words:
         wide = (across.end - across.start) / len(scale.words) / (SHIFTS + 1)
         shift = (np.arange(len(shift)) % SHIFTS - SHIFTS // 2) * wide
