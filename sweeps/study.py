@@ -233,7 +233,8 @@ class Study:
             self.sampler.tell(index, self._configs[index], lowest[index])
             self._told += 1
             self._spent_s += self._seconds[index]
-            if self.study_s is not None and self._spent_s >= self.study_s:
+            # to the microsecond, so that whoever adds the seconds up finds the same trial
+            if self.study_s is not None and round(self._spent_s, 6) >= self.study_s:
                 self._end_search()
         while len(self._members) < len(self.stages) and self._ended(len(self._members) - 1):
             assert self.halving is not None

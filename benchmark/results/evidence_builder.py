@@ -176,14 +176,9 @@ def within_study_s(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
     if not limits:
         return frame
     tune = frame[frame["stage"] == TUNE]
-    before = (
-        tune["cpu_s"]
-        .fillna(0.0)
-        .groupby(tune["study"].to_numpy())
-        .cumsum()
-        .groupby(tune["study"].to_numpy())
-        .shift(fill_value=0.0)
-    )
+    names = tune["study"].to_numpy()
+    spent = tune["cpu_s"].fillna(0.0).groupby(names).cumsum().round(6)
+    before = spent.groupby(names).shift(fill_value=0.0)
     beyond = before >= tune["study"].map(limits).astype(float).fillna(math.inf)
     return frame.drop(index=tune.index[beyond]) if beyond.any() else frame
 
