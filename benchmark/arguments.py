@@ -174,6 +174,16 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),
         click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
+        click.option(
+            "--study-s",
+            type=click.FloatRange(min=0, min_open=True),
+            help="CPU seconds of fits per study: it stops there if not at --trials.",
+        ),
+        click.option(
+            "--time-limit-s",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Seconds of a fit of a network or boosting; it keeps its best steps so far.",
+        ),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
         click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,17 @@ from .resumable import Stepwise, seed_at
 
 L2_LEAF_REG = 3.0  # the library's default
 MVS = {"bootstrap_type": "MVS", "subsample": 0.8}  # the library's own choice on a CPU
+
+
+class _Clock:
+    """A callback of the library that ends training when the time is over."""
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self.over = over
+
+    def after_iteration(self, info: Any) -> bool:
+        """Whether to go on; the library asks after every round (on a CPU alone)."""
+        return not self.over()
 
 
 class CatBoost(Stepwise):
@@ -226,6 +238,7 @@ class CatBoost(Stepwise):
             self._pool(x, y),
             eval_set=self._pool(*val) if val else None,
             use_best_model=val is not None,
+            **({"callbacks": [_Clock(self._out_of_time)]} if self._deadline is not None else {}),
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
 

@@ -132,7 +132,12 @@ class GradientBoosting(Stepwise):
         self.model_ = self._library(self.n_estimators)
         regression = self.task == "regression"
         watch = Patience(*val, self.early_stopping_rounds, regression) if val else None
-        self.model_.fit(x, y, monitor=watch)
+
+        def ends(i: int, model: Any, inside: dict[str, Any]) -> bool:
+            patient = watch is None or not watch(i, model, inside)
+            return not patient or self._out_of_time()
+
+        self.model_.fit(x, y, monitor=ends)
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_estimators_)
         if watch is not None:
             self.best_iteration_ = watch.best_round + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -125,12 +126,30 @@ class HistGradientBoosting(Stepwise):
         )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        self.model_ = self._library(max_iter=self.n_estimators, early_stopping=val is not None)
-        if val is None:
-            self.model_.fit(x, y)
+        given = {} if val is None else {"X_val": val[0], "y_val": val[1]}
+        stops = val is not None
+        if self._deadline is None:
+            self.model_ = self._library(max_iter=self.n_estimators, early_stopping=stops)
+            self.model_.fit(x, y, **given)
         else:
-            self.model_.fit(x, y, X_val=val[0], y_val=val[1])
+            self.model_ = self._library(max_iter=1, early_stopping=stops, warm_start=True)
+            self._fit_in_pieces(x, y, given)
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_iter_)
+
+    def _fit_in_pieces(self, x: np.ndarray, y: np.ndarray, given: dict[str, Any]) -> None:
+        """Trains until the limit of time is over. The library asks nobody between two rounds, so
+        it trains in pieces that take a tenth of the limit each, as far as the last one tells."""
+        assert self._limit_s is not None
+        until = size = 1
+        while True:
+            began = time.monotonic()
+            self.model_.set_params(max_iter=until).fit(x, y, **given)
+            took = max(time.monotonic() - began, 1e-6)
+            whole = until == self.n_estimators or self.model_.n_iter_ < until
+            if whole or self._out_of_time():
+                return
+            size = max(1, min(2 * size, int(size * 0.1 * self._limit_s / took)))
+            until = min(self.n_estimators, until + size)
 
     def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
         if step == 0:

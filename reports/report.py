@@ -29,6 +29,7 @@ from .sections import (
     ranks,
     scores,
     seeds,
+    time,
     wilcoxon_tests,
 )
 
@@ -37,6 +38,8 @@ TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "s
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
     "seeds.*",
+    "time.*",
+    time.FIGURE,
     "beside.*",
     "figures/critical-difference-*",
     "html/index.html",
@@ -63,7 +66,8 @@ def parts_of(
     apart: pd.DataFrame | None = None,
 ) -> Parts:
     """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
-    and across folds, seeds (if a configuration ran under several), coverage and costs.
+    and across folds, seeds (if a configuration ran under several), coverage, costs, and
+    scores against time (where CPU seconds are known).
 
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
@@ -93,6 +97,7 @@ def parts_of(
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
+        *([against] if (against := time.section(evidence, headline)) is not None else []),
     ]
     return Parts(found, headline, matrices)
 
@@ -143,6 +148,7 @@ def write(
     """
     found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
+    texts.update(time.figures(evidence, found.headline))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
@@ -212,7 +218,8 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
         beside.NAME: "published results on other splits, which are not comparable with ours",
         "coverage": "what was run, what failed and why",
-        "costs": "trials, CPU and wall seconds, memory",
+        "costs": "trials, CPU and wall seconds, memory, time of a prediction",
+        time.NAME: "scores and ranks at equal time: after T CPU seconds of each search",
     }
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
@@ -225,8 +232,10 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         f"- `{name}`: critical-difference diagram as {kind}"
         for end, kind in ((".svg", "SVG"), (".pdf", "PDF"), (".tex", "TikZ"))
         for name in others
-        if name.startswith("figures/") and name.endswith(end)
+        if name.startswith("figures/critical-difference-") and name.endswith(end)
     ]
+    if time.FIGURE in others:
+        lines.append(f"- `{time.FIGURE}`: mean rank at equal time")
     return "\n".join(lines) + "\n"
 
 

@@ -20,6 +20,7 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
 from .own_models import check_constructor
+from .plan_notes import device_notes, refuse_time_limits, time_notes
 from .space_overrides import (
     PlanError,
     narrow,
@@ -48,6 +49,8 @@ class Options:
     seed: int = 0
     device: str = "cpu"
     asynchronous: str | None = None
+    study_s: float | None = None
+    time_limit_s: float | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Options:
@@ -57,8 +60,11 @@ class Options:
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
-        """The fields by name, lists for tuples: as the plan keeps them."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        """The fields by name, lists for tuples: as the plan keeps them. Limits of time that are
+        not set are left out, as in the plans of older runs."""
+        found = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        unset = [k for k in ("study_s", "time_limit_s") if found[k] is None]
+        return {k: v for k, v in found.items() if k not in unset}
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ class StudyPlan:
     halving: Halving | None = None
     asynchronous: str | None = None
     save_every: int | None = None
+    study_s: float | None = None
+    time_limit_s: float | None = None
     reason: str = ""
 
     @property
@@ -115,6 +123,7 @@ class StudyPlan:
             "rungs": self.halving.sizes(self.n_trials) if self.halving else None,
             "async": self.asynchronous,
             "reason": self.reason,
+            **({"study_s": self.study_s} if self.study_s is not None else {}),
         }
 
 
@@ -156,6 +165,9 @@ class Plan:
             self.given[spec.name] = asked
         self.models = tuple(self.specs)
         self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
+        self.study_s = options.study_s or self.budget.study_s
+        self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
+        self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)
         if suite.transductive:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
@@ -256,9 +268,12 @@ class Plan:
             first = ({**default, **kept},)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
+        save_every = (search.save_every or budget.save_every) if spec.resource else None
         halving = None
         if spec.resource and (rungs or asynchronous):
             halving = Halving(rungs.eta, rungs.rungs) if rungs else Halving()
+        if halving is not None or save_every is not None:
+            refuse_time_limits(model, self.study_s, self.time_limit_s)
         return StudyPlan(
             dataset=dataset,
             task=task,
@@ -273,7 +288,9 @@ class Plan:
             lag=search.lag or budget.lag,
             halving=halving,
             asynchronous=asynchronous,
-            save_every=(search.save_every or budget.save_every) if spec.resource else None,
+            save_every=save_every,
+            study_s=self.study_s,
+            time_limit_s=self.time_limit_s if spec.resource else None,
             reason=reason,
         )
 
@@ -303,6 +320,10 @@ class Plan:
                 found["sampler"][key] += f", {how} on {rungs}"
             elif study.save_every:
                 found["sampler"][key] += f", saved every {study.save_every} steps"
+            if study.study_s:
+                found["sampler"][key] += f", at most {study.study_s:g} CPU s a study"
+            if study.time_limit_s:
+                found["sampler"][key] += f", at most {study.time_limit_s:g} s a fit"
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -372,6 +393,8 @@ class Plan:
             "source": print_["source"],
             "libraries": print_["libraries"],
         }
+        if plan.time_limit_s is not None:
+            identity["time_limit_s"] = plan.time_limit_s
 
         def make_trial(
             config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None
@@ -424,6 +447,7 @@ class Plan:
             meta=plan.to_data() | {"metric": self.metric[plan.task]},
             halving=plan.halving,
             save_every=plan.save_every,
+            study_s=plan.study_s,
             length_of=length_of,
         )
 
@@ -436,16 +460,6 @@ class Plan:
         """What a worker needs of a dataset."""
         data = self.data[dataset]
         return data.table, data.folds
-
-
-def device_notes(specs: Mapping[str, registry.ModelSpec]) -> list[str]:
-    """Which models of a sweep with GPUs compute on them, and why one that could does not."""
-    places = {name: spec.on_gpu() for name, spec in specs.items()}
-    on_gpus = ", ".join(name for name, (device, _) in places.items() if device != "cpu")
-    on_cpus = ", ".join(name for name, (device, _) in places.items() if device == "cpu")
-    notes = [f"Trials on GPUs: {on_gpus or 'none'}; on CPUs: {on_cpus or 'none'}."]
-    notes += [f"{name} runs on CPUs: {why}." for name, (_, why) in places.items() if why]
-    return notes
 
 
 def evaluation_seeds(seed: int, budget: Budget) -> tuple[int, ...]:

@@ -87,7 +87,7 @@ def planned_frame(
     words = pd.array([tasks[name] for name in frame.loc[first, "dataset"]], dtype="str")
     frame = frame.assign(task=words.take(np.cumsum(first) - 1))
     frame = frame.assign(loss=losses(frame, plan["metric"]))
-    frame = on_rungs(frame, plan)
+    frame = within_study_s(on_rungs(frame, plan), plan)
     frame = frame.assign(selected=chosen(frame))
     gone = outdated(frame)
     frame = frame.drop(columns="loss")
@@ -166,6 +166,21 @@ def on_rungs(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
             }
             members = halving.promote(known, size) if len(known) == len(members) else []
     return frame.drop(index=gone) if gone else frame
+
+
+def within_study_s(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
+    """The rows without tuning trials beyond the end of a search by CPU seconds: several trials run
+    at once, and the search ends with the first at which the seconds so far reach `study_s` (see
+    `sweeps/study.py`)."""
+    limits = {study_name(s): s["study_s"] for s in plan["studies"] if s.get("study_s")}
+    if not limits:
+        return frame
+    tune = frame[frame["stage"] == TUNE]
+    names = tune["study"].to_numpy()
+    spent = tune["cpu_s"].fillna(0.0).groupby(names).cumsum().round(6)
+    before = spent.groupby(names).shift(fill_value=0.0)
+    beyond = before >= tune["study"].map(limits).astype(float).fillna(math.inf)
+    return frame.drop(index=tune.index[beyond]) if beyond.any() else frame
 
 
 def evidence_of(runs: Iterable[str | Path]) -> Evidence:

@@ -45,6 +45,8 @@ def merge_with(old: Record | None, request: Request) -> Options:
         seed=options.seed,
         device=options.device,
         asynchronous=options.asynchronous or before.get("asynchronous"),
+        study_s=options.study_s or before.get("study_s"),
+        time_limit_s=options.time_limit_s or before.get("time_limit_s"),
     )
 
 

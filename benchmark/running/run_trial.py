@@ -64,6 +64,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
             fidelity=trial.fidelity,
             key=trial.chain,
             checkpoints=checkpoints,
+            time_limit_s=trial.identity.get("time_limit_s"),
         )
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))

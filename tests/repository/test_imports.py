@@ -46,7 +46,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("papers", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("completion", "console", "errors", "cell"),
+        ("completion", "console", "errors", "cell", "prediction_time"),
     ),
     "sweeps": (
         ("ray_tune",),
