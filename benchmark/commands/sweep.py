@@ -18,16 +18,27 @@ from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
 from ..arguments import COLUMNS
 from ..console import FAILED as EXIT_FAILED
-from ..console import INTERRUPTED, NOTHING, OK, Console, by_reason, count, duration
+from ..console import (
+    INTERRUPTED,
+    NOTHING,
+    OK,
+    Console,
+    by_reason,
+    count,
+    duration,
+    rough,
+    size,
+)
 from ..errors import SweepError, check_name, check_run
 from ..planning import suite as suites
+from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
 from ..planning.plan import Options, Plan
 from ..planning.plan_record import plan_in, planned_slots
 from ..results.run_status import status_of
 from ..running import sweep
 from ..running.cpus import available_cpus, check_workers
-from ..running.progress import Progress
+from ..running.progress import Pace, Progress
 from ..running.ray_session import RayStart, end_with_ray
 from ..running.request import Request, import_folders, models_of
 from ..running.reuse import siblings
@@ -37,6 +48,7 @@ if TYPE_CHECKING:
     from ...reports.output.tables import Section
     from ..tracking.follower import Syncer
 
+COSTLIEST = 5  # models that an estimate names
 FEW = 4  # datasets whose scores fit on a terminal
 
 
@@ -179,8 +191,6 @@ def resume_command(
 
 def dry_run(console: Console, request: Request) -> int:
     """Show what would run and for how long, from what is cached; nothing is written."""
-    from ..planning.estimate import estimate
-
     own = Ledger(request.folder) if is_run(request.folder) else None
     plan = sweep.prepare(request, own)
     workers = available_cpus() if request.workers is None else max(1, request.workers)
@@ -193,26 +203,38 @@ def dry_run(console: Console, request: Request) -> int:
         f"{count(found.cells, 'trial')} in {count(found.studies, 'study')}: {found.finished} "
         f"finished, {found.cached} cached in other runs, {found.to_run} to run"
     )
-    if found.cpu_hours is not None and found.to_run:
-        low, high, wall = (
-            duration(3600 * (hours or 0.0))
-            for hours in (found.cpu_hours, found.cpu_hours_high, found.wall_hours)
-        )
-        cpu = low if low == high else f"{low} (at most {high})"
-        console.say(
-            f"time: {cpu} of CPU, {wall} on {count(workers, 'CPU')}; estimated from {found.basis}"
-        )
-    else:
-        console.say(f"time: {found.basis}")
-    console.say(
-        f"memory: at most {found.memory_mb_limit:.0f} MB per trial; disk: about {found.disk_mb} MB"
-    )
+    for line in cost_lines(found, workers):
+        console.say(line)
     for line in by_reason({**plan.left_out, **found.unsupported}):
         console.say(f"left out: {line}")
     warn_of_data(console, plan)
     for note in plan.notes:
         console.say(note)
     return OK
+
+
+def cost_lines(found: Estimate, workers: int) -> list[str]:
+    """What a sweep is expected to cost, in words."""
+    if not found.to_run:
+        return ["time: nothing to run"]
+    cpu, high, wall = (
+        rough(3600 * hours) for hours in (found.cpu_hours, found.cpu_hours_high, found.wall_hours)
+    )
+    where = f"on {count(workers, 'CPU')}" if workers else "in this process"
+    memory = size(found.memory_mb)
+    lines = [
+        f"estimate: about {wall} {where}, {memory} of memory, {size(found.disk_mb)} of disk",
+        f"CPU time: {cpu}, or up to {high}; from {found.basis}",
+    ]
+    if len(found.models) > 1:
+        most = list(found.models.items())[:COSTLIEST]
+        named = ", ".join(f"{model} {rough(3600 * hours)}" for model, hours in most)
+        lines.append(f"costliest models: {named}")
+    if found.guessed:
+        named = ", ".join(f"{model} ({count(n, 'trial')})" for model, n in found.guessed.items())
+        lines.append(f"guessed, for lack of any measured fit: {named}")
+    limit = size(found.memory_mb_limit)
+    return [*lines, f"a trial may use {limit} of memory (--memory-mb); one that takes more fails"]
 
 
 def warn_of_data(console: Console, plan: Plan) -> None:
@@ -245,7 +267,10 @@ def run_and_report(
             for note in plan.notes:
                 console.say(note)
             total = sum(planned_slots(study.to_data()) for study in plan.studies)
-            progress.begin(total, request.name, known=details["known"])
+            left = details["left"]
+            pace = Pace(by_study(plan), details["workers"])
+            work = sum(n * pace.seconds(study) for study, n in left.items())
+            progress.begin(total, request.name, known=details["known"], pace=pace, work=work)
         elif event == "started":
             syncer = start_tracking(request.folder, tracking_uri)
         else:

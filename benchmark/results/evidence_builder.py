@@ -16,6 +16,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE
 from ..planning.plan_record import plan_in, planned_slots, sampler_of, slots_of, study_name
+from .overlap import Part, without_repeats
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
 
 if TYPE_CHECKING:
@@ -186,10 +187,13 @@ def within_study_s(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
 def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     """One or several runs as the report reads them. Several must agree on metric and protocol.
 
-    Raises LedgerError, or ValueError naming what two runs disagree on or both hold.
+    A study of several runs counts once (`without_repeats`). Raises LedgerError, or ValueError
+    naming what two runs disagree on.
     """
-    ledgers = [Ledger(Path(run), deferred=True) for run in runs]
-    parts, ends = [], []
+    folders = [Path(run) for run in runs]
+    ledgers = [Ledger(run, deferred=True) for run in folders]
+    parts: list[Part] = []
+    ends = []
     times: list[str] = [""]
     cpus: set[str] = set()
     warned: dict[str, Counter[str]] = {}
@@ -209,11 +213,14 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     plans = [plan for plan, _ in parts]
     for other in plans[1:]:
         _agree(plans[0], other)
+    parts, repeated = without_repeats(folders, parts)
+    plans = [plan for plan, _ in parts]
     frames = [frame for _, frame in parts if len(frame)]
     trials = frames[0] if len(frames) == 1 else None
     if trials is None:
         trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
     meta = meta_of(plans, trials, last_record=max(times), cpus=sorted(cpus - {""}))
+    meta["notes"] += repeated
     meta["damage"] = [text for ledger in ledgers for text in damage_of(ledger)]
     meta["notes"] += [f"{text}." for ledger in ledgers for text in ledger.notices]
     meta["notes"] += [f"Incomplete: {text}." for text in meta["damage"]]
@@ -265,7 +272,7 @@ def _agree(first: Record, other: Record) -> None:
             if a[key] != b[key]:
                 raise ValueError(
                     f"the runs cannot share a table: {part} of {key} is {a[key]!r} in one and "
-                    f"{b[key]!r} in the other"
+                    f"{b[key]!r} in the other; write a report for each"
                 )
 
 

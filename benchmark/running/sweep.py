@@ -125,7 +125,8 @@ def run(
 ) -> SweepOutcome:
     """Run a sweep to its end (or until asked to stop) and leave the ledger complete.
 
-    `listener` gets the engine's events, "waiting" ({for}), "plan" ({plan, ledger, known}) and
+    `listener` gets the engine's events, "waiting" ({for}), "plan" ({plan, ledger, known,
+    left: {study: trials}, workers}) and
     "started". `ray`: one that is on its way up already; it is ended here. Raises
     SweepError, SuiteError, PlanError, NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
     """
@@ -273,8 +274,15 @@ class _Sweep:
             left_out=self.plan.left_out,
             quarantined_bytes=self.ledger.torn_bytes,
         )
-        known = sum(study.n_done for study in self._studies())
-        self._listener("plan", {"plan": self.plan, "ledger": self.ledger, "known": known})
+        studies = list(self._studies())
+        about: dict[str, Any] = {
+            "known": sum(study.n_done for study in studies),
+            "left": {s.name: planned_slots(s.to_data()) for s in self.plan.studies if not s.reason},
+            "workers": self._ray.n_workers,
+        }
+        for study in studies:
+            about["left"][study.name] -= study.n_done
+        self._listener("plan", {"plan": self.plan, "ledger": self.ledger, **about})
         self._listener("started", {})
 
     def _slow(self, text: str) -> None:
