@@ -19,7 +19,7 @@ from .base import (
 )
 from .boosting_devices import DEVICE, OF_A_SHARE, check_catboost, gpu_share
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
 
 L2_LEAF_REG = 3.0  # the library's default
 MVS = {"bootstrap_type": "MVS", "subsample": 0.8}  # the library's own choice on a CPU
@@ -108,6 +108,7 @@ class CatBoost(Stepwise):
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -228,6 +229,9 @@ class CatBoost(Stepwise):
             use_best_model=val is not None,
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
+        if val:
+            seen = self.model_.get_evals_result().get("validation", {})
+            self.curve_ = by_round(seen.get(self._loss(), ()))
 
     def _stopping(self) -> dict[str, Any]:
         """The library's overfitting detector."""

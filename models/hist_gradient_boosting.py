@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Number
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
 
 
 class HistGradientBoosting(Stepwise):
@@ -70,6 +70,7 @@ class HistGradientBoosting(Stepwise):
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     uses_pools = True
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -130,6 +131,7 @@ class HistGradientBoosting(Stepwise):
             self.model_.fit(x, y)
         else:
             self.model_.fit(x, y, X_val=val[0], y_val=val[1])
+            self.curve_ = by_round(-self.model_.validation_score_[1:])  # the first is of no tree
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_iter_)
 
     def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
