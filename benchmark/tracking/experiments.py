@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from .store import TrackingError, redact, scheme_of
+from .store import Refused, redact, scheme_of
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -39,14 +39,14 @@ def user_of(uri: str) -> str:
 def experiment_of(client: MlflowClient, name: str, note: str, run: Path, uri: str) -> Any:
     """The experiment of this name that may be written to, made where it is not there.
 
-    Raises TrackingError where it was deleted, or where the user may make none.
+    Raises Refused where it was deleted, or where the user may make none.
     """
     found = _open(client, name, note, run, uri)
     if found is None:
         name = f"{name} ({user_of(uri)})"
         found = _open(client, name, note, run, uri)
     if found is None:
-        raise TrackingError(
+        raise Refused(
             f"{redact(uri)} refuses {user_of(uri)!r} (403): neither the suite's experiment nor "
             f"{name!r} may be written to; ask its administrator for permission to make experiments"
         )
@@ -60,7 +60,7 @@ def _open(client: MlflowClient, name: str, note: str, run: Path, uri: str) -> An
     try:
         found = client.get_experiment_by_name(name) or _make(client, name, note, run, uri)
         if found.lifecycle_stage == "deleted":
-            raise TrackingError(
+            raise Refused(
                 f"the experiment {name!r} was deleted in {redact(uri)}: restore it with "
                 f"`mlflow experiments restore -x {found.experiment_id}`, then sync again"
             )

@@ -193,7 +193,7 @@ def _sweep_run(
         study=f"{name} (report)",
         key=key,
         status=FINISHED,
-        start_ms=min(times, default=0),
+        start_ms=end,  # the newest comes first in MLflow's list
         end_ms=end,
         tags={**common, "tabsweep.run_id": run_id, "tabsweep.key": key},
         dataset={},

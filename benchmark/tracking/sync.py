@@ -25,6 +25,7 @@ from .experiments import experiment_of, user_of
 from .mapping import RUNNING, TRIALS_SHOWN, Point, Projection, StudyRun, project
 from .report_files import report_hash, send_report
 from .store import (
+    Refused,
     TrackingError,
     check,
     default_uri,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 COMMON = ("suite", "budget", "run", "seed", "task", "metric", "protocol", "mlflow.user")
+REFUSALS = ("PERMISSION_DENIED", "UNAUTHENTICATED")
 BATCH = 1000  # what MLflow takes in one call: metrics, and all items together
 SYNCED = "tabsweep.synced"
 TRIALS = "tabsweep.trials"
@@ -181,6 +183,12 @@ def _explain(error: Exception, uri: str) -> TrackingError:
         return TrackingError(
             f"cannot write {sqlite_path(uri)} ({text}): sync again, and if that does not help, "
             "delete the file: it is rebuilt from the ledger"
+        )
+    code = getattr(error, "error_code", None)
+    if code in REFUSALS or "error code 401" in text:
+        return Refused(
+            f"the tracking server {redact(uri)} refuses {user_of(uri)!r} ({text}): check "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
     return TrackingError(f"the tracking server {redact(uri)} failed ({text})")
 
