@@ -52,7 +52,7 @@ def main() -> None:
     bench sweep --csv houses.csv --target price
 
     Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 4 regression, 5 nothing to do,
-    130 interrupted.
+    6 done, but MLflow lacks some of it, 130 interrupted.
     """
 
 

@@ -17,8 +17,8 @@ from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
 from ..arguments import COLUMNS
-from ..console import FAILED as EXIT_FAILED
 from ..console import (
+    BEHIND,
     INTERRUPTED,
     NOTHING,
     OK,
@@ -29,6 +29,7 @@ from ..console import (
     rough,
     size,
 )
+from ..console import FAILED as EXIT_FAILED
 from ..errors import SweepError, check_name, check_run
 from ..planning import suite as suites
 from ..planning.estimate import Estimate, by_study, estimate
@@ -277,26 +278,32 @@ def run_and_report(
             progress.listen(event, details)
 
     outcome = None
-    problem = None
-    with interruptible(stop, request.folder):
-        try:
-            outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            progress.end()
-            if syncer is not None:
-                problem = syncer.stop(timeout=5.0 if stop.soon else 120.0)
-    if problem:
-        console.warn(problem)
+    behind = None
+    try:
+        with interruptible(stop, request.folder):
+            try:
+                outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                progress.end()
+        if outcome is not None and not outcome.tally.interrupted:
+            for warning in outcome.warnings:
+                console.warn(warning)
+            files, sections, _ = make_report(
+                [request.folder], None, mirror=request.mirror, cache=request.cache
+            )
+    finally:  # after the report, which MLflow shows, too
+        if syncer is not None:
+            behind = syncer.stop(**{"timeout": 5.0} if stop.soon else {}, say=console.tell)
     if outcome is None or outcome.tally.interrupted:
+        if behind:
+            console.warn(behind)
         return interrupted(console, request)
-    for warning in outcome.warnings:
-        console.warn(warning)
-    files, sections, _ = make_report(
-        [request.folder], None, mirror=request.mirror, cache=request.cache
-    )
-    return summary(console, request, outcome, files, sections)
+    code = summary(console, request, outcome, files, sections, syncer=syncer, behind=behind)
+    if behind:
+        console.warn(behind)
+    return BEHIND if behind and code == OK else code
 
 
 def interrupted(console: Console, request: Request) -> int:
@@ -360,8 +367,12 @@ def summary(
     outcome: sweep.SweepOutcome,
     files: list[Path],
     sections: list[Section],
+    *,
+    syncer: Syncer | None = None,
+    behind: str | None = None,
 ) -> int:
-    """Print how a sweep ended, with its main tables; returns the exit code."""
+    """Print how a sweep ended, with its main tables; returns the exit code. `behind`: why MLflow
+    lacks some of it."""
     found = status_of(request.folder)
     failed = sum(found.failed.values())
     tally = outcome.tally
@@ -375,6 +386,7 @@ def summary(
             "wall_s": round(outcome.wall_s, 1),
             "report": [str(path) for path in files],
             "warnings": outcome.warnings,
+            "mlflow_behind": behind,
             "notes": outcome.plan.notes,
         }
     )
@@ -401,7 +413,8 @@ def summary(
             f"look first at {count(doubtful, 'cell')} that {'is' if one else 'are'} "
             "implausible: report/look-first.md"
         )
-    console.say(f"tables: {request.folder / 'report'}   MLflow UI: bench ui {request.folder}")
+    seen = f"   MLflow: {syncer.place}" if syncer is not None and not behind else ""
+    console.say(f"tables: {request.folder / 'report'}{seen}")
     say_page(console, files)
     if failed:
         console.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")
