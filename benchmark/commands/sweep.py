@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...common.portable import pin_or_restart
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
@@ -18,7 +19,7 @@ from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
 from ..arguments import COLUMNS
 from ..console import FAILED as EXIT_FAILED
-from ..console import INTERRUPTED, NOTHING, OK, Console, by_reason, count, duration
+from ..console import INTERRUPTED, NOTHING, OK, Console, Verbs, by_reason, count, duration
 from ..errors import SweepError, check_name, check_run
 from ..planning import suite as suites
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
@@ -147,6 +148,8 @@ def resume_command(
     check_causes(causes or ())
     plan = plan_in(Ledger(run))
     old = plan["options"]
+    if old.get("portable"):
+        pin_or_restart(own_process=Verbs.own_process)
     found = suites.parse(plan["suite"], f"the plan of {run}")
     request = Request(
         suite=limited(found, old["budget"], given.get("timeout"), given.get("memory_mb")),

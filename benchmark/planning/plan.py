@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from ...common.portable import LEVEL
 from ...common.text import suggest
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
@@ -30,7 +31,7 @@ from .space_overrides import (
 )
 from .suite import DEFAULT_METRIC, Budget, Suite
 
-KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
+KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device", "portable")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 
@@ -48,6 +49,7 @@ class Options:
     seed: int = 0
     device: str = "cpu"
     asynchronous: str | None = None
+    portable: bool = False
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Options:
@@ -289,6 +291,7 @@ class Plan:
             "space": {},
             "sampler": {},
             "device": {"sweep": self.options.device},
+            "portable": {"sweep": self.options.portable},
         }
         for study in self.studies:
             own = self.budget.dataset.get(study.dataset)
@@ -372,6 +375,8 @@ class Plan:
             "source": print_["source"],
             "libraries": print_["libraries"],
         }
+        if self.options.portable:  # other bytes: such trials are not mixed with others
+            identity["portable"] = LEVEL
 
         def make_trial(
             config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None
