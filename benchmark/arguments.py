@@ -195,6 +195,11 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="cuda: models that use a GPU get one, or a share of one.",
         ),
         click.option(
+            "--portable",
+            is_flag=True,
+            help="Pin instruction sets, for the same bytes on other x86-64 processors; slower.",
+        ),
+        click.option(
             "--async",
             "asynchronous",
             type=click.Choice(["asha", "pbt"]),
@@ -441,6 +446,8 @@ def check_options(given: dict[str, Any]) -> Suite | None:
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
     if given["name"] is not None:
         check_name(given["name"])
+    if given["portable"] and given["device"] != "cpu":
+        raise SweepError("--portable pins the instruction sets of processors; leave --device out")
     for folder in given["reuse"]:
         check_run(folder)
     if given["csv"]:

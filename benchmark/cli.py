@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..common.portable import pin_or_restart
 from .arguments import (
     ADDRESS,
     ALLOW_CODE_CHANGE,
@@ -66,6 +67,8 @@ def sweep(console: Console, **given: Any) -> int:
     """
     check_address_form(given["address"])
     chosen = check_options(given)  # before the heavy imports
+    if given["portable"]:
+        pin_or_restart(own_process=Verbs.own_process)
     from .running.early_start import early_ray
 
     with early_ray(chosen, given) as ray:

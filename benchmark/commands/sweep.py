@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...common.portable import pin_or_restart
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
@@ -23,6 +24,7 @@ from ..console import (
     NOTHING,
     OK,
     Console,
+    Verbs,
     by_reason,
     count,
     duration,
@@ -160,6 +162,8 @@ def resume_command(
     check_causes(causes or ())
     plan = plan_in(Ledger(run))
     old = plan["options"]
+    if old.get("portable"):
+        pin_or_restart(own_process=Verbs.own_process)
     found = suites.parse(plan["suite"], f"the plan of {run}")
     request = Request(
         suite=limited(found, old["budget"], given.get("timeout"), given.get("memory_mb")),

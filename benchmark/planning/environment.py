@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ...common.portable import LEVEL, pinned
+
 LIBRARIES = (
     "tabsweep",
     "numpy",
@@ -74,7 +76,8 @@ def lock_sha256() -> str:
 
 
 def capture() -> dict[str, Any]:
-    """{python, libraries, cpu, cores, memory_mb, system, code, lock}: what a report should say."""
+    """{python, libraries, cpu, cores, memory_mb, system, code, lock}: what a report should say;
+    "instructions", too, where they are pinned."""
     return {
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in LIBRARIES},
@@ -84,4 +87,5 @@ def capture() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "code": code_version(),
         "lock": lock_sha256(),
+        **({"instructions": f"pinned to {LEVEL}"} if pinned() else {}),
     }

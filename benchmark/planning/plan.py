@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from ...common.portable import LEVEL
 from ...common.text import suggest
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
@@ -31,7 +32,7 @@ from .space_overrides import (
 )
 from .suite import DEFAULT_METRIC, Budget, Suite
 
-KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
+KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device", "portable")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 
@@ -51,6 +52,7 @@ class Options:
     asynchronous: str | None = None
     study_s: float | None = None
     time_limit_s: float | None = None
+    portable: bool = False
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Options:
@@ -306,6 +308,7 @@ class Plan:
             "space": {},
             "sampler": {},
             "device": {"sweep": self.options.device},
+            "portable": {"sweep": self.options.portable},
         }
         for study in self.studies:
             own = self.budget.dataset.get(study.dataset)
@@ -395,6 +398,8 @@ class Plan:
         }
         if plan.time_limit_s is not None:
             identity["time_limit_s"] = plan.time_limit_s
+        if self.options.portable:  # other bytes: such trials are not mixed with others
+            identity["portable"] = LEVEL
 
         def make_trial(
             config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None

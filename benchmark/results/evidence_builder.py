@@ -338,6 +338,7 @@ def meta_of(
         "environment": {
             "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,
             **{name: str(environment[name]) for name in ("cores", "memory_mb", "system")},
+            **{k: v for k, v in environment.items() if k == "instructions"},
         },
         "code": environment["code"],
         "lock": environment["lock"],

@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from ...common.network import is_loopback
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray, stop_ray
 from ..console import OKAY, PROBLEM, WARNING, count
-from ..planning.environment import LIBRARIES, ROOT, version
+from ..planning.environment import LIBRARIES, ROOT, cpu_model, version
 
 ANSWER_S = 90.0  # for a node to start a worker process and answer
 SKEW_S = 2.0
@@ -36,6 +37,7 @@ def cluster_steps(address: str) -> Iterator[tuple[str, Step]]:
     try:
         if cluster.nodes:
             yield "same everywhere", cluster.same
+            yield "processors", cluster.processors
             yield "clocks of the nodes", cluster.clocks
             yield "disk and /dev/shm of the nodes", cluster.room
             yield "dashboard", cluster.dashboard
@@ -53,6 +55,7 @@ def describe_node() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "versions": versions(),
+        "cpu": cpu_model(),
         "time": time.time(),
         "disk_gb": shutil.disk_usage(temp).free / 2**30,
         "shm_mb": shutil.disk_usage(shm).total / 2**20 if shm.exists() else 0.0,
@@ -165,6 +168,14 @@ class Cluster:
             f"Python {own['python']}, Ray {own['ray']}, tabsweep {own['tabsweep']} and "
             f"{len(LIBRARIES) - 2} libraries on {count(len(self._answers), 'node')}"
         )
+
+    def processors(self) -> tuple[str, str]:
+        """The kinds of processors; several round differently."""
+        kinds = Counter(found["cpu"] for found in self._answers.values())
+        text = ", ".join(f"{count(n, 'node')} with {cpu}" for cpu, n in sorted(kinds.items()))
+        if len(kinds) > 1:
+            return WARNING, f"{text}: last digits may differ by node; bench sweep --portable"
+        return OKAY, text or "no answer"
 
     def clocks(self) -> tuple[str, str]:
         """Compare the clocks with this machine's; a difference below half of the round trip cannot

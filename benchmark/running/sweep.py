@@ -193,6 +193,7 @@ class _Sweep:
         self._listener = listener
         self._stop = stop
         self._checkpoints = CheckpointFolder(request.folder / "checkpoints")
+        self._processors: list[str] = []  # kinds that ran a trial
         self._common = None if request.address == "local" else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
@@ -317,9 +318,27 @@ class _Sweep:
             self._listen("warning", {"message": text})
         if event == "warning":
             self.warnings.append(details["message"])
+        if event == "result":
+            self._note_processor(details["result"].info.get("cpu"))
         self._log.listen(event, details)
         self._heartbeat.listen(event, details)
         self._listener(event, details)
+
+    def _note_processor(self, name: str | None) -> None:
+        """Warn, once for each, of a second kind of processor among the workers."""
+        if name is None or name in self._processors:
+            return
+        self._processors.append(name)
+        if len(self._processors) > 1:
+            kinds = ", ".join(self._processors)
+            away = (
+                "; see docs/limits.md" if self.plan.options.portable else "; --portable pins them"
+            )
+            message = (
+                f"trials run on {len(self._processors)} kinds of processors ({kinds}), whose "
+                f"instruction sets may round differently: bytes are not promised{away}"
+            )
+            self._listen("warning", {"message": message})
 
     def _pool(self) -> WorkerPool:
         """The workers, made when the first trial needs them."""

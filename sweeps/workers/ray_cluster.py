@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from ...common.portable import PINS, pinned
 from .local_ray.ray_confinement import confined, unconfined
 
 # What Ray says of an actor that was no trial's victim.
@@ -158,6 +159,8 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
         with confined():
             ray.init(**options)
     else:
+        if pinned():  # a local Ray inherits the variables
+            options["runtime_env"] = {"env_vars": PINS}
         unconfined()
         ray.init(**options)
 
