@@ -19,7 +19,7 @@ ARG TORCH_INDEX_URL=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python3 -m venv /opt/tabsweep
 WORKDIR /src
-COPY requirements.lock deploy/image/ ./
+COPY requirements.lock deploy/image/install.sh deploy/image/development.txt ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     sh install.sh "${DEVICE}" "${TORCH_INDEX_URL}"
 COPY . .

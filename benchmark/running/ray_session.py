@@ -21,7 +21,7 @@ from ...sweeps.workers.local_ray.ray_start import (
     stage_of_start,
 )
 from ...sweeps.workers.pool import ClusterLost
-from ...sweeps.workers.ray_cluster import start_ray, stop_ray, take_back_sigterm
+from ...sweeps.workers.ray_cluster import ask_for_cpus, start_ray, stop_ray, take_back_sigterm
 from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
@@ -137,6 +137,8 @@ class RayStart:
             raise error
         RayStart.raylets, RayStart.ending = raylets_below(), False
         take_back_sigterm()
+        if self._address != "local" and self.n_workers:
+            ask_for_cpus(self.n_workers)
 
     def _await(self, stop: Stop, say: Callable[[str], None], show: Callable[[str], None]) -> None:
         stage, since, told = "", time.monotonic(), False
@@ -184,6 +186,8 @@ class RayStart:
         RayStart.ending = True
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
+            if self._address != "local" and self.n_workers:
+                ask_for_cpus(0)
             stop_ray()
         self._over.set()
 

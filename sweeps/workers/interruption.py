@@ -94,9 +94,9 @@ class SignalWatch:
     def check(self, *, failed: bool = False) -> None:
         """Raise TrialInterrupted where a signal has come; the process then ends by itself.
 
-        failed: a trial has just failed. A signal that is blocked in this process, as deploy/slurm.sh
-        starts Ray, does not interrupt a trial, but may have ended a process that the trial had
-        started: then the failure says nothing about the trial.
+        failed: a trial has just failed. A signal that is blocked in this process, as where
+        deploy/slurm.sh has started Ray, interrupts no trial, but may have ended a process that the
+        trial had started: then the failure says nothing about the trial.
         """
         if failed and not self.received:
             self.received = next((s.name for s in SIGNALS if s in signal.sigpending()), "")

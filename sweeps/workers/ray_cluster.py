@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,19 @@ def death_of(error: Exception) -> str:
     if isinstance(error, OutOfMemoryError) or "due to the node running low on memory" in text:
         return "oom"
     return "killed"
+
+
+def ask_for_cpus(cpus: int) -> None:
+    """Ask the cluster's autoscaler for machines with so many CPUs together; 0: idle ones may go.
+
+    A cluster without an autoscaler stays as it is, and an error of Ray's is left alone: a sweep
+    runs on the machines that are there.
+    """
+    from ray.autoscaler.sdk import request_resources
+    from ray.exceptions import RayError
+
+    with suppress(RayError, ConnectionError):
+        request_resources(bundles=[{"CPU": 1}] * cpus)
 
 
 def check_address(address: str) -> None:

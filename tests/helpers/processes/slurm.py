@@ -74,7 +74,7 @@ class Slurm:
         ports = _free_ports(1 + len(NODES))
         host = socket.gethostname()
         nodes = "\n".join(
-            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 State=UNKNOWN"
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1"
             for name, port in zip(NODES, ports[1:], strict=True)
         )
         text = CONFIGURATION.format(

@@ -45,7 +45,7 @@ class Storm:
         self._hits: list[tuple[int, float]] = []  # trials that ran then, seconds to the end
 
     def moment(self, alive: Callable[[], object] = lambda: True) -> None:
-        """Wait for the next one; everything has just been started. `alive`: raises where it ended."""
+        """Wait for the next one after a start. `alive`: raises where the sweep has ended."""
         if self._chance.random() < STARTING:
             time.sleep(self._chance.uniform(0.0, START_S))
             return

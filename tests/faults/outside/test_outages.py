@@ -148,7 +148,7 @@ def test_a_sweep_whose_jobs_are_cancelled_ends_with_the_tables_of_a_quiet_one(
 def test_a_preempted_job_saves_requeues_itself_and_ends_with_the_tables_of_a_quiet_one(
     cluster: slurm.Slurm, folder: Path, quiet: Sweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another job of a better partition takes both nodes; the grace time is longer than it needs."""
+    """Another job, of a better partition, takes both nodes; the grace time is long enough."""
     ours = jobs(cluster, folder, "preempt")
     hits = storm.Storm(ours.sweep, "preemption")
     ours.submit()
