@@ -63,21 +63,27 @@ node() {
         "--memory=$((mb * 75 / 100 * 1048576))" "--object-store-memory=$((mb * 15 / 100 * 1048576))"
     )
     export OMP_NUM_THREADS=1 RAY_worker_niceness=0 RAY_TMPDIR=$2
-    python -c 'import os, signal, sys
+    local ray ended= attempt code blocked='import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which the shell took from it
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-os.execvp(sys.argv[1], sys.argv[1:])' ray start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" --disable-usage-stats \
-        --dashboard-agent-listen-port=0 "${options[@]}" "${@:3}" &
-    local ray=$!
+os.execvp(sys.argv[1], sys.argv[1:])'
     trap : TERM
-    trap 'kill -INT $ray 2> /dev/null || true' USR1
-    local code=0
-    while :; do # a signal ends `wait`, not Ray
-        code=0
-        wait $ray || code=$?
-        kill -0 $ray 2> /dev/null || break
+    trap 'ended=1; kill -INT $ray 2> /dev/null || true' USR1
+    for attempt in 1 2 3; do # on a busy machine Ray gives a start up after 30 s
+        python -c "$blocked" ray start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" \
+            --disable-usage-stats --dashboard-agent-listen-port=0 "${options[@]}" "${@:3}" &
+        ray=$!
+        [[ -z $ended ]] || kill -INT $ray
+        while :; do # a signal ends `wait`, not Ray
+            code=0
+            wait $ray || code=$?
+            kill -0 $ray 2> /dev/null || break
+        done
+        ((code == 0)) || sleep 1 # what ended Ray may be on its way here, too
+        [[ -z $ended && $code != 0 ]] || break
+        echo "slurm.sh: Ray on $(hostname) ended with $code (attempt $attempt)" >&2
     done
-    rm -rf "$2"
+    [[ -z $ended ]] || rm -rf "$2"
     return $code
 }
 
@@ -153,7 +159,7 @@ node --head "$folder" "--port=$port" "--node-ip-address=$address" \
 started+=($!)
 waited=0
 until ray health-check --address "$address:$port" > /dev/null 2>&1; do
-    ((waited++ < 60)) && kill -0 "${started[0]}" 2> /dev/null || fail "Ray's head did not come up"
+    ((waited++ < 120)) && kill -0 "${started[0]}" 2> /dev/null || fail "Ray's head did not come up"
     sleep 1
 done
 for name in "${nodes[@]:1}"; do # a step for each: the loss of one node is not the loss of all

@@ -72,7 +72,8 @@ def test_every_service_is_confined_and_has_limits() -> None:
         assert [m for m in service["tmpfs"] if m.partition(":")[0] == "/tmp"], name
         assert not service.get("privileged") and service.get("network_mode") is None, name
         assert not service.get("cap_add") and service.get("user", "") != "root", name
-        assert service["pids_limit"] <= 4096 and service["logging"]["options"]["max-file"], name
+        assert service["deploy"]["resources"]["limits"]["pids"] <= 4096, name
+        assert service["logging"]["options"]["max-file"], name
         # `docker compose down` leaves a volume without a name behind, each time
         assert all(":" in volume for volume in service.get("volumes", [])), name
 
