@@ -58,7 +58,8 @@ def memory_mb() -> float:
 
 
 def code_version() -> str:
-    """The commit of a checkout ("-dirty" where files differ from it), or the version installed."""
+    """The commit of a checkout ("-dirty" where files differ from it), that of an image of the
+    Dockerfile, or the version installed."""
     try:
         run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
         found = subprocess.run(
@@ -66,7 +67,7 @@ def code_version() -> str:
         )
         return found.stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return version("tabsweep")
+        return os.environ.get("TABSWEEP_COMMIT") or version("tabsweep")
 
 
 def lock_sha256() -> str:

@@ -24,7 +24,7 @@ from ..planning.environment import LIBRARIES, ROOT, cpu_model, version
 
 ANSWER_S = 90.0  # for a node to start a worker process and answer
 SKEW_S = 2.0
-DISK_GB, SHM_MB = 2.0, 512.0
+DISK_GB, SHM_SHARE = 2.0, 0.3  # the share of a node's memory that Ray keeps objects in
 
 Step = Callable[[], tuple[str, str]]
 
@@ -59,7 +59,15 @@ def describe_node() -> dict[str, Any]:
         "time": time.time(),
         "disk_gb": shutil.disk_usage(temp).free / 2**30,
         "shm_mb": shutil.disk_usage(shm).total / 2**20 if shm.exists() else 0.0,
+        "memory_mb": available_memory_mb(),
     }
+
+
+def available_memory_mb() -> float:
+    """The memory that processes here may use, in MB: the machine's, or a container's limit."""
+    from ray._common.utils import get_system_memory
+
+    return get_system_memory() / 2**20
 
 
 def clock() -> float:
@@ -198,16 +206,23 @@ class Cluster:
 
     def room(self) -> tuple[str, str]:
         """Free disk and shared memory of every node."""
-        few = [
-            f"{self._host(id)}: {found['disk_gb']:.1f} GB of disk free, {found['shm_mb']:.0f} MB "
-            "in /dev/shm"
-            for id, found in self._answers.items()
-            if found["disk_gb"] < DISK_GB or found["shm_mb"] < SHM_MB
-        ]
+        few = []
+        for id, found in self._answers.items():
+            if found["disk_gb"] < DISK_GB:
+                few.append(f"{self._host(id)}: {found['disk_gb']:.1f} GB of disk, want {DISK_GB:g}")
+            wanted = SHM_SHARE * found["memory_mb"]
+            if found["shm_mb"] < 0.99 * wanted:
+                few.append(
+                    f"{self._host(id)}: {found['shm_mb']:.0f} MB in /dev/shm, want {wanted:.0f} "
+                    f"({SHM_SHARE:.0%} of its memory), or Ray keeps objects on the slower disk"
+                )
         if few:
-            return WARNING, f"{'; '.join(few)} (want {DISK_GB:.0f} GB and {SHM_MB:.0f} MB)"
+            return WARNING, "; ".join(few)
         least = min((found["disk_gb"] for found in self._answers.values()), default=0.0)
-        return OKAY, f"at least {least:.1f} GB of disk free and {SHM_MB:.0f} MB in /dev/shm on each"
+        return OKAY, (
+            f"at least {least:.1f} GB of disk free, and {SHM_SHARE:.0%} of the memory in /dev/shm "
+            "on each"
+        )
 
     def dashboard(self) -> tuple[str, str]:
         """A job runs any program: only this machine, or holders of a token, may submit one."""
