@@ -176,6 +176,12 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
         click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
+        click.option(
+            "--warm-start",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="PORTFOLIO",
+            help="Begin each study with its model's configurations of this file (bench portfolio).",
+        ),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
         click.option(
             "--device",
@@ -424,9 +430,12 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     Raises SweepError for options that exclude each other, SuiteError, UnknownDataset, NoRun.
     """
     from ..datasets import catalog
+    from .planning import portfolio_file
     from .planning import suite as suites
     from .planning.own_tables import csv_names, targets_for
 
+    if given["warm_start"] is not None:
+        portfolio_file.load(given["warm_start"])
     if (given["suite"] is None) != bool(given["csv"]):
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
     if given["name"] is not None:

@@ -141,24 +141,55 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
     return Found(section, {"figures/tuners.svg": made.figure(found)}, notes)
 
 
-def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
+def warm_start(runs: Sequence[Path], **unused: Any) -> Found:
+    """Sweeps with a warm start beside sweeps without one, on the same studies."""
+    from ...reports.aggregation.anytime import running
+    from ...reports.analyses import warm_start as made
+    from ..results.evidence_builder import evidence_of
+
+    plans = {run: plan_in(Ledger(run)) for run in runs}
+    warm = [run for run, plan in plans.items() if plan["identity"].get("warm start")]
+    cold = [run for run in runs if run not in warm]
+    if not warm or not cold:
+        which = "without" if warm else "with"
+        raise SweepError(
+            f"--what warm-start compares sweeps with and without --warm-start: none {which} it is "
+            f"among {', '.join(map(str, runs))}"
+        )
+    evidences = {made.COLD: evidence_of(cold), made.WARM: evidence_of(warm)}
+    alike, notes = same_searches(plans, [cold, warm])
+    steps = {name: running(evidence) for name, evidence in evidences.items()}
+    kept = {
+        name: part[[pair in alike for pair in zip(part["dataset"], part["model"], strict=True)]]
+        for name, part in steps.items()
+    }
+    frame = made.frame(evidences[made.COLD], kept)
+    said = [n for run in warm for n in plans[run]["notes"] if n.startswith("Warm start")]
+    return Found(made.section(frame, tuple(dict.fromkeys([*said, *notes]))), {}, notes)
+
+
+def same_searches(
+    plans: dict[Path, Record], groups: Sequence[Sequence[Path]] = ()
+) -> tuple[set[tuple[str, str]], list[str]]:
     """({(dataset, model) that all plans search in the same way}, notes on pairs left out). The same
-    way: equal space, metric, folds, seed and data."""
+    way: equal space, metric, folds, seed and data. groups: of runs that count as one each, and that
+    have the same sampler, too."""
     asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
-    for plan in plans.values():
-        identity = plan["identity"]
-        asked.append(
-            {
+    for group in groups or [[run] for run in plans]:
+        asked.append({})
+        for plan in (plans[run] for run in group):
+            identity = plan["identity"]
+            asked[-1] |= {
                 (s["dataset"], s["model"]): (
                     identity["space"].get(key_of(plan, s)),
                     plan["metric"][s["task"]],
                     identity["protocol"].get(s["dataset"]),
                     identity["seed"],
                     plan["datasets"][s["dataset"]]["sha256"],
+                    sampler_of(plan, s) if groups else "",
                 )
                 for s in plan["studies"]
             }
-        )
     common = set.intersection(*map(set, asked))
     alike = {pair for pair in common if all(one[pair] == asked[0][pair] for one in asked)}
     other = sorted({model for _, model in common - alike})
@@ -306,4 +337,5 @@ ANALYSES: dict[str, Callable[..., Found]] = {
     "ensembles": ensembles,
     "calibration": calibration,
     "metric": another_metric,
+    "warm-start": warm_start,
 }
