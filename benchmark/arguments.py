@@ -290,6 +290,17 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "the same form. Ranked where rows and metric are the same. Repeatable.",
         ),
         click.option(
+            "--variants/--no-variants",
+            default=None,
+            help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
+        ),
+        click.option(
+            "--portfolio",
+            type=click.IntRange(1, 1000),
+            metavar="N",
+            help="With them N configurations learned on the other datasets, ensembled.",
+        ),
+        click.option(
             "--out",
             type=click.Path(path_type=Path),
             help="Default: report/ in the first run, or beside the CSV.",

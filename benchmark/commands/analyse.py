@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.study import TUNE
 from ..console import OK, Console
 from ..errors import SweepError, check_run
 from ..planning.plan_record import key_of, plan_in, sampler_of
@@ -217,55 +216,35 @@ def ensembles(runs: Sequence[Path], **where: Any) -> Found:
 
 def _put_together(evidence: Evidence, block: Block) -> list[dict[str, Any]]:
     """A row for each library of a fold that has two trials or more."""
-    from ...reports.analyses.ensemble_selection import EVERYONE, LIBRARY, greedy
+    from ...reports.analyses.ensemble_selection import EVERYONE
     from ...reports.metrics import metric
+    from ..results.greedy_ensembles import candidates_of, ensembled
 
     chosen = metric(evidence.headline(block.task))
-    known = [t for t in block.trials if t.stage == TUNE and not np.isnan(t.loss)]
-    known.sort(key=lambda t: (t.loss, t.model, t.index))
-    known = list({t.id: t for t in reversed(known)}.values())[::-1]  # each result once
-    models = sorted({t.model for t in known})
-    libraries = {model: [t for t in known if t.model == model] for model in models}
-    if len(models) > 1:
-        libraries[EVERYONE] = known
-    arrays = {t.id: t.arrays() for those in libraries.values() for t in those[:LIBRARY]}
-
-    def loss(part: str, prediction: np.ndarray) -> float | None:
-        value = chosen.fn(block.y[part], prediction)
-        return None if value is None else chosen.loss(value)
-
+    models = sorted({t.model for t in block.trials})
+    libraries = {m: candidates_of(t for t in block.trials if t.model == m) for m in models}
+    libraries = {model: those for model, those in libraries.items() if those}
+    if len(libraries) > 1:
+        libraries[EVERYONE] = candidates_of(block.trials)
+    arrays: dict[str, dict[str, np.ndarray]] = {}
     rows = []
     for library, those in libraries.items():
-        those = those[:LIBRARY]
-        if len(those) < 2:
-            continue
-        parts = {p: np.stack([arrays[t.id][p] for t in those]) for p in ("val", "test")}
-        found = greedy(parts["val"], lambda prediction: loss("val", prediction))
-        if found is None:
-            continue
-        counts = {those[i].id: found.members.count(i) for i in sorted(set(found.members))}
-        scores = {
-            f"{part}_{kind}": chosen.fn(block.y[part], prediction)
-            for part in ("val", "test")
-            for kind, prediction in (
-                ("single", parts[part][found.members[0]]),
-                ("ensemble", found.predict(parts[part])),
+        found = ensembled(block, those, chosen, arrays) if len(those) > 1 else None
+        if found is not None:
+            rows.append(
+                {
+                    "dataset": block.dataset,
+                    "task": block.task,
+                    "fold": block.fold,
+                    "library": library,
+                    "metric": chosen.name,
+                    "n_candidates": len(those),
+                    "n_members": len(found.weights),
+                    "n_rounds": found.n_rounds,
+                    **found.scores,
+                    "members": json.dumps(found.members, sort_keys=True),
+                }
             )
-        }
-        rows.append(
-            {
-                "dataset": block.dataset,
-                "task": block.task,
-                "fold": block.fold,
-                "library": library,
-                "metric": chosen.name,
-                "n_candidates": len(those),
-                "n_members": len(counts),
-                "n_rounds": len(found.members),
-                **scores,
-                "members": json.dumps(counts, sort_keys=True),
-            }
-        )
     return rows
 
 

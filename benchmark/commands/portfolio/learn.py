@@ -16,9 +16,9 @@ from ...portfolio.selection import learn, scope_of
 
 REGRET = (
     "regret: mean over the datasets of the least normalised validation regret of the",
-    "configurations up to this one (alone: of this one). On a fold 0 is the best trial and 1 the",
-    "median one or worse. measured: datasets on which it ran; estimated: those on which a forest on",
-    f"the model's own trials there says it (it needs {MIN_TRIALS}); on all others the regret is 1.",
+    "configurations up to this one (alone: of this one). On a fold 0 is the best trial and 1",
+    "the median one or worse. measured: datasets on which it ran; estimated: those on which a",
+    f"forest on the model's own trials there says it (it needs {MIN_TRIALS}). Elsewhere it is 1.",
 )
 SHOWN = 20
 
@@ -71,8 +71,8 @@ def learn_command(
     if len(whole) > SHOWN:
         console.say(f"and {len(whole) - SHOWN} more")
     console.say(
-        f"{count(len(whole), 'configuration')} learned on {count(len(trials.datasets), 'dataset')}, "
-        f"from {count(len(trials.frame), 'trial')}"
+        f"{count(len(whole), 'configuration')} learned on "
+        f"{count(len(trials.datasets), 'dataset')}, from {count(len(trials.frame), 'trial')}"
         + (f"; {len(entries) - len(whole)} more, each dataset left out once" * leave_one_out)
     )
     console.say(f"{out}   use it: bench sweep --suite NAME --warm-start {shlex.quote(str(out))}")
