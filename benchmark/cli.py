@@ -245,6 +245,7 @@ def report(
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
+@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table variants.")
 @PAPER
 @RUNS
 @DATA
@@ -253,7 +254,8 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
     that makes it again.
 
-    TABLE is scores, ranks, seeds, leaderboard or a published table (`bench reproduce --list`).
+    TABLE is scores, ranks, seeds, leaderboard, variants (default, tuned and ensembled) or a
+    published table (`bench reproduce --list`).
 
     \b
     bench explain scores iris knn --run runs/smoke-quick

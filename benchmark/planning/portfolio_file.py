@@ -162,8 +162,9 @@ def to_toml(
         lines += ["", "[[configuration]]", f"model = {_quoted(entry.model)}"]
         lines += [f"config = {_quoted(entry.config)}"]
         lines += [f"without = {_quoted(entry.without)}"] if entry.without else []
-        lines += [f"regret = {float(entry.regret):.6f}", f"alone = {float(entry.alone):.6f}"]
-        lines += [f"measured = {entry.measured}", f"estimated = {entry.estimated}"]
+        if entry.regret == entry.regret:  # known
+            lines += [f"regret = {entry.regret:.6f}", f"alone = {entry.alone:.6f}"]
+            lines += [f"measured = {entry.measured}", f"estimated = {entry.estimated}"]
     return "\n".join(lines) + "\n"
 
 

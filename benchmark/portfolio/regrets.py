@@ -186,7 +186,9 @@ def encoded(configs: Sequence[Mapping[str, Any]]) -> np.ndarray:  # (n, n_featur
         values = [config.get(key) for config in configs]
         numbers = [type(v) in (int, float) for v in values]
         if any(numbers):
-            columns.append([v if n else -1e9 for v, n in zip(values, numbers, strict=True)])
+            columns.append(
+                [float(v or 0) if n else -1e9 for v, n in zip(values, numbers, strict=True)]
+            )
         texts = [None if n else canonical([key in c, c.get(key)])
                  for c, n in zip(configs, numbers, strict=True)]  # fmt: skip
         for text in sorted({t for t in texts if t is not None}):

@@ -59,8 +59,8 @@ def as_evidence(evidence: Evidence, frame: pd.DataFrame) -> Evidence:
     )
     for metric in sorted(set(frame["metric"])):
         trials[f"test_{metric}"] = frame["score"].where(frame["metric"] == metric).astype(float)
-    kept = ("suite", "budget", "seed", "sampler", "metric", "protocol", "overlapping", "rows")
-    kept += ("subset", "subset_note", "test_over_train")
+    kept = ["suite", "budget", "seed", "sampler", "metric", "protocol", "overlapping", "rows"]
+    kept += ["subset", "subset_note", "test_over_train"]
     meta = {name: evidence.meta[name] for name in kept if name in evidence.meta}
     return Evidence.of(trials[known], planned, meta)
 
@@ -119,7 +119,7 @@ def _boards(
     evidence: Evidence, frame: pd.DataFrame, board: pd.DataFrame, notes: Sequence[str]
 ) -> list[ReportTable]:
     header = ("model", "what", "mean rank ↓", "win rate ↑", "Elo ↑", "norm. ↑", "improv. % ↓")
-    found = []
+    found: list[ReportTable] = []
     for scope in list(dict.fromkeys(board["scope"]))[::-1]:
         panels = []
         mine = board[board["scope"] == scope]
@@ -185,10 +185,11 @@ def _board_notes(frame: pd.DataFrame) -> list[str]:
         notes.append(f"{EVERYONE}: one ensemble of the trials of all models of a fold.")
     mine = frame[(frame["model"] == PORTFOLIO) & frame["score"].notna()]
     if len(mine):
-        known, said = (100 * float(mine[name].mean()) for name in ("measured", "estimated"))
+        shares = [100 * float(mine[name].mean()) for name in ("measured", "estimated")]
+        known, said = shares
         notes.append(
-            f"{PORTFOLIO}, {LEFT_OUT}: of the configurations that ran on a fold those that promise most by "
-            "the other datasets' trials, ensembled on its validation rows. Of their regrets "
+            f"{PORTFOLIO}, {LEFT_OUT}: of the configurations that ran on a fold those that promise "
+            "most by the other datasets' trials, ensembled on its validation rows. Of their regrets "
             f"there {known:.0f} % are measured, {said:.0f} % are estimated by forests on a "
             f"model's trials, {100 - known - said:.0f} % are unknown and count as the worst. A "
             "sampler that learns has drawn these configurations with the dataset's validation "
@@ -237,7 +238,8 @@ def _scores(
     name = evidence.headline(task)
     members = frame.groupby(["dataset", "model", "variant"], sort=True)["n_members"].mean()
     tried = frame.groupby(["dataset", "model", "variant"], sort=True)["n_candidates"].max()
-    panels, marks, why = [], set(), {}
+    panels, marks = [], set()
+    why: dict[str, dict[str, None]] = {}
     for dataset, part in cells.groupby("dataset", sort=True):
         whole = part[part["state"] == COMPLETE]
         place = dict(
