@@ -187,13 +187,14 @@ def _board_notes(frame: pd.DataFrame) -> list[str]:
     if len(mine):
         shares = [100 * float(mine[name].mean()) for name in ("measured", "estimated")]
         known, said = shares
+        row = f"{PORTFOLIO}, {LEFT_OUT}"
         notes.append(
-            f"{PORTFOLIO}, {LEFT_OUT}: of the configurations that ran on a fold those that promise "
-            "most by the other datasets' trials, ensembled on its validation rows. Of their regrets "
-            f"there {known:.0f} % are measured, {said:.0f} % are estimated by forests on a "
-            f"model's trials, {100 - known - said:.0f} % are unknown and count as the worst. A "
-            "sampler that learns has drawn these configurations with the dataset's validation "
-            "scores in sight, so only of random search is the row free of them."
+            f"{row}: of the configurations that ran on a fold those that promise most by the "
+            "other datasets' trials, ensembled on its validation rows. Of their regrets there "
+            f"{known:.0f} % are measured, {said:.0f} % are estimated by forests on a model's "
+            f"trials, {100 - known - said:.0f} % are unknown and count as the worst. A sampler "
+            "that learns has drawn these configurations with the dataset's validation scores in "
+            "sight, so only of random search is the row free of them."
         )
     return notes
 
