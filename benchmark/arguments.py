@@ -186,6 +186,12 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
         click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
+        click.option(
+            "--warm-start",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="PORTFOLIO",
+            help="Begin each study with its model's configurations of this file (bench portfolio).",
+        ),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
         click.option(
             "--device",
@@ -297,6 +303,17 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME[,NAME]",
             help="Published results beside the run's: names of `bench beside list`, or folders of "
             "the same form. Ranked where rows and metric are the same. Repeatable.",
+        ),
+        click.option(
+            "--variants/--no-variants",
+            default=None,
+            help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
+        ),
+        click.option(
+            "--portfolio",
+            type=click.IntRange(1, 1000),
+            metavar="N",
+            help="With them N configurations learned on the other datasets, ensembled.",
         ),
         click.option(
             "--out",
@@ -439,9 +456,12 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     Raises SweepError for options that exclude each other, SuiteError, UnknownDataset, NoRun.
     """
     from ..datasets import catalog
+    from .planning import portfolio_file
     from .planning import suite as suites
     from .planning.own_tables import csv_names, targets_for
 
+    if given["warm_start"] is not None:
+        portfolio_file.load(given["warm_start"])
     if (given["suite"] is None) != bool(given["csv"]):
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
     if given["name"] is not None:

@@ -33,6 +33,7 @@ from ..console import (
 )
 from ..console import FAILED as EXIT_FAILED
 from ..errors import SweepError, check_name, check_run
+from ..planning import portfolio_file
 from ..planning import suite as suites
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
@@ -78,7 +79,8 @@ def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
         begun = (given["runs"] / (given["name"] or _usual_name(chosen, given["budget"]))).exists()
         tables = suite_tables(chosen, () if begun else given["datasets"])
     budget = chosen.budget(given["budget"])[0]
-    options = Options.of({**given, "budget": budget})
+    portfolio = given.get("warm_start") and portfolio_file.load(given["warm_start"])
+    options = Options.of({**given, "budget": budget, "warm_start": portfolio})
     return Request(
         suite=limited(chosen, budget, given["timeout"], given["memory_mb"]),
         options=options,

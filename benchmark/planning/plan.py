@@ -22,6 +22,7 @@ from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
 from .own_models import check_constructor
 from .plan_notes import device_notes, refuse_time_limits, time_notes
+from .portfolio_file import Portfolio
 from .space_overrides import (
     PlanError,
     narrow,
@@ -31,6 +32,7 @@ from .space_overrides import (
     transductive_note,
 )
 from .suite import DEFAULT_METRIC, Budget, Suite
+from .warm_start import Beginning, beginning
 
 KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device", "portable")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
@@ -53,20 +55,25 @@ class Options:
     study_s: float | None = None
     time_limit_s: float | None = None
     portable: bool = False
+    warm_start: Portfolio | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Options:
         """From a mapping of options, which may hold more; an absent one has its default."""
         found: dict[str, Any] = {o.name: data[o.name] for o in fields(cls) if o.name in data}
         found |= {name: tuple(found[name]) for name in ("models", "datasets")}
+        if isinstance(found.get("warm_start"), Mapping):
+            found["warm_start"] = Portfolio.of_data(found["warm_start"])
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
         """The fields by name, lists for tuples: as the plan keeps them. Limits of time that are
-        not set are left out, as in the plans of older runs."""
+        not set and an absent portfolio are left out, as in the plans of older runs."""
         found = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        portfolio = found.pop("warm_start") and self.warm_start
         unset = [k for k in ("study_s", "time_limit_s") if found[k] is None]
-        return {k: v for k, v in found.items() if k not in unset}
+        found = {k: v for k, v in found.items() if k not in unset}
+        return found | ({"warm_start": portfolio.to_data()} if portfolio else {})
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ class StudyPlan:
     study_s: float | None = None
     time_limit_s: float | None = None
     reason: str = ""
+    begins: Beginning = Beginning(())
 
     @property
     def name(self) -> str:
@@ -268,6 +276,8 @@ class Plan:
             # what a suite adds to a space is always there, the rest where its condition holds
             kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
             first = ({**default, **kept},)
+        portfolio = options.warm_start
+        begins = beginning(portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
         save_every = (search.save_every or budget.save_every) if spec.resource else None
@@ -285,7 +295,8 @@ class Plan:
             space=space,
             sampler=sampler,
             n_trials=n_trials,
-            first=first,
+            first=begins.first,
+            begins=begins,
             seeds=evaluation_seeds(options.seed, budget),
             lag=search.lag or budget.lag,
             halving=halving,
@@ -315,7 +326,7 @@ class Plan:
             names = {self.given[study.model], self.budget.asked(self.given[study.model])}
             alone = own is not None and names & own.model.keys()
             key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
-            found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
+            found["space"][key] = digest([study.space.to_data(), list(study.begins.own)], length=16)
             found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
             if study.halving:
                 how = study.asynchronous or "halving"
@@ -327,6 +338,8 @@ class Plan:
                 found["sampler"][key] += f", at most {study.study_s:g} CPU s a study"
             if study.time_limit_s:
                 found["sampler"][key] += f", at most {study.time_limit_s:g} s a fit"
+        if self.options.warm_start:
+            found["warm start"] = {"portfolio": self.options.warm_start.id}
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def merge_with(old: Record | None, request: Request) -> Options:
         study_s=options.study_s or before.get("study_s"),
         time_limit_s=options.time_limit_s or before.get("time_limit_s"),
         portable=options.portable,
+        warm_start=options.warm_start or Options.of(before).warm_start,
     )
 
 
@@ -72,6 +73,10 @@ def check_same(old: Record | None, plan: Plan) -> None:
         for how, those in changes.items():
             shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
             differences.append(f"{part}{'' if part == 'seed' else f' of {shown}'} {how}")
+    portfolios = [which.get("warm start", {}) for which in (old["identity"], plan.identity)]
+    if portfolios[0] != portfolios[1]:
+        was, now = (one.get("portfolio", "none") for one in portfolios)
+        differences.append(f"warm start was with portfolio {was}, is with {now}")
     if differences:
         raise SweepError(
             "this run was started differently: " + "; ".join(differences) + ". Choose another "

@@ -28,6 +28,7 @@ from ..planning import environment
 from ..planning.code_identity import computes_with
 from ..planning.plan import Plan, find_model
 from ..planning.plan_record import last_plan, planned_slots
+from ..planning.warm_start import notes as warm_notes
 from . import async_search
 from .data import gather
 from .event_log import EventLog
@@ -90,6 +91,8 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
         for model in sorted({s.model for s in plan.studies if not s.reason and not s.space.params})
         if model not in registry.MODELS
     )
+    data_of = {name: one.table.sha256 for name, one in plan.data.items()}
+    plan.notes.extend(warm_notes(plan.options.warm_start, plan.studies, data_of))
     outside = sorted(name for name, asked in plan.given.items() if ":" in plan.budget.asked(asked))
     if outside:
         plan.notes.append(WHAT_X_IS.format(models=", ".join(outside)))
