@@ -36,6 +36,7 @@ from .cli_data import data
 from .cli_lists import models, runs, suites
 from .cli_nightly import baseline, nightly
 from .cli_portfolio import portfolio
+from .cli_publish import publish
 from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
 from .console import ENVIRONMENT, OK, Console, Verbs, common
@@ -438,6 +439,7 @@ def completion(console: Console, shell: str) -> int:
 main.add_command(data)
 main.add_command(beside)
 main.add_command(portfolio)
+main.add_command(publish)
 main.add_command(verify)
 main.add_command(merge)
 main.add_command(nightly)

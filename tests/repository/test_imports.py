@@ -37,6 +37,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "cli_lists",
             "cli_nightly",
             "cli_portfolio",
+            "cli_publish",
             "cli_upkeep",
             "library",
             "perf",
