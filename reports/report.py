@@ -47,6 +47,7 @@ NOT_ALWAYS = (
     "figures/critical-difference-*",
     "html/index.html",
     "html/dataset-*",
+    "html/model-*",
 )
 
 
@@ -243,7 +244,9 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
         lines.append(f"- {names}: {files[part.name]}")
     if "html/index.html" in others:
-        lines.append("- `html/index.html`: all of this as a page, with filters; a page a dataset")
+        lines.append(
+            "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"
+        )
     if "scores.parquet" in others:
         lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")
     lines += [

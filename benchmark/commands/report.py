@@ -106,11 +106,12 @@ def make_report(
 
         evidence = evidence_of(runs)
         from ..results.importance import with_importance
+        from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
 
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
-            evidence = with_importance(evidence)
+            evidence = with_cards(with_importance(evidence))
         from ..portfolio.variants import MOST_TRIALS, variants_of
 
         few = len(evidence.trials) <= MOST_TRIALS
@@ -133,9 +134,12 @@ def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Sec
     `reports.report.write` and, as `apart`, published scores on other splits. Raises EvidenceError.
     """
     from ...reports.report import parts_of, write
-    from ..papers.published_scores import published_scores
+    from ..papers.published_scores import published_on, published_scores
 
     apart, by_variant = how.pop("apart", None), how.pop("by_variant", None)
+    if how.get("html", True):
+        printed = published_on(evidence.meta, evidence.datasets())
+        evidence = evidence.but(meta={**evidence.meta, "published": printed})
     computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
     published = published_scores(evidence.meta)
     parts = parts_of(evidence, published=published, apart=apart, by_variant=by_variant, **computed)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...common.portable import LEVEL
 from ...common.text import suggest
+from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
@@ -363,6 +364,7 @@ class Plan:
                         for _, fold in sorted(data.folds.items())
                     ],
                     "warnings": list(data.table.warnings),
+                    "facts": counted(data.table, data.folds.values()),
                     **data.description,
                 }
                 for name, data in self.data.items()
