@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..common.portable import pin_or_restart
 from .arguments import (
     ADDRESS,
     ALLOW_CODE_CHANGE,
@@ -34,6 +35,8 @@ from .cli_beside import beside
 from .cli_data import data
 from .cli_lists import models, runs, suites
 from .cli_nightly import baseline, nightly
+from .cli_portfolio import portfolio
+from .cli_publish import publish
 from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
 from .console import ENVIRONMENT, OK, Console, Verbs, common
@@ -52,7 +55,7 @@ def main() -> None:
     bench sweep --csv houses.csv --target price
 
     Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 4 regression, 5 nothing to do,
-    130 interrupted.
+    6 done, but MLflow lacks some of it, 130 interrupted.
     """
 
 
@@ -66,6 +69,8 @@ def sweep(console: Console, **given: Any) -> int:
     """
     check_address_form(given["address"])
     chosen = check_options(given)  # before the heavy imports
+    if given["portable"]:
+        pin_or_restart(own_process=Verbs.own_process)
     from .running.early_start import early_ray
 
     with early_ray(chosen, given) as ray:
@@ -244,6 +249,7 @@ def report(
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
+@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table variants.")
 @PAPER
 @RUNS
 @DATA
@@ -252,7 +258,8 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
     that makes it again.
 
-    TABLE is scores, ranks, seeds, leaderboard or a published table (`bench reproduce --list`).
+    TABLE is scores, ranks, seeds, leaderboard, variants (default, tuned and ensembled) or a
+    published table (`bench reproduce --list`).
 
     \b
     bench explain scores iris knn --run runs/smoke-quick
@@ -274,9 +281,10 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
 )
 @click.option(
     "--what",
-    type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric"]),
+    type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),
     required=True,
-    help="Ranks after n trials; samplers compared; greedy ensembles; ECE; another metric.",
+    help="Ranks after n trials; samplers compared; greedy ensembles; ECE; another metric; a sweep "
+    "with --warm-start beside one without.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
@@ -430,6 +438,8 @@ def completion(console: Console, shell: str) -> int:
 
 main.add_command(data)
 main.add_command(beside)
+main.add_command(portfolio)
+main.add_command(publish)
 main.add_command(verify)
 main.add_command(merge)
 main.add_command(nightly)

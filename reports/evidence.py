@@ -42,6 +42,8 @@ TRIAL_COLUMNS: dict[str, str] = {
     "predict_s": "wall seconds of the predictions",
     "cpu_s": "CPU seconds of the trial",
     "peak_ram_mb": "largest resident memory in MiB",
+    "predict_1k_s": "wall seconds to predict 1,000 rows in one batch, measured apart and warm",
+    "predict_1k_single_s": "wall seconds to predict 1,000 rows one by one, measured likewise",
     "id": "content address of the trial; rows with the same id are one trial that ran once",
     "origin": "the run that the result was copied from; empty when this run computed it",
 }
@@ -49,6 +51,7 @@ _REQUIRED_TRIALS = ("dataset", "task", "fold", "model", "index", "stage", "seed"
 _TEXT_DEFAULTS = ("cause", "message", "config", "id", "origin")
 LARGEST = 1e100  # of a score or cost; larger ones are missing, as their spread is no number
 _COST_COLUMNS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+_COST_COLUMNS += ("predict_1k_s", "predict_1k_single_s")
 
 PLANNED_COLUMNS: dict[str, str] = {
     "dataset": "id of the dataset",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .aggregation.cells import cells, studies
+from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from .aggregation.ranking_rules import ranking_rule
 from .analyses.rescored import with_notes
@@ -29,6 +29,8 @@ from .sections import (
     ranks,
     scores,
     seeds,
+    time,
+    variants,
     wilcoxon_tests,
 )
 
@@ -37,7 +39,11 @@ TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "s
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
     "seeds.*",
+    "time.*",
+    time.FIGURE,
     "beside.*",
+    "variants.*",
+    "variant-scores.*",
     "figures/critical-difference-*",
     "html/index.html",
     "html/dataset-*",
@@ -62,14 +68,17 @@ def parts_of(
     ranking: str = "average",
     published: pd.DataFrame | None = None,
     apart: pd.DataFrame | None = None,
+    by_variant: tuple[pd.DataFrame, Sequence[str]] | None = None,
 ) -> Parts:
     """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
-    and across folds, seeds (if a configuration ran under several), coverage and costs.
+    and across folds, seeds (if a configuration ran under several), coverage, costs, and
+    scores against time (where CPU seconds are known).
 
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
     `published`: scores published for the same protocol, see `implausible.section`. `apart`:
-    published scores on other splits, see `beside.section`.
+    published scores on other splits, see `beside.section`. `by_variant`: each model's default,
+    tuned and ensembled results with notes on them, see `sections.variants`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -91,11 +100,23 @@ def parts_of(
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
+        *(_variants(evidence, *by_variant) if by_variant is not None else []),
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
+        *([against] if (against := time.section(evidence, headline)) is not None else []),
     ]
     return Parts(found, headline, matrices)
+
+
+def _variants(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
+    """The sections of default, tuned and ensembled results; none where nothing has a score."""
+    if not frame["score"].notna().any():
+        return []
+    own = variants.as_evidence(evidence, frame)
+    headline = headline_cells(own, studies(own))
+    board = leaderboard.section(own, headline, ranking_matrices(own, headline)).frame
+    return variants.sections(evidence, frame, headline, board, notes)
 
 
 def sections(
@@ -144,6 +165,7 @@ def write(
     """
     found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
+    texts.update(time.figures(evidence, found.headline))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
@@ -211,9 +233,12 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "every pair of models and for all against one reference",
         "folds": "within a dataset, across its folds: the best model against each other one",
         "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
+        variants.NAME: "default, tuned and ensembled results of each model, ranked together",
+        variants.SCORES_NAME: "their scores on every dataset",
         beside.NAME: "published results on other splits, which are not comparable with ours",
         "coverage": "what was run, what failed and why",
-        "costs": "trials, CPU and wall seconds, memory",
+        "costs": "trials, CPU and wall seconds, memory, time of a prediction",
+        time.NAME: "scores and ranks at equal time: after T CPU seconds of each search",
     }
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
@@ -228,8 +253,10 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         f"- `{name}`: critical-difference diagram as {kind}"
         for end, kind in ((".svg", "SVG"), (".pdf", "PDF"), (".tex", "TikZ"))
         for name in others
-        if name.startswith("figures/") and name.endswith(end)
+        if name.startswith("figures/critical-difference-") and name.endswith(end)
     ]
+    if time.FIGURE in others:
+        lines.append(f"- `{time.FIGURE}`: mean rank at equal time")
     return "\n".join(lines) + "\n"
 
 

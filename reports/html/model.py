@@ -172,10 +172,10 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
     lines = []
     for dataset in source.names:
         path = source.paths.get(dataset, {}).get(name)
-        if path is None or len(path) < 2:
-            continue
+        if path is None or len(path) < 2 or path[0, 2] <= path[-1, 2]:
+            continue  # no configuration was better than the first one
         first, last = path[0, 2], path[-1, 2]
-        share = (first - path[:, 2]) / (first - last) if first > last else np.ones(len(path))
+        share = (first - path[:, 2]) / (first - last)
         points = thin(np.column_stack([path[:, 0], share]))
         half = float(path[np.argmax(share >= 0.5), 0])
         lines.append((half, charts.Series(dataset, points)))
@@ -192,7 +192,8 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
     )
     note = (
         "Validation score of the best configuration so far, mean over folds: 0 is the first one "
-        "tried, 1 the best one. A curve that still rises at its end asks for more trials."
+        "tried, 1 the best one; datasets on which none was better than the first are not drawn. A "
+        "curve that still rises at its end asks for more trials."
     )
     return [{"title": title, "svg": drawn, "note": note}]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..aggregation import anytime
+from ..aggregation import anytime, at_times
 from ..aggregation.cells import COMPLETE
 from ..aggregation.rank_tests import verdict
 from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
@@ -26,6 +26,7 @@ from ..statistics.ranking import ELO_MEAN
 from . import board, charts, speed
 
 SERIES_POINTS = 100  # of a curve
+DIAGRAMS = "figures/critical-difference-"
 MAX_BARS = 12  # hyperparameters of a model
 MAX_MODEL_PAGES = 200
 FAMILIES = ("classical", "gbdt", "feature network", "row attention", "baseline", "external")
@@ -198,7 +199,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
         "why": mine.why_not,
         "caption": _caption(evidence, mine),
-        "curves": _curves(source, mine),
+        "curves": [*_curves(source, mine), *_at_equal_time(source)],
         "importance": importance(evidence.importance),
         "sections": [
             p
@@ -208,7 +209,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "alarms": source.parts["look-first"],
         "coverage": source.parts["coverage"],
         "intervals": source.parts.get("leaderboard"),
-        "diagrams": [name for name in sorted(others) if name.startswith("figures/")],
+        "diagrams": [name for name in sorted(others) if name.startswith(DIAGRAMS)],
         "datasets": [_dataset_row(source, name) for name in source.names],
         "links": {escape.label(name): file for name, file in source.files.items()},
         "protocols": footnotes.protocols(evidence, source.names),
@@ -397,6 +398,24 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
             drawn = charts.lines(lines, title=title, x=x, y=y, log_x=base)
             found.append({"title": title, "svg": drawn, "note": note})
     return found
+
+
+def _at_equal_time(source: Source) -> list[dict[str, str]]:
+    """The figure of mean ranks against the CPU seconds of a study."""
+    steps = at_times.spent(source.evidence)
+    cells = at_times.cells_at(steps, source.headline, at_times.times(steps))
+    found = at_times.ranks_at(source.evidence, cells)
+    if found["time"].nunique() < 2:
+        return []
+    lines = []
+    for model, part in found[found["scored"] > 0].groupby("model", sort=True):
+        points = tuple(zip(part["time"].tolist(), part["mean_rank"].tolist(), strict=True))
+        lines.append(charts.Series(str(model), points))
+    lines.sort(key=lambda line: (line.points[-1][1], line.name))
+    title = "Mean rank at equal time"
+    drawn = charts.lines(lines, title=title, x="CPU seconds per study", y="mean rank", log_x=10)
+    note = "Test scores; 1 is the best. A line begins where its model has its first score."
+    return [{"title": title, "svg": drawn, "note": note}]
 
 
 def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str, np.ndarray]:

@@ -134,7 +134,12 @@ def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
 
 def data_files(folder: str) -> list[Path]:
     """What lies beside the code and is read by it."""
-    return [path for path in (ROOT / folder).rglob("*") if path.suffix in DATA]
+    scripts = [ROOT / folder for folder in SCRIPTS]
+    return [
+        path
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in DATA and not any(path.is_relative_to(script) for script in scripts)
+    ]
 
 
 def test_only_python_and_known_data_lie_in_the_folders() -> None:
