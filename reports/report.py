@@ -134,8 +134,15 @@ def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -
         (task, name): cells(evidence, table[table["task"] == task], name) for task in evidence.tasks
     }
     headline = pd.concat(blocks.values(), ignore_index=True)
-    found = scores.section(evidence, blocks, ranking_matrices(evidence, headline))
-    return replace(found, name=f"metric-{name.replace('_', '-')}", title=METRICS[name].label)
+    matrices = ranking_matrices(evidence, headline)
+    found = scores.section(evidence, blocks, matrices)
+    widest = [matrix for matrix in matrices if not matrix.scope.subset][-1]
+    return replace(
+        found,
+        name=f"metric-{name.replace('_', '-')}",
+        title=METRICS[name].label,
+        remarks=(leaderboard.verdict(widest),),
+    )
 
 
 def write(
