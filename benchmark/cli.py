@@ -283,8 +283,8 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     "--what",
     type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),
     required=True,
-    help="Ranks after n trials; samplers compared; greedy ensembles; ECE; another metric; a sweep "
-    "with --warm-start beside one without.",
+    help="Ranks after n trials; samplers compared, of one run by replay; ensembles; ECE; a metric; "
+    "a sweep with --warm-start beside one without.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
@@ -296,6 +296,7 @@ def analyse(console: Console, runs: tuple[Path, ...], **given: Any) -> int:
     \b
     bench analyse runs/uci-small-quick --what ensembles
     bench analyse runs/random runs/tpe --what tuners
+    bench analyse runs/random --what tuners
     """
     from .commands.analyse import analyse_command
 

@@ -26,6 +26,7 @@ from .plan_notes import device_notes, refuse_time_limits, time_notes
 from .portfolio_file import Portfolio
 from .space_overrides import (
     PlanError,
+    default_first,
     narrow,
     refuse_transductive,
     resolve_space,
@@ -271,12 +272,7 @@ class Plan:
             space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if budget.start_with_default and sampler != "grid" and task in spec.tasks:
-            default = registry.default_config(of, task, space_name)
-            searched = set(registry.spaces(of, task)[space_name]["params"])
-            fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
-            # what a suite adds to a space is always there, the rest where its condition holds
-            kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
-            first = ({**default, **kept},)
+            first = (default_first(of, task, space_name, space),)
         portfolio = options.warm_start
         begins = beginning(portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving
