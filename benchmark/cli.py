@@ -249,7 +249,7 @@ def report(
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
-@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table variants.")
+@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table regimes.")
 @PAPER
 @RUNS
 @DATA
@@ -258,7 +258,7 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
     that makes it again.
 
-    TABLE is scores, ranks, seeds, leaderboard, variants (default, tuned and ensembled) or a
+    TABLE is scores, ranks, seeds, leaderboard, regimes (default, tuned and ensembled) or a
     published table (`bench reproduce --list`).
 
     \b
