@@ -36,6 +36,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "cli_data",
             "cli_lists",
             "cli_nightly",
+            "cli_track",
             "cli_upkeep",
             "library",
             "perf",
