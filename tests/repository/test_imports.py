@@ -38,6 +38,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "cli_nightly",
             "cli_portfolio",
             "cli_publish",
+            "cli_track",
             "cli_upkeep",
             "library",
             "perf",
