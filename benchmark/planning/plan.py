@@ -20,6 +20,7 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
 from .own_models import check_constructor
+from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
     narrow,
@@ -160,6 +161,9 @@ class Plan:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
+        tasks = {name: one.table.task for name, one in self.data.items()}
+        added = {name: one.description.get("added") or "" for name, one in self.data.items()}
+        self.notes += contamination_notes(self.specs, tasks, added)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -199,6 +203,7 @@ class Plan:
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True
+        fixed |= pinned(self.specs[model], task)
         space = narrow(space, fixed, search.choices, of)
         if not self.suite.transductive:
             refuse_transductive(space, of)

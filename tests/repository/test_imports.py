@@ -47,7 +47,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("papers", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("completion", "console", "errors", "cell"),
+        ("checkpoint_options", "completion", "console", "errors", "cell"),
     ),
     "sweeps": (
         ("ray_tune",),
