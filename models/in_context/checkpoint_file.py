@@ -17,6 +17,7 @@ from typing import Any
 
 from ...common.files import file_sha256
 from ...common.text import one_line
+from ..optional import optional
 
 ACCEPTED = "TABSWEEP_ACCEPT_LICENCE"
 KINDS = {"binary": "classifier", "multiclass": "classifier", "regression": "regressor"}
@@ -111,22 +112,26 @@ def _sha256(path: Path, changed: int, size: int) -> str:
 
 
 @contextmanager
-def without_downloads(*modules: Any) -> Iterator[None]:
-    """Every downloader of the hub's client and of the libraries in `modules` refuses in this block.
+def without_downloads(model: str, *names: str) -> Iterator[None]:
+    """Every downloader of the hub's client and of the library's modules `names` refuses in this
+    block.
 
     A checkpoint whose path is given is never looked for elsewhere; this makes sure of it.
     """
-    import huggingface_hub
-    from huggingface_hub import constants
+    hub, constants, *modules = (
+        optional(name, model=model, extra=model)
+        for name in ("huggingface_hub", "huggingface_hub.constants", *names)
+    )
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise CheckpointError("a download was refused: checkpoints are files of the user's")
 
-    names = ("hf_hub_download", "snapshot_download", "download_model", "ensure_license_accepted")
+    downloaders = ("hf_hub_download", "snapshot_download", "download_model")
+    downloaders += ("ensure_license_accepted",)
     held = [
         (module, name, getattr(module, name))
-        for module in (huggingface_hub, *modules)
-        for name in names
+        for module in (hub, *modules)
+        for name in downloaders
         if hasattr(module, name)
     ]
     offline = constants.HF_HUB_OFFLINE

@@ -95,7 +95,5 @@ class TabICL(InContextEstimator):
         return library.TabICLClassifier(softmax_temperature=self.softmax_temperature, **common)
 
     def _quiet(self) -> AbstractContextManager[None]:
-        from importlib import import_module
-
         names = ("tabicl._sklearn.classifier", "tabicl._sklearn.regressor", "tabicl._sklearn.base")
-        return without_downloads(*map(import_module, names))
+        return without_downloads(self.model, *names)

@@ -90,7 +90,5 @@ class TabPFN(InContextEstimator):
         )
 
     def _quiet(self) -> AbstractContextManager[None]:
-        from importlib import import_module
-
         names = ("tabpfn.model_loading", "tabpfn.base", "tabpfn.browser_auth")
-        return without_downloads(*map(import_module, names))
+        return without_downloads(self.model, *names)

@@ -133,7 +133,7 @@ def test_without_a_file_a_licence_or_the_planned_bytes_a_fit_says_the_way_out(
         with pytest.raises(ValueError, match="was planned with"):
             make_model(name, task="binary", checkpoint="0" * 64).fit(x, y)
         with pytest.raises(ValueError, match="sha256 of a file"):
-            make_model(name, task="binary", checkpoint="/home/me/x.ckpt")
+            make_model(name, task="binary", checkpoint="mine.ckpt")
         with monkeypatch.context() as patch:
             patch.setenv(variable, str(tmp_path / "absent.ckpt"))
             with pytest.raises(ValueError, match=variable):
