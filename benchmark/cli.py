@@ -30,6 +30,7 @@ from .arguments import (
     sweep_options,
     without_choice,
 )
+from .checkpoint_options import checkpoint_options
 from .cli_beside import beside
 from .cli_data import data
 from .cli_lists import models, runs, suites
@@ -61,6 +62,7 @@ def main() -> None:
 
 @main.command(short_help="Tune every model of a suite on every dataset; write tables.")
 @sweep_options
+@checkpoint_options
 @common
 def sweep(console: Console, **given: Any) -> int:
     """Tune every model of a suite on every dataset, then write the tables.
@@ -123,6 +125,7 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 @DATA
 @URI
 @ALLOW_CODE_CHANGE
+@checkpoint_options
 @common
 def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int:
     """Resume an interrupted run, as it was started."""

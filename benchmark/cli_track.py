@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .arguments import DATA, RUN, URI, model_name
+from .checkpoint_options import checkpoint_options
 from .console import ENVIRONMENT, OK, Console, common
 from .errors import check_run
 
@@ -27,6 +28,7 @@ from .errors import check_run
     "--register-as", metavar="NAME", help="With --mlflow: its name there; default DATASET-MODEL."
 )
 @DATA
+@checkpoint_options
 @URI
 @common
 def fit(

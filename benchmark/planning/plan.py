@@ -24,6 +24,7 @@ from .code_identity import source_print
 from .own_models import check_constructor
 from .plan_notes import device_notes, refuse_time_limits, time_notes
 from .portfolio_file import Portfolio
+from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
     default_first,
@@ -184,6 +185,9 @@ class Plan:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
+        tasks = {name: one.table.task for name, one in self.data.items()}
+        added = {name: one.description.get("added") or "" for name, one in self.data.items()}
+        self.notes += contamination_notes(self.specs, tasks, added)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -223,6 +227,7 @@ class Plan:
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True
+        fixed |= pinned(self.specs[model], task)
         space = narrow(space, fixed, search.choices, of)
         if not self.suite.transductive:
             refuse_transductive(space, of)
