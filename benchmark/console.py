@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 # after a large report, for memory that the system takes back anyway.
 atexit.register(gc.freeze)
 
-# Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do.
-OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+# Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do;
+# BEHIND: the sweep is done, and MLflow lacks some of it.
+OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, BEHIND = 0, 1, 2, 3, 4, 5, 6
+INTERRUPTED = 130
 
 # Set in a process that replaces one in which Ray did not start.
 AGAIN = "TABSWEEP_RAY_STARTED_AGAIN"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .aggregation.cells import cells, studies
+from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from .aggregation.ranking_rules import ranking_rule
 from .analyses.rescored import with_notes
@@ -27,8 +27,10 @@ from .sections import (
     leaderboard,
     nemenyi,
     ranks,
+    regimes,
     scores,
     seeds,
+    time,
     wilcoxon_tests,
 )
 
@@ -37,10 +39,15 @@ TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "s
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
     "seeds.*",
+    "time.*",
+    time.FIGURE,
     "beside.*",
+    "regimes.*",
+    "regime-scores.*",
     "figures/critical-difference-*",
     "html/index.html",
     "html/dataset-*",
+    "html/model-*",
 )
 
 
@@ -61,14 +68,17 @@ def parts_of(
     ranking: str = "average",
     published: pd.DataFrame | None = None,
     apart: pd.DataFrame | None = None,
+    by_regime: tuple[pd.DataFrame, Sequence[str]] | None = None,
 ) -> Parts:
     """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
-    and across folds, seeds (if a configuration ran under several), coverage and costs.
+    and across folds, seeds (if a configuration ran under several), coverage, costs, and
+    scores against time (where CPU seconds are known).
 
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
     `published`: scores published for the same protocol, see `implausible.section`. `apart`:
-    published scores on other splits, see `beside.section`.
+    published scores on other splits, see `beside.section`. `by_regime`: each model's default,
+    tuned and ensembled results with notes on them, see `sections.regimes`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -90,11 +100,23 @@ def parts_of(
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
+        *(_regimes(evidence, *by_regime) if by_regime is not None else []),
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
+        *([against] if (against := time.section(evidence, headline)) is not None else []),
     ]
     return Parts(found, headline, matrices)
+
+
+def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
+    """The sections of default, tuned and ensembled results; none where nothing has a score."""
+    if not frame["score"].notna().any():
+        return []
+    own = regimes.as_evidence(evidence, frame)
+    headline = headline_cells(own, studies(own))
+    board = leaderboard.section(own, headline, ranking_matrices(own, headline)).frame
+    return regimes.sections(evidence, frame, headline, board, notes)
 
 
 def sections(
@@ -150,6 +172,7 @@ def write(
     """
     found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
+    texts.update(time.figures(evidence, found.headline))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
@@ -217,23 +240,30 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "every pair of models and for all against one reference",
         "folds": "within a dataset, across its folds: the best model against each other one",
         "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
+        regimes.NAME: "default, tuned and ensembled results of each model, ranked together",
+        regimes.SCORES_NAME: "their scores on every dataset",
         beside.NAME: "published results on other splits, which are not comparable with ours",
         "coverage": "what was run, what failed and why",
-        "costs": "trials, CPU and wall seconds, memory",
+        "costs": "trials, CPU and wall seconds, memory, time of a prediction",
+        time.NAME: "scores and ranks at equal time: after T CPU seconds of each search",
     }
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
         lines.append(f"- {names}: {files[part.name]}")
     if "html/index.html" in others:
-        lines.append("- `html/index.html`: all of this as a page, with filters; a page a dataset")
+        lines.append(
+            "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"
+        )
     if "scores.parquet" in others:
         lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")
     lines += [
         f"- `{name}`: critical-difference diagram as {kind}"
         for end, kind in ((".svg", "SVG"), (".pdf", "PDF"), (".tex", "TikZ"))
         for name in others
-        if name.startswith("figures/") and name.endswith(end)
+        if name.startswith("figures/critical-difference-") and name.endswith(end)
     ]
+    if time.FIGURE in others:
+        lines.append(f"- `{time.FIGURE}`: mean rank at equal time")
     return "\n".join(lines) + "\n"
 
 

@@ -11,25 +11,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...common.portable import pin_or_restart
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
 from ..arguments import COLUMNS
-from ..console import FAILED as EXIT_FAILED
 from ..console import (
+    BEHIND,
     INTERRUPTED,
     NOTHING,
     OK,
     Console,
+    Verbs,
     by_reason,
     count,
     duration,
     rough,
     size,
 )
+from ..console import FAILED as EXIT_FAILED
 from ..errors import SweepError, check_name, check_run
+from ..planning import portfolio_file
 from ..planning import suite as suites
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
@@ -75,7 +79,8 @@ def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
         begun = (given["runs"] / (given["name"] or _usual_name(chosen, given["budget"]))).exists()
         tables = suite_tables(chosen, () if begun else given["datasets"])
     budget = chosen.budget(given["budget"])[0]
-    options = Options.of({**given, "budget": budget})
+    portfolio = given.get("warm_start") and portfolio_file.load(given["warm_start"])
+    options = Options.of({**given, "budget": budget, "warm_start": portfolio})
     return Request(
         suite=limited(chosen, budget, given["timeout"], given["memory_mb"]),
         options=options,
@@ -159,6 +164,8 @@ def resume_command(
     check_causes(causes or ())
     plan = plan_in(Ledger(run))
     old = plan["options"]
+    if old.get("portable"):
+        pin_or_restart(own_process=Verbs.own_process)
     found = suites.parse(plan["suite"], f"the plan of {run}")
     request = Request(
         suite=limited(found, old["budget"], given.get("timeout"), given.get("memory_mb")),
@@ -277,26 +284,32 @@ def run_and_report(
             progress.listen(event, details)
 
     outcome = None
-    problem = None
-    with interruptible(stop, request.folder):
-        try:
-            outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            progress.end()
-            if syncer is not None:
-                problem = syncer.stop(timeout=5.0 if stop.soon else 120.0)
-    if problem:
-        console.warn(problem)
+    behind = None
+    try:
+        with interruptible(stop, request.folder):
+            try:
+                outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                progress.end()
+        if outcome is not None and not outcome.tally.interrupted:
+            for warning in outcome.warnings:
+                console.warn(warning)
+            files, sections, _ = make_report(
+                [request.folder], None, mirror=request.mirror, cache=request.cache
+            )
+    finally:  # after the report, which MLflow shows, too
+        if syncer is not None:
+            behind = syncer.stop(**{"timeout": 5.0} if stop.soon else {}, say=console.tell)
     if outcome is None or outcome.tally.interrupted:
+        if behind:
+            console.warn(behind)
         return interrupted(console, request)
-    for warning in outcome.warnings:
-        console.warn(warning)
-    files, sections, _ = make_report(
-        [request.folder], None, mirror=request.mirror, cache=request.cache
-    )
-    return summary(console, request, outcome, files, sections)
+    code = summary(console, request, outcome, files, sections, syncer=syncer, behind=behind)
+    if behind:
+        console.warn(behind)
+    return BEHIND if behind and code == OK else code
 
 
 def interrupted(console: Console, request: Request) -> int:
@@ -360,8 +373,12 @@ def summary(
     outcome: sweep.SweepOutcome,
     files: list[Path],
     sections: list[Section],
+    *,
+    syncer: Syncer | None = None,
+    behind: str | None = None,
 ) -> int:
-    """Print how a sweep ended, with its main tables; returns the exit code."""
+    """Print how a sweep ended, with its main tables; returns the exit code. `behind`: why MLflow
+    lacks some of it."""
     found = status_of(request.folder)
     failed = sum(found.failed.values())
     tally = outcome.tally
@@ -375,6 +392,7 @@ def summary(
             "wall_s": round(outcome.wall_s, 1),
             "report": [str(path) for path in files],
             "warnings": outcome.warnings,
+            "mlflow_behind": behind,
             "notes": outcome.plan.notes,
         }
     )
@@ -401,7 +419,8 @@ def summary(
             f"look first at {count(doubtful, 'cell')} that {'is' if one else 'are'} "
             "implausible: report/look-first.md"
         )
-    console.say(f"tables: {request.folder / 'report'}   MLflow UI: bench ui {request.folder}")
+    seen = f"   MLflow: {syncer.place}" if syncer is not None and not behind else ""
+    console.say(f"tables: {request.folder / 'report'}{seen}")
     say_page(console, files)
     if failed:
         console.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")

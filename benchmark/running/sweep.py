@@ -28,6 +28,7 @@ from ..planning import environment
 from ..planning.code_identity import computes_with
 from ..planning.plan import Plan, find_model
 from ..planning.plan_record import last_plan, planned_slots
+from ..planning.warm_start import notes as warm_notes
 from . import async_search
 from .data import gather
 from .event_log import EventLog
@@ -90,6 +91,8 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
         for model in sorted({s.model for s in plan.studies if not s.reason and not s.space.params})
         if model not in registry.MODELS
     )
+    data_of = {name: one.table.sha256 for name, one in plan.data.items()}
+    plan.notes.extend(warm_notes(plan.options.warm_start, plan.studies, data_of))
     outside = sorted(name for name, asked in plan.given.items() if ":" in plan.budget.asked(asked))
     if outside:
         plan.notes.append(WHAT_X_IS.format(models=", ".join(outside)))
@@ -193,6 +196,7 @@ class _Sweep:
         self._listener = listener
         self._stop = stop
         self._checkpoints = CheckpointFolder(request.folder / "checkpoints")
+        self._processors: list[str] = []  # kinds that ran a trial
         self._common = None if request.address == "local" else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
@@ -317,9 +321,27 @@ class _Sweep:
             self._listen("warning", {"message": text})
         if event == "warning":
             self.warnings.append(details["message"])
+        if event == "result":
+            self._note_processor(details["result"].info.get("cpu"))
         self._log.listen(event, details)
         self._heartbeat.listen(event, details)
         self._listener(event, details)
+
+    def _note_processor(self, name: str | None) -> None:
+        """Warn, once for each, of a second kind of processor among the workers."""
+        if name is None or name in self._processors:
+            return
+        self._processors.append(name)
+        if len(self._processors) > 1:
+            kinds = ", ".join(self._processors)
+            away = (
+                "; see docs/limits.md" if self.plan.options.portable else "; --portable pins them"
+            )
+            message = (
+                f"trials run on {len(self._processors)} kinds of processors ({kinds}), whose "
+                f"instruction sets may round differently: bytes are not promised{away}"
+            )
+            self._listen("warning", {"message": message})
 
     def _pool(self) -> WorkerPool:
         """The workers, made when the first trial needs them."""
