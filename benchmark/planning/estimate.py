@@ -15,9 +15,9 @@ from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import slot_places
 from ...sweeps.study import Slot
 from ...sweeps.trial import DONE
-from .cost_history import costs_in
-from .costs import Cost, Regression, Work, condensed, settings_of, shipped
-from .machine_speed import probe_s
+from .costs.history import costs_in
+from .costs.machine_speed import probe_s
+from .costs.measured import Cost, Regression, Work, condensed, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
 from .plan_record import planned_slots
 
@@ -195,8 +195,12 @@ class TrialCosts:
             means, sds = regression(works)
             seconds = [float(s) for s in means]
             highs = [s * math.exp(float(sd)) for s, sd in zip(seconds, sds, strict=True)]
-        limit = self._plan.limits.timeout_s
+        limit = min(self._plan.limits.timeout_s, study.time_limit_s or math.inf)
         share = _share(study)
+        if study.study_s is not None:  # a study ends with its CPU seconds, whatever is left
+            slots = planned_slots(study.to_data())
+            mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
+            share *= min(1.0, study.study_s / max(slots * mean, 1e-9))
         return TrialCost(
             seconds=share * sum(min(s, limit) for s in seconds) / len(seconds),
             high=share * sum(min(s, limit) for s in highs) / len(highs),
