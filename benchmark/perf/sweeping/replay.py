@@ -143,6 +143,10 @@ def main() -> None:
         for n in (10, 20, asked.asked):
             of = [f if model == "both" else f[f["model"] == model] for f in (replayed, fits)]
             print(model, compared(*of, n))
+            if asked.repeats > 1:  # as much as seeds let the real searches agree with themselves
+                own = of[1]["repeat"] == 0
+                found = compared(of[1][own], of[1][~own], n)
+                print(f"   real against real: {found['correlation']}, {found['pairs']}")
 
 
 if __name__ == "__main__":
