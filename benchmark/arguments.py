@@ -186,6 +186,12 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
         click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
+        click.option(
+            "--warm-start",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="PORTFOLIO",
+            help="Begin each study with its model's configurations of this file (bench portfolio).",
+        ),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
         click.option(
             "--device",
@@ -193,6 +199,11 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="cpu",
             show_default=True,
             help="cuda: models that use a GPU get one, or a share of one.",
+        ),
+        click.option(
+            "--portable",
+            is_flag=True,
+            help="Pin instruction sets, for the same bytes on other x86-64 processors; slower.",
         ),
         click.option(
             "--async",
@@ -292,6 +303,17 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME[,NAME]",
             help="Published results beside the run's: names of `bench beside list`, or folders of "
             "the same form. Ranked where rows and metric are the same. Repeatable.",
+        ),
+        click.option(
+            "--regimes/--no-regimes",
+            default=None,
+            help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
+        ),
+        click.option(
+            "--portfolio",
+            type=click.IntRange(1, 1000),
+            metavar="N",
+            help="With them N configurations learned on the other datasets, ensembled.",
         ),
         click.option(
             "--out",
@@ -434,13 +456,18 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     Raises SweepError for options that exclude each other, SuiteError, UnknownDataset, NoRun.
     """
     from ..datasets import catalog
+    from .planning import portfolio_file
     from .planning import suite as suites
     from .planning.own_tables import csv_names, targets_for
 
+    if given["warm_start"] is not None:
+        portfolio_file.load(given["warm_start"])
     if (given["suite"] is None) != bool(given["csv"]):
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
     if given["name"] is not None:
         check_name(given["name"])
+    if given["portable"] and given["device"] != "cpu":
+        raise SweepError("--portable pins the instruction sets of processors; leave --device out")
     for folder in given["reuse"]:
         check_run(folder)
     if given["csv"]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..sweeps.store.checkpoints import Checkpoints
 
 SAVE_EVERY_S = 20.0  # between two checkpoints of a fit; the one at its last step is always kept
+CURVE_POINTS = 100  # of a learning curve are kept in the ledger, beside its lowest
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,9 @@ def run_cell(
         counts = {str(k): int(n) for k, n in warned.items() if isinstance(n, int | np.integer)}
         if counts:
             info["warnings"] = counts
+    curve = _curve(estimator)
+    if curve:
+        info["curve"] = curve
     times, trouble = prediction_times(
         predict, table.rows(fold.test), took_s=ended - between, budget_s=ended - start
     )
@@ -163,6 +167,21 @@ def run_cell(
     if trouble:
         info["prediction_times"] = trouble
     return Cell(predictions, costs, info)
+
+
+def _curve(estimator: Any) -> dict[str, Any]:
+    """{"by": what its steps count, "points": [[step, validation loss], ...]} of an estimator that
+    has `curve_` (n, 2), else {}."""
+    points = getattr(estimator, "curve_", None)
+    if not (isinstance(points, np.ndarray) and points.ndim == 2 and points.shape[1] == 2):
+        return {}
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        return {}
+    spread = np.linspace(0, len(points) - 1, min(len(points), CURVE_POINTS)).round().astype(int)
+    kept = np.unique([*spread, points[:, 1].argmin()])
+    by = getattr(estimator, "resource", None)
+    return {"by": str(by or "steps"), "points": [[int(s), float(v)] for s, v in points[kept]]}
 
 
 def _train(

@@ -20,7 +20,7 @@ from .base import (
 )
 from .boosting_devices import DEVICE, OF_A_SHARE, check_catboost, gpu_share
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
 
 L2_LEAF_REG = 3.0  # the library's default
 MVS = {"bootstrap_type": "MVS", "subsample": 0.8}  # the library's own choice on a CPU
@@ -120,6 +120,7 @@ class CatBoost(Stepwise):
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -241,6 +242,9 @@ class CatBoost(Stepwise):
             **({"callbacks": [_Clock(self._out_of_time)]} if self._deadline is not None else {}),
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
+        if val:
+            seen = self.model_.get_evals_result().get("validation", {})
+            self.curve_ = by_round(seen.get(self._loss(), ()))
 
     def _stopping(self) -> dict[str, Any]:
         """The library's overfitting detector."""

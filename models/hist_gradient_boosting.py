@@ -9,7 +9,7 @@ import numpy as np
 
 from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Number
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
 
 
 class HistGradientBoosting(Stepwise):
@@ -71,6 +71,7 @@ class HistGradientBoosting(Stepwise):
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     uses_pools = True
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -134,6 +135,8 @@ class HistGradientBoosting(Stepwise):
         else:
             self.model_ = self._library(max_iter=1, early_stopping=stops, warm_start=True)
             self._fit_in_pieces(x, y, given)
+        if val is not None:
+            self.curve_ = by_round(-self.model_.validation_score_[1:])  # the first is of no tree
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_iter_)
 
     def _fit_in_pieces(self, x: np.ndarray, y: np.ndarray, given: dict[str, Any]) -> None:

@@ -78,6 +78,15 @@ META_KEYS: dict[str, str] = {
     "subset_note": "one sentence with the reason why the others are not in it (str)",
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
     "notes": "sentences at the head of the report and in the notes of its tables: [str]",
+    "notes_of": "the datasets that a note is about, where it is not about all: {note: [name]}",
+    "families": "the family, summary and paper of each model: {model: [text, text, text]}",
+    "facts": "what the page of a dataset shows besides its results: {dataset: {key: value}}, keys "
+    "as in benchmark/results/page_facts.py",
+    "published": "published values of each dataset: {dataset: [{method, metric, value, spread, "
+    "table, comparable}]}",
+    "curves": "learning curves of chosen fits: {model: [{dataset, fold, by, points}]}, points "
+    "[[step, validation loss], ...], by: what the steps count",
+    "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
     "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",

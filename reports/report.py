@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .aggregation.cells import cells, studies
+from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from .aggregation.ranking_rules import ranking_rule
 from .analyses.rescored import with_notes
@@ -27,6 +27,7 @@ from .sections import (
     leaderboard,
     nemenyi,
     ranks,
+    regimes,
     scores,
     seeds,
     time,
@@ -41,9 +42,12 @@ NOT_ALWAYS = (
     "time.*",
     time.FIGURE,
     "beside.*",
+    "regimes.*",
+    "regime-scores.*",
     "figures/critical-difference-*",
     "html/index.html",
     "html/dataset-*",
+    "html/model-*",
 )
 
 
@@ -64,6 +68,7 @@ def parts_of(
     ranking: str = "average",
     published: pd.DataFrame | None = None,
     apart: pd.DataFrame | None = None,
+    by_regime: tuple[pd.DataFrame, Sequence[str]] | None = None,
 ) -> Parts:
     """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
     and across folds, seeds (if a configuration ran under several), coverage, costs, and
@@ -72,7 +77,8 @@ def parts_of(
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
     `published`: scores published for the same protocol, see `implausible.section`. `apart`:
-    published scores on other splits, see `beside.section`.
+    published scores on other splits, see `beside.section`. `by_regime`: each model's default,
+    tuned and ensembled results with notes on them, see `sections.regimes`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -94,12 +100,23 @@ def parts_of(
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
+        *(_regimes(evidence, *by_regime) if by_regime is not None else []),
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
         *([against] if (against := time.section(evidence, headline)) is not None else []),
     ]
     return Parts(found, headline, matrices)
+
+
+def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
+    """The sections of default, tuned and ensembled results; none where nothing has a score."""
+    if not frame["score"].notna().any():
+        return []
+    own = regimes.as_evidence(evidence, frame)
+    headline = headline_cells(own, studies(own))
+    board = leaderboard.section(own, headline, ranking_matrices(own, headline)).frame
+    return regimes.sections(evidence, frame, headline, board, notes)
 
 
 def sections(
@@ -117,8 +134,15 @@ def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -
         (task, name): cells(evidence, table[table["task"] == task], name) for task in evidence.tasks
     }
     headline = pd.concat(blocks.values(), ignore_index=True)
-    found = scores.section(evidence, blocks, ranking_matrices(evidence, headline))
-    return replace(found, name=f"metric-{name.replace('_', '-')}", title=METRICS[name].label)
+    matrices = ranking_matrices(evidence, headline)
+    found = scores.section(evidence, blocks, matrices)
+    widest = [matrix for matrix in matrices if not matrix.scope.subset][-1]
+    return replace(
+        found,
+        name=f"metric-{name.replace('_', '-')}",
+        title=METRICS[name].label,
+        remarks=(leaderboard.verdict(widest),),
+    )
 
 
 def write(
@@ -216,6 +240,8 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "every pair of models and for all against one reference",
         "folds": "within a dataset, across its folds: the best model against each other one",
         "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
+        regimes.NAME: "default, tuned and ensembled results of each model, ranked together",
+        regimes.SCORES_NAME: "their scores on every dataset",
         beside.NAME: "published results on other splits, which are not comparable with ours",
         "coverage": "what was run, what failed and why",
         "costs": "trials, CPU and wall seconds, memory, time of a prediction",
@@ -225,7 +251,9 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
         lines.append(f"- {names}: {files[part.name]}")
     if "html/index.html" in others:
-        lines.append("- `html/index.html`: all of this as a page, with filters; a page a dataset")
+        lines.append(
+            "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"
+        )
     if "scores.parquet" in others:
         lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")
     lines += [

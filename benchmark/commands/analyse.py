@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.study import TUNE
 from ..console import OK, Console
 from ..errors import SweepError, check_run
 from ..planning.plan_record import key_of, plan_in, sampler_of
@@ -162,24 +161,55 @@ def replayed_tuners(run: Path, evidence: Evidence) -> Found:
     return Found(section, {"figures/tuners.svg": made.figure(found)}, replay.notes)
 
 
-def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
+def warm_start(runs: Sequence[Path], **unused: Any) -> Found:
+    """Sweeps with a warm start beside sweeps without one, on the same studies."""
+    from ...reports.aggregation.anytime import running
+    from ...reports.analyses import warm_start as made
+    from ..results.evidence_builder import evidence_of
+
+    plans = {run: plan_in(Ledger(run)) for run in runs}
+    warm = [run for run, plan in plans.items() if plan["identity"].get("warm start")]
+    cold = [run for run in runs if run not in warm]
+    if not warm or not cold:
+        which = "without" if warm else "with"
+        raise SweepError(
+            f"--what warm-start compares sweeps with and without --warm-start: none {which} it is "
+            f"among {', '.join(map(str, runs))}"
+        )
+    evidences = {made.COLD: evidence_of(cold), made.WARM: evidence_of(warm)}
+    alike, notes = same_searches(plans, [cold, warm])
+    steps = {name: running(evidence) for name, evidence in evidences.items()}
+    kept = {
+        name: part[[pair in alike for pair in zip(part["dataset"], part["model"], strict=True)]]
+        for name, part in steps.items()
+    }
+    frame = made.frame(evidences[made.COLD], kept)
+    said = [n for run in warm for n in plans[run]["notes"] if n.startswith("Warm start")]
+    return Found(made.section(frame, tuple(dict.fromkeys([*said, *notes]))), {}, notes)
+
+
+def same_searches(
+    plans: dict[Path, Record], groups: Sequence[Sequence[Path]] = ()
+) -> tuple[set[tuple[str, str]], list[str]]:
     """({(dataset, model) that all plans search in the same way}, notes on pairs left out). The same
-    way: equal space, metric, folds, seed and data."""
+    way: equal space, metric, folds, seed and data. groups: of runs that count as one each, and that
+    have the same sampler, too."""
     asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
-    for plan in plans.values():
-        identity = plan["identity"]
-        asked.append(
-            {
+    for group in groups or [[run] for run in plans]:
+        asked.append({})
+        for plan in (plans[run] for run in group):
+            identity = plan["identity"]
+            asked[-1] |= {
                 (s["dataset"], s["model"]): (
                     identity["space"].get(key_of(plan, s)),
                     plan["metric"][s["task"]],
                     identity["protocol"].get(s["dataset"]),
                     identity["seed"],
                     plan["datasets"][s["dataset"]]["sha256"],
+                    sampler_of(plan, s) if groups else "",
                 )
                 for s in plan["studies"]
             }
-        )
     common = set.intersection(*map(set, asked))
     alike = {pair for pair in common if all(one[pair] == asked[0][pair] for one in asked)}
     other = sorted({model for _, model in common - alike})
@@ -207,55 +237,35 @@ def ensembles(runs: Sequence[Path], **where: Any) -> Found:
 
 def _put_together(evidence: Evidence, block: Block) -> list[dict[str, Any]]:
     """A row for each library of a fold that has two trials or more."""
-    from ...reports.analyses.ensemble_selection import EVERYONE, LIBRARY, greedy
+    from ...reports.analyses.ensemble_selection import EVERYONE
     from ...reports.metrics import metric
+    from ..results.greedy_ensembles import candidates_of, ensembled
 
     chosen = metric(evidence.headline(block.task))
-    known = [t for t in block.trials if t.stage == TUNE and not np.isnan(t.loss)]
-    known.sort(key=lambda t: (t.loss, t.model, t.index))
-    known = list({t.id: t for t in reversed(known)}.values())[::-1]  # each result once
-    models = sorted({t.model for t in known})
-    libraries = {model: [t for t in known if t.model == model] for model in models}
-    if len(models) > 1:
-        libraries[EVERYONE] = known
-    arrays = {t.id: t.arrays() for those in libraries.values() for t in those[:LIBRARY]}
-
-    def loss(part: str, prediction: np.ndarray) -> float | None:
-        value = chosen.fn(block.y[part], prediction)
-        return None if value is None else chosen.loss(value)
-
+    models = sorted({t.model for t in block.trials})
+    libraries = {m: candidates_of(t for t in block.trials if t.model == m) for m in models}
+    libraries = {model: those for model, those in libraries.items() if those}
+    if len(libraries) > 1:
+        libraries[EVERYONE] = candidates_of(block.trials)
+    arrays: dict[str, dict[str, np.ndarray]] = {}
     rows = []
     for library, those in libraries.items():
-        those = those[:LIBRARY]
-        if len(those) < 2:
-            continue
-        parts = {p: np.stack([arrays[t.id][p] for t in those]) for p in ("val", "test")}
-        found = greedy(parts["val"], lambda prediction: loss("val", prediction))
-        if found is None:
-            continue
-        counts = {those[i].id: found.members.count(i) for i in sorted(set(found.members))}
-        scores = {
-            f"{part}_{kind}": chosen.fn(block.y[part], prediction)
-            for part in ("val", "test")
-            for kind, prediction in (
-                ("single", parts[part][found.members[0]]),
-                ("ensemble", found.predict(parts[part])),
+        found = ensembled(block, those, chosen, arrays) if len(those) > 1 else None
+        if found is not None:
+            rows.append(
+                {
+                    "dataset": block.dataset,
+                    "task": block.task,
+                    "fold": block.fold,
+                    "library": library,
+                    "metric": chosen.name,
+                    "n_candidates": len(those),
+                    "n_members": len(found.weights),
+                    "n_rounds": found.n_rounds,
+                    **found.scores,
+                    "members": json.dumps(found.members, sort_keys=True),
+                }
             )
-        }
-        rows.append(
-            {
-                "dataset": block.dataset,
-                "task": block.task,
-                "fold": block.fold,
-                "library": library,
-                "metric": chosen.name,
-                "n_candidates": len(those),
-                "n_members": len(counts),
-                "n_rounds": len(found.members),
-                **scores,
-                "members": json.dumps(counts, sort_keys=True),
-            }
-        )
     return rows
 
 
@@ -327,4 +337,5 @@ ANALYSES: dict[str, Callable[..., Found]] = {
     "ensembles": ensembles,
     "calibration": calibration,
     "metric": another_metric,
+    "warm-start": warm_start,
 }

@@ -19,6 +19,7 @@ from ..planning.plan_record import last_plan, plan_in
 if TYPE_CHECKING:
     from ...reports.explain import Trace
 
+REGIMES = "regimes"  # default, tuned and ensembled
 FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
@@ -34,6 +35,7 @@ def explain_command(
     cache: str | None,
     fallback: str | None = None,
     paper: Path | None = None,
+    portfolio: int | None = None,
 ) -> int:
     """`bench explain TABLE DATASET MODEL`."""
     from ...reports.explain import LEADERBOARD, RANKS, SCORES, direction_of, trace
@@ -45,6 +47,8 @@ def explain_command(
     for folder in folders:
         check_run(folder)
     folders = folders or [only_run(runs, dataset)]
+    if table == REGIMES:
+        return _regimes(console, dataset, model, folders, portfolio, mirror=mirror, cache=cache)
     evidence = evidence_of(folders)
     published = published_tables(paper, set(evidence.trials["dataset"]))
     if table not in (SCORES, RANKS, LEADERBOARD):  # which use no ensembles
@@ -84,6 +88,34 @@ def explain_command(
         console.say(f"  ! {warning}")
     console.say(f"\n{shlex.join(command)}")
     return OK
+
+
+def _regimes(
+    console: Console,
+    dataset: str,
+    model: str,
+    folders: Sequence[Path],
+    portfolio: int | None,
+    **where: Any,
+) -> int:
+    from .portfolio.explain import explain_regimes
+
+    origins = [Origin.of(folder) for folder in folders]
+    there = [o for o in origins if dataset in {name for name, _ in o.cells}]
+    if not there:
+        raise NoRun(f"no run of {', '.join(map(str, folders))} holds {dataset[:80]!r}")
+    own = [o for o in there if (dataset, model) in o.cells]
+    command = (own or there)[0].command(REGIMES, dataset, model if own else None)
+    return explain_regimes(
+        console,
+        dataset,
+        model,
+        folders,
+        portfolio=portfolio,
+        again=shlex.join(command),
+        differences=(own or there)[0].differences(),
+        **where,
+    )
 
 
 def only_run(runs: Path, dataset: str) -> Path:
@@ -135,6 +167,7 @@ class Origin:
         more = _given(options, ("sampler", "space", "study_s", "time_limit_s"))
         more += ["--seed", str(options["seed"])] if options["seed"] else []
         more += ["--async", options["asynchronous"]] if options.get("asynchronous") else []
+        more += ["--warm-start", str(self._write_portfolio())] if "warm_start" in options else []
         csv = self.plan["datasets"][dataset].get("csv")
         if csv and not self.plan["suite"].get("file"):
             at = words.index("--dataset")
@@ -180,7 +213,8 @@ class Origin:
         return (
             known is not None
             and known.name == behind
-            and not any([*special, options.get("asynchronous"), *self._limits(known)])
+            and not any([*special, options.get("asynchronous"), options.get("warm_start")])
+            and not self._limits(known)
         )
 
     def _asked(self, model: str) -> str:
@@ -202,6 +236,19 @@ class Origin:
         path = self.folder / "report" / "suite.yaml"
         path.parent.mkdir(exist_ok=True)
         text = yaml.safe_dump(self.plan["suite"], sort_keys=False, allow_unicode=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def _write_portfolio(self) -> Path:
+        """Write the portfolio of the run's warm start to a file, which the command can name; its
+        path."""
+        from ..planning.portfolio_file import ALL, Entry, Portfolio, to_toml
+
+        held = Portfolio.of_data(self.plan["options"]["warm_start"])
+        entries = [Entry(model=m, config=c, without=w) for m, c, w in held.chosen]
+        path = self.folder / "report" / "portfolio.toml"
+        path.parent.mkdir(exist_ok=True)
+        text = to_toml(entries, held.learned_on, scope=ALL, size=max(1, len(entries)))
         path.write_text(text, encoding="utf-8")
         return path
 

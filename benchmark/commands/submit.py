@@ -127,6 +127,7 @@ def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
     files = list(given["csv"])
     if re.search(r"[/.]", given["suite"] or ""):
         files.append(Path(given["suite"]))
+    files += [given["warm_start"]] if given["warm_start"] else []
     for file in files:
         if not file.is_absolute() and working_dir is None:
             raise SweepError(f"{file} is not on the cluster: ship its folder with --working-dir")

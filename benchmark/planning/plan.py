@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from ...common.portable import LEVEL
 from ...common.text import suggest
+from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
@@ -21,6 +23,8 @@ from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
 from .own_models import check_constructor
 from .plan_notes import device_notes, refuse_time_limits, time_notes
+from .portfolio_file import Portfolio
+from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
     default_first,
@@ -31,8 +35,9 @@ from .space_overrides import (
     transductive_note,
 )
 from .suite import DEFAULT_METRIC, Budget, Suite
+from .warm_start import Beginning, beginning
 
-KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
+KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device", "portable")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 
@@ -52,20 +57,26 @@ class Options:
     asynchronous: str | None = None
     study_s: float | None = None
     time_limit_s: float | None = None
+    portable: bool = False
+    warm_start: Portfolio | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Options:
         """From a mapping of options, which may hold more; an absent one has its default."""
         found: dict[str, Any] = {o.name: data[o.name] for o in fields(cls) if o.name in data}
         found |= {name: tuple(found[name]) for name in ("models", "datasets")}
+        if isinstance(found.get("warm_start"), Mapping):
+            found["warm_start"] = Portfolio.of_data(found["warm_start"])
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
         """The fields by name, lists for tuples: as the plan keeps them. Limits of time that are
-        not set are left out, as in the plans of older runs."""
+        not set and an absent portfolio are left out, as in the plans of older runs."""
         found = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        portfolio = found.pop("warm_start") and self.warm_start
         unset = [k for k in ("study_s", "time_limit_s") if found[k] is None]
-        return {k: v for k, v in found.items() if k not in unset}
+        found = {k: v for k, v in found.items() if k not in unset}
+        return found | ({"warm_start": portfolio.to_data()} if portfolio else {})
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,7 @@ class StudyPlan:
     study_s: float | None = None
     time_limit_s: float | None = None
     reason: str = ""
+    begins: Beginning = Beginning(())
 
     @property
     def name(self) -> str:
@@ -173,6 +185,9 @@ class Plan:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
+        tasks = {name: one.table.task for name, one in self.data.items()}
+        added = {name: one.description.get("added") or "" for name, one in self.data.items()}
+        self.notes += contamination_notes(self.specs, tasks, added)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -212,6 +227,7 @@ class Plan:
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True
+        fixed |= pinned(self.specs[model], task)
         space = narrow(space, fixed, search.choices, of)
         if not self.suite.transductive:
             refuse_transductive(space, of)
@@ -262,6 +278,8 @@ class Plan:
         first: tuple[dict[str, Any], ...] = ()
         if budget.start_with_default and sampler != "grid" and task in spec.tasks:
             first = (default_first(of, task, space_name, space),)
+        portfolio = options.warm_start
+        begins = beginning(portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
         save_every = (search.save_every or budget.save_every) if spec.resource else None
@@ -279,7 +297,8 @@ class Plan:
             space=space,
             sampler=sampler,
             n_trials=n_trials,
-            first=first,
+            first=begins.first,
+            begins=begins,
             seeds=evaluation_seeds(options.seed, budget),
             lag=search.lag or budget.lag,
             halving=halving,
@@ -302,13 +321,14 @@ class Plan:
             "space": {},
             "sampler": {},
             "device": {"sweep": self.options.device},
+            "portable": {"sweep": self.options.portable},
         }
         for study in self.studies:
             own = self.budget.dataset.get(study.dataset)
             names = {self.given[study.model], self.budget.asked(self.given[study.model])}
             alone = own is not None and names & own.model.keys()
             key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
-            found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
+            found["space"][key] = digest([study.space.to_data(), list(study.begins.own)], length=16)
             found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
             if study.halving:
                 how = study.asynchronous or "halving"
@@ -320,6 +340,8 @@ class Plan:
                 found["sampler"][key] += f", at most {study.study_s:g} CPU s a study"
             if study.time_limit_s:
                 found["sampler"][key] += f", at most {study.time_limit_s:g} s a fit"
+        if self.options.warm_start:
+            found["warm start"] = {"portfolio": self.options.warm_start.id}
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -343,6 +365,7 @@ class Plan:
                         for _, fold in sorted(data.folds.items())
                     ],
                     "warnings": list(data.table.warnings),
+                    "facts": counted(data.table, data.folds.values()),
                     **data.description,
                 }
                 for name, data in self.data.items()
@@ -391,6 +414,8 @@ class Plan:
         }
         if plan.time_limit_s is not None:
             identity["time_limit_s"] = plan.time_limit_s
+        if self.options.portable:  # other bytes: such trials are not mixed with others
+            identity["portable"] = LEVEL
 
         def make_trial(
             config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None

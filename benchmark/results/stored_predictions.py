@@ -58,20 +58,26 @@ class Block:
 
 
 def blocks_of(
-    runs: Iterable[str | Path], *, mirror: str | Path | None = None, cache: str | Path | None = None
+    runs: Iterable[str | Path],
+    *,
+    mirror: str | Path | None = None,
+    cache: str | Path | None = None,
+    only: str | None = None,
 ) -> tuple[list[Block], list[str]]:
-    """(the folds in order, notes on datasets that are left out).
+    """(the folds in order, notes on datasets that are left out). only: the one dataset wanted.
 
     The targets are read from the datasets again. A dataset that is not available, or is not what
     the run had, is left out. Raises LedgerError where a folder is no run's.
     """
     found: dict[tuple[str, int], Block] = {}
     notes: list[str] = []
+    seen: set[tuple[Any, ...]] = set()  # a trial of several runs counts once
     for run in runs:
         ledger = Ledger(Path(run))
         plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
         frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
         frame = frame[frame["status"] == DONE]
+        frame = frame if only is None else frame[frame["dataset"] == only]
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
@@ -81,6 +87,10 @@ def blocks_of(
                 notes.append(f"Without {dataset}: {error}")
                 continue
             for row in mine.itertuples(index=False):
+                place = (row.study, row.stage, row.index, row.id)
+                if place in seen:
+                    continue
+                seen.add(place)
                 block = found.get((row.dataset, row.fold))
                 if block is None:
                     fold = folds[row.fold]

@@ -12,6 +12,8 @@ from ..planning.plan import KEY_PARTS, Options, Plan
 from ..planning.plan_record import last_plan, planned_slots
 from .request import Request
 
+OLDER = {"portable": {"sweep": False}}  # parts that plans of older versions lack
+
 
 def merge_with(old: Record | None, request: Request) -> Options:
     """The options of a run that is started again: what its plan `old` held stays planned."""
@@ -47,6 +49,8 @@ def merge_with(old: Record | None, request: Request) -> Options:
         asynchronous=options.asynchronous or before.get("asynchronous"),
         study_s=options.study_s or before.get("study_s"),
         time_limit_s=options.time_limit_s or before.get("time_limit_s"),
+        portable=options.portable,
+        warm_start=options.warm_start or Options.of(before).warm_start,
     )
 
 
@@ -59,7 +63,7 @@ def check_same(old: Record | None, plan: Plan) -> None:
     if old["suite"]["name"] != plan.suite.name:
         differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
     for part in KEY_PARTS:
-        before, now = old["identity"].get(part, {}), plan.identity[part]
+        before, now = old["identity"].get(part, OLDER.get(part, {})), plan.identity[part]
         changes: dict[str, list[str]] = {}
         for who in sorted(set(before) & set(now)):
             if before[who] != now[who]:
@@ -69,6 +73,10 @@ def check_same(old: Record | None, plan: Plan) -> None:
         for how, those in changes.items():
             shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
             differences.append(f"{part}{'' if part == 'seed' else f' of {shown}'} {how}")
+    portfolios = [which.get("warm start", {}) for which in (old["identity"], plan.identity)]
+    if portfolios[0] != portfolios[1]:
+        was, now = (one.get("portfolio", "none") for one in portfolios)
+        differences.append(f"warm start was with portfolio {was}, is with {now}")
     if differences:
         raise SweepError(
             "this run was started differently: " + "; ".join(differences) + ". Choose another "

@@ -74,7 +74,24 @@ def regrets(found: pd.DataFrame, n: int, unit: Sequence[str] = ("dataset",)) -> 
 def section(evidence: Evidence, found: pd.DataFrame, notes: Sequence[str] = ()) -> Section:
     """The file `tuners`. `found`: `frame`; `evidence`: names the metrics; `notes`: further ones."""
     tables = (_regret_table(evidence, found, notes), _pair_table(found))
-    return Section("tuners", "Tuner against tuner", tables, found)
+    return Section("tuners", "Tuner against tuner", tables, found, (verdict(found),))
+
+
+def verdict(found: pd.DataFrame) -> str:
+    """Which tuner has the lowest regret after the last trial, and how many pairs are told apart."""
+    n = int(found["n"].max())
+    wide = regrets(found, n).dropna()
+    if not len(wide):
+        return "No verdict: no dataset has every tuner."
+    means = wide.mean().sort_values(kind="stable")
+    pairs = list(combinations(wide.columns, 2))
+    p = holm([wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)).p for a, b in pairs])
+    apart = sum(value < ALPHA for value in p)
+    return (
+        f"After {footnotes.plural(n, 'trial')} {means.index[0]} has the lowest mean regret "
+        f"({means.iloc[0]:.3f}) over {footnotes.plural(len(wide), 'dataset')}; {apart} of "
+        f"{footnotes.plural(len(pairs), 'pair')} of tuners differ significantly (Wilcoxon, Holm)."
+    )
 
 
 def replay_section(

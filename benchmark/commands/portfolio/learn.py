@@ -1,0 +1,79 @@
+"""`bench portfolio learn`: a portfolio file from the ledgers of runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ....common.files import write_atomically
+from ....common.text import one_line
+from ...console import OK, Console, count
+from ...errors import check_run
+from ...planning import portfolio_file
+from ...portfolio.regrets import MIN_TRIALS, trials_of
+from ...portfolio.selection import learn, scope_of
+
+REGRET = (
+    "regret: mean over the datasets of the least normalised validation regret of the",
+    "configurations up to this one (alone: of this one). On a fold 0 is the best trial and 1",
+    "the median one or worse. measured: datasets on which it ran; estimated: those on which a",
+    f"forest on the model's own trials there says it (it needs {MIN_TRIALS}). Elsewhere it is 1.",
+)
+SHOWN = 20
+
+
+def learn_command(
+    console: Console,
+    runs: Sequence[Path],
+    *,
+    size: int,
+    per_model: bool,
+    leave_one_out: bool,
+    out: Path,
+) -> int:
+    """`bench portfolio learn RUN... --out FILE`."""
+    for run in runs:
+        check_run(run)
+    trials = trials_of(runs)
+    entries = learn(trials, size, per_model=per_model, leave_one_out=leave_one_out)
+    words = ["bench", "portfolio", "learn", *map(str, runs), "--size", str(size)]
+    words += ["--per-model"] if per_model else []
+    words += ["--leave-one-out"] if leave_one_out else []
+    words += ["--out", str(out)]
+    learned_on = {name: trials.sha256[name] for name in trials.datasets}
+    text = portfolio_file.to_toml(
+        entries,
+        learned_on,
+        scope=scope_of(per_model),
+        size=size,
+        comments=[one_line(shlex.join(words), 1000), *REGRET],
+    )
+    write_atomically(out, text.encode("utf-8"))
+    found = portfolio_file.load(out)
+    whole = [entry for entry in entries if not entry.without]
+    console.data(
+        {
+            "portfolio": str(out),
+            "id": found.id,
+            "datasets": trials.datasets,
+            "trials": len(trials.frame),
+            "configurations": [entry.model_dump(mode="json") for entry in entries],
+        }
+    )
+    console.table(
+        ["model", "regret", "alone", "measured", "estimated", "configuration"],
+        [
+            [e.model, f"{e.regret:.3f}", f"{e.alone:.3f}", e.measured, e.estimated, e.config]
+            for e in whole[:SHOWN]
+        ],
+    )
+    if len(whole) > SHOWN:
+        console.say(f"and {len(whole) - SHOWN} more")
+    console.say(
+        f"{count(len(whole), 'configuration')} learned on "
+        f"{count(len(trials.datasets), 'dataset')}, from {count(len(trials.frame), 'trial')}"
+        + (f"; {len(entries) - len(whole)} more, each dataset left out once" * leave_one_out)
+    )
+    console.say(f"{out}   use it: bench sweep --suite NAME --warm-start {shlex.quote(str(out))}")
+    return OK

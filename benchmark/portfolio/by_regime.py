@@ -1,0 +1,157 @@
+"""Each model's default, tuned and ensembled results on the folds of runs, without any fit.
+
+The default is a study's first trial, where the budget begins with the model's default
+configuration; the tuned result is the study's score in all other tables; the ensemble is a greedy
+one of the study's stored predictions, chosen on validation rows. What a run does not hold is left
+open, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sweeps.store.ledger import Ledger
+from ...sweeps.study import TUNE
+from ...sweeps.trial import DONE
+from ..planning.plan_record import plan_in, study_name
+from ..planning.suite import parse
+from ..results.evidence_builder import default_first
+from ..results.greedy_ensembles import candidates_of, ensemble_row
+from ..results.stored_predictions import blocks_of
+from .leave_one_out import PortfolioRow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...reports.evidence import Evidence
+    from ...reports.metrics import Metric
+    from ..results.stored_predictions import Block
+
+MOST_TRIALS = 2000  # with which a report makes these tables unasked; their cost grows with trials
+
+
+@dataclass(frozen=True)
+class Regimes:
+    """`frame`: the columns of `reports.sections.regimes`; `notes`: datasets without predictions;
+    `damage`: predictions that were found damaged."""
+
+    frame: pd.DataFrame
+    notes: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+def regimes_of(
+    evidence: Evidence,
+    runs: Sequence[Path],
+    *,
+    mirror: str | Path | None = None,
+    cache: str | Path | None = None,
+    portfolio: int | None = None,
+    only: str | None = None,
+) -> Regimes:
+    """The results of `evidence`, of these runs, by regime.
+
+    portfolio: size of a portfolio that is learned without each dataset, as a further row. only: the
+    one dataset wanted. Raises LedgerError for no run.
+    """
+    import pandas as pd
+
+    from ...reports.aggregation.cells import studies
+    from ...reports.metrics import metric
+    from ...reports.sections.regimes import COLUMNS, DEFAULT, ENSEMBLED, EVERYONE, TUNED
+
+    begins = _first_trials(runs)
+    table = studies(evidence)
+    table = table if only is None else table[table["dataset"] == only]
+    trials = evidence.trials[evidence.having("stage", TUNE)]
+    firsts = {
+        (r.dataset, r.fold, r.model): r
+        for r in trials[trials["index"] == 0].itertuples(index=False)
+    }
+    counts = trials.groupby(["dataset", "fold", "model"], sort=True).size().to_dict()
+    blocks, notes = blocks_of(runs, mirror=mirror, cache=cache, only=only)
+    by_fold = {(b.dataset, b.fold): b for b in blocks}
+    loo = None
+    if portfolio is not None:
+        loo = PortfolioRow(runs, portfolio, dict(zip(trials["id"], trials["config"], strict=True)))
+    rows: list[dict[str, Any]] = []
+    damage: list[str] = []
+    for (dataset, fold), mine in table.groupby(["dataset", "fold"], sort=True):
+        task = str(mine["task"].iloc[0])
+        head = metric(evidence.headline(task))
+        block = by_fold.get((dataset, fold))
+        arrays: dict[str, dict[str, Any]] = {}
+        base = {"dataset": dataset, "task": task, "fold": fold, "metric": head.name}
+        for study in mine.itertuples(index=False):
+            place = {**base, "model": study.model}
+            first = firsts.get((dataset, fold, study.model))
+            why = begins.get(study_name(study._asdict()), "not measured: no such study in the runs")
+            rows.append({**place, "regime": DEFAULT, **_default(study, first, why, head)})
+            score = getattr(study, f"test_{head.name}")
+            n_tried = counts.get((dataset, fold, study.model), 0)
+            tuned = {"score": score, "reason": _open(study), "n_candidates": n_tried}
+            rows.append({**place, "regime": TUNED, **tuned})
+            found = _ensemble(block, study.model, head, arrays, damage)
+            if study.state == "unsupported":
+                found = {"reason": _open(study)}
+            rows.append({**place, "regime": ENSEMBLED, **found})
+        if mine["model"].nunique() > 1:
+            place = {**base, "model": EVERYONE, "regime": ENSEMBLED}
+            rows.append({**place, **_ensemble(block, None, head, arrays, damage)})
+        if loo is not None:
+            rows.append({**base, **loo.row(block, head, arrays, damage, str(dataset))})
+    frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
+    frame["reason"] = frame["reason"].fillna("")
+    return Regimes(frame, notes, list(dict.fromkeys(damage)))
+
+
+def _first_trials(runs: Iterable[Path]) -> dict[str, str]:
+    """{study: "" if it begins with the default configuration, else why that is not known}."""
+    found = {}
+    for run in runs:
+        plan = plan_in(Ledger(Path(run)))
+        budget = parse(plan["suite"], "the ledger's plan").budgets[plan["options"]["budget"]]
+        starts = set(default_first([plan], budget.start_with_default))
+        why = "not measured: the study does not begin with the default configuration"
+        for study in plan["studies"]:
+            found[study_name(study)] = "" if study["model"] in starts else why
+    return found
+
+
+def _default(study: Any, first: Any, why: str, head: Metric) -> dict[str, Any]:
+    """The default configuration's result in a study, `why` saying that it is not known."""
+    if study.state == "unsupported":
+        return {"reason": _open(study)}
+    if why:
+        return {"reason": why}
+    if first is None:
+        return {"reason": "open: the default configuration has not run yet"}
+    if first.status != DONE:
+        return {"reason": f"failed: the default configuration ({first.cause or first.status})"}
+    score = getattr(first, f"test_{head.name}")
+    val = getattr(first, f"val_{head.name}", None)
+    ids = json.dumps({first.id: 1})
+    return {"score": score, "val": val, "n_candidates": 1, "n_members": 1, "members": ids}
+
+
+def _open(study: Any) -> str:
+    """Why a study has no score; "" where it has one."""
+    if study.state == "complete":
+        return ""
+    return f"{study.state}: {study.cause}" if study.cause else str(study.state)
+
+
+def _ensemble(
+    block: Block | None,
+    model: str | None,
+    head: Metric,
+    arrays: dict[str, dict[str, Any]],
+    damage: list[str],
+) -> dict[str, Any]:
+    """The greedy ensemble of a model's trials, or of all."""
+    trials = [t for t in block.trials if model is None or t.model == model] if block else []
+    return ensemble_row(block, candidates_of(trials), head, arrays, damage)

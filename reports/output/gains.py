@@ -1,0 +1,56 @@
+"""Gains of one way over another on datasets: a table's rows, with Wilcoxon's test over datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..statistics.ranking import ranks
+from ..statistics.tests import ALPHA, holm
+from ..statistics.wilcoxon import wilcoxon
+from .tables import TableCell, fixed, p_text
+
+HEADER = ("median %", "mean %", "better", "equal", "worse", "p", "p Holm")
+NOTES = (
+    "gain: difference of the errors in percent of their mean, positive for the better; median and "
+    "mean over the datasets. An error is 1 − score where more is better.",
+    "p: Wilcoxon's signed-rank test over the datasets, exact, two-sided, zeros by Pratt; Holm's "
+    f"correction over the lines of a part. Bold: below {ALPHA:g}. A line that is not bold shows no "
+    "gain, and no equality either.",
+)
+
+
+def gain(before: np.ndarray, after: np.ndarray) -> np.ndarray:  # (n,), (n,) -> (n,)
+    """2 (before - after)/(before + after) of errors, 0 where both are 0; NaN stays NaN.
+
+    >>> gain(np.array([3.0, 0.0]), np.array([1.0, 0.0])).tolist()
+    [1.0, 0.0]
+    """
+    total = np.asarray(before + after, dtype=float)
+    zero = total == 0.0
+    found: np.ndarray = np.where(zero, 0.0, 2.0 * (before - after) / np.where(zero, 1.0, total))
+    return found
+
+
+def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
+    """A row (name, then HEADER) for each name and its gains, one a dataset; NaN is left out, and
+    so is a name without any. A gain within the tolerance of ties counts as equal."""
+    known = {name: values[np.isfinite(values)] for name, values in gains.items()}
+    known = {name: values for name, values in known.items() if len(values)}
+    p = [wilcoxon(values).p for values in known.values()]
+    found = []
+    for (name, values), raw, adjusted in zip(known.items(), p, holm(p), strict=True):
+        place = ranks(np.stack([-values, np.zeros(len(values))], axis=1), "min")[:, 0]
+        better, worse = int((place < 1.5).sum()), int((place > 1.5).sum())
+        figures = [_signed(100.0 * float(f(values))) for f in (np.median, np.mean)]
+        counts = [better, len(values) - better - worse, worse]
+        texts = [name, *figures, *map(str, counts), p_text(raw)]
+        last = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
+        found.append((*map(TableCell, texts), last))
+    return found
+
+
+def _signed(value: float) -> str:
+    text = fixed(value, 2)
+    return text if text.startswith("−") else f"+{text}"

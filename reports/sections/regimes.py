@@ -1,0 +1,319 @@
+"""Default, tuned and ensembled: up to three rows for each model, in tables of their own.
+
+Rows of one model are not independent of each other, so they stand in no other ranking.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..aggregation.cells import COMPLETE, PARTIAL
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..output import escape, footnotes
+from ..output.gains import HEADER, NOTES, gain, gain_rows
+from ..output.tables import Panel, ReportTable, Section, TableCell, bare, decimals_for, fixed
+from ..statistics.ranking import places
+
+NAME, TITLE = "regimes", "Default, tuned and ensembled"
+SCORES_NAME, SCORES_TITLE = "regime-scores", "Default, tuned and ensembled: scores"
+DEFAULT, TUNED, ENSEMBLED = "default", "tuned", "tuned + ensembled"
+LEFT_OUT = "leave one dataset out"
+ORDER = (DEFAULT, TUNED, ENSEMBLED, LEFT_OUT)
+EVERYONE = "all models"
+PORTFOLIO = "portfolio"
+
+# Of the frame: one row per (dataset, fold, model, regime). score: by the metric on test rows, val
+# on validation rows; reason: why there is no score; members: {trial id: weight} as JSON; measured,
+# estimated: of a portfolio, the shares of its regrets on other datasets that are known so.
+COLUMNS = """dataset task fold metric model regime score val n_candidates n_members members reason
+    measured estimated""".split()
+
+_ONE, _PARTIAL = "¹", "†"
+
+
+def row_name(model: str, regime: str) -> str:
+    """The name of a row among those of all models and regimes.
+
+    >>> row_name("knn", "tuned")
+    'knn (tuned)'
+    """
+    return f"{model} ({regime})"
+
+
+def as_evidence(evidence: Evidence, frame: pd.DataFrame) -> Evidence:
+    """Evidence in which each regime is a model of its own: for ranks among the regimes alone.
+    frame: COLUMNS; `evidence` is what it was made from."""
+    known = frame["score"].notna()
+    names = [row_name(m, v) for m, v in zip(frame["model"], frame["regime"], strict=True)]
+    planned = frame[["dataset", "task", "fold"]].assign(
+        model=names, n_trials=1, reason=np.where(known, "", frame["reason"])
+    )
+    trials = frame[["dataset", "task", "fold"]].assign(
+        model=names, index=0, stage="tune", seed=0, status="done", selected=True
+    )
+    for metric in sorted(set(frame["metric"])):
+        trials[f"test_{metric}"] = frame["score"].where(frame["metric"] == metric).astype(float)
+    kept = ["suite", "budget", "seed", "sampler", "metric", "protocol", "overlapping", "rows"]
+    kept += ["subset", "subset_note", "test_over_train"]
+    meta = {name: evidence.meta[name] for name in kept if name in evidence.meta}
+    return Evidence.of(trials[known], planned, meta)
+
+
+def sections(
+    evidence: Evidence,
+    frame: pd.DataFrame,
+    cells: pd.DataFrame,
+    board: pd.DataFrame,
+    notes: Sequence[str] = (),
+) -> list[Section]:
+    """The files `regimes` and `regime-scores`.
+
+    evidence: of the run; frame: COLUMNS; cells: `cells.headline_cells` of `as_evidence`; board: the
+    leaderboard's frame of the same; notes: what could not be read.
+    """
+    split = _by_row(frame)
+    cells = cells.assign(
+        regime=[split[name][1] for name in cells["model"]],
+        row=cells["model"],
+        metric=[evidence.headline(task) for task in cells["task"]],
+        model=[split[name][0] for name in cells["model"]],
+    )
+    reasons = _reasons(frame)
+    board = board[(board["view"] == "complete")].copy()
+    board.insert(4, "regime", [split[name][1] for name in board["model"]])
+    board["model"] = [split[name][0] for name in board["model"]]
+    tables = (*_boards(evidence, frame, board, notes), _gains(cells))
+    first = Section(NAME, TITLE, tables, board)
+    scores = tuple(
+        _scores(evidence, task, frame, cells[cells["task"] == task], reasons)
+        for task in evidence.tasks
+    )
+    tidy = _tidy(frame, cells, reasons)
+    return [first, Section(SCORES_NAME, SCORES_TITLE, scores, tidy)]
+
+
+def _by_row(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    pairs = frame[["model", "regime"]].drop_duplicates().itertuples(index=False, name=None)
+    return {row_name(model, regime): (model, regime) for model, regime in pairs}
+
+
+def _reasons(frame: pd.DataFrame) -> dict[tuple[str, str, str], str]:
+    """{(dataset, model, regime): the first reason why a fold of it has no score}."""
+    lost = frame[frame["score"].isna() & (frame["reason"] != "")]
+    return {
+        (r.dataset, r.model, r.regime): r.reason
+        for r in lost.drop_duplicates(["dataset", "model", "regime"]).itertuples(index=False)
+    }
+
+
+# --- ranks among all regimes ---------------------------------------------------------------------
+
+
+def _boards(
+    evidence: Evidence, frame: pd.DataFrame, board: pd.DataFrame, notes: Sequence[str]
+) -> list[ReportTable]:
+    header = ("model", "what", "mean rank ↓", "win rate ↑", "Elo ↑", "norm. ↑", "improv. % ↓")
+    found: list[ReportTable] = []
+    for scope in list(dict.fromkeys(board["scope"]))[::-1]:
+        panels = []
+        mine = board[board["scope"] == scope]
+        for selection in dict.fromkeys(mine["datasets"]):
+            rows = mine[mine["datasets"] == selection]
+            panels.append(_board_panel(rows, str(selection), len(header)))
+        title = f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}."
+        said = [*_board_notes(frame), *notes] if not found else []
+        name = f"{NAME}-{str(scope).replace(' ', '-')}"
+        text = (*footnotes.setting(evidence), *said)
+        found.append(ReportTable(name, title, header, tuple(panels), text, 2))
+    return found
+
+
+def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
+    ranked = rows[rows["note"] == ""]
+    if not len(ranked):
+        return Panel(((TableCell(str(rows["note"].iloc[0]), span=width),),), selection)
+    n = f"{selection}: {int(ranked['n_datasets'].iloc[0])} of {int(ranked['n_scope'].iloc[0])}"
+    ways = {"mean_rank": "min", "win_rate": "max", "elo": "max", "normalised": "max",
+            "improvability": "min"}  # fmt: skip
+    place = {name: places(ranked[name].tolist(), way) for name, way in ways.items()}
+    lines = []
+    for i, row in enumerate(ranked.to_dict("records")):
+        texts = {
+            "mean_rank": f"{row['mean_rank']:.2f}",
+            "win_rate": f"{row['win_rate']:.2f}",
+            "elo": f"{row['elo']:.0f}",
+            "normalised": f"{row['normalised']:.2f}",
+            "improvability": f"{100 * row['improvability']:.1f}",
+        }
+        figures = [
+            TableCell(
+                text,
+                f"{row['mean_rank_se']:.2f}" if name == "mean_rank" else "",
+                bold=place[name][i] == 1,
+                underline=place[name][i] == 2,
+            )
+            for name, text in texts.items()
+        ]
+        lines.append((TableCell(escape.label(str(row["model"]))), TableCell(row["regime"]),
+                      *figures))  # fmt: skip
+    out = [f"{r.model} ({r.regime})" for r in rows[rows["note"] != ""].itertuples(index=False)]
+    if out:
+        text = f"not ranked, too few complete scores: {footnotes.join(out, limit=100)}"
+        lines.append((TableCell(text, span=width),))
+    return Panel(tuple(lines), n)
+
+
+def _board_notes(frame: pd.DataFrame) -> list[str]:
+    notes = [
+        "default: the configuration that a study tried first, where its budget begins with the "
+        "model's default, under the tuning seed; not measured elsewhere. tuned: the configuration "
+        "that validation chose, the score of all other tables. tuned + ensembled: forward "
+        "selection with replacement of the study's own trials on the validation rows (Caruana et "
+        "al. 2004), from stored predictions; nothing was fitted again. The test rows only score.",
+        "The rows of a model share trials and are not independent; all figures are among the rows "
+        "of this table, so they are not those of the leaderboard, and no other table ranks them.",
+        "bench explain regimes DATASET MODEL --run RUN names the trials and weights behind every "
+        "score and computes it again.",
+    ]
+    if (frame["model"] == EVERYONE).any():
+        notes.append(f"{EVERYONE}: one ensemble of the trials of all models of a fold.")
+    mine = frame[(frame["model"] == PORTFOLIO) & frame["score"].notna()]
+    if len(mine):
+        shares = [100 * float(mine[name].mean()) for name in ("measured", "estimated")]
+        known, said = shares
+        row = f"{PORTFOLIO}, {LEFT_OUT}"
+        notes.append(
+            f"{row}: of the configurations that ran on a fold those that promise most by the "
+            "other datasets' trials, ensembled on its validation rows. Of their regrets there "
+            f"{known:.0f} % are measured, {said:.0f} % are estimated by forests on a model's "
+            f"trials, {100 - known - said:.0f} % are unknown and count as the worst. A sampler "
+            "that learns has drawn these configurations with the dataset's validation scores in "
+            "sight, so only of random search is the row free of them."
+        )
+    return notes
+
+
+# --- gains over datasets --------------------------------------------------------------------------
+
+
+def _gains(cells: pd.DataFrame) -> ReportTable:
+    steps = ((DEFAULT, TUNED), (TUNED, ENSEMBLED))
+    whole = cells[cells["state"] == COMPLETE]
+    metric = whole.groupby("dataset", sort=True)["metric"].first().map(METRICS.__getitem__)
+    error = [metric[d].error(v) for d, v in zip(whole["dataset"], whole["mean"], strict=True)]
+    wide = whole.assign(error=error).pivot(
+        index=["model", "dataset"], columns="regime", values="error"
+    )
+    wide = wide.reindex(columns=[DEFAULT, TUNED, ENSEMBLED])
+    panels = []
+    for before, after in steps:
+        gains = {
+            escape.label(str(model)): gain(
+                rows[before].to_numpy(dtype=float), rows[after].to_numpy(dtype=float)
+            )
+            for model, rows in wide.groupby(level="model", sort=True)
+        }
+        rows = gain_rows(gains)
+        nothing = (TableCell("no model has both", span=len(HEADER) + 1),)
+        panels.append(Panel(tuple(rows) or (nothing,), f"from {before} to {after}"))
+    title = "Gain of tuning and of ensembling in test error, over datasets."
+    return ReportTable(f"{NAME}-gains", title, ("model", *HEADER), tuple(panels), NOTES)
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def _scores(
+    evidence: Evidence,
+    task: str,
+    frame: pd.DataFrame,
+    cells: pd.DataFrame,
+    reasons: Mapping[tuple[str, str, str], str],
+) -> ReportTable:
+    name = evidence.headline(task)
+    members = frame.groupby(["dataset", "model", "regime"], sort=True)["n_members"].mean()
+    tried = frame.groupby(["dataset", "model", "regime"], sort=True)["n_candidates"].max()
+    panels, marks = [], set()
+    why: dict[str, dict[str, None]] = {}
+    for dataset, part in cells.groupby("dataset", sort=True):
+        whole = part[part["state"] == COMPLETE]
+        place = dict(
+            zip(whole["row"], places(whole["mean"].tolist(), METRICS[name].direction), strict=True)
+        )
+        shown = _number(name, part)
+        lines = []
+        for model in sorted(set(part["model"]), key=lambda m: (m in (EVERYONE, PORTFOLIO), m)):
+            line = [TableCell(escape.label(str(model)))]
+            mine = {r.regime: r for r in part[part["model"] == model].itertuples(index=False)}
+            if PORTFOLIO == model:
+                mine = {ENSEMBLED: mine[LEFT_OUT]}
+            for regime in (DEFAULT, TUNED, ENSEMBLED):
+                cell = mine.get(regime)
+                if cell is None or cell.state not in (COMPLETE, PARTIAL):
+                    line.append(TableCell("–"))
+                    key = (str(dataset), model, cell.regime if cell is not None else regime)
+                    if key in reasons:
+                        why.setdefault(reasons[key], {})[f"{model} ({key[2]})"] = None
+                    continue
+                one = regime == TUNED and tried.get((dataset, model, regime)) == 1
+                mark = (_PARTIAL if cell.state == PARTIAL else "") + (_ONE if one else "")
+                marks |= set(mark)
+                at = place.get(cell.row)
+                spread = "" if math.isnan(cell.spread) else shown(cell.spread)
+                line.append(
+                    TableCell(shown(cell.mean), spread, bold=at == 1, underline=at == 2, mark=mark)
+                )
+            last = mine.get(ENSEMBLED)
+            n = members.get((dataset, model, last.regime)) if last is not None else None
+            line.append(TableCell("–" if n is None or n != n else f"{n:.1f}"))
+            lines.append(tuple(line))
+        panels.append(Panel(tuple(lines), escape.label(str(dataset))))
+    title = (
+        f"Test {footnotes.metric_title(name)} on {footnotes.TASK_TITLES[task]}: default, tuned and "
+        "ensembled, mean over the folds. The best of each dataset is bold, the second best "
+        "underlined."
+    )
+    notes = [
+        *footnotes.setting(evidence),
+        "members: different trials in the ensemble, mean over the folds.",
+        *([f"{_ONE} One configuration ran: nothing was tuned."] if _ONE in marks else []),
+        *([f"{_PARTIAL} Some folds only: not compared."] if _PARTIAL in marks else []),
+        *(f"–: {reason}: {footnotes.join(names, limit=12)}." for reason, names in why.items()),
+    ]
+    header = ("model", DEFAULT, TUNED, ENSEMBLED, "members")
+    return ReportTable(f"{SCORES_NAME}-{task}", title, header, tuple(panels), tuple(notes))
+
+
+def _number(name: str, part: pd.DataFrame) -> Any:
+    """How a score of the metric is written, as in the table `scores`."""
+    if name in footnotes.PERCENT:
+        return lambda value: fixed(100.0 * value, 2)
+    if METRICS[name].bounded:
+        return lambda value: bare(value, 3)
+    decimals = 3 if name == "log_loss" else decimals_for(part["mean"].dropna().tolist())
+    return lambda value: fixed(value, decimals)
+
+
+def _tidy(
+    frame: pd.DataFrame, cells: pd.DataFrame, reasons: Mapping[tuple[str, str, str], str]
+) -> pd.DataFrame:
+    """One row per (dataset, model, regime): the CSV."""
+    keys = ["dataset", "model", "regime"]
+    counts = frame.groupby(keys, sort=True)[["n_candidates", "n_members"]].mean().reset_index()
+    found = cells.merge(counts, on=keys, how="left")
+    found["direction"] = [METRICS[name].direction for name in found["metric"]]
+    there = zip(found["dataset"], found["model"], found["regime"], strict=True)
+    found["reason"] = [reasons.get(key, "") for key in there]
+    found["state"] = found["state"].where(found["state"].isin([COMPLETE, PARTIAL]), "no score")
+    columns = "dataset task model regime metric direction mean spread n_folds n_planned state"
+    columns += " n_candidates n_members reason"
+    rank = {regime: i for i, regime in enumerate(ORDER)}
+    found = found.assign(at=found["regime"].map(rank))
+    found = found.sort_values(["dataset", "model", "at"], kind="stable")
+    return found[columns.split()].reset_index(drop=True)
