@@ -1,27 +1,30 @@
-# syntax=docker/dockerfile:1
 # One image for every service of docker-compose.yml that is ours: MLflow, Ray and the job.
 #
-#   docker build -t tabsweep .                          for CPUs (the default)
-#   docker build -t tabsweep:cuda --build-arg DEVICE=cuda .
+#   docker build -t tabsweep --build-arg COMMIT="$(git describe --always --dirty --abbrev=12)" .
+#   docker build -t tabsweep:cuda --build-arg DEVICE=cuda --build-arg COMMIT=... .
 #
-# Which torch is installed, pip decides from the index that it asks: TORCH_INDEX_URL adds one, such as
-# the address that PyTorch's installation page gives for CPU-only wheels, which are much smaller than
-# the ones with CUDA, or for one version of CUDA. All satisfy the pin in requirements.lock; without
-# it, pip's own index gives wheels with CUDA, which run on CPUs too. DEVICE says what the container
-# asks NVIDIA's runtime for.
+# cpu (the default) has torch for CPUs alone, from PyTorch's index of such wheels, and no library for
+# GPUs; cuda has the wheels of pip's own index, with CUDA. TORCH_INDEX_URL names another index, such as
+# that of one version of CUDA; "none" adds no index. Every version is the one in requirements.lock;
+# tools for development (deploy/image/development.txt) stay outside.
+#
+# pip reads /etc/pip.conf; where it needs a configuration of yours (a mirror, a certificate), give it
+# for the build alone: --secret id=pip,src=pip.conf. It is in no layer.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG DEVICE=cpu
 
 FROM ${PYTHON_IMAGE} AS build
+ARG DEVICE
 ARG TORCH_INDEX_URL=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-RUN python -m venv /opt/tabsweep
+RUN python3 -m venv /opt/tabsweep
 WORKDIR /src
-COPY requirements.lock .
-RUN /opt/tabsweep/bin/pip install ${TORCH_INDEX_URL:+--extra-index-url "${TORCH_INDEX_URL}"} \
-        --requirement requirements.lock
+COPY requirements.lock deploy/image/install.sh deploy/image/development.txt ./
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    sh install.sh "${DEVICE}" "${TORCH_INDEX_URL}"
 COPY . .
-RUN /opt/tabsweep/bin/pip install --no-deps --no-build-isolation --no-index .
+RUN /opt/tabsweep/bin/pip install --no-deps --no-build-isolation --no-index . \
+    && sh deploy/image/trim.sh
 
 FROM ${PYTHON_IMAGE} AS cpu
 # LightGBM needs the system's OpenMP; tini passes signals on and reaps what Ray leaves.
@@ -31,6 +34,8 @@ RUN apt-get update \
     && useradd --uid 10001 --create-home --shell /usr/sbin/nologin tabsweep \
     && install --directory --owner=tabsweep --group=tabsweep /runs /cache /artifacts
 COPY --from=build /opt/tabsweep /opt/tabsweep
+COPY --chmod=755 deploy/image/start-ray.sh /opt/tabsweep/bin/start-ray
+COPY --chmod=755 deploy/image/healthy.py /opt/tabsweep/bin/healthy
 ENV PATH=/opt/tabsweep/bin:${PATH} \
     PYTHONUNBUFFERED=1 \
     GIT_PYTHON_REFRESH=quiet \
@@ -47,6 +52,10 @@ FROM cpu AS cuda
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 FROM ${DEVICE}
+# The state of the source, which reports name; a checkout's .git is not in the image.
+ARG COMMIT=""
+LABEL org.opencontainers.image.title=tabsweep org.opencontainers.image.revision=${COMMIT}
+ENV TABSWEEP_COMMIT=${COMMIT}
 # Whether the program starts; a service of docker-compose.yml replaces this by a check of its own.
 HEALTHCHECK --interval=60s --timeout=20s --start-period=10s CMD ["bench", "--version"]
 ENTRYPOINT ["tini", "--"]

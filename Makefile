@@ -12,13 +12,14 @@ ARGS ?=
 BIN := $(VENV)/bin
 export PYTHON VENV
 
-.PHONY: help setup sweep test check lint nightly lock clean
+.PHONY: help setup sweep test check lint docs nightly lock clean
 
 help:
 	@echo 'make sweep [ARGS="--budget standard"]  tables of the suite uci-small, in runs/'
 	@echo 'make test [PYTEST_ARGS="-k ledger"]    lint, types, tests'
 	@echo 'make check                             format, lint, types (nothing is changed)'
 	@echo 'make lint                              format the code and mend what can be mended'
+	@echo 'make docs                              the documentation as a site, in build/docs/'
 	@echo 'make nightly [ARGS="--skip faults"]      the nightly benchmark with the slow tests, in nights/'
 	@echo 'make setup | lock | clean              .venv | requirements.lock anew | remove .venv and caches'
 	@echo 'PYTHON=python3.12                      the interpreter that .venv is made with'
@@ -41,13 +42,18 @@ lint: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Strict: a broken link, a page that no other names, or a docstring that is no reStructuredText is an error.
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo 'build/docs/index.html'
+
 nightly: setup
 	$(BIN)/bench nightly --tests $(ARGS)
 
 # The newest versions that pyproject.toml allows, resolved in an environment of their own.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
-	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,gp,server,zoo]' setuptools wheel
+	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,docs,gp,server,zoo]' setuptools wheel
 	{ sed -n '/^#/p' requirements.lock; \
 	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude tabsweep \
 	    | sed -e 's/+[a-z0-9.]*$$//' -e ':a;s/^\([^=]*\)_/\1-/;ta' \

@@ -174,6 +174,16 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),
         click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
+        click.option(
+            "--study-s",
+            type=click.FloatRange(min=0, min_open=True),
+            help="CPU seconds of fits per study: it stops there if not at --trials.",
+        ),
+        click.option(
+            "--time-limit-s",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Seconds of a fit of a network or boosting; it keeps its best steps so far.",
+        ),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
         click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
         click.option(
@@ -189,6 +199,11 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="cpu",
             show_default=True,
             help="cuda: models that use a GPU get one, or a share of one.",
+        ),
+        click.option(
+            "--portable",
+            is_flag=True,
+            help="Pin instruction sets, for the same bytes on other x86-64 processors; slower.",
         ),
         click.option(
             "--async",
@@ -451,6 +466,8 @@ def check_options(given: dict[str, Any]) -> Suite | None:
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
     if given["name"] is not None:
         check_name(given["name"])
+    if given["portable"] and given["device"] != "cpu":
+        raise SweepError("--portable pins the instruction sets of processors; leave --device out")
     for folder in given["reuse"]:
         check_run(folder)
     if given["csv"]:

@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .prediction_time import prediction_times
+
 if TYPE_CHECKING:
     from ..datasets.protocols import Fold
     from ..datasets.table import Table
     from ..sweeps.store.checkpoints import Checkpoints
 
 SAVE_EVERY_S = 20.0  # between two checkpoints of a fit; the one at its last step is always kept
+CURVE_POINTS = 100  # of a learning curve are kept in the ledger, beside its lowest
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,19 @@ def run_cell(
     fidelity: Mapping[str, int] | None = None,
     key: str = "",
     checkpoints: Checkpoints | None = None,
+    time_limit_s: float | None = None,
 ) -> Cell:
     """Fit one configuration on one fold. Raises BadConfig and whatever the model raises.
 
     With a `fidelity` the fit goes to its step "stop", with a boundary every "every" steps
     (`fit_to`), from what `checkpoints` hold under `key`; what goes wrong with them costs time and
     is said in `info`, it never fails the cell. A model that is configured as transductive is given
-    the features of the test rows where its fit takes them (`X_test`).
+    the features of the test rows where its fit takes them (`X_test`). `time_limit_s`: a fit in one
+    piece of a model that is trained in steps ends after so many seconds, with the best steps so far
+    (`limit_time`); `info` says whether it did ("out_of_time"), and nothing of other models.
+
+    The seconds that predictions of 1,000 rows take are measured apart, when everything else has
+    been (see `prediction_time`).
     """
     load_class(target)  # imports are not part of the fit's cost
     _reset_peak()
@@ -114,17 +123,22 @@ def run_cell(
     info: dict[str, Any] = {}
     if fidelity is None:
         estimator = make()
+        if time_limit_s is not None and hasattr(estimator, "limit_time") and estimator.resource:
+            estimator.limit_time(time_limit_s)
         train(estimator.fit)
+        if hasattr(estimator, "out_of_time_"):
+            info["out_of_time"] = bool(estimator.out_of_time_)
     else:
         estimator, info = _fit_to(make, train, fidelity, _Keeper(key, checkpoints))
     fitted = time.perf_counter()
-    predictions = {
-        part: _predict(estimator, task, len(table.classes), table.rows(rows))
-        for part, rows in (("val", fold.val), ("test", fold.test))
-    }
+    predict = partial(_predict, estimator, task, len(table.classes))
+    predictions = {"val": predict(table.rows(fold.val))}
+    between = time.perf_counter()
+    predictions["test"] = predict(table.rows(fold.test))
+    ended = time.perf_counter()
     costs = {
         "fit_s": fitted - start,
-        "predict_s": time.perf_counter() - fitted,
+        "predict_s": ended - fitted,
         "cpu_s": _cpu_s() - cpu,
         "peak_ram_mb": _peak_mb(),
     }
@@ -143,7 +157,31 @@ def run_cell(
         counts = {str(k): int(n) for k, n in warned.items() if isinstance(n, int | np.integer)}
         if counts:
             info["warnings"] = counts
+    curve = _curve(estimator)
+    if curve:
+        info["curve"] = curve
+    times, trouble = prediction_times(
+        predict, table.rows(fold.test), took_s=ended - between, budget_s=ended - start
+    )
+    costs |= times
+    if trouble:
+        info["prediction_times"] = trouble
     return Cell(predictions, costs, info)
+
+
+def _curve(estimator: Any) -> dict[str, Any]:
+    """{"by": what its steps count, "points": [[step, validation loss], ...]} of an estimator that
+    has `curve_` (n, 2), else {}."""
+    points = getattr(estimator, "curve_", None)
+    if not (isinstance(points, np.ndarray) and points.ndim == 2 and points.shape[1] == 2):
+        return {}
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        return {}
+    spread = np.linspace(0, len(points) - 1, min(len(points), CURVE_POINTS)).round().astype(int)
+    kept = np.unique([*spread, points[:, 1].argmin()])
+    by = getattr(estimator, "resource", None)
+    return {"by": str(by or "steps"), "points": [[int(s), float(v)] for s, v in points[kept]]}
 
 
 def _train(

@@ -80,7 +80,7 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
     return inspect_command(console, file, target, **given)
 
 
-@data.command("add", short_help="Add datasets of your own: a file, or arrays with their split.")
+@data.command("add", short_help="Add datasets: a file, arrays with their split, an OpenML task.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--target", metavar="COLUMN", help="Column of the file to predict.")
 @click.option(
@@ -101,13 +101,25 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
     help="arrays: folders of .npy files with an info.json, as RTDL, TALENT, TabR and TabReD have; "
     "default for a folder or tar.",
 )
+@click.option(
+    "--openml",
+    metavar="URL",
+    help="OpenML server; default: TABSWEEP_OPENML, or https://www.openml.org/api/v1.",
+)
+@click.option(
+    "--openml-file",
+    type=click.Choice(["arff", "parquet"]),
+    help="File of an OpenML dataset; default: arff, whose MD5 OpenML states and which is checked.",
+)
 @common
 def data_add(console: Console, path: Path, **given: Any) -> int:
     """Add datasets, for good: they need no network and no PATH any more.
 
     PATH is a file with a header (CSV, Parquet or Arrow, also compressed), which needs --target; or
     with --format arrays the folder of a dataset with its own split, a folder of such folders, or a
-    .tar or .tar.gz of either. The datasets are stored with a card each under TABSWEEP_DATA
+    .tar or .tar.gz of either; or openml:TASK, a task of OpenML with its official splits, or
+    openml-suite:ID, all tasks of a suite (a number, an alias, or amlb, amlb-classification,
+    amlb-regression, cc18, tabarena). The datasets are stored with a card each under TABSWEEP_DATA
     (default: ~/.local/share/tabsweep/datasets) and are named like built-in ones in suite files and
     by --dataset.
 
@@ -115,6 +127,8 @@ def data_add(console: Console, path: Path, **given: Any) -> int:
     bench data add houses.csv --target price
     bench data add visits.parquet --target stay --group patient
     bench data add revisiting_models_data.tar.gz --format arrays
+    bench data add openml:59
+    bench data add openml-suite:tabarena
     """
     from .commands.data.add import add_command
 

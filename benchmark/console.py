@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 # after a large report, for memory that the system takes back anyway.
 atexit.register(gc.freeze)
 
-# Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do.
-OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+# Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do;
+# BEHIND: the sweep is done, and MLflow lacks some of it.
+OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, BEHIND = 0, 1, 2, 3, 4, 5, 6
+INTERRUPTED = 130
 
 # Set in a process that replaces one in which Ray did not start.
 AGAIN = "TABSWEEP_RAY_STARTED_AGAIN"
@@ -89,6 +91,31 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def rough(seconds: float) -> str:
+    """Seconds in words, as exactly as an estimate deserves.
+
+    >>> rough(0.4), rough(41), rough(540), rough(7500), rough(200_000)
+    ('1 s', '41 s', '9 min', '2.1 h', '56 h')
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    hours = seconds / 3600
+    if hours < 10:
+        return f"{hours:.1f} h"
+    return f"{hours:.0f} h" if hours < 120 else f"{hours / 24:.0f} days"
+
+
+def size(mb: float) -> str:
+    """Megabytes in words.
+
+    >>> size(0.4), size(812.3), size(1430)
+    ('1 MB', '812 MB', '1.4 GB')
+    """
+    return f"{max(1, round(mb))} MB" if mb < 1000 else f"{mb / 1024:.1f} GB"
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:

@@ -34,6 +34,7 @@ PARSERS = {
     "counted": ("classes",),
     "arrays": ("numeric", "binary", "categorical", "sizes", "infinite"),
     "file": ("group", "time", "drop", "missing"),
+    "openml": ("task", "dataset", "version", "md5"),
 }
 ROLES = {
     "whitespace": {"data"},
@@ -45,6 +46,7 @@ ROLES = {
     "counted": {"data"},
     "arrays": set(),
     "file": {"data"},
+    "openml": {"data", "splits"},
 }
 MORE_ROLES = {  # optional files
     "table": {"more", "test"},

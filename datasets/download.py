@@ -30,6 +30,16 @@ class Unreachable(Exception):
     """A download failed for good; the message gives the reason, in one line."""
 
 
+class Refused(Unreachable):
+    """The server answered with an error of its own, which no retry mends: HTTP status `code`, the
+    answer's first bytes in `body`."""
+
+    def __init__(self, message: str, code: int, body: bytes) -> None:
+        super().__init__(message)
+        self.code = code
+        self.body = body
+
+
 class _Transient(Exception):
     """A failure that is worth a retry; `wait_s` is the server's Retry-After in seconds."""
 
@@ -74,6 +84,14 @@ def looks_like_a_page(kind: str, start: bytes) -> bool:
     """Whether an answer is a web page (a login form, an error page) in place of the file."""
     head = start.lstrip()[:200].lower()
     return "html" in kind.lower() or head.startswith((b"<!doctype html", b"<html"))
+
+
+def _start(answer: Any) -> bytes:
+    """The first bytes of an answer; none where the connection breaks."""
+    try:
+        return bytes(answer.read(CHUNK))
+    except (OSError, http.client.HTTPException):
+        return b""
 
 
 def endpoint(url: str) -> tuple[str, int]:
@@ -151,8 +169,9 @@ class NetworkAccess:
 
         A timeout, a broken connection, HTTP 429 and 5xx are retried, ATTEMPTS times in all, with
         exponential, jittered backoff or after the time that Retry-After asks for. Other errors, and
-        web pages, are final (Unreachable). `expected` is the size where it is known: fewer bytes
-        from a server that sends no Content-Length count as a broken connection.
+        web pages, are final (Unreachable; Refused for an HTTP status). `expected` is the size where
+        it is known: fewer bytes from a server that sends no Content-Length count as a broken
+        connection.
         """
         with self._lock:
             host = endpoint(url)
@@ -160,9 +179,8 @@ class NetworkAccess:
             for attempt in range(1, ATTEMPTS + 1):
                 start = time.monotonic()
                 patience = max(0.5, min(STALL_S, self._left_s(host)))
-                deadline = start + patience + limit / SLOWEST_BYTES_PER_S
                 try:
-                    return self._attempt(url, limit, expected, patience, deadline)
+                    return self._attempt(url, limit, expected, patience, start + patience)
                 except Unreachable:
                     self._lose(host, start)
                     raise
@@ -189,14 +207,16 @@ class NetworkAccess:
             return self._kept[url]
 
     def _attempt(
-        self, url: str, limit: int, expected: int | None, stall_s: float, deadline: float
+        self, url: str, limit: int, expected: int | None, stall_s: float, begin: float
     ) -> bytes:
         request = urllib.request.Request(url, headers={"User-Agent": "tabsweep"})
         try:
             with self._opener.open(request, timeout=stall_s) as answer:
                 kind = answer.headers.get("Content-Type") or ""
                 length = answer.headers.get("Content-Length") or ""
-                data = b""
+                due = min(limit, int(length)) if length.isdigit() else limit
+                deadline = begin + due / SLOWEST_BYTES_PER_S
+                data = bytearray()
                 while len(data) <= limit:
                     chunk = answer.read1(min(CHUNK, limit + 1 - len(data)))
                     if not chunk:
@@ -215,14 +235,14 @@ class NetworkAccess:
                     asked = error.headers.get("Retry-After")
                     wait_s = retry_after_s(asked, datetime.now(UTC))
                     raise _Transient(f"HTTP {error.code}", wait_s) from None
-                raise Unreachable(f"HTTP {error.code} for {url}") from None
+                raise Refused(f"HTTP {error.code} for {url}", error.code, _start(error)) from None
         except (OSError, http.client.HTTPException) as error:
             cause = getattr(error, "reason", error)
             raise _Transient(one_line(cause, 100) or type(error).__name__) from None
         stated = int(length) if length.isdigit() else expected
         if stated is not None and len(data) < min(stated, limit):
             raise _Transient(f"cut off after {len(data)} of {stated} bytes")
-        return data
+        return bytes(data)
 
 
 _shared: NetworkAccess | None = None

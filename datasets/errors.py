@@ -39,3 +39,14 @@ class ChecksumMismatch(DataError):
             f"dataset {self.name!r}: {self.file} from {self.where} has sha256 {self.actual}, its"
             f" card says {self.expected}; refused, and no cached file was touched"
         )
+
+
+class Md5Mismatch(ChecksumMismatch):
+    """As ChecksumMismatch, for a source that states the MD5 of its files."""
+
+    def __str__(self) -> str:
+        return (
+            f"dataset {self.name!r}: {self.file} from {self.where} has MD5 {self.actual}, its"
+            f" description says {self.expected}: damaged on the way, or changed there; nothing was"
+            " kept, try again later"
+        )

@@ -426,6 +426,13 @@ def reading_of(card: Card) -> Reading:
     )
 
 
+def parse_openml(card: Card, files: Mapping[str, Path]) -> Parsed:
+    """A task of OpenML as `datasets/openml/importing.py` stores it, with all its folds."""
+    from .openml.tables import read_table
+
+    return read_table(card, files["data"], files["splits"])
+
+
 _PARSERS = {
     "arrays": parse_arrays,
     "california": parse_california,
@@ -434,6 +441,7 @@ _PARSERS = {
     "whitespace": parse_whitespace,
     "coded": parse_coded,
     "bundled": parse_bundled,
+    "openml": parse_openml,
     "table": parse_table,
 }
 

@@ -21,6 +21,7 @@ MUCH = 0.5  # an attribute predicted with this skill is likelier the label
 DRIFT_P = 1e-3  # divided by the number of columns and folds
 MAX_ROWS_PROBED = 5_000
 MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
+MAX_CELLS_COUNTED = 2_000_000  # of the part of a passport that a plan keeps
 SHOWN = 8  # names in a sentence
 
 Flag = dict[str, str]
@@ -301,6 +302,42 @@ def warning_flags(table: Table) -> list[Flag]:
     return flags
 
 
+def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
+    """The part of a passport that only counts, for the plan of a sweep; no model is fitted.
+
+    `class_counts` of all rows; `columns`, a list of `column_facts` with their names in the table's
+    order, of the first MAX_COLUMNS_LOOKED columns; `n_rows_counted`, the number of rows that these
+    are about (MAX_CELLS_COUNTED cells at most); `flags` of the columns, repeated rows and classes.
+    Columns and rows are judged only where all rows are counted.
+    """
+    names = list(table.frame.columns)[:MAX_COLUMNS_LOOKED]
+    kept = probed_rows(table, max(1, MAX_CELLS_COUNTED // max(1, len(names))))
+    whole = len(kept) == table.n_rows
+    part = Table(
+        table.name,
+        (table.frame if whole else table.frame.iloc[kept].reset_index(drop=True))[names],
+        table.target if whole else table.target[kept],
+        table.task,
+        table.classes,
+        table.sha256,
+    )
+    columns = column_facts(part, np.empty((0, 0)))
+    flags = warning_flags(table)
+    every = list(folds)
+    if whole:
+        flags += column_flags(columns, part.n_rows)
+        if len(names) == table.n_features:
+            flags += duplicate_facts(part, probes.matrix(part), every)[1]
+    flags += class_flags(table, every) if table.classes else []
+    counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
+    return {
+        "n_rows_counted": len(kept),
+        "class_counts": dict(zip(table.classes, counts, strict=True)),
+        "columns": [{"name": name, **facts} for name, facts in columns.items()],
+        "flags": sorted(flags, key=_urgency),
+    }
+
+
 def passport(
     table: Table, folds: Iterable[Fold], *, others: Iterable[Table] = ()
 ) -> dict[str, Any]:
@@ -319,7 +356,6 @@ def passport(
     flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
     flags += (class_flags(table, folds) if table.classes else []) + from_labels
     flags += from_parts + from_others
-    rank = {"error": 0, "warning": 1, "info": 2}
     counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
     return {
         "name": table.name,
@@ -334,5 +370,9 @@ def passport(
         "skill": labels,
         "folds": parts,
         "shared_rows": shared,
-        "flags": sorted(flags, key=lambda f: (rank[f["severity"]], f["id"], f["detail"])),
+        "flags": sorted(flags, key=_urgency),
     }
+
+
+def _urgency(flag: Flag) -> tuple[int, str, str]:
+    return ("error", "warning", "info").index(flag["severity"]), flag["id"], flag["detail"]

@@ -27,6 +27,7 @@ PROTOCOLS = {
     "cheatt": "one split of CheAtt's sizes, or of their shares where a set stands in for one of "
     "another size; drawn here, as the row numbers are not to be had",
 }
+SEEDED = ("kfold", "fivefold", "holdout", "grouped")  # other rows under every seed of a sweep
 N_FOLDS = 10
 KFOLDS = {"kfold": (N_FOLDS, 0.2), "fivefold": (5, 0.1)}  # folds, share of all rows that validate
 RTDL_SEED = CHEATT_SEED = 0

@@ -5,9 +5,13 @@
 #       deploy/slurm.sh --suite uci-small --budget standard --runs "$HOME/runs"
 #
 # The options are those of `bench sweep`. Every node must have the same tabsweep; it is found on the
-# PATH of the shell that calls sbatch. Before its time limit a job stops gracefully and requeues
-# itself; one that is cancelled or preempted stops gracefully. The same command, by hand or by SLURM's
-# requeueing, resumes the run.
+# PATH of the shell that calls sbatch. Before its time limit, and when its grace time begins that a
+# preemption gives, a job lets running trials end, saves and requeues itself; one that is cancelled
+# does the same without requeueing. The same command, by hand or by requeueing, resumes the run.
+#
+# SLURM tells the steps of a job of a preemption, not its script: a step of its own on the first node
+# hears it for the script. And it sends SIGTERM to every process, so Ray's are started with SIGTERM
+# blocked: the driver alone hears it, while Ray and the running trials go on until it has saved.
 #
 # Only this job can use its Ray cluster: a token is made for it, unless RAY_AUTH_TOKEN is set or
 # RAY_AUTH_TOKEN_PATH names a file with one, readable by you alone. There is no dashboard.
@@ -50,8 +54,8 @@ fi
 
 # ---------------------------------------------------------------------- one node
 
-# `node HEAD-OR-ADDRESS OPTIONS...` is Ray on this node, with what SLURM gave here, until it is
-# ended; what Ray left in its folder goes with it. Runs on every node, so it stands alone.
+# `node HEAD-OR-ADDRESS OPTIONS...` is Ray on this node, with what SLURM gave here, until SIGUSR1
+# ends it; what Ray left in its folder goes with it. Runs on every node, so it stands alone.
 node() {
     local cpus=${SLURM_CPUS_ON_NODE:-1} gpus=${SLURM_GPUS_ON_NODE:-0} options=()
     local mb=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * cpus))}
@@ -59,14 +63,27 @@ node() {
         "--memory=$((mb * 75 / 100 * 1048576))" "--object-store-memory=$((mb * 15 / 100 * 1048576))"
     )
     export OMP_NUM_THREADS=1 RAY_worker_niceness=0 RAY_TMPDIR=$2
-    ray start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" --disable-usage-stats \
-        --dashboard-agent-listen-port=0 "${options[@]}" "${@:3}" &
-    local ray=$!
-    trap 'kill -TERM $ray 2> /dev/null || true' TERM INT
-    local code=0
-    wait $ray || code=$?
-    wait $ray 2> /dev/null || true # the first one ends when a signal comes
-    rm -rf "$2"
+    local ray ended= attempt code blocked='import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which the shell took from it
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+os.execvp(sys.argv[1], sys.argv[1:])'
+    trap : TERM
+    trap 'ended=1; kill -INT $ray 2> /dev/null || true' USR1
+    for attempt in 1 2 3; do # on a busy machine Ray gives a start up after 30 s
+        python -c "$blocked" ray start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" \
+            --disable-usage-stats --dashboard-agent-listen-port=0 "${options[@]}" "${@:3}" &
+        ray=$!
+        [[ -z $ended ]] || kill -INT $ray
+        while :; do # a signal ends `wait`, not Ray
+            code=0
+            wait $ray || code=$?
+            kill -0 $ray 2> /dev/null || break
+        done
+        ((code == 0)) || sleep 1 # what ended Ray may be on its way here, too
+        [[ -z $ended && $code != 0 ]] || break
+        echo "slurm.sh: Ray on $(hostname) ended with $code (attempt $attempt)" >&2
+    done
+    [[ -z $ended ]] || rm -rf "$2"
     return $code
 }
 
@@ -83,12 +100,15 @@ address=${TABSWEEP_HEAD_ADDRESS:-$address}
 
 started=()
 sweep=
+watch=
 signalled=
 timer=
 requeue=
+preempted=
 stop() { # the sweep ends in order: running trials may end, then no longer
     signalled=1
     [[ -n $sweep ]] || exit 130
+    [[ -z $timer ]] || return 0
     kill -TERM "$sweep" 2> /dev/null || return 0
     (
         sleep "${TABSWEEP_GRACE_S:-20}"
@@ -98,24 +118,40 @@ stop() { # the sweep ends in order: running trials may end, then no longer
 }
 end() {
     local code=$?
-    trap '' TERM USR1
+    trap '' TERM USR1 USR2
     [[ -z $timer ]] || kill "$timer" 2> /dev/null || true
-    ((${#started[@]} == 0)) || kill -TERM "${started[@]}" 2> /dev/null || true
+    [[ -z $watch ]] || kill "$watch" 2> /dev/null || true
+    ((${#started[@]} == 0)) || kill -USR1 "${started[@]}" 2> /dev/null || true
     local waited=0
     while ((waited++ < 150)) && ((${#started[@]})) && kill -0 "${started[@]}" 2> /dev/null; do
         sleep 0.2
     done
     ((${#started[@]} == 0)) || kill -KILL "${started[@]}" 2> /dev/null || true
     rm -rf "$folder"
+    # A preempted job whose Ray was lost while it stopped ended with 3: it was interrupted, too.
+    ((code == 130 || code == 143 || (code == 3 && ${preempted:-0}))) || requeue=
     if [[ -n $requeue ]]; then
-        echo "tabsweep: out of time; into the queue again"
+        echo "tabsweep: ${requeue}; into the queue again"
         scontrol requeue "$SLURM_JOB_ID"
     fi
     exit $code
 }
 trap end EXIT
-trap stop TERM
-trap 'requeue=1; stop' USR1
+# At the end of a grace time SLURM requeues the job itself, and a cancelled one is over.
+trap '[[ $requeue != preempted ]] || requeue=; stop' TERM
+trap 'requeue="out of time"; stop' USR1
+trap 'preempted=1 requeue=${requeue:-preempted}; stop' USR2
+
+# A shell that ends with 3 on the SIGTERM that SLURM sends to steps.
+(
+    srun --overlap --quiet --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" bash -c \
+        'trap "kill %1; exit 3" TERM; sleep infinity & wait' 2> /dev/null &
+    step=$! code=0
+    trap 'kill $step' TERM
+    wait $step || code=$?
+    ((code != 3)) || kill -USR2 $$
+) &
+watch=$!
 
 echo "tabsweep: head ${nodes[0]} ($address:$port), ${#nodes[@]} nodes"
 node --head "$folder" "--port=$port" "--node-ip-address=$address" \
@@ -123,7 +159,7 @@ node --head "$folder" "--port=$port" "--node-ip-address=$address" \
 started+=($!)
 waited=0
 until ray health-check --address "$address:$port" > /dev/null 2>&1; do
-    ((waited++ < 60)) && kill -0 "${started[0]}" 2> /dev/null || fail "Ray's head did not come up"
+    ((waited++ < 120)) && kill -0 "${started[0]}" 2> /dev/null || fail "Ray's head did not come up"
     sleep 1
 done
 for name in "${nodes[@]:1}"; do # a step for each: the loss of one node is not the loss of all
@@ -139,5 +175,4 @@ while :; do # a signal ends `wait`, not the sweep
     wait "$sweep" || code=$?
     [[ -n $signalled ]] || break
 done
-((code == 130 || code == 143)) || requeue= # it had ended all the same
 exit "$code"

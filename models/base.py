@@ -9,6 +9,7 @@ A subclass writes three small methods that see numbers only: `_fit`, `_predict` 
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -163,18 +164,20 @@ class Estimator(BaseEstimator):
     -----
     Class attributes say what a subclass is: `rules` (accepted values of its hyperparameters),
     `policy` (preprocessing of the default configuration), `resource` (the hyperparameter that
-    counts steps, where `fit_to` exists), `computes_in` (number format of its matrix products: by
-    its rounding a row's prediction may depend on the rows beside it), `uses_pools` (BLAS or OpenMP
-    pools that take no argument of their own), `transient` (fitted attributes that are not saved, in
-    addition to those of the base classes).
+    counts steps, where `fit_to` exists; such a model also knows `limit_time`), `computes_in`
+    (number format of its matrix products: by its rounding a row's prediction may depend on the rows
+    beside it), `uses_pools` (BLAS or OpenMP pools that take no argument of their own), `transient`
+    (fitted attributes that are not saved, in addition to those of the base classes).
     """
 
     rules: ClassVar[Mapping[str, Rule]] = {}
-    transient: ClassVar[tuple[str, ...]] = ("warnings_",)
+    transient: ClassVar[tuple[str, ...]] = ("warnings_", "out_of_time_", "_limit_s", "_deadline")
     policy: ClassVar[Policy] = Policy()
     uses_pools: ClassVar[bool] = False
     resource: ClassVar[str] = ""
     computes_in: ClassVar[str] = "float64"
+    _limit_s: float | None = None
+    _deadline: float | None = None
 
     def __init__(self, *, task: str, seed: int = 0, threads: int = 1) -> None:
         self.task = task
@@ -250,6 +253,25 @@ class Estimator(BaseEstimator):
             warnings.simplefilter("ignore")
             return np.ascontiguousarray(self._predict_proba(x), dtype=np.float64)
 
+    def limit_time(self, seconds: float) -> Estimator:
+        """Lets every later `fit` train for at most so many wall seconds, and returns the model.
+
+        Training ends after the step or round that is due when the time is over, and the best ones
+        so far are kept, as by early stopping; `out_of_time_` then says so. One step runs in any
+        case; what comes before and after the steps is not cut short. What such a fit gives depends
+        on the machine and on what else it does. ValueError for a model that is not trained in
+        steps (one without `resource`), and for no positive number.
+        """
+        if not self.resource:
+            raise ValueError(
+                f"{type(self).__name__} is not trained in steps: it knows no limit of time; leave "
+                "it out"
+            )
+        if not seconds > 0 or not math.isfinite(seconds):
+            raise ValueError(f"a limit of time must be more than 0 seconds, got {seconds!r}")
+        self._limit_s = float(seconds)
+        return self
+
     def predict(self, X: Any) -> np.ndarray:
         """(N,) labels as given in training, or float64 values."""
         self._check_fitted()
@@ -290,6 +312,8 @@ class Estimator(BaseEstimator):
     def _prepare(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """The training rows as numbers; sets everything that `fit` learns but the model itself."""
         self.warnings_: dict[str, int] = {}
+        if self._limit_s is not None:
+            self._deadline, self.out_of_time_ = time.monotonic() + self._limit_s, False
         frame = as_frame(X)
         target = self._encode_target(y, len(frame))
         self.preprocessor_ = Preprocessor(self._policy(), seed=self.seed).fit(self._seen(frame))
@@ -350,6 +374,13 @@ class Estimator(BaseEstimator):
 
     def _early_stopping(self) -> bool:
         return bool(getattr(self, "early_stopping_rounds", None))
+
+    def _out_of_time(self) -> bool:
+        """Whether the limit of `limit_time` is over: training is to end now."""
+        if self._deadline is None or time.monotonic() < self._deadline:
+            return False
+        self.out_of_time_ = True
+        return True
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "constant_"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +20,21 @@ from .base import (
 )
 from .boosting_devices import DEVICE, OF_A_SHARE, check_catboost, gpu_share
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
 
 L2_LEAF_REG = 3.0  # the library's default
 MVS = {"bootstrap_type": "MVS", "subsample": 0.8}  # the library's own choice on a CPU
+
+
+class _Clock:
+    """A callback of the library that ends training when the time is over."""
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self.over = over
+
+    def after_iteration(self, info: Any) -> bool:
+        """Whether to go on; the library asks after every round (on a CPU alone)."""
+        return not self.over()
 
 
 class CatBoost(Stepwise):
@@ -108,6 +120,7 @@ class CatBoost(Stepwise):
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -226,8 +239,12 @@ class CatBoost(Stepwise):
             self._pool(x, y),
             eval_set=self._pool(*val) if val else None,
             use_best_model=val is not None,
+            **({"callbacks": [_Clock(self._out_of_time)]} if self._deadline is not None else {}),
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
+        if val:
+            seen = self.model_.get_evals_result().get("validation", {})
+            self.curve_ = by_round(seen.get(self._loss(), ()))
 
     def _stopping(self) -> dict[str, Any]:
         """The library's overfitting detector."""

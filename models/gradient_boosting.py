@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import COUNT, PATIENCE, RATE, ROUNDS, SHARE, Number
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
 
 
 class Patience:
@@ -18,6 +18,7 @@ class Patience:
         self.x, self.y = np.ascontiguousarray(x, dtype=np.float32), y
         self.rounds, self.regression = rounds, regression
         self.best, self.best_round = np.inf, 0
+        self.losses: list[float] = []
 
     def __call__(self, i: int, model: Any, _: dict[str, Any]) -> bool:
         if i == 0:
@@ -27,6 +28,7 @@ class Patience:
             for k, tree in enumerate(model.estimators_[i]):
                 self.raw[:, k] += model.learning_rate * tree.predict(self.x)
         loss = self._loss()
+        self.losses.append(loss)
         if loss < self.best:
             self.best, self.best_round = loss, i
         return i - self.best_round >= self.rounds
@@ -91,6 +93,7 @@ class GradientBoosting(Stepwise):
     }
     policy = Policy(numeric="none", categorical="one-hot", missing="impute", target="standard")
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -132,10 +135,16 @@ class GradientBoosting(Stepwise):
         self.model_ = self._library(self.n_estimators)
         regression = self.task == "regression"
         watch = Patience(*val, self.early_stopping_rounds, regression) if val else None
-        self.model_.fit(x, y, monitor=watch)
+
+        def ends(i: int, model: Any, inside: dict[str, Any]) -> bool:
+            patient = watch is None or not watch(i, model, inside)
+            return not patient or self._out_of_time()
+
+        self.model_.fit(x, y, monitor=ends)
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_estimators_)
         if watch is not None:
             self.best_iteration_ = watch.best_round + 1
+            self.curve_ = by_round(watch.losses)
             self.model_.estimators_ = self.model_.estimators_[: self.best_iteration_]
 
     def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:

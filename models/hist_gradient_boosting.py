@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 
 from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Number
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
 
 
 class HistGradientBoosting(Stepwise):
@@ -70,6 +71,7 @@ class HistGradientBoosting(Stepwise):
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     uses_pools = True
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -125,12 +127,32 @@ class HistGradientBoosting(Stepwise):
         )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        self.model_ = self._library(max_iter=self.n_estimators, early_stopping=val is not None)
-        if val is None:
-            self.model_.fit(x, y)
+        given = {} if val is None else {"X_val": val[0], "y_val": val[1]}
+        stops = val is not None
+        if self._deadline is None:
+            self.model_ = self._library(max_iter=self.n_estimators, early_stopping=stops)
+            self.model_.fit(x, y, **given)
         else:
-            self.model_.fit(x, y, X_val=val[0], y_val=val[1])
+            self.model_ = self._library(max_iter=1, early_stopping=stops, warm_start=True)
+            self._fit_in_pieces(x, y, given)
+        if val is not None:
+            self.curve_ = by_round(-self.model_.validation_score_[1:])  # the first is of no tree
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_iter_)
+
+    def _fit_in_pieces(self, x: np.ndarray, y: np.ndarray, given: dict[str, Any]) -> None:
+        """Trains until the limit of time is over. The library asks nobody between two rounds, so
+        it trains in pieces that take a tenth of the limit each, as far as the last one tells."""
+        assert self._limit_s is not None
+        until = size = 1
+        while True:
+            began = time.monotonic()
+            self.model_.set_params(max_iter=until).fit(x, y, **given)
+            took = max(time.monotonic() - began, 1e-6)
+            whole = until == self.n_estimators or self.model_.n_iter_ < until
+            if whole or self._out_of_time():
+                return
+            size = max(1, min(2 * size, int(size * 0.1 * self._limit_s / took)))
+            until = min(self.n_estimators, until + size)
 
     def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
         if step == 0:

@@ -20,7 +20,26 @@ from .base import (
 )
 from .boosting_devices import NOT_BUILT, no_gpu
 from .preprocessing import Policy
-from .resumable import Stepwise, seed_at
+from .resumable import Stepwise, by_round, seed_at
+
+
+class _Clock:
+    """A callback of the library that ends training when the time is over, at the best round."""
+
+    order = 40  # after the library's early stopping (30), which knows a better reason
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self.over = over
+        self.best_loss, self.best_round = np.inf, -1
+
+    def __call__(self, env: Any) -> None:
+        from lightgbm.callback import EarlyStopException
+
+        found = env.evaluation_result_list or []
+        if found and found[0][2] < self.best_loss:
+            self.best_loss, self.best_round = found[0][2], env.iteration
+        if self.over():
+            raise EarlyStopException(self.best_round if found else env.iteration, found)
 
 
 class LightGBM(Stepwise):
@@ -108,6 +127,7 @@ class LightGBM(Stepwise):
     }
     policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -213,16 +233,22 @@ class LightGBM(Stepwise):
             raise
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        from lightgbm import Dataset, early_stopping
+        from lightgbm import Dataset, early_stopping, record_evaluation
 
         params = self._params()
         data = self._dataset(x, y, keep=False)
         stop = val if self.boosting_type != "dart" else None
         callbacks: list[Callable[..., Any]] = []
         valid_sets = None
+        seen: dict[str, dict[str, list[float]]] = {}
         if stop is not None:
-            callbacks = [early_stopping(self.early_stopping_rounds, verbose=False)]
+            callbacks = [
+                early_stopping(self.early_stopping_rounds, verbose=False),
+                record_evaluation(seen),
+            ]
             valid_sets = [Dataset(*stop, reference=data, params=params)]
+        if self._deadline is not None:
+            callbacks.append(_Clock(self._out_of_time))
         self.model_ = self._train(
             params,
             data,
@@ -231,6 +257,8 @@ class LightGBM(Stepwise):
             callbacks=callbacks,
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.current_iteration())
+        if seen:
+            self.curve_ = by_round(next(iter(seen["valid_0"].values())))
         if stop is not None and self.model_.best_iteration > 0:
             self.best_iteration_ = int(self.model_.best_iteration)
 

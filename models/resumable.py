@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -36,6 +36,12 @@ def boundaries(step: int, stop: int, every: int) -> list[int]:
 def seed_at(seed: int, step: int) -> int:
     """The seed of a piece that begins at `step`: `seed` itself at 0, another at each boundary."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1) if step else seed
+
+
+def by_round(losses: Iterable[float]) -> np.ndarray:
+    """(n, 2) rounds from 1 and their validation losses, a boosted model's `curve_`."""
+    found = np.asarray(list(losses), dtype=np.float64)
+    return np.column_stack([np.arange(1.0, len(found) + 1), found])
 
 
 class Stepwise(Estimator):

@@ -20,7 +20,7 @@ from .base import (
 )
 from .boosting_devices import DEVICE, check_xgboost
 from .preprocessing import Policy
-from .resumable import Stepwise
+from .resumable import Stepwise, by_round
 
 
 class XGBoost(Stepwise):
@@ -93,6 +93,7 @@ class XGBoost(Stepwise):
     }
     policy = Policy(numeric="none", categorical="one-hot", missing="native", target="standard")
     resource = "n_estimators"
+    transient = ("curve_",)  # (round, validation loss) of the last fit
 
     def __init__(
         self,
@@ -182,17 +183,36 @@ class XGBoost(Stepwise):
         from xgboost import train
 
         self._check_device()
+        seen: dict[str, dict[str, list[float]]] = {}
         self.model_ = train(
             self._params(),
             self._matrix(x, y),
             num_boost_round=self.n_estimators,
             evals=[(self._matrix(*val), "val")] if val else None,
-            early_stopping_rounds=self.early_stopping_rounds if val else None,
+            evals_result=seen,
             verbose_eval=False,
+            **self._ends(stopping=val is not None),
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.num_boosted_rounds())
         if val:
             self.best_iteration_ = int(self.model_.best_iteration) + 1
+            self.curve_ = by_round(next(iter(seen["val"].values())))
+
+    def _ends(self, *, stopping: bool) -> dict[str, Any]:
+        """What ends training before its last round: `stopping`, and a limit of time."""
+        rounds = self.early_stopping_rounds if stopping else None
+        if self._deadline is None:
+            return {"early_stopping_rounds": rounds}
+        from xgboost.callback import EarlyStopping, TrainingCallback
+
+        over = self._out_of_time
+
+        class Clock(TrainingCallback):
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                return over()
+
+        # in this order: the library asks none after one that ends the training
+        return {"callbacks": [*([EarlyStopping(rounds=rounds)] if rounds else []), Clock()]}
 
     def _check_device(self) -> None:
         if self.device != "cpu":

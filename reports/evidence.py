@@ -42,6 +42,8 @@ TRIAL_COLUMNS: dict[str, str] = {
     "predict_s": "wall seconds of the predictions",
     "cpu_s": "CPU seconds of the trial",
     "peak_ram_mb": "largest resident memory in MiB",
+    "predict_1k_s": "wall seconds to predict 1,000 rows in one batch, measured apart and warm",
+    "predict_1k_single_s": "wall seconds to predict 1,000 rows one by one, measured likewise",
     "id": "content address of the trial; rows with the same id are one trial that ran once",
     "origin": "the run that the result was copied from; empty when this run computed it",
 }
@@ -49,6 +51,7 @@ _REQUIRED_TRIALS = ("dataset", "task", "fold", "model", "index", "stage", "seed"
 _TEXT_DEFAULTS = ("cause", "message", "config", "id", "origin")
 LARGEST = 1e100  # of a score or cost; larger ones are missing, as their spread is no number
 _COST_COLUMNS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+_COST_COLUMNS += ("predict_1k_s", "predict_1k_single_s")
 
 PLANNED_COLUMNS: dict[str, str] = {
     "dataset": "id of the dataset",
@@ -75,6 +78,15 @@ META_KEYS: dict[str, str] = {
     "subset_note": "one sentence with the reason why the others are not in it (str)",
     "left_out": "datasets of the suite that could not be had: {dataset: reason}",
     "notes": "sentences at the head of the report and in the notes of its tables: [str]",
+    "notes_of": "the datasets that a note is about, where it is not about all: {note: [name]}",
+    "families": "the family, summary and paper of each model: {model: [text, text, text]}",
+    "facts": "what the page of a dataset shows besides its results: {dataset: {key: value}}, keys "
+    "as in benchmark/results/page_facts.py",
+    "published": "published values of each dataset: {dataset: [{method, metric, value, spread, "
+    "table, comparable}]}",
+    "curves": "learning curves of chosen fits: {model: [{dataset, fold, by, points}]}, points "
+    "[[step, validation loss], ...], by: what the steps count",
+    "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
     "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",

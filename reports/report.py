@@ -30,6 +30,7 @@ from .sections import (
     regimes,
     scores,
     seeds,
+    time,
     wilcoxon_tests,
 )
 
@@ -38,12 +39,15 @@ TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "s
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
     "seeds.*",
+    "time.*",
+    time.FIGURE,
     "beside.*",
     "regimes.*",
     "regime-scores.*",
     "figures/critical-difference-*",
     "html/index.html",
     "html/dataset-*",
+    "html/model-*",
 )
 
 
@@ -67,7 +71,8 @@ def parts_of(
     by_regime: tuple[pd.DataFrame, Sequence[str]] | None = None,
 ) -> Parts:
     """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
-    and across folds, seeds (if a configuration ran under several), coverage and costs.
+    and across folds, seeds (if a configuration ran under several), coverage, costs, and
+    scores against time (where CPU seconds are known).
 
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
@@ -99,6 +104,7 @@ def parts_of(
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
+        *([against] if (against := time.section(evidence, headline)) is not None else []),
     ]
     return Parts(found, headline, matrices)
 
@@ -128,8 +134,15 @@ def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -
         (task, name): cells(evidence, table[table["task"] == task], name) for task in evidence.tasks
     }
     headline = pd.concat(blocks.values(), ignore_index=True)
-    found = scores.section(evidence, blocks, ranking_matrices(evidence, headline))
-    return replace(found, name=f"metric-{name.replace('_', '-')}", title=METRICS[name].label)
+    matrices = ranking_matrices(evidence, headline)
+    found = scores.section(evidence, blocks, matrices)
+    widest = [matrix for matrix in matrices if not matrix.scope.subset][-1]
+    return replace(
+        found,
+        name=f"metric-{name.replace('_', '-')}",
+        title=METRICS[name].label,
+        remarks=(leaderboard.verdict(widest),),
+    )
 
 
 def write(
@@ -159,6 +172,7 @@ def write(
     """
     found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
+    texts.update(time.figures(evidence, found.headline))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
@@ -230,21 +244,26 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         regimes.SCORES_NAME: "their scores on every dataset",
         beside.NAME: "published results on other splits, which are not comparable with ours",
         "coverage": "what was run, what failed and why",
-        "costs": "trials, CPU and wall seconds, memory",
+        "costs": "trials, CPU and wall seconds, memory, time of a prediction",
+        time.NAME: "scores and ranks at equal time: after T CPU seconds of each search",
     }
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
         lines.append(f"- {names}: {files[part.name]}")
     if "html/index.html" in others:
-        lines.append("- `html/index.html`: all of this as a page, with filters; a page a dataset")
+        lines.append(
+            "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"
+        )
     if "scores.parquet" in others:
         lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")
     lines += [
         f"- `{name}`: critical-difference diagram as {kind}"
         for end, kind in ((".svg", "SVG"), (".pdf", "PDF"), (".tex", "TikZ"))
         for name in others
-        if name.startswith("figures/") and name.endswith(end)
+        if name.startswith("figures/critical-difference-") and name.endswith(end)
     ]
+    if time.FIGURE in others:
+        lines.append(f"- `{time.FIGURE}`: mean rank at equal time")
     return "\n".join(lines) + "\n"
 
 

@@ -80,6 +80,12 @@ class Study:
     configuration's whole schedule. The last rung is the stage "tune", from which one is chosen.
     With `save_every` every trial runs its whole schedule and stores a checkpoint at every so many
     steps; with both, the rungs are the boundaries.
+
+    With `study_s` (without halving) the search ends with the first trial at which the CPU seconds
+    of the trials up to it, in the order of their index, reach `study_s`, if `n_trials` does not end
+    it before. The seconds are those in the results, so a replay of these ends it at the same trial.
+    What ran beyond that trial, as several run at once, does not belong to the search. No trial is
+    opened that by the mean of those so far would begin after the end.
     """
 
     name: str
@@ -97,9 +103,12 @@ class Study:
     meta: Mapping[str, Any] = field(default_factory=dict)
     halving: Halving | None = None
     save_every: int | None = None
+    study_s: float | None = None
     length_of: Callable[[Config], int] = lambda config: 1
 
     def __post_init__(self) -> None:
+        if self.study_s is not None and self.halving is not None:
+            raise ValueError(f"study {self.name}: study_s does not go with halving")
         self.stages = stages(self.halving, TUNE)
         self._sizes = self.halving.sizes(self.n_trials) if self.halving else [self.n_trials]
         # The configurations on each rung; a higher rung is known when the one below has ended.
@@ -110,6 +119,8 @@ class Study:
         self._opened = 0  # slots of the highest rung that is known
         self._next_eval = 0
         self._evaluated: set[int] = set()
+        self._seconds: dict[int, float] = {}  # CPU seconds of the trials that have ended
+        self._spent_s = 0.0  # of those that the sampler was told of
 
     # ------------------------------------------------------------------ what may run
 
@@ -119,6 +130,8 @@ class Study:
         return len(self._members) == len(self.stages) and self._ended(-1)
 
     def _ended(self, rung: int) -> bool:
+        if self.study_s is not None and len(self._seconds) < self._opened:
+            return False  # a trial beyond the end of the search still runs
         return len(self._losses[rung]) >= len(self._members[rung])
 
     @property
@@ -147,10 +160,22 @@ class Study:
         if self._opened < len(self._members[rung]):
             index = self._members[rung][self._opened]
             waits = not self.sampler.history_free and self._told < index - self.lag + 1
-            return None if rung == 0 and waits else Slot(self.name, self.stages[rung], index)
+            if rung == 0 and (waits or self._may_be_spent()):
+                return None
+            return Slot(self.name, self.stages[rung], index)
         if self.tuned and self._next_eval < len(self._eval_seeds()):
             return Slot(self.name, EVAL, self._next_eval)
         return None
+
+    def _may_be_spent(self) -> bool:
+        """Whether the trials that run will probably use up `study_s`; the first runs alone."""
+        running = self._opened - len(self._seconds)
+        if self.study_s is None or not running:
+            return False
+        if not self._seconds:
+            return True
+        ended = sum(self._seconds.values())
+        return ended + running * ended / len(self._seconds) >= self.study_s
 
     def fidelities(self, config: Config) -> list[Fidelity]:
         """The rungs of a configuration, lowest first; none for a fit in one piece."""
@@ -198,17 +223,29 @@ class Study:
             self._evaluated.add(slot.index)
             return
         rung = self.stages.index(slot.stage)
+        self._seconds[slot.index] = result.costs.get("cpu_s", 0.0)
+        if rung == 0 and slot.index >= len(self._members[0]):
+            return  # it ran beyond the end of the search
         self._losses[rung][slot.index] = self.loss_of(result) if result.status == DONE else None
         lowest = self._losses[0]
         while self._told in lowest:
             index = self._told
             self.sampler.tell(index, self._configs[index], lowest[index])
             self._told += 1
+            self._spent_s += self._seconds[index]
+            # to the microsecond, so that whoever adds the seconds up finds the same trial
+            if self.study_s is not None and round(self._spent_s, 6) >= self.study_s:
+                self._end_search()
         while len(self._members) < len(self.stages) and self._ended(len(self._members) - 1):
             assert self.halving is not None
             above = len(self._members)
             self._members.append(self.halving.promote(self._losses[above - 1], self._sizes[above]))
             self._opened = 0
+
+    def _end_search(self) -> None:
+        """End the search with the last trial that the sampler was told of."""
+        self._members[0] = self._members[0][: self._told]
+        self._losses[0] = {i: loss for i, loss in self._losses[0].items() if i < self._told}
 
     def settle(self, ended: Mapping[int, tuple[str, Config, float | None]]) -> None:
         """Take over a search that was done elsewhere (`ray_tune`), so that only the evaluation is

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...sweeps.store.ledger import Ledger, Record
 from ..console import OK, REGRESSION, Console
-from ..errors import check_run
+from ..errors import SweepError, check_run
 from ..planning.plan_record import plan_in
+
+if TYPE_CHECKING:
+    from ...reports.evidence import Evidence
 
 
 def compare_command(
@@ -31,11 +35,22 @@ def compare_command(
     for run in (base, new, *history):
         check_run(run)
     first, second = plan_in(Ledger(base)), plan_in(Ledger(new))
+    apart = drawn_apart(first, second)
+    shared = set(first["datasets"]) & set(second["datasets"])
+    if apart and apart == shared:
+        raise SweepError(
+            f"{base} has seed {first['options']['seed']}, {new} {second['options']['seed']}: the "
+            f"folds of {', '.join(sorted(apart))} are drawn by seed and hold other rows, so no "
+            "two scores are a pair; sweep both with the same --seed"
+        )
     names = (base.name, new.name) if base.name != new.name else (str(base), str(new))
     found = compare_runs(
-        evidence_of([base]),
-        evidence_of([new]),
-        history=[evidence_of([run]) for run in history],
+        without_datasets(evidence_of([base]), apart),
+        without_datasets(evidence_of([new]), apart),
+        history=[
+            without_datasets(evidence_of([run]), apart | drawn_apart(first, plan_in(Ledger(run))))
+            for run in history
+        ],
         min_effect=min_effect,
         names=names,
     )
@@ -69,13 +84,45 @@ def compare_command(
     return REGRESSION if fail_on_regression and found.regressions else OK
 
 
+def drawn_apart(first: Record, second: Record) -> set[str]:
+    """The datasets of two runs with different seeds whose folds are drawn by seed: fold 0 of one
+    has other rows than fold 0 of the other."""
+    from ...datasets.protocols import SEEDED
+
+    if first["options"]["seed"] == second["options"]["seed"]:
+        return set()
+    plans = first["datasets"], second["datasets"]
+    return {
+        name
+        for name in set(plans[0]) & set(plans[1])
+        if plans[0][name]["protocol"] in SEEDED
+        and plans[0][name]["protocol"] == plans[1][name]["protocol"]
+        and not plans[0][name].get("added")  # its split is stored
+    }
+
+
+def without_datasets(evidence: Evidence, names: set[str]) -> Evidence:
+    """The evidence on the other datasets."""
+    from ...reports.evidence import Evidence
+
+    if not names:
+        return evidence
+    kept = [frame[~frame["dataset"].isin(names)] for frame in (evidence.trials, evidence.planned)]
+    trials, planned = (frame.reset_index(drop=True) for frame in kept)
+    return Evidence.of(trials, planned, evidence.meta)
+
+
 def differences(first: Record, second: Record) -> list[str]:
     """How the plans of the two runs differ: seed, data, code, lock file, processor, libraries."""
     found = []
     seeds = [plan["options"]["seed"] for plan in (first, second)]
     if seeds[0] != seeds[1]:
+        found.append(f"seed {seeds[0]} and {seeds[1]}: fits differ by chance, too")
+    apart = drawn_apart(first, second)
+    if apart:
         found.append(
-            f"seed {seeds[0]} and {seeds[1]}: folds that are drawn by seed have other rows"
+            f"not compared: {', '.join(sorted(apart))}, whose folds are drawn by seed and hold "
+            "other rows"
         )
     for name in sorted(set(first["datasets"]) & set(second["datasets"])):
         if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:

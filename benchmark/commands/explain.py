@@ -164,7 +164,7 @@ class Origin:
         end = ["--runs", _fresh(self.folder.parent)]
         if self._by_reproduce(table, known):
             return ["bench", "reproduce", table, *words, *device, *end]
-        more = _given(options, ("sampler", "space"))
+        more = _given(options, ("sampler", "space", "study_s", "time_limit_s"))
         more += ["--seed", str(options["seed"])] if options["seed"] else []
         more += ["--async", options["asynchronous"]] if options.get("asynchronous") else []
         more += ["--warm-start", str(self._write_portfolio())] if "warm_start" in options else []
@@ -285,7 +285,12 @@ def _repeat(option: str, values: Iterable[str]) -> list[str]:
 
 def _given(options: Record, names: Iterable[str]) -> list[str]:
     """Options that the run was given, as words."""
-    return [word for n in names if options[n] is not None for word in (f"--{n}", str(options[n]))]
+    return [
+        word
+        for n in names
+        if options.get(n) is not None
+        for word in (f"--{n.replace('_', '-')}", str(options[n]))
+    ]
 
 
 def _fresh(beside: Path) -> str:

@@ -283,7 +283,7 @@ def _target_of(described: Mapping[str, Any]) -> str:
     if not described.get("added"):
         return ""
     card = catalog.card(described["added"])
-    return card.target if card.parser == "file" else ""
+    return card.target if card.parser in ("file", "openml") else ""
 
 
 def fit_all(

@@ -60,7 +60,7 @@ def report_command(
         file = results_file(results)
         evidence = file.evidence(choice)
         notes = evidence.meta["notes"]
-        files = _written(evidence, out or file.folder / "report", **how)[0]
+        files = parts_and_files(evidence, out or file.folder / "report", **how)[1]
         for note in notes:
             console.tell(f"note: {note}")
     said = {"notes": notes} if notes else {}
@@ -106,11 +106,13 @@ def make_report(
 
         evidence = evidence_of(runs)
         from ..results.importance import with_importance
+        from ..results.learning_curves import with_curves
+        from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
 
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
-            evidence = with_importance(evidence)
+            evidence = with_curves(with_cards(with_importance(evidence)), runs)
         from ..portfolio.by_regime import MOST_TRIALS, regimes_of
 
         few = len(evidence.trials) <= MOST_TRIALS
@@ -124,19 +126,25 @@ def make_report(
 
             found = with_published(evidence, run_datasets(runs), beside)
             evidence, how = found.evidence, {**how, "apart": found.apart}
-        files, sections = _written(evidence, out or runs[0] / "report", **how)
+        sections, files = parts_and_files(evidence, out or runs[0] / "report", **how)
         return files, sections, evidence.meta.get("damage") or []
 
 
-def _written(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Path], list[Section]]:
+def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Section], list[Path]]:
+    """Write the report of an evidence into `out`: (its sections, its files). `how`: options of
+    `reports.report.write` and, as `apart`, published scores on other splits. Raises EvidenceError.
+    """
     from ...reports.report import parts_of, write
-    from ..papers.published_scores import published_scores
+    from ..papers.published_scores import published_on, published_scores
 
     apart, by_regime = how.pop("apart", None), how.pop("by_regime", None)
+    if how.get("html", True):
+        printed = published_on(evidence.meta, evidence.datasets())
+        evidence = evidence.but(meta={**evidence.meta, "published": printed})
     computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
     published = published_scores(evidence.meta)
     parts = parts_of(evidence, published=published, apart=apart, by_regime=by_regime, **computed)
-    return write(evidence, out, parts=parts, **how), parts.sections
+    return parts.sections, write(evidence, out, parts=parts, **how)
 
 
 @contextmanager

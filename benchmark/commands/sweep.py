@@ -11,24 +11,38 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...common.portable import pin_or_restart
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
 from ..arguments import COLUMNS
+from ..console import (
+    BEHIND,
+    INTERRUPTED,
+    NOTHING,
+    OK,
+    Console,
+    Verbs,
+    by_reason,
+    count,
+    duration,
+    rough,
+    size,
+)
 from ..console import FAILED as EXIT_FAILED
-from ..console import INTERRUPTED, NOTHING, OK, Console, by_reason, count, duration
 from ..errors import SweepError, check_name, check_run
 from ..planning import portfolio_file
 from ..planning import suite as suites
+from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
 from ..planning.plan import Options, Plan
 from ..planning.plan_record import plan_in, planned_slots
 from ..results.run_status import status_of
 from ..running import sweep
 from ..running.cpus import available_cpus, check_workers
-from ..running.progress import Progress
+from ..running.progress import Pace, Progress
 from ..running.ray_session import RayStart, end_with_ray
 from ..running.request import Request, import_folders, models_of
 from ..running.reuse import siblings
@@ -38,6 +52,7 @@ if TYPE_CHECKING:
     from ...reports.output.tables import Section
     from ..tracking.follower import Syncer
 
+COSTLIEST = 5  # models that an estimate names
 FEW = 4  # datasets whose scores fit on a terminal
 
 
@@ -149,6 +164,8 @@ def resume_command(
     check_causes(causes or ())
     plan = plan_in(Ledger(run))
     old = plan["options"]
+    if old.get("portable"):
+        pin_or_restart(own_process=Verbs.own_process)
     found = suites.parse(plan["suite"], f"the plan of {run}")
     request = Request(
         suite=limited(found, old["budget"], given.get("timeout"), given.get("memory_mb")),
@@ -181,8 +198,6 @@ def resume_command(
 
 def dry_run(console: Console, request: Request) -> int:
     """Show what would run and for how long, from what is cached; nothing is written."""
-    from ..planning.estimate import estimate
-
     own = Ledger(request.folder) if is_run(request.folder) else None
     plan = sweep.prepare(request, own)
     workers = available_cpus() if request.workers is None else max(1, request.workers)
@@ -195,26 +210,38 @@ def dry_run(console: Console, request: Request) -> int:
         f"{count(found.cells, 'trial')} in {count(found.studies, 'study')}: {found.finished} "
         f"finished, {found.cached} cached in other runs, {found.to_run} to run"
     )
-    if found.cpu_hours is not None and found.to_run:
-        low, high, wall = (
-            duration(3600 * (hours or 0.0))
-            for hours in (found.cpu_hours, found.cpu_hours_high, found.wall_hours)
-        )
-        cpu = low if low == high else f"{low} (at most {high})"
-        console.say(
-            f"time: {cpu} of CPU, {wall} on {count(workers, 'CPU')}; estimated from {found.basis}"
-        )
-    else:
-        console.say(f"time: {found.basis}")
-    console.say(
-        f"memory: at most {found.memory_mb_limit:.0f} MB per trial; disk: about {found.disk_mb} MB"
-    )
+    for line in cost_lines(found, workers):
+        console.say(line)
     for line in by_reason({**plan.left_out, **found.unsupported}):
         console.say(f"left out: {line}")
     warn_of_data(console, plan)
     for note in plan.notes:
         console.say(note)
     return OK
+
+
+def cost_lines(found: Estimate, workers: int) -> list[str]:
+    """What a sweep is expected to cost, in words."""
+    if not found.to_run:
+        return ["time: nothing to run"]
+    cpu, high, wall = (
+        rough(3600 * hours) for hours in (found.cpu_hours, found.cpu_hours_high, found.wall_hours)
+    )
+    where = f"on {count(workers, 'CPU')}" if workers else "in this process"
+    memory = size(found.memory_mb)
+    lines = [
+        f"estimate: about {wall} {where}, {memory} of memory, {size(found.disk_mb)} of disk",
+        f"CPU time: {cpu}, or up to {high}; from {found.basis}",
+    ]
+    if len(found.models) > 1:
+        most = list(found.models.items())[:COSTLIEST]
+        named = ", ".join(f"{model} {rough(3600 * hours)}" for model, hours in most)
+        lines.append(f"costliest models: {named}")
+    if found.guessed:
+        named = ", ".join(f"{model} ({count(n, 'trial')})" for model, n in found.guessed.items())
+        lines.append(f"guessed, for lack of any measured fit: {named}")
+    limit = size(found.memory_mb_limit)
+    return [*lines, f"a trial may use {limit} of memory (--memory-mb); one that takes more fails"]
 
 
 def warn_of_data(console: Console, plan: Plan) -> None:
@@ -247,33 +274,42 @@ def run_and_report(
             for note in plan.notes:
                 console.say(note)
             total = sum(planned_slots(study.to_data()) for study in plan.studies)
-            progress.begin(total, request.name, known=details["known"])
+            left = details["left"]
+            pace = Pace(by_study(plan), details["workers"])
+            work = sum(n * pace.seconds(study) for study, n in left.items())
+            progress.begin(total, request.name, known=details["known"], pace=pace, work=work)
         elif event == "started":
             syncer = start_tracking(request.folder, tracking_uri)
         else:
             progress.listen(event, details)
 
     outcome = None
-    problem = None
-    with interruptible(stop, request.folder):
-        try:
-            outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            progress.end()
-            if syncer is not None:
-                problem = syncer.stop(timeout=5.0 if stop.soon else 120.0)
-    if problem:
-        console.warn(problem)
+    behind = None
+    try:
+        with interruptible(stop, request.folder):
+            try:
+                outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                progress.end()
+        if outcome is not None and not outcome.tally.interrupted:
+            for warning in outcome.warnings:
+                console.warn(warning)
+            files, sections, _ = make_report(
+                [request.folder], None, mirror=request.mirror, cache=request.cache
+            )
+    finally:  # after the report, which MLflow shows, too
+        if syncer is not None:
+            behind = syncer.stop(**{"timeout": 5.0} if stop.soon else {}, say=console.tell)
     if outcome is None or outcome.tally.interrupted:
+        if behind:
+            console.warn(behind)
         return interrupted(console, request)
-    for warning in outcome.warnings:
-        console.warn(warning)
-    files, sections, _ = make_report(
-        [request.folder], None, mirror=request.mirror, cache=request.cache
-    )
-    return summary(console, request, outcome, files, sections)
+    code = summary(console, request, outcome, files, sections, syncer=syncer, behind=behind)
+    if behind:
+        console.warn(behind)
+    return BEHIND if behind and code == OK else code
 
 
 def interrupted(console: Console, request: Request) -> int:
@@ -337,8 +373,12 @@ def summary(
     outcome: sweep.SweepOutcome,
     files: list[Path],
     sections: list[Section],
+    *,
+    syncer: Syncer | None = None,
+    behind: str | None = None,
 ) -> int:
-    """Print how a sweep ended, with its main tables; returns the exit code."""
+    """Print how a sweep ended, with its main tables; returns the exit code. `behind`: why MLflow
+    lacks some of it."""
     found = status_of(request.folder)
     failed = sum(found.failed.values())
     tally = outcome.tally
@@ -352,6 +392,7 @@ def summary(
             "wall_s": round(outcome.wall_s, 1),
             "report": [str(path) for path in files],
             "warnings": outcome.warnings,
+            "mlflow_behind": behind,
             "notes": outcome.plan.notes,
         }
     )
@@ -378,7 +419,8 @@ def summary(
             f"look first at {count(doubtful, 'cell')} that {'is' if one else 'are'} "
             "implausible: report/look-first.md"
         )
-    console.say(f"tables: {request.folder / 'report'}   MLflow UI: bench ui {request.folder}")
+    seen = f"   MLflow: {syncer.place}" if syncer is not None and not behind else ""
+    console.say(f"tables: {request.folder / 'report'}{seen}")
     say_page(console, files)
     if failed:
         console.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")

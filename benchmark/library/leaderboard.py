@@ -29,7 +29,9 @@ def leaderboard(run: str | Path) -> pd.DataFrame:
         `best_on`, datasets on which no model is better; `n_datasets`, datasets with a score on all
         folds. For a run of one dataset also `test_<metric>` and `test_<metric>_se`, the mean and
         its standard error over folds. Then `fit_s` and `predict_s`, seconds on average over the
-        model's trials, and `trials` and `failed`, their numbers.
+        model's trials; `predict_1k_s` and `predict_1k_single_s`, seconds that the median trial's
+        model takes to predict 1,000 rows, in one batch and one by one (NaN where it was not
+        measured); and `trials` and `failed`, their numbers.
 
     Raises
     ------
@@ -72,6 +74,8 @@ def leaderboard(run: str | Path) -> pd.DataFrame:
     by_model = trials.groupby("model")
     for cost in ("fit_s", "predict_s"):
         found[cost] = by_model[cost].mean() if cost in trials else np.nan
+    for cost in ("predict_1k_s", "predict_1k_single_s"):
+        found[cost] = by_model[cost].median()
     found["trials"] = by_model.size()
     found["failed"] = trials[trials["status"] == "failed"].groupby("model").size()
     counts = found[["trials", "failed"]].fillna(0).astype(int)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .catalog import papers
@@ -43,3 +43,36 @@ def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
     import pandas as pd
 
     return pd.concat(found, ignore_index=True)
+
+
+def published_on(
+    meta: Mapping[str, Any], datasets: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """{dataset of ours: the values that the built-in papers print for it}, in the paper's order.
+
+    A value is {method, metric, value, spread, table, comparable}: in our metric's unit, spread NaN
+    where none is printed; comparable where the table is made by this suite with this budget. Only
+    tables that a run can stand beside. Raises PaperError.
+    """
+    suite, budget = str(meta.get("suite")), str(meta.get("budget")).partition(":")[0]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for paper in papers():
+        for name, entry in paper.file.table.items():
+            if not entry.suite or entry.shape != "cells":
+                continue
+            table = published_table(paper, name)
+            rows = table.rows[table.rows["value"].notna() & table.rows["dataset"].isin(datasets)]
+            same = (entry.suite, entry.budget) == (suite, budget)
+            for row in rows.to_dict("records"):
+                measure = table.measures[row["metric"]]
+                found.setdefault(str(row["dataset"]), []).append(
+                    {
+                        "method": str(row["method"]),
+                        "metric": measure.metric,
+                        "value": float(row["value"]) / measure.unit,
+                        "spread": float(row["spread"]) / measure.unit,
+                        "table": table.title,
+                        "comparable": same,
+                    }
+                )
+    return dict(sorted(found.items()))

@@ -9,6 +9,10 @@ memory; of the matrix of 30 x 25 x 10 what it does after a small report in the s
 imports what is needed. `--no-facts` measures too what it costs where the columns beside segments
 are gone. On a busy machine compare CPU seconds, and these with the speed of one thread that stands
 beside them. Where PYTHONDONTWRITEBYTECODE is set, .4 s of them compile our modules each time.
+
+In turn with the command, a fresh process reads the same files by pyarrow alone: the columns into a
+table, and the bytes of the segments, whose checksums the command compares. The command's time as a
+CPU time as a multiple of it depends less on the machine's hour than seconds do.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from tabsweep.sweeps.trial import digest
 
 MODELS, DATASETS, FOLDS = 30, 25, 10
 QUIET = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+READS = 12.0  # largest multiple of the CPU time in which pyarrow reads the same files
 AT_ONCE = 100  # studies that run side by side, so that their records lie mixed
 METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 NAMES = {
@@ -262,6 +267,29 @@ def measured(run: Path, out: Path, warm: Path) -> dict[str, float]:
     return json.loads(said.splitlines()[-1])
 
 
+READ = """
+import hashlib, sys
+from pathlib import Path
+import pyarrow as pa
+folder = Path(sys.argv[1])
+for path in sorted(folder.iterdir()):
+    with pa.OSFile(str(path)) as file:
+        if path.name.startswith("facts-"):
+            table = pa.ipc.open_file(file).read_all()
+        else:
+            hashlib.sha256(file.read_buffer()).digest()
+"""
+
+
+def read_by_pyarrow(ledger: Path) -> float:
+    """CPU seconds of a fresh process that reads these files by pyarrow and hashes the segments."""
+    child = os.posix_spawn(sys.executable, [sys.executable, "-c", READ, str(ledger)], os.environ)
+    _, status, usage = os.wait4(child, 0)
+    if status:
+        raise SystemExit(f"reading ended with {os.waitstatus_to_exitcode(status)}")
+    return usage.ru_utime + usage.ru_stime
+
+
 def hashing() -> float:
     """MB that a thread hashes in a second of its CPU time now: what neighbours leave of a core."""
     data = bytes(50 * 2**20)
@@ -310,7 +338,13 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
     size = sum(f.stat().st_size for f in (folder / "large" / "ledger").iterdir()) / 2**20
     print(f"the large ledger: {size:.0f} MB")
     out = folder / "report"
-    large = show("large", [commanded(folder / "large", out) for _ in range(options.repeats)])
+    commands, reads = [], []
+    for _ in range(options.repeats):
+        commands.append(commanded(folder / "large", out))
+        reads.append(read_by_pyarrow(folder / "large" / "ledger"))
+    large = show("large", commands)
+    ratio = float(np.median([c["cpu"] / read for c, read in zip(commands, reads, strict=True)]))
+    print(f"the same files read by pyarrow: {float(np.median(reads)):.2f} s CPU")
     warm = folder / "small"
     matrix = [measured(folder / "matrix", out, warm) for _ in range(options.repeats)]
     matrix_s = show("matrix, after a small report", matrix)["wall"]
@@ -323,6 +357,7 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
             (folder / path.name).rename(path)
     good = [
         verdict(f"{options.trials} trials, s of the whole command", large["wall"], 10.0),
+        verdict("its CPU as a multiple of the read by pyarrow", ratio, READS),
         verdict("its peak memory, MB", large["peak_mb"], 2000.0),
         verdict("30 x 25 x 10, s without imports", matrix_s, 3.0),
     ]

@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ...common.portable import LEVEL, pinned
+
 LIBRARIES = (
     "tabsweep",
     "numpy",
@@ -56,7 +58,8 @@ def memory_mb() -> float:
 
 
 def code_version() -> str:
-    """The commit of a checkout ("-dirty" where files differ from it), or the version installed."""
+    """The commit of a checkout ("-dirty" where files differ from it), that of an image of the
+    Dockerfile, or the version installed."""
     try:
         run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
         found = subprocess.run(
@@ -64,7 +67,7 @@ def code_version() -> str:
         )
         return found.stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return version("tabsweep")
+        return os.environ.get("TABSWEEP_COMMIT") or version("tabsweep")
 
 
 def lock_sha256() -> str:
@@ -74,7 +77,8 @@ def lock_sha256() -> str:
 
 
 def capture() -> dict[str, Any]:
-    """{python, libraries, cpu, cores, memory_mb, system, code, lock}: what a report should say."""
+    """{python, libraries, cpu, cores, memory_mb, system, code, lock}: what a report should say;
+    "instructions", too, where they are pinned."""
     return {
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in LIBRARIES},
@@ -84,4 +88,5 @@ def capture() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "code": code_version(),
         "lock": lock_sha256(),
+        **({"instructions": f"pinned to {LEVEL}"} if pinned() else {}),
     }

@@ -1,25 +1,49 @@
-"""The expected cost of a sweep: number of trials, and hours from the times of earlier runs."""
+"""The expected cost of a sweep: its trials, their CPU seconds, time on a clock, memory and disk."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...models.registry_entries import MODELS
+from ...sweeps.search.samplers import make_sampler
 from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import slot_places
 from ...sweeps.study import Slot
 from ...sweeps.trial import DONE
-from .plan import Plan
+from .cost_history import costs_in
+from .costs import Cost, Regression, Work, condensed, settings_of, shipped
+from .machine_speed import probe_s
+from .plan import INTERPRETER_MB, Plan, StudyPlan
 from .plan_record import planned_slots
+
+DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
+START_S = 12.0  # of Ray, the first workers and the imports of their libraries
+TRIAL_S = 0.03  # of a trial around its fit: scores, predictions, records
+RAY_MB = 900.0  # of the driver, Ray and its processes
+GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that nobody has measured
+
+
+@dataclass(frozen=True)
+class TrialCost:
+    """What a trial of a study is expected to take: CPU seconds, those at the end of the likely
+    range, peak memory of its process in MB; `guess` where its model was never measured."""
+
+    seconds: float
+    high: float
+    mb: float
+    guess: bool
 
 
 @dataclass
 class Estimate:
     """What a sweep would do: `cells` trials, of which `finished` are in the run and `cached` in
-    other runs. Times are None where no earlier run tells them; `basis` says what they rest on."""
+    other runs. `basis` says what the times rest on; `guessed` counts the trials of models that were
+    never measured; `models` has the CPU hours of each model."""
 
     cells: int
     finished: int
@@ -27,12 +51,15 @@ class Estimate:
     to_run: int
     studies: int
     unsupported: dict[str, str]
-    cpu_hours: float | None
-    cpu_hours_high: float | None
-    wall_hours: float | None
+    cpu_hours: float
+    cpu_hours_high: float
+    wall_hours: float
     basis: str
+    memory_mb: float
     memory_mb_limit: float
     disk_mb: float
+    guessed: dict[str, int] = field(default_factory=dict)
+    models: dict[str, float] = field(default_factory=dict)
 
     def to_data(self) -> dict[str, Any]:
         """The fields by name, for JSON."""
@@ -40,61 +67,219 @@ class Estimate:
 
 
 def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers: int) -> Estimate:
-    """Count the trials of a plan. Configurations of a sampler that learns from results are unknown
-    before it suggests them, so only those of grid and random search are counted as cached."""
-    seconds: dict[tuple[str, str], list[float]] = {}
-    ids: set[str] = set()
+    """Count the trials of a plan and say what they will cost. workers: CPUs for trials, 0 for this
+    process.
+
+    Configurations of a sampler that learns from results are unknown before it suggests them, so
+    only those of grid and random search are counted as cached.
+    """
+    ledgers = [*([own] if own is not None else []), *_readable(others)]
+    ids = {r["id"] for ledger in ledgers for r in ledger.records("result") if r["status"] == DONE}
+    costs = TrialCosts(plan, ledgers, speed=probe_s())
     finished_slots = slot_places(own) if own is not None else {}
-    for ledger in [*([own] if own is not None else []), *_readable(others)]:
-        for record in ledger.records("result"):
-            if record["status"] == DONE:
-                ids.add(record["id"])
-                cost = record["costs"].get("fit_s", 0.0) + record["costs"].get("predict_s", 0.0)
-                seconds.setdefault((record["dataset"], record["model"]), []).append(cost)
-    cells = finished = cached = 0
-    low = high = 0.0
-    unknown = 0
+    planned = {study.name: study for study in plan.studies}
+    found = Estimate(
+        cells=0,
+        finished=0,
+        cached=0,
+        to_run=0,
+        studies=len(plan.studies),
+        cpu_hours=0.0,
+        cpu_hours_high=0.0,
+        wall_hours=0.0,
+        memory_mb=0.0,
+        unsupported={s.name: s.reason for s in plan.studies if s.reason},
+        basis="",
+        memory_mb_limit=plan.limits.memory_mb,
+        disk_mb=0.0,
+    )
+    low = high = longest = mb = 0.0
+    models: dict[str, float] = defaultdict(float)
     ended = Counter(Slot.parse(key)[0] for key in finished_slots)
     for study in plan.build():
         n = planned_slots(study.meta)
         already = min(n, ended[study.name])
         left = n - already
-        cells += n
-        finished += already
+        found.cells += n
+        found.finished += already
         while already < n and (slot := study.next_slot()) is not None:
             id = study.open(slot).id
             if slot.key not in finished_slots and id in ids:
-                cached += 1
+                found.cached += 1
                 left -= 1
             if not study.sampler.history_free:
                 break
-        known = seconds.get((study.meta["dataset"], study.meta["model"]))
-        if known:
-            low += left * sum(known) / len(known)
-            high += left * max(known)
+        if not left:
+            continue
+        cost = costs(planned[study.name])
+        low += left * cost.seconds
+        high += left * cost.high
+        models[str(study.meta["model"])] += left * cost.seconds
+        in_turn = 1 if study.sampler.history_free else math.ceil(left / max(1, study.lag))
+        longest = max(longest, cost.seconds * in_turn)
+        mb = max(mb, cost.mb)
+        if cost.guess:
+            name = str(study.meta["model"])
+            found.guessed[name] = found.guessed.get(name, 0) + left
+    found.to_run = found.cells - found.finished - found.cached
+    around = TRIAL_S * found.to_run
+    wall = max((low + around) / max(1, workers), longest) + (START_S if workers else 0.0)
+    found.cpu_hours = round((low + around) / 3600, 6)
+    found.cpu_hours_high = round((high + around) / 3600, 6)
+    found.wall_hours = round(wall / 3600, 6) if found.to_run else 0.0
+    costly = sorted(models.items(), key=lambda item: -item[1])
+    found.models = {name: round(s / 3600, 6) for name, s in costly}
+    found.memory_mb = round(max(1, workers) * mb + (RAY_MB if workers else 0.0)) if mb else 0.0
+    found.disk_mb = round(found.to_run * 0.02, 1)
+    found.basis = costs.basis if found.to_run else "nothing to run"
+    return found
+
+
+class TrialCosts:
+    """What a trial of each study of a plan is expected to take, from the shipped costs and from the
+    ledgers of earlier runs here. speed: CPU seconds of the probe on this machine, None where it was
+    not asked: then it counts as fast as the one that the table was measured on."""
+
+    def __init__(
+        self, plan: Plan, ledgers: Iterable[Ledger] = (), *, speed: float | None = None
+    ) -> None:
+        self._plan = plan
+        self._table = shipped()
+        self._ratio = 1.0 if speed is None else speed / float(self._table.machine["probe_s"])
+        self._history: dict[bool, dict[str, list[Cost]]] = {False: {}, True: {}}
+        self._runs = 0
+        for ledger in ledgers:
+            fits = 0
+            for gpu, history in self._history.items():
+                for model, costs in costs_in(ledger, self._defaults, gpu=gpu).items():
+                    history.setdefault(model, []).extend(costs)
+                    fits += sum(cost.fits for cost in costs)
+            self._runs += bool(fits)
+        self._regressions: dict[tuple[str, bool], Regression | None] = {}
+        self._known: dict[Any, TrialCost] = {}
+
+    @property
+    def basis(self) -> str:
+        """What the estimates rest on, in words."""
+        where = f"costs measured on {self._table.machine['cpu']}"
+        speed = f" (this machine takes {self._ratio:.1f} times as long)"
+        runs = f", corrected by {self._runs} earlier runs here" if self._runs > 1 else ""
+        runs = ", corrected by an earlier run here" if self._runs == 1 else runs
+        return f"{where}{speed}{runs}"
+
+    def __call__(self, study: StudyPlan) -> TrialCost:
+        """The expected cost of a trial of a study, the mean over its search."""
+        data = self._plan.data[study.dataset]
+        fold = data.folds[study.fold]
+        rows = len(fold.train)
+        shape = (rows, data.table.n_features, max(1, data.table.n_classes))
+        key = study.model, study.dataset, study.space_name, round(20 * math.log(max(rows, 1)))
+        if key not in self._known:
+            self._known[key] = self._cost(study, shape)
+        return self._known[key]
+
+    def _cost(self, study: StudyPlan, shape: tuple[int, int, int]) -> TrialCost:
+        spec = self._plan.specs[study.model]
+        asked = self._plan.budget.asked(self._plan.given[study.model])
+        model = asked if asked in MODELS else study.model
+        gpu = self._plan.device(spec) != "cpu"
+        defaults = self._defaults(model)
+        works = [Work(settings_of(config, defaults), *shape) for config in _drawn(study)]
+        regression, guess = self._regression(model, gpu), False
+        if regression is None:
+            guess, alike = True, self._like(model)
+            pairs = [alike_one([Work(self._defaults(name), *shape)]) for name, alike_one in alike]
+            seconds = [math.exp(sum(math.log(float(s[0])) for s, _ in pairs) / len(pairs))]
+            highs = [10 * seconds[0]]
         else:
-            unknown += left
-    to_run = cells - finished - cached
-    basis = f"{len(seconds)} (dataset, model) pairs of earlier runs"
-    if unknown:
-        basis = f"unknown for {unknown} of {to_run} trials, which no earlier run has" + (
-            f"; the rest from {basis}" if seconds else ""
+            means, sds = regression(works)
+            seconds = [float(s) for s in means]
+            highs = [s * math.exp(float(sd)) for s, sd in zip(seconds, sds, strict=True)]
+        limit = self._plan.limits.timeout_s
+        share = _share(study)
+        return TrialCost(
+            seconds=share * sum(min(s, limit) for s in seconds) / len(seconds),
+            high=share * sum(min(s, limit) for s in highs) / len(highs),
+            mb=self._memory(model, works[0], spec.memory_mb(*shape)),
+            guess=guess,
         )
-    known_all = not unknown
-    return Estimate(
-        cells=cells,
-        finished=finished,
-        cached=cached,
-        to_run=to_run,
-        studies=len(plan.studies),
-        unsupported={s.name: s.reason for s in plan.studies if s.reason},
-        cpu_hours=round(low / 3600, 3) if known_all else None,
-        cpu_hours_high=round(high / 3600, 3) if known_all else None,
-        wall_hours=round(low / 3600 / max(1, workers), 3) if known_all else None,
-        basis=basis if to_run else "nothing to run",
-        memory_mb_limit=plan.limits.memory_mb,
-        disk_mb=round(to_run * 0.02, 1),
-    )
+
+    def _defaults(self, model: str) -> Mapping[str, float]:
+        return self._table.defaults.get(model, {})
+
+    def _regression(self, model: str, gpu: bool) -> Regression | None:
+        """From the costs of a model; None where there is none."""
+        if (model, gpu) not in self._regressions:
+            costs = condensed(self._history[gpu].get(model, []))
+            if not gpu:
+                costs += [
+                    Cost(c.work, c.fits, c.seconds * self._ratio, c.mb)
+                    for c in self._table.costs.get(model, [])
+                ]
+            self._regressions[model, gpu] = Regression(costs) if costs else None
+        return self._regressions[model, gpu]
+
+    def _like(self, model: str) -> list[tuple[str, Regression]]:
+        """The measured models whose mean stands for one that was never measured: those of its
+        family, on a GPU itself on the CPU."""
+        names: Iterable[str] = GUESSES
+        if model in self._table.costs:
+            names = [model]
+        elif model in MODELS:
+            family = MODELS[model].family
+            names = [m for m in self._table.costs if m in MODELS and MODELS[m].family == family]
+        found = [(name, self._regression(name, False)) for name in (*names,) or GUESSES]
+        return [(name, regression) for name, regression in found if regression is not None]
+
+    def _memory(self, model: str, work: Work, declared: float) -> float:
+        """Peak MB of a worker: as the nearest measured fit of the model, and more by what the model
+        declares for more rows and features; without a measurement what it declares."""
+        known = [*self._history[False].get(model, []), *self._table.costs.get(model, [])]
+        known = [cost for cost in known if cost.mb]
+        if not known:
+            return INTERPRETER_MB + declared
+        place = work.logs()
+        near = min(known, key=lambda cost: math.dist(place, cost.work.logs()))
+        if model not in MODELS:
+            return near.mb
+        there = MODELS[model].memory_mb(near.work.rows, near.work.features, near.work.classes)
+        return max(near.mb + declared - there, 300.0)
+
+
+def _drawn(study: StudyPlan) -> list[dict[str, Any]]:
+    """Configurations that stand for those of a study."""
+    free = study.n_trials - len(study.first)
+    sampler = make_sampler("random", study.space, seed=0)
+    drawn = [sampler.ask(index) for index in range(min(DRAWS, max(free, 0)))]
+    # the given first ones weigh as much as their share of the trials
+    n_first = max(1, round(len(drawn) * len(study.first) / max(free, 1))) if study.first else 0
+    first = [dict(config) for config in study.first for _ in range(n_first)][:DRAWS]
+    return [*first, *drawn] or [sampler.ask(0)]
+
+
+def _share(study: StudyPlan) -> float:
+    """The mean share of a whole fit that a slot of a study takes: less than 1 with halving."""
+    rungs = study.halving
+    if rungs is None:
+        return 1.0
+    stops = [rungs.eta ** (rung - rungs.rungs + 1) for rung in range(rungs.rungs)]
+    steps = [stop - before for before, stop in zip([0.0, *stops], stops, strict=False)]
+    sizes = rungs.sizes(study.n_trials)
+    fits = sum(size * step for size, step in zip(sizes, steps, strict=True))
+    n_seeds = len(study.seeds) if len(study.seeds) > 1 else 0
+    slots = study.n_trials if study.asynchronous else sum(sizes)
+    return (fits + n_seeds) / (slots + n_seeds)
+
+
+def by_study(plan: Plan) -> dict[str, float]:
+    """{study: expected seconds of one of its trials} from the shipped costs: a first idea of how
+    long a sweep runs, before its own trials tell."""
+    costs = TrialCosts(plan)
+    found: dict[str, float] = defaultdict(float)
+    for study in plan.studies:
+        if not study.reason:
+            found[study.name] = costs(study).seconds + TRIAL_S
+    return dict(found)
 
 
 def _readable(folders: Iterable[Path]) -> Iterable[Ledger]:

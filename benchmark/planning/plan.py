@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from ...common.portable import LEVEL
 from ...common.text import suggest
+from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
@@ -20,9 +22,12 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
 from .own_models import check_constructor
+from .plan_notes import device_notes, refuse_time_limits, time_notes
 from .portfolio_file import Portfolio
+from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
+    default_first,
     narrow,
     refuse_transductive,
     resolve_space,
@@ -32,7 +37,7 @@ from .space_overrides import (
 from .suite import DEFAULT_METRIC, Budget, Suite
 from .warm_start import Beginning, beginning
 
-KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device")
+KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device", "portable")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 
@@ -50,6 +55,9 @@ class Options:
     seed: int = 0
     device: str = "cpu"
     asynchronous: str | None = None
+    study_s: float | None = None
+    time_limit_s: float | None = None
+    portable: bool = False
     warm_start: Portfolio | None = None
 
     @classmethod
@@ -62,9 +70,12 @@ class Options:
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
-        """The fields by name, lists for tuples: as the plan keeps them."""
+        """The fields by name, lists for tuples: as the plan keeps them. Limits of time that are
+        not set and an absent portfolio are left out, as in the plans of older runs."""
         found = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        portfolio = found.pop("warm_start") and self.warm_start  # plans of older runs have no key
+        portfolio = found.pop("warm_start") and self.warm_start
+        unset = [k for k in ("study_s", "time_limit_s") if found[k] is None]
+        found = {k: v for k, v in found.items() if k not in unset}
         return found | ({"warm_start": portfolio.to_data()} if portfolio else {})
 
 
@@ -103,6 +114,8 @@ class StudyPlan:
     halving: Halving | None = None
     asynchronous: str | None = None
     save_every: int | None = None
+    study_s: float | None = None
+    time_limit_s: float | None = None
     reason: str = ""
     begins: Beginning = Beginning(())
 
@@ -123,6 +136,7 @@ class StudyPlan:
             "rungs": self.halving.sizes(self.n_trials) if self.halving else None,
             "async": self.asynchronous,
             "reason": self.reason,
+            **({"study_s": self.study_s} if self.study_s is not None else {}),
         }
 
 
@@ -164,10 +178,16 @@ class Plan:
             self.given[spec.name] = asked
         self.models = tuple(self.specs)
         self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
+        self.study_s = options.study_s or self.budget.study_s
+        self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
+        self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)
         if suite.transductive:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
+        tasks = {name: one.table.task for name, one in self.data.items()}
+        added = {name: one.description.get("added") or "" for name, one in self.data.items()}
+        self.notes += contamination_notes(self.specs, tasks, added)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -207,6 +227,7 @@ class Plan:
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True
+        fixed |= pinned(self.specs[model], task)
         space = narrow(space, fixed, search.choices, of)
         if not self.suite.transductive:
             refuse_transductive(space, of)
@@ -256,19 +277,17 @@ class Plan:
             space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if budget.start_with_default and sampler != "grid" and task in spec.tasks:
-            default = registry.default_config(of, task, space_name)
-            searched = set(registry.spaces(of, task)[space_name]["params"])
-            fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
-            # what a suite adds to a space is always there, the rest where its condition holds
-            kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
-            first = ({**default, **kept},)
+            first = (default_first(of, task, space_name, space),)
         portfolio = options.warm_start
         begins = beginning(portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
+        save_every = (search.save_every or budget.save_every) if spec.resource else None
         halving = None
         if spec.resource and (rungs or asynchronous):
             halving = Halving(rungs.eta, rungs.rungs) if rungs else Halving()
+        if halving is not None or save_every is not None:
+            refuse_time_limits(model, self.study_s, self.time_limit_s)
         return StudyPlan(
             dataset=dataset,
             task=task,
@@ -284,7 +303,9 @@ class Plan:
             lag=search.lag or budget.lag,
             halving=halving,
             asynchronous=asynchronous,
-            save_every=(search.save_every or budget.save_every) if spec.resource else None,
+            save_every=save_every,
+            study_s=self.study_s,
+            time_limit_s=self.time_limit_s if spec.resource else None,
             reason=reason,
         )
 
@@ -300,6 +321,7 @@ class Plan:
             "space": {},
             "sampler": {},
             "device": {"sweep": self.options.device},
+            "portable": {"sweep": self.options.portable},
         }
         for study in self.studies:
             own = self.budget.dataset.get(study.dataset)
@@ -314,6 +336,10 @@ class Plan:
                 found["sampler"][key] += f", {how} on {rungs}"
             elif study.save_every:
                 found["sampler"][key] += f", saved every {study.save_every} steps"
+            if study.study_s:
+                found["sampler"][key] += f", at most {study.study_s:g} CPU s a study"
+            if study.time_limit_s:
+                found["sampler"][key] += f", at most {study.time_limit_s:g} s a fit"
         if self.options.warm_start:
             found["warm start"] = {"portfolio": self.options.warm_start.id}
         return found
@@ -339,6 +365,7 @@ class Plan:
                         for _, fold in sorted(data.folds.items())
                     ],
                     "warnings": list(data.table.warnings),
+                    "facts": counted(data.table, data.folds.values()),
                     **data.description,
                 }
                 for name, data in self.data.items()
@@ -385,6 +412,10 @@ class Plan:
             "source": print_["source"],
             "libraries": print_["libraries"],
         }
+        if plan.time_limit_s is not None:
+            identity["time_limit_s"] = plan.time_limit_s
+        if self.options.portable:  # other bytes: such trials are not mixed with others
+            identity["portable"] = LEVEL
 
         def make_trial(
             config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None
@@ -437,6 +468,7 @@ class Plan:
             meta=plan.to_data() | {"metric": self.metric[plan.task]},
             halving=plan.halving,
             save_every=plan.save_every,
+            study_s=plan.study_s,
             length_of=length_of,
         )
 
@@ -449,16 +481,6 @@ class Plan:
         """What a worker needs of a dataset."""
         data = self.data[dataset]
         return data.table, data.folds
-
-
-def device_notes(specs: Mapping[str, registry.ModelSpec]) -> list[str]:
-    """Which models of a sweep with GPUs compute on them, and why one that could does not."""
-    places = {name: spec.on_gpu() for name, spec in specs.items()}
-    on_gpus = ", ".join(name for name, (device, _) in places.items() if device != "cpu")
-    on_cpus = ", ".join(name for name, (device, _) in places.items() if device == "cpu")
-    notes = [f"Trials on GPUs: {on_gpus or 'none'}; on CPUs: {on_cpus or 'none'}."]
-    notes += [f"{name} runs on CPUs: {why}." for name, (_, why) in places.items() if why]
-    return notes
 
 
 def evaluation_seeds(seed: int, budget: Budget) -> tuple[int, ...]:

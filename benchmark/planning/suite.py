@@ -79,7 +79,9 @@ class Budget(Strict):
     """Models and the numbers of folds, trials and seeds; time and memory are safety nets only.
 
     `halving` and `save_every` concern the models that can stop at a step and go on later (`bench
-    models NAME`).
+    models NAME`). `study_s`: CPU seconds of its tuning trials after which a study searches no
+    further, if it has not run `trials` before. `time_limit_s`: wall seconds after which a fit of
+    such a model ends with the best steps so far. With either the tables depend on the machine.
     """
 
     note: str = ""
@@ -93,10 +95,19 @@ class Budget(Strict):
     lag: int = Field(default=1, ge=1)
     halving: Halve | None = None
     save_every: int | None = Field(default=None, ge=1)
+    study_s: float | None = Field(default=None, gt=0)
+    time_limit_s: float | None = Field(default=None, gt=0)
     timeout_s: float = Field(default=3600.0, gt=0)
     memory_mb: float = Field(default=8192.0, gt=0)
     model: dict[str, Search] = {}
     dataset: dict[str, OnDataset] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As usual, without limits of time that are not set: plans of older runs have none."""
+        found: dict[str, Any] = usual(self)
+        unset = [name for name in ("study_s", "time_limit_s") if found[name] is None]
+        return {name: value for name, value in found.items() if name not in unset}
 
     def asked(self, model: str) -> str:
         """The registry's name of a model of this budget."""

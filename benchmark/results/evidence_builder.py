@@ -16,6 +16,8 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE
 from ..planning.plan_record import plan_in, planned_slots, sampler_of, slots_of, study_name
+from .overlap import Part, without_repeats
+from .page_facts import facts_of, families_of
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def planned_frame(
     words = pd.array([tasks[name] for name in frame.loc[first, "dataset"]], dtype="str")
     frame = frame.assign(task=words.take(np.cumsum(first) - 1))
     frame = frame.assign(loss=losses(frame, plan["metric"]))
-    frame = on_rungs(frame, plan)
+    frame = within_study_s(on_rungs(frame, plan), plan)
     frame = frame.assign(selected=chosen(frame))
     gone = outdated(frame)
     frame = frame.drop(columns="loss")
@@ -168,13 +170,31 @@ def on_rungs(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
     return frame.drop(index=gone) if gone else frame
 
 
+def within_study_s(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
+    """The rows without tuning trials beyond the end of a search by CPU seconds: several trials run
+    at once, and the search ends with the first at which the seconds so far reach `study_s` (see
+    `sweeps/study.py`)."""
+    limits = {study_name(s): s["study_s"] for s in plan["studies"] if s.get("study_s")}
+    if not limits:
+        return frame
+    tune = frame[frame["stage"] == TUNE]
+    names = tune["study"].to_numpy()
+    spent = tune["cpu_s"].fillna(0.0).groupby(names).cumsum().round(6)
+    before = spent.groupby(names).shift(fill_value=0.0)
+    beyond = before >= tune["study"].map(limits).astype(float).fillna(math.inf)
+    return frame.drop(index=tune.index[beyond]) if beyond.any() else frame
+
+
 def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     """One or several runs as the report reads them. Several must agree on metric and protocol.
 
-    Raises LedgerError, or ValueError naming what two runs disagree on or both hold.
+    A study of several runs counts once (`without_repeats`). Raises LedgerError, or ValueError
+    naming what two runs disagree on.
     """
-    ledgers = [Ledger(Path(run), deferred=True) for run in runs]
-    parts, ends = [], []
+    folders = [Path(run) for run in runs]
+    ledgers = [Ledger(run, deferred=True) for run in folders]
+    parts: list[Part] = []
+    ends = []
     times: list[str] = [""]
     cpus: set[str] = set()
     warned: dict[str, Counter[str]] = {}
@@ -194,11 +214,15 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     plans = [plan for plan, _ in parts]
     for other in plans[1:]:
         _agree(plans[0], other)
+    parts, repeated = without_repeats(folders, parts)
+    plans = [plan for plan, _ in parts]
     frames = [frame for _, frame in parts if len(frame)]
     trials = frames[0] if len(frames) == 1 else None
     if trials is None:
         trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
     meta = meta_of(plans, trials, last_record=max(times), cpus=sorted(cpus - {""}))
+    meta["notes"] += repeated
+    meta["runs"] = [str(run) for run in folders]
     meta["damage"] = [text for ledger in ledgers for text in damage_of(ledger)]
     meta["notes"] += [f"{text}." for ledger in ledgers for text in ledger.notices]
     meta["notes"] += [f"Incomplete: {text}." for text in meta["damage"]]
@@ -250,7 +274,7 @@ def _agree(first: Record, other: Record) -> None:
             if a[key] != b[key]:
                 raise ValueError(
                     f"the runs cannot share a table: {part} of {key} is {a[key]!r} in one and "
-                    f"{b[key]!r} in the other"
+                    f"{b[key]!r} in the other; write a report for each"
                 )
 
 
@@ -278,8 +302,11 @@ def meta_of(
         notes.append(suite.folds_mean)
     failed = frame.loc[(frame["status"] != DONE).to_numpy(dtype=bool), ["study", "cause"]]
     struck = failed[failed["cause"].isin(LIMITED)].drop_duplicates()
-    notes.extend(promises_of(plans, struck.to_dict("records")))
-    notes.extend(warnings_of(datasets))
+    promises = promises_of(plans, struck.to_dict("records"))
+    warnings = warnings_of(datasets)
+    notes += [*promises, *warnings]
+    where = sorted({study.rsplit("/", 2)[0] for study in struck["study"]})
+    limits = {note: where for note in promises[-1:] if where}  # the note on limits is the last
     spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
     environment = first["environment"]
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
@@ -311,11 +338,15 @@ def meta_of(
         "default_first": default_first(plans, budget.start_with_default),
         "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
         "notes": list(dict.fromkeys(notes)),
+        "notes_of": {**limits, **warnings},
+        "families": families_of(plans),
+        "facts": facts_of(datasets),
         "last_record_utc": last_record,
         "versions": environment["libraries"],
         "environment": {
             "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,
             **{name: str(environment[name]) for name in ("cores", "memory_mb", "system")},
+            **{k: v for k, v in environment.items() if k == "instructions"},
         },
         "code": environment["code"],
         "lock": environment["lock"],
@@ -354,17 +385,18 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """One sentence per kind of problem of the data, with the datasets that have it."""
+def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """{one sentence per kind of problem of the data: the datasets that have it}."""
     found: dict[str, list[str]] = {}
     for name, described in sorted(datasets.items()):
         for warning in described["warnings"]:
             whole = "csv" in described or described.get("added")
             kind = warning if whole else warning.partition(":")[0]
             found.setdefault(kind, []).append(name)
-    return [
-        f"{kind}: {', '.join(names)} (see bench data passport)." for kind, names in found.items()
-    ]
+    return {
+        f"{kind}: {', '.join(names)} (see bench data passport).": names
+        for kind, names in found.items()
+    }
 
 
 def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], str]:

@@ -21,9 +21,14 @@ if TYPE_CHECKING:
     from ...reports.evidence import Evidence
 
 CELL = ["dataset", "model"]
+_Found = dict[tuple[str, str], tuple[list[Mapping[str, Any]], np.ndarray]]
 FEWEST = 20  # trials of a (dataset, model), for a forest to say anything
 MOST_TRIALS = 200  # of a (dataset, model), drawn at random: rebuilding a study is quadratic
 MOST_CELLS = 24  # (dataset, model) pairs in a report where not asked for
+MOST_MODELS = 32  # where there are more pairs, in a report of all datasets together
+TOGETHER, FEWEST_TOGETHER = 1600, 50  # trials of these models together, and of each at least
+STUDIES = 60  # of a model, evenly chosen, whose trials are put together
+ALL = ""  # in place of a dataset: all datasets together
 TREES = 16  # Optuna's 64 cost four times as much and moved no share by more than 0.08
 
 
@@ -31,7 +36,9 @@ def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evi
     """The evidence with `importance`, a row per (dataset, model, parameter); as it is where no
     (dataset, model) has FEWEST trials with a validation score.
 
-    Where more than `most` cells have them (None: no limit), none is computed and a note says so.
+    Where more than `most` cells have them (None: no limit), or none has, the trials of a model on
+    all datasets are put together (dataset ALL), as far as there are at most MOST_MODELS models; a
+    note says what was done.
     """
     import pandas as pd
 
@@ -40,21 +47,54 @@ def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evi
     known = np.bincount(number[losses.notna()], minlength=len(studies))
     sizes = studies.assign(n=known).groupby(CELL)["n"].sum()
     names = sizes.index[sizes >= FEWEST]
-    if most is not None and len(names) > most:
-        note = (
-            f"Hyperparameter importance of {len(names)} (dataset, model) is not computed: "
-            f"more than {most}."
-        )
+    if not len(names) or (most is not None and len(names) > most):
+        found, note = _together(evidence, losses, len(names))
+    else:
+        trials = evidence.trials[[*CELL, "fold", "config"]].assign(loss=losses)
+        trials = trials[losses.notna() & pd.MultiIndex.from_frame(trials[CELL]).isin(names)]
+        found, note = _cells(trials), ""
+    rows = [
+        (dataset, model, parameter, share, len(configs))
+        for (dataset, model), (configs, scores) in found.items()
+        for parameter, share in importance_of(configs, scores).items()
+    ]
+    if note:
         meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), note]}
-        return evidence.but(meta=meta)
-    rows = []
-    trials = evidence.trials[[*CELL, "fold", "config"]].assign(loss=losses)
-    trials = trials[losses.notna() & pd.MultiIndex.from_frame(trials[CELL]).isin(names)]
-    for (dataset, model), (configs, scores) in _cells(trials).items():
-        for parameter, share in importance_of(configs, scores).items():
-            rows.append((dataset, model, parameter, share, len(configs)))
+        evidence = evidence.but(meta=meta)
     columns = ["dataset", "model", "parameter", "importance", "n_trials"]
     return evidence.but(importance=pd.DataFrame(rows, columns=columns)) if rows else evidence
+
+
+def _together(evidence: Evidence, losses: pd.Series, n_cells: int) -> tuple[_Found, str]:
+    """({(ALL, model): its trials on all datasets}, a note where nothing is computed): of up to
+    STUDIES studies of a model, each standardised, a sample."""
+    number, studies = evidence.study_numbers
+    known = np.bincount(number[losses.notna()], minlength=len(studies))
+    sizes = studies.assign(n=known).groupby("model")["n"].sum()
+    models = list(sizes.index[sizes >= FEWEST])
+    if len(models) > MOST_MODELS:
+        note = (
+            f"Hyperparameter importance of {len(models)} models ({n_cells} pairs of dataset and "
+            f"model) is not computed: more than {MOST_MODELS} models."
+        )
+        return {}, note
+    most = max(FEWEST_TOGETHER, min(MOST_TRIALS // 2, TOGETHER // max(1, len(models))))
+    of_model = {str(m): rows.index.to_numpy() for m, rows in studies[known > 1].groupby("model")}
+    found = {}
+    for model in models:
+        mine = of_model.get(model, np.zeros(0, dtype=int))
+        if len(mine) > STUDIES:
+            mine = mine[np.linspace(0, len(mine) - 1, STUDIES).round().astype(int)]
+        inside = np.flatnonzero(np.isin(number, mine) & losses.notna().to_numpy())
+        rows = evidence.trials.iloc[inside][["config"]]
+        rows = rows.assign(fold=number[inside], loss=losses.to_numpy()[inside])
+        rows = rows.assign(scores=_standardised(rows))
+        if len(rows) > most:
+            rows = rows.sample(most, random_state=0)
+        configs = [_parsed(text) for text in rows["config"]]
+        if len(rows) >= FEWEST and all(isinstance(config, dict) for config in configs):
+            found[ALL, str(model)] = configs, rows["scores"].to_numpy()
+    return found, ""
 
 
 def _losses(evidence: Evidence) -> pd.Series:
@@ -68,9 +108,7 @@ def _losses(evidence: Evidence) -> pd.Series:
     return pd.Series(found, index=trials.index).where(evidence.having("stage", "tune"))
 
 
-def _cells(
-    trials: pd.DataFrame,
-) -> dict[tuple[str, str], tuple[list[Mapping[str, Any]], np.ndarray]]:
+def _cells(trials: pd.DataFrame) -> _Found:
     """{(dataset, model): (configurations, standardised losses)}, MOST_TRIALS of each at most."""
     found = {}
     for (dataset, model), rows in trials.groupby(CELL, sort=True):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...reports.evidence import Evidence
 
 SIZE = 5
+KEY = ("dataset", "fold", "model", "index")  # of an ensemble
 
 
 def with_ensembles(
@@ -63,6 +64,8 @@ def with_ensembles(
                     damage.append(f"no ensembles on {dataset}: {error}")
     if not rows and not notes:
         return evidence
+    # a study of several runs has the same ensembles in each
+    rows = list({tuple(row[name] for name in KEY): row for row in rows}.values())
     meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), *notes]}
     meta["damage"] = [*(evidence.meta.get("damage") or []), *damage]
     return evidence.but(ensembles=pd.DataFrame(rows) if rows else None, meta=meta)

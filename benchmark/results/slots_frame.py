@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...sweeps.store.column_cache import COSTS, WARNINGS
+from ...sweeps.store.column_cache import COSTS, RARE_COSTS, WARNINGS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,8 @@ COPIERS = 2  # columns that are put in order at once
 # What comes from the slot's own record, from the record of its trial, and from the first of these
 # for a slot that was linked to a trial that ran for another.
 OWN, PLACE = ("study", "stage", "index"), ("dataset", "fold", "model")
-RESULT = ("seed", "config", "status", "cause", "message", *COSTS, "id", "origin", "time", "cpu")
+RESULT = ("seed", "config", "status", "cause", "message", *COSTS, *RARE_COSTS)
+RESULT += ("id", "origin", "time", "cpu")
 
 
 def columns_of(records: pa.Table) -> Columns:

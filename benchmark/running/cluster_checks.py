@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from typing import Any
 from ...common.network import is_loopback
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray, stop_ray
 from ..console import OKAY, PROBLEM, WARNING, count
-from ..planning.environment import LIBRARIES, ROOT, version
+from ..planning.environment import LIBRARIES, ROOT, cpu_model, version
 
 ANSWER_S = 90.0  # for a node to start a worker process and answer
 SKEW_S = 2.0
-DISK_GB, SHM_MB = 2.0, 512.0
+DISK_GB, SHM_SHARE = 2.0, 0.3  # the share of a node's memory that Ray keeps objects in
 
 Step = Callable[[], tuple[str, str]]
 
@@ -36,6 +37,7 @@ def cluster_steps(address: str) -> Iterator[tuple[str, Step]]:
     try:
         if cluster.nodes:
             yield "same everywhere", cluster.same
+            yield "processors", cluster.processors
             yield "clocks of the nodes", cluster.clocks
             yield "disk and /dev/shm of the nodes", cluster.room
             yield "dashboard", cluster.dashboard
@@ -53,10 +55,19 @@ def describe_node() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "versions": versions(),
+        "cpu": cpu_model(),
         "time": time.time(),
         "disk_gb": shutil.disk_usage(temp).free / 2**30,
         "shm_mb": shutil.disk_usage(shm).total / 2**20 if shm.exists() else 0.0,
+        "memory_mb": available_memory_mb(),
     }
+
+
+def available_memory_mb() -> float:
+    """The memory that processes here may use, in MB: the machine's, or a container's limit."""
+    from ray._common.utils import get_system_memory
+
+    return get_system_memory() / 2**20
 
 
 def clock() -> float:
@@ -166,6 +177,14 @@ class Cluster:
             f"{len(LIBRARIES) - 2} libraries on {count(len(self._answers), 'node')}"
         )
 
+    def processors(self) -> tuple[str, str]:
+        """The kinds of processors; several round differently."""
+        kinds = Counter(found["cpu"] for found in self._answers.values())
+        text = ", ".join(f"{count(n, 'node')} with {cpu}" for cpu, n in sorted(kinds.items()))
+        if len(kinds) > 1:
+            return WARNING, f"{text}: last digits may differ by node; bench sweep --portable"
+        return OKAY, text or "no answer"
+
     def clocks(self) -> tuple[str, str]:
         """Compare the clocks with this machine's; a difference below half of the round trip cannot
         be told from the time that the answer took."""
@@ -187,16 +206,23 @@ class Cluster:
 
     def room(self) -> tuple[str, str]:
         """Free disk and shared memory of every node."""
-        few = [
-            f"{self._host(id)}: {found['disk_gb']:.1f} GB of disk free, {found['shm_mb']:.0f} MB "
-            "in /dev/shm"
-            for id, found in self._answers.items()
-            if found["disk_gb"] < DISK_GB or found["shm_mb"] < SHM_MB
-        ]
+        few = []
+        for id, found in self._answers.items():
+            if found["disk_gb"] < DISK_GB:
+                few.append(f"{self._host(id)}: {found['disk_gb']:.1f} GB of disk, want {DISK_GB:g}")
+            wanted = SHM_SHARE * found["memory_mb"]
+            if found["shm_mb"] < 0.99 * wanted:
+                few.append(
+                    f"{self._host(id)}: {found['shm_mb']:.0f} MB in /dev/shm, want {wanted:.0f} "
+                    f"({SHM_SHARE:.0%} of its memory), or Ray keeps objects on the slower disk"
+                )
         if few:
-            return WARNING, f"{'; '.join(few)} (want {DISK_GB:.0f} GB and {SHM_MB:.0f} MB)"
+            return WARNING, "; ".join(few)
         least = min((found["disk_gb"] for found in self._answers.values()), default=0.0)
-        return OKAY, f"at least {least:.1f} GB of disk free and {SHM_MB:.0f} MB in /dev/shm on each"
+        return OKAY, (
+            f"at least {least:.1f} GB of disk free, and {SHM_SHARE:.0%} of the memory in /dev/shm "
+            "on each"
+        )
 
     def dashboard(self) -> tuple[str, str]:
         """A job runs any program: only this machine, or holders of a token, may submit one."""

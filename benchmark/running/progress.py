@@ -8,11 +8,44 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
-from ..console import count, duration, printable
+from ..console import count, printable, rough
+from ..planning.estimate import START_S, TRIAL_S
 from ..planning.plan_record import planned_slots
 
 EVERY_S = 30.0
+TRUST_S = 10.0  # seconds of trials after which their pace weighs as much as the estimate's
+
+
+class Pace:
+    """Seconds that a sweep still takes: the estimate of what is left, corrected by what the trials
+    that ended took against theirs.
+
+    expected: {study: seconds of one of its trials}; those of other studies take the mean.
+    """
+
+    def __init__(self, expected: Mapping[str, float], workers: int) -> None:
+        self._expected = expected
+        self.starts = workers > 0  # Ray and workers, before the first trial
+        self._workers = max(1, workers)
+        mean = sum(expected.values()) / len(expected) if expected else 1.0
+        self._mean = max(mean, 1e-3)
+        self._told = self._took = 0.0
+
+    def seconds(self, study: str) -> float:
+        """The expected seconds of one of a study's trials."""
+        return self._expected.get(study, self._mean)
+
+    def observe(self, study: str, took: float) -> None:
+        """Take in the seconds of a trial that has ended."""
+        self._told += self.seconds(study)
+        self._took += took
+
+    def left_s(self, work: float) -> float:
+        """Seconds on the clock for trials that are expected to take `work` seconds."""
+        ratio = (self._took + TRUST_S) / (self._told + TRUST_S)
+        return work * ratio / self._workers
 
 
 class Progress:
@@ -26,8 +59,10 @@ class Progress:
         self.total = 0
         self._live: Any = None
         self._task: Any = None
-        self._began = self._spoke = time.monotonic()
-        self._ran = 0
+        self._spoke = time.monotonic()
+        self._pace = Pace({}, 1)
+        self._work = 0.0  # expected seconds of the trials that are left
+        self._left = 0.0, time.monotonic()  # seconds to go, and when that was said
         self._known = 0
         self._best = ""
         self._terminal = sys.stderr.isatty() and not quiet
@@ -35,15 +70,29 @@ class Progress:
 
     # ------------------------------------------------------------------ life
 
-    def begin(self, total: int, title: str, *, known: int = 0) -> None:
-        """Start to show. `known` of the `total` trials ended in earlier calls."""
+    def begin(
+        self,
+        total: int,
+        title: str,
+        *,
+        known: int = 0,
+        pace: Pace | None = None,
+        work: float | None = None,
+    ) -> None:
+        """Start to show. `known` of the `total` trials ended in earlier calls; `work` are the
+        seconds that the others are expected to take, by the estimate behind `pace`."""
         self.total = total
         self._known = known
+        self._pace = pace or self._pace
+        self._work = float(total - known) if work is None else work
+        start = START_S if pace and pace.starts else 0.0
+        self._left = start + self._pace.left_s(self._work), time.monotonic()
         if self.quiet:
             return
         if not self._terminal:
             before = f", {known} of them finished" if known else ""
-            self._say(f"{title}: {count(total, 'trial')} planned{before}")
+            about = f", about {rough(self._left[0])}" if pace and total > known else ""
+            self._say(f"{title}: {count(total, 'trial')} planned{before}{about}")
             return
         from rich.console import Console
         from rich.progress import (
@@ -51,7 +100,6 @@ class Progress:
             MofNCompleteColumn,
             TextColumn,
             TimeElapsedColumn,
-            TimeRemainingColumn,
         )
         from rich.progress import Progress as Bar
 
@@ -60,13 +108,14 @@ class Progress:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("ETA"),
-            TimeRemainingColumn(),
+            TextColumn("ETA {task.fields[eta]}"),
             TextColumn("{task.fields[note]}"),
             console=Console(stderr=True, no_color=not self._color),
             transient=True,
         )
-        self._task = self._live.add_task(title, total=total, completed=known, note="")
+        self._task = self._live.add_task(
+            title, total=total, completed=known, note="", eta=self._eta()
+        )
         self._live.start()
 
     def end(self) -> None:
@@ -82,7 +131,7 @@ class Progress:
         if event in ("result", "reused"):
             result, slot = details["result"], details["slot"]
             self.states[result.status] += 1
-            self._ran += event == "result"
+            self._count_down(slot.study, result if event == "result" else None)
             if result.cause and result.cause != "unsupported":
                 self.failures.append(f"{slot.key}: {result.cause}: {result.message}")
                 self._say(
@@ -95,7 +144,9 @@ class Progress:
         elif event == "study":
             study = details["study"]
             if "n_seeds" in study.meta:  # failures may have left fewer slots than were planned
-                self.total += study.n_slots - planned_slots(dict(study.meta))
+                spared = planned_slots(dict(study.meta)) - study.n_slots
+                self.total -= spared
+                self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
             loss = study.best_loss()
             metric = study.meta.get("metric", "loss")
             self._best = f"{study.name}: " + (
@@ -111,6 +162,15 @@ class Progress:
             self._say(f"lost node {details['host']}; its trials run elsewhere")
         elif event == "node":
             self._say(f"node {details['host']} has joined")
+        if self._live is not None:
+            self._live.update(self._task, eta=self._eta())
+
+    def _count_down(self, study: str, result: Any) -> None:
+        """One trial less to come; `result` where it was run, None where it was there already."""
+        self._work = max(0.0, self._work - self._pace.seconds(study))
+        if result is not None:
+            self._pace.observe(study, seconds_of(result) + TRIAL_S)
+        self._left = self._pace.left_s(self._work), time.monotonic()
 
     def _wait_for(self, what: str) -> None:
         """Before the first result: what the sweep waits for, on a terminal or with --verbose."""
@@ -133,12 +193,11 @@ class Progress:
             self._spoke = time.monotonic()
             ended = self._ended
             best = f"; {self._best}" if self._best else ""
-            self._say(f"{ended} of {self.total} trials, ETA {self._eta(ended)}{best}")
+            self._say(f"{ended} of {self.total} trials, ETA {self._eta()}{best}")
 
-    def _eta(self, ended: int) -> str:
-        if not self._ran:
-            return "unknown"
-        return duration((self.total - ended) * (time.monotonic() - self._began) / self._ran)
+    def _eta(self) -> str:
+        left, said = self._left
+        return rough(max(0.0, left - (time.monotonic() - said)))
 
     def _say(self, text: str) -> None:
         if self.quiet:

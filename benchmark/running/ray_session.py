@@ -21,11 +21,18 @@ from ...sweeps.workers.local_ray.ray_start import (
     stage_of_start,
 )
 from ...sweeps.workers.pool import ClusterLost
-from ...sweeps.workers.ray_cluster import start_ray, stop_ray, take_back_sigterm
+from ...sweeps.workers.ray_cluster import (
+    NobodyAnswers,
+    ask_for_cpus,
+    start_ray,
+    stop_ray,
+    take_back_sigterm,
+)
 from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
 PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an attempt
+ATTEMPTS = 3  # to connect to a cluster that is there
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 60.0  # how long the end of a sweep waits for a Ray that is still starting
 RAY_ENDED_S = 2.0  # how long a sweep that stops may outlive its Ray before it ends it itself
@@ -105,7 +112,7 @@ class RayStart:
 
     def _start(self) -> None:
         try:
-            start_ray(slots=self.n_workers, address=self._address)
+            self._connect()
             self._connected = True
             if self._address == "local":
                 check_worker()
@@ -113,6 +120,18 @@ class RayStart:
             self._error = error
         self._up.set()
         self._over.wait()
+
+    def _connect(self) -> None:
+        """Start Ray or join the cluster, which may answer late where its machines are busy: Ray
+        gives up after some seconds, and is asked again."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return start_ray(slots=self.n_workers, address=self._address)
+            except NobodyAnswers:
+                raise
+            except ConnectionError:
+                if self._address == "local" or attempt == ATTEMPTS or self._over.is_set():
+                    raise
 
     def wait(
         self,
@@ -134,9 +153,13 @@ class RayStart:
         if error is not None:
             if self._address == "local" and isinstance(error, Exception):
                 raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
+            if isinstance(error, ConnectionError) and not isinstance(error, NobodyAnswers):
+                raise ClusterLost(" ".join(str(error).split())[:300])
             raise error
         RayStart.raylets, RayStart.ending = raylets_below(), False
         take_back_sigterm()
+        if self._address != "local" and self.n_workers:
+            ask_for_cpus(self.n_workers)
 
     def _await(self, stop: Stop, say: Callable[[str], None], show: Callable[[str], None]) -> None:
         stage, since, told = "", time.monotonic(), False
@@ -184,6 +207,8 @@ class RayStart:
         RayStart.ending = True
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
+            if self._address != "local" and self.n_workers:
+                ask_for_cpus(0)
             stop_ray()
         self._over.set()
 

@@ -12,6 +12,8 @@ from ..planning.plan import KEY_PARTS, Options, Plan
 from ..planning.plan_record import last_plan, planned_slots
 from .request import Request
 
+OLDER = {"portable": {"sweep": False}}  # parts that plans of older versions lack
+
 
 def merge_with(old: Record | None, request: Request) -> Options:
     """The options of a run that is started again: what its plan `old` held stays planned."""
@@ -45,6 +47,9 @@ def merge_with(old: Record | None, request: Request) -> Options:
         seed=options.seed,
         device=options.device,
         asynchronous=options.asynchronous or before.get("asynchronous"),
+        study_s=options.study_s or before.get("study_s"),
+        time_limit_s=options.time_limit_s or before.get("time_limit_s"),
+        portable=options.portable,
         warm_start=options.warm_start or Options.of(before).warm_start,
     )
 
@@ -58,7 +63,7 @@ def check_same(old: Record | None, plan: Plan) -> None:
     if old["suite"]["name"] != plan.suite.name:
         differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
     for part in KEY_PARTS:
-        before, now = old["identity"].get(part, {}), plan.identity[part]
+        before, now = old["identity"].get(part, OLDER.get(part, {})), plan.identity[part]
         changes: dict[str, list[str]] = {}
         for who in sorted(set(before) & set(now)):
             if before[who] != now[who]:

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from ...common.portable import PINS, pinned
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import InvalidConfig, Unsupported
@@ -18,6 +19,10 @@ from ..planning.code_identity import source_print
 from ..planning.environment import cpu_model
 
 Data = tuple[Table, Mapping[int, Fold]]
+
+
+class OtherInstructions(Exception):
+    """This process's libraries are not pinned as the trial's id says."""
 
 
 class OtherCode(Exception):
@@ -49,6 +54,11 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     `checkpoints`: where a trial with a fidelity takes its state from and saves it.
     """
     check_source(trial)
+    if trial.identity.get("portable") and not pinned():
+        raise OtherInstructions(
+            "this worker's instruction sets are not pinned, as --portable asks for: start its Ray "
+            "with " + " ".join(f"{name}={value!r}" for name, value in PINS.items())
+        )
     table, folds = data
     fold = folds[trial.fold]
     try:
@@ -64,6 +74,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
             fidelity=trial.fidelity,
             key=trial.chain,
             checkpoints=checkpoints,
+            time_limit_s=trial.identity.get("time_limit_s"),
         )
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))

@@ -128,7 +128,8 @@ def run(
 ) -> SweepOutcome:
     """Run a sweep to its end (or until asked to stop) and leave the ledger complete.
 
-    `listener` gets the engine's events, "waiting" ({for}), "plan" ({plan, ledger, known}) and
+    `listener` gets the engine's events, "waiting" ({for}), "plan" ({plan, ledger, known,
+    left: {study: trials}, workers}) and
     "started". `ray`: one that is on its way up already; it is ended here. Raises
     SweepError, SuiteError, PlanError, NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
     """
@@ -195,6 +196,7 @@ class _Sweep:
         self._listener = listener
         self._stop = stop
         self._checkpoints = CheckpointFolder(request.folder / "checkpoints")
+        self._processors: list[str] = []  # kinds that ran a trial
         self._common = None if request.address == "local" else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
@@ -276,8 +278,15 @@ class _Sweep:
             left_out=self.plan.left_out,
             quarantined_bytes=self.ledger.torn_bytes,
         )
-        known = sum(study.n_done for study in self._studies())
-        self._listener("plan", {"plan": self.plan, "ledger": self.ledger, "known": known})
+        studies = list(self._studies())
+        about: dict[str, Any] = {
+            "known": sum(study.n_done for study in studies),
+            "left": {s.name: planned_slots(s.to_data()) for s in self.plan.studies if not s.reason},
+            "workers": self._ray.n_workers,
+        }
+        for study in studies:
+            about["left"][study.name] -= study.n_done
+        self._listener("plan", {"plan": self.plan, "ledger": self.ledger, **about})
         self._listener("started", {})
 
     def _slow(self, text: str) -> None:
@@ -312,9 +321,27 @@ class _Sweep:
             self._listen("warning", {"message": text})
         if event == "warning":
             self.warnings.append(details["message"])
+        if event == "result":
+            self._note_processor(details["result"].info.get("cpu"))
         self._log.listen(event, details)
         self._heartbeat.listen(event, details)
         self._listener(event, details)
+
+    def _note_processor(self, name: str | None) -> None:
+        """Warn, once for each, of a second kind of processor among the workers."""
+        if name is None or name in self._processors:
+            return
+        self._processors.append(name)
+        if len(self._processors) > 1:
+            kinds = ", ".join(self._processors)
+            away = (
+                "; see docs/limits.md" if self.plan.options.portable else "; --portable pins them"
+            )
+            message = (
+                f"trials run on {len(self._processors)} kinds of processors ({kinds}), whose "
+                f"instruction sets may round differently: bytes are not promised{away}"
+            )
+            self._listen("warning", {"message": message})
 
     def _pool(self) -> WorkerPool:
         """The workers, made when the first trial needs them."""

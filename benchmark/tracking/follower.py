@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from ...sweeps.store.ledger import LedgerError
+from ..console import duration
 from .store import (
+    Refused,
     TrackingError,
     Unreachable,
     check,
@@ -33,7 +35,12 @@ from .sync import SyncReport, last_sync, sync
 URI_VARIABLE = "TABSWEEP_TRACKING_URI"  # how a follower is told: a command line is public
 NICENESS = 10
 UNFINISHED_EVERY_S = 60.0  # a follower shows studies that still run this often
+RESTART_S = 90.0  # the last pass waits so long for a server that has answered during the sweep
+NEVER_SEEN_S = 15.0  # and so long for one that has not
+RETRY_S = 3.0
+LAST_PASS_S = 240.0  # for the last pass with its wait
 LONGEST_WAIT_S = 60.0
+SILENT_S = 5.0  # a driver says what it waits for after this
 
 
 class Syncer:
@@ -66,23 +73,51 @@ class Syncer:
             )
         return self
 
-    def stop(self, timeout: float = 120.0) -> str | None:
-        """Let it finish; None when the store is complete, else one line for the user."""
+    def stop(
+        self,
+        timeout: float = LAST_PASS_S,
+        *,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> str | None:
+        """Let it finish; None when the store is complete, else one line for the user.
+
+        `say` is told once when it takes long; Ctrl-C ends the wait.
+        """
         process, self._process = self._process, None
         if process is None:
             return None
-        try:
-            out, _ = process.communicate(timeout=timeout)  # closes its standard input
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return self._warning(f"{redact(self.uri)} took longer than {timeout:g} s")
+        began, until, told = time.monotonic(), time.monotonic() + timeout, False
+        while True:
+            try:
+                out, _ = process.communicate(timeout=0.5)  # closes its standard input
+                break
+            except KeyboardInterrupt:
+                process.kill()
+                process.communicate()
+                return self._warning("the last pass was interrupted")
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+                if now >= until:
+                    process.kill()
+                    process.communicate()
+                    return self._warning(f"{redact(self.uri)} took longer than {now - began:.0f} s")
+                if not told and now - began > SILENT_S:
+                    told = True
+                    say(
+                        f"waiting for MLflow ({redact(self.uri)}), at most "
+                        f"{duration(until - now)} (Ctrl-C ends the wait)"
+                    )
         try:
             error = json.loads(out.splitlines()[-1])["error"]
         except (IndexError, ValueError, KeyError, TypeError):
             log = self.run / "tracking" / "log.txt"
             error = f"the sync process ended with {process.returncode}, see {log}"
         return self._warning(error) if error else None
+
+    @property
+    def place(self) -> str:
+        """Where to look at the run in MLflow."""
+        return place_of(self.run, self.uri)
 
     def _warning(self, error: str) -> str:
         again = f"bench track sync {self.run}"
@@ -92,9 +127,13 @@ class Syncer:
 
 
 def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOBase) -> str | None:
-    """Sync whenever the ledger has grown, until the parent ends; the last pass's error or None."""
+    """Sync whenever the ledger has grown, until the parent ends; the last pass's error or None.
+
+    The last pass is tried again while a server does not answer: it may be on its way up.
+    """
     os.nice(NICENESS)
     error: str | None = None
+    reached = False
     seen: object = None
     wait = 0.0
     full_at = time.monotonic()
@@ -113,17 +152,28 @@ def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOB
             error = str(problem)
             wait = min(LONGEST_WAIT_S, 2 * max(wait, time.monotonic() - started))
             continue
-        error = None
+        error, reached = None, True
         if full:
             full_at = time.monotonic()
         seen = now if full else None
         # At most a tenth of the time is spent here, however large the ledger has become.
         wait = max(interval_s, 10 * (time.monotonic() - started))
-    try:
-        sync(run, uri=uri, live=False, retries=0 if error else 2)
-    except (TrackingError, LedgerError) as problem:
-        return str(problem)
-    return None
+    patience = RESTART_S if reached else NEVER_SEEN_S
+    until = time.monotonic() + patience
+    while True:
+        try:
+            sync(run, uri=uri, live=False, retries=0)
+            return None
+        except Refused as problem:  # which waiting does not change
+            return str(problem)
+        except TrackingError as problem:
+            if scheme_of(uri) == "sqlite":
+                return str(problem)
+            if time.monotonic() > until:
+                return f"{problem}; gave up after {patience:g} s"
+        except LedgerError as problem:
+            return str(problem)
+        time.sleep(RETRY_S)
 
 
 def _parent_ended(stdin: RawIOBase, parent: int, wait: float) -> bool:
@@ -184,6 +234,19 @@ def ui_url(run: Path, uri: str | None = None, port: int = 5000) -> str:
     return f"http://127.0.0.1:{port}/{page}"
 
 
+def place_of(run: Path, uri: str | None = None) -> str:
+    """Where to look at a run in MLflow: an address, or the command that serves its page."""
+    uri = uri or default_uri(Path(run))
+    if scheme_of(uri) not in ("http", "https"):
+        return f"bench ui {run}" + (
+            "" if uri == default_uri(Path(run)) else f" --tracking-uri {redact(uri)}"
+        )
+    known = last_sync(Path(run), uri=uri) or {}
+    id = known.get("experiment_id")
+    page = f"/#/experiments/{id}/runs?workflowType=machine_learning" if id else ""
+    return f"{redact(uri).replace('***@', '').partition('?')[0].rstrip('/')}{page}"
+
+
 def serve_ui(run: Path, uri: str | None, port: int, *, say: Callable[[str], None]) -> bool:
     """Serve the MLflow UI of a run until Ctrl-C; the default store is brought up to date first.
 
@@ -242,6 +305,7 @@ __all__ = [
     "Unreachable",
     "default_uri",
     "last_sync",
+    "place_of",
     "serve_ui",
     "sync",
     "ui_command",

@@ -1,6 +1,7 @@
 """A run as MLflow shows it: experiment, runs, params, tags and metric points, from its ledger.
 
-A pure function of the ledger; it does not need MLflow.
+A pure function of the ledger; it does not need MLflow. A study is a run with the scores of its
+chosen configuration; its trials are runs below it where the sweep has few enough.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.store.records import latest_results
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE, FAILED, canonical, digest
 from ..planning.plan_record import study_name
@@ -22,11 +24,15 @@ Row = dict[str, Any]
 
 RUNNING, FINISHED, STOPPED, NO_SCORE = "RUNNING", "FINISHED", "KILLED", "FAILED"  # MLflow's words
 LISTED = 10  # failures written out in a run's description
+TRIALS_SHOWN = 2000  # a sweep of at most so many trials has a run for each
+STEPS = {"n_estimators": "boosting round", "epochs": "epoch", "steps": "training step"}
+COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One value of a metric; `step` is the index of the trial, `time_ms` when it became durable."""
+    """One value of a metric. `step`: the index of a trial, a seed, or a step of a fit; `time_ms`:
+    when it became durable."""
 
     key: str
     value: float
@@ -40,12 +46,35 @@ class Point:
 
 
 @dataclass
+class TrialRun:
+    """One trial (configuration) as a run below that of its study."""
+
+    index: int
+    name: str
+    status: str
+    start_ms: int
+    end_ms: int
+    tags: dict[str, str]
+    params: dict[str, str]
+    points: list[Point]
+
+    @property
+    def data(self) -> list[Any]:
+        """All that a store shows of it, but the choice, which comes later."""
+        points = [point.data for point in self.points]
+        return [self.index, self.status, self.params, points]
+
+
+@dataclass
 class StudyRun:
     """One study (dataset, fold, model) as one run.
 
     `trials` holds the points of trial 0, 1, ... up to the first that has not ended, so that it only
-    grows at its end. `finals` and `params` (of the chosen configuration) are there once
-    the study has ended. `dataset` names the data as MLflow does: digest, source, profile.
+    grows at its end; `children` the runs of the same trials (of a study on rungs once it has ended:
+    the highest rung of each), none where the sweep has too many. `finals` and `params` (of the
+    chosen configuration, the trial `chosen`) are there once the study has ended. `held`: the points
+    of trials wait for these, because MLflow lists metrics in the order of their coming. `dataset`
+    names the data as MLflow does: digest, source, profile.
     """
 
     study: str
@@ -58,6 +87,9 @@ class StudyRun:
     params: dict[str, str] = field(default_factory=dict)
     trials: list[list[Point]] = field(default_factory=list)
     finals: list[Point] = field(default_factory=list)
+    children: list[TrialRun] = field(default_factory=list)
+    chosen: int | None = None
+    held: bool = False
 
     @cached_property
     def final_digest(self) -> str:
@@ -68,6 +100,10 @@ class StudyRun:
         """A hash of the points of the first n trials; a store with another one is outdated."""
         return digest([[point.data for point in trial] for trial in self.trials[:n]], length=16)
 
+    def children_digest(self, n: int) -> str:
+        """A hash of the first n children, as `trials_digest`."""
+        return digest([child.data for child in self.children[:n]], length=16)
+
 
 @dataclass(frozen=True)
 class Projection:
@@ -77,6 +113,7 @@ class Projection:
     note: str
     run_id: str
     runs: list[StudyRun]
+    sweep: StudyRun
 
 
 def run_id_of(ledger: Ledger) -> str:
@@ -90,10 +127,13 @@ def run_id_of(ledger: Ledger) -> str:
     return digest(ledger.at(first), length=12)
 
 
-def project(ledger: Ledger, *, live: bool, finished_only: bool = False) -> Projection:
+def project(
+    ledger: Ledger, *, live: bool, finished_only: bool = False, trials_shown: int = TRIALS_SHOWN
+) -> Projection:
     """Every study of the last plan that has a result; `live` says that a driver is at work on it.
 
-    With `finished_only`, studies that have not ended are left out. Raises LedgerError.
+    With `finished_only`, studies that have not ended are left out. A sweep of more than
+    `trials_shown` trials has no runs of single trials. Raises LedgerError.
     """
     run_id = run_id_of(ledger)
     plan, planned = planned_rows(ledger)
@@ -102,19 +142,65 @@ def project(ledger: Ledger, *, live: bool, finished_only: bool = False) -> Proje
         by_study[row["study"]].append(row)
     ends = {record["study"]: record for record in ledger.records("study")}
     common = _common_tags(plan, ledger.run.resolve().name)
+    planned_trials = sum(study["n_trials"] for study in plan["studies"])
+    alone = _studies_alone(planned_trials, trials_shown)
+    results = latest_results(ledger)
     runs = []
     for study in plan["studies"]:
         name = study_name(study)
         rows = by_study.get(name)
         if not rows:
             continue
-        run = _study_run(name, study, rows, plan, f"{run_id}:{name}", end=ends.get(name), live=live)
+        key = f"{run_id}:{name}"
+        run = _study_run(
+            name, study, rows, plan, key, end=ends.get(name), live=live, shown=not alone
+        )
+        if run.chosen is not None:
+            chosen = next(row for row in rows if row["selected"])
+            info = ledger.at(results[chosen["id"]]).get("info", {})
+            run.finals += _curve_points(info.get("curve"), max(p.time_ms for p in run.finals))
+            run.tags["mlflow.note.content"] += _curve_note(info.get("curve"))
+        run.tags["mlflow.note.content"] += alone
         run.tags = {**common, "tabsweep.run_id": run_id, "tabsweep.key": run.key, **run.tags}
         if run.status in (FINISHED, NO_SCORE) or not finished_only:
             runs.append(run)
     suite = plan["suite"]
     note = f"{suite['title']}\n\n{' '.join(suite.get('note', '').split())}".strip()
-    return Projection(f"{suite['name']}-{plan['options']['budget']}", note, run_id, runs)
+    name = f"{suite['name']}-{plan['options']['budget']}"
+    sweep = _sweep_run(ledger.run.resolve().name, runs, planned, common, run_id)
+    sweep.tags["mlflow.note.content"] = f"{suite['title']}. The report is under Artifacts.{alone}"
+    return Projection(name, note, run_id, runs, sweep)
+
+
+def _studies_alone(planned: int, shown: int) -> str:
+    """What descriptions say of a sweep with too many trials for runs of their own, else ""."""
+    if planned <= shown:
+        return ""
+    return (
+        f"\n\n{planned} trials are planned, more than {shown}: trials have no runs of their own "
+        f"here. `bench track sync RUN --trials {planned}` writes them."
+    )
+
+
+def _sweep_run(
+    name: str, runs: list[StudyRun], rows: list[Row], common: dict[str, str], run_id: str
+) -> StudyRun:
+    """The run of the whole sweep, which holds the report."""
+    times = [_milliseconds(row["time"]) for row in rows]
+    end = max(times, default=0)
+    failed = sum(row["status"] == FAILED for row in rows)
+    counts = {"n_studies": float(len(runs)), "n_trials": float(len(rows)), "n_failed": failed}
+    key = f"{run_id}:"  # no study has this key: its name is not empty
+    return StudyRun(
+        study=f"{name} (report)",
+        key=key,
+        status=FINISHED,
+        start_ms=end,  # the newest comes first in MLflow's list
+        end_ms=end,
+        tags={**common, "tabsweep.run_id": run_id, "tabsweep.key": key},
+        dataset={},
+        finals=list(_points(counts, end, 0)),
+    )
 
 
 def _study_run(
@@ -126,6 +212,7 @@ def _study_run(
     *,
     end: Record | None,
     live: bool,
+    shown: bool,
 ) -> StudyRun:
     metric = plan["metric"][study["task"]]
     search = _search(rows)
@@ -148,29 +235,89 @@ def _study_run(
         start_ms=min(times) - round(1000 * (rows[0]["fit_s"] or 0.0)),
         end_ms=None if status == RUNNING else max(times),
         tags=_study_tags(study, rows, plan, metric),
-        trials=[list(points) for points in _trial_points(search, metric)],
+        trials=[list(points) for points in _trial_points(search, metric, alone=not shown)],
     )
     run.tags["status"] = _status_text(status, len(search), study["n_trials"], search)
     run.tags["mlflow.note.content"] = _description(run.tags["status"], metric, chosen, rows)
+    if shown and not study.get("rungs"):
+        run.children = [_trial_run(row, metric) for row in search[: len(run.trials)]]
+    elif shown and ended:
+        run.children = [_trial_run(row, metric) for row in _search(rows, highest=True)]
+    run.held = shown and not ended
     if ended:
         if chosen is not None:
+            run.chosen = chosen["index"]
             run.params = {k: _text(v) for k, v in _config(chosen).items()}
             run.tags["tabsweep.trial_id"] = chosen["id"]
             run.tags["tabsweep.trial_index"] = str(chosen["index"])
-        run.finals = list(_final_points(chosen, search, rows, max(times)))
+        run.finals = list(_final_points(chosen, search, rows, metric, max(times)))
     return run
 
 
-def _search(rows: list[Row]) -> list[Row]:
-    """One row a configuration, in order: where there are rungs, that of its lowest."""
-    lowest: dict[int, Row] = {}
-    for row in sorted(rows, key=lambda row: (row["stage"] == TUNE, row["stage"])):
+def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:
+    """One row a configuration, in order: where there are rungs, that of its lowest (highest)."""
+    found: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda row: (row["stage"] == TUNE, row["stage"]), reverse=highest):
         if row["stage"] != EVAL:
-            lowest.setdefault(row["index"], row)
-    return [lowest[index] for index in sorted(lowest)]
+            found.setdefault(row["index"], row)
+    return [found[index] for index in sorted(found)]
 
 
-def _trial_points(search: list[Row], metric: str) -> Iterator[Iterator[Point]]:
+def _trial_run(row: Row, metric: str) -> TrialRun:
+    """A trial as a run of its own: all its parameters, scores and costs."""
+    end = _milliseconds(row["time"])
+    done = row["status"] == DONE
+    values = {name: row[name] for name in _scores_of(row, metric)} if done else {}
+    values |= {name: row.get(name) for name in COSTS} if done else {}
+    tags = {
+        "dataset": row["dataset"],
+        "model": row["model"],
+        "fold": str(row["fold"]),
+        "stage": row["stage"],
+        "status": "done" if done else row["cause"] or row["status"],
+        "tabsweep.trial_id": row["id"],
+    }
+    if row["selected"]:
+        tags["chosen"] = "true"
+    if row["status"] == FAILED:
+        message = " ".join(row["message"].split()).replace("`", "'")[:300]
+        tags["mlflow.note.content"] = f"{row['cause']} `{message or '-'}`"
+    return TrialRun(
+        index=row["index"],
+        name=f"{row['model']} {row['index']}",
+        status=NO_SCORE if row["status"] == FAILED else FINISHED,
+        start_ms=end - round(1000 * (row["fit_s"] or 0.0)),
+        end_ms=end,
+        tags=tags,
+        params={k: _text(v) for k, v in _config(row).items()},
+        points=list(_points(values, end, 0)),
+    )
+
+
+def _scores_of(row: Row, metric: str) -> list[str]:
+    """The names of the scores of a row, those by the metric of the study first."""
+    names = [name for name in sorted(row) if name.startswith(("val_", "test_"))]
+    return sorted(names, key=lambda name: name.partition("_")[2] != metric)
+
+
+def _curve_points(curve: Any, time_ms: int) -> list[Point]:
+    """The validation loss of the chosen configuration's fit, by its steps."""
+    points = curve["points"] if curve else ()
+    return [Point("curve/val_loss", float(loss), time_ms, int(step)) for step, loss in points]
+
+
+def _curve_note(curve: Any) -> str:
+    if not curve:
+        return ""
+    by = STEPS.get(curve["by"], curve["by"])
+    return f"\n\n`curve/val_loss` is the validation loss of the chosen fit by {by}."
+
+
+def _trial_points(
+    search: list[Row], metric: str, *, alone: bool = True
+) -> Iterator[Iterator[Point]]:
+    """The points of each trial in the run of its study. `alone`: the trial has no run of its
+    own, so its scores stand here too."""
     from ...reports.metrics import METRICS
 
     better = max if METRICS[metric].direction == "max" else min
@@ -183,9 +330,10 @@ def _trial_points(search: list[Row], metric: str) -> Iterator[Iterator[Point]]:
         if row["status"] == DONE:
             value = row.get(f"val_{metric}")
             best = value if best is None else best if value is None else better(best, value)
-            values[f"trial/val_{metric}"] = value
-            values[f"trial/test_{metric}"] = row.get(f"test_{metric}")
-            values["trial/fit_s"] = row["fit_s"]
+            if alone:
+                values[f"trial/val_{metric}"] = value
+                values[f"trial/test_{metric}"] = row.get(f"test_{metric}")
+                values["trial/fit_s"] = row["fit_s"]
         elif row["status"] == FAILED:
             failed += 1
             values["trial/failures"] = float(failed)
@@ -194,13 +342,11 @@ def _trial_points(search: list[Row], metric: str) -> Iterator[Iterator[Point]]:
 
 
 def _final_points(
-    chosen: Row | None, search: list[Row], rows: list[Row], time_ms: int
+    chosen: Row | None, search: list[Row], rows: list[Row], metric: str, time_ms: int
 ) -> Iterator[Point]:
     values: dict[str, float | None] = {}
     if chosen is not None:
-        for name in sorted(chosen):
-            if name.startswith(("val_", "test_")):
-                values[name] = chosen[name]
+        values |= {name: chosen[name] for name in _scores_of(chosen, metric)}
         values["fit_s"], values["predict_s"] = chosen["fit_s"], chosen["predict_s"]
     unique = {row["id"]: row for row in rows}.values()
     for cost in ("fit_s", "cpu_s"):

@@ -44,6 +44,10 @@ class TrackingError(Exception):
     """The tracking store was refused or could not be used; the ledger is not affected."""
 
 
+class Refused(TrackingError):
+    """The store answered, and will not take what it is given, whatever the time."""
+
+
 class Unreachable(TrackingError):
     """There is no answer at the address of the tracking server."""
 

@@ -98,7 +98,7 @@ def card_text(
         f"name = {toml_text(name)}",
         f"title = {toml_text(f'{origin}: {reading.target}')}",
         f'task = "{table.task}"',
-        f"target = {_text(reading.target)}",
+        f"target = {toml_string(reading.target)}",
         f"n_rows = {table.n_rows}",
         f"n_features = {table.n_features}",
         f"n_classes = {table.n_classes}",
@@ -108,11 +108,14 @@ def card_text(
         f"notes = {toml_text(notes)}",
         f"origin = {toml_text(origin)}",
         'parser = "file"',
-        f"columns = {_list(columns)}",
-        f"categorical = {_list(table.categorical)}",
+        f"columns = {toml_list(columns)}",
+        f"categorical = {toml_list(table.categorical)}",
         "",
         "[options]",
-        *(f"{key} = {_list(v) if isinstance(v, list) else _text(v)}" for key, v in options.items()),
+        *(
+            f"{key} = {toml_list(v) if isinstance(v, list) else toml_string(v)}"
+            for key, v in options.items()
+        ),
         "",
         "[[files]]",
         'role = "data"',
@@ -124,10 +127,11 @@ def card_text(
     return "\n".join(lines) + "\n"
 
 
-def _text(text: str) -> str:
+def toml_string(text: str) -> str:
     """A basic string of TOML, with every letter kept."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _list(texts: Iterable[str]) -> str:
-    return "[" + ", ".join(map(_text, texts)) + "]"
+def toml_list(texts: Iterable[str]) -> str:
+    """A list of such strings."""
+    return "[" + ", ".join(map(toml_string, texts)) + "]"

@@ -158,7 +158,9 @@ class DeepEstimator(Hyperparameters, Stepwise):
         torch_device(self.device)
         with seeded(self.seed):
             task = self._task(train, val)
-        return Training(task, self._recipe(), seed=self.seed, device=self.device)
+        training = Training(task, self._recipe(), seed=self.seed, device=self.device)
+        training.out_of_time = self._out_of_time
+        return training
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: Rows | None) -> None:
         training = self._training((x, y), val)

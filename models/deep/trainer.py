@@ -168,6 +168,7 @@ class Training:
         self.best: dict[str, Tensor] | None = None
         self.stopped = False
         self.step_s = 0.0  # seconds of a training step, on average over those run here
+        self.out_of_time: Callable[[], bool] = lambda: False  # asked after every step
         if recipe.compile and self.device.type == "cuda":
             task.module.compile()
         self.optimiser = (
@@ -181,7 +182,8 @@ class Training:
     # -- running -------------------------------------------------------------------------------
 
     def run(self, until: int, report: Report | None = None) -> None:
-        """Trains to `until` steps of the schedule, or to where patience or `report` ends it."""
+        """Trains to `until` steps of the schedule, or to where patience, `report` or
+        `out_of_time` ends it."""
         recipe, ran, seconds = self.recipe, 0, 0.0
         while self.step < until and not self.stopped:
             began = time.perf_counter()
@@ -194,6 +196,10 @@ class Training:
                 self.evaluate(report)
                 if math.isnan(float(loss)):  # NaN weights cannot recover
                     self.stopped = True
+            if not self.stopped and self.out_of_time():
+                if not at_end and self.step > recipe.pretrain:
+                    self.evaluate(report)  # these weights may be the best so far
+                self.stopped = True
         self.step_s = seconds / ran if ran else 0.0
 
     def _wait(self) -> None:

@@ -224,6 +224,8 @@ class PictureNetwork(nn.Module):
         for block in self.blocks:
             q, k, v = block.heads(code)  # type: ignore[operator]
             found.append((k, v))
+            if len(found) == len(self.blocks):
+                break  # nothing reads what the pictures become after the last block
             code = block.after(code, attend(q, k, v, scale=block.scale), None)  # type: ignore[operator, arg-type]
         return found
 

@@ -16,7 +16,13 @@ from torch.nn import functional as F
 
 from ..deep.cells import Cells, Columns
 from ..deep.column_decoder import Decoded, Decoder, linear_init_
-from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
+from ..deep.layers.attention import (
+    attend,
+    attend_with_own,
+    attention_weights,
+    join_heads,
+    split_heads,
+)
 from ..deep.layers.dropout import Seed, dropout
 from ..deep.layers.feed_forward import feed_forward
 from ..deep.layers.polynomial_attention import Polynomial
@@ -184,11 +190,7 @@ class Block(nn.Module):
 
     def asking(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Rows (1, T, W) that attend to stored rows (1, H, N, W / H) and each to itself alone."""
-        q, k, v = self.heads(x)
-        own = (q * k).sum(dim=-1, keepdim=True)
-        logits = torch.cat([torch.matmul(q, keys.transpose(-1, -2)), own], dim=-1) * self.scale
-        weights = torch.softmax(logits, dim=-1)
-        attended = torch.matmul(weights[..., :-1], values) + weights[..., -1:] * v
+        attended = attend_with_own(*self.heads(x), keys, values, scale=self.scale)
         return self.after(x, attended, None)
 
 
@@ -276,6 +278,8 @@ class NPTNetwork(nn.Module):
                 flat = x.reshape(1, len(x), -1)
                 q, k, v = block.heads(flat)  # type: ignore[operator]
                 found.append((k, v))
+                if len(found) == self.kinds.count("abd"):
+                    break  # nothing reads what the rows become after the last of these layers
                 x = block.after(flat, attend(q, k, v, scale=block.scale), None).view_as(x)  # type: ignore[operator, arg-type]
             else:
                 x = block(x)

@@ -21,7 +21,15 @@ def running(evidence: Evidence) -> pd.DataFrame:
     have chosen (of equal ones the lower index); `seconds` and `cpu`, wall seconds of fits and
     predictions and CPU seconds so far (NaN if none was recorded). Trials on lower rungs and
     evaluation runs are left out. Empty if no validation score of a headline metric is known.
+    Computed once for an evidence: the frame must not be changed.
     """
+    if "_running" not in evidence.__dict__:
+        evidence.__dict__["_running"] = _running(evidence)
+    found: pd.DataFrame = evidence.__dict__["_running"]
+    return found
+
+
+def _running(evidence: Evidence) -> pd.DataFrame:
     mine = evidence.having("stage", "tune")
     loss, test = (values[mine] for values in _headline(evidence))
     if not len(loss) or np.isnan(loss).all():

@@ -5,7 +5,9 @@ const SIZES = [
   ["medium", "1,000 to 10,000 rows", 1000, 10000],
   ["large", "10,000 rows and more", 10000, Infinity],
 ];
-const COLUMNS = ["model", "mean", "median", "win", "elo", "score", "best", "cpu"];
+const COLUMNS = [
+  ...["model", "family", "mean", "median", "win", "elo", "score", "best", "fit", "predict", "cpu"],
+];
 let order = ["mean", false]; // column and whether descending
 
 /** The boxes of a list that are not ticked, by value. */
@@ -42,15 +44,33 @@ function showBoard(matrix, entries) {
       elo: fixed(entry.elo, 0),
       score: fixed(entry.score, 3),
       best: String(entry.best),
+      fit: seconds(entry.fit),
+      predict: seconds(entry.predict),
       cpu,
     };
-    const row = make("tr", {}, make("th", { scope: "row" }, DATA.models[entry.model]));
-    for (const key of COLUMNS.slice(1)) {
+    const [name, page] = [DATA.models[entry.model], DATA.pages[entry.model]];
+    const kind = DATA.families[entry.model];
+    const row = make(
+      "tr",
+      {},
+      make(
+        "th",
+        { scope: "row" },
+        make("span", { class: `swatch narrow ${kind}` }),
+        page ? make("a", { href: page }, name) : name,
+      ),
+      make("td", {}, make("span", { class: `family ${kind}` }, DATA.family_names[kind])),
+    );
+    for (const key of COLUMNS.slice(2)) {
       const value = entry[key] === null ? "n/a" : entry[key];
       const top = isTop(entries, entry, key);
       const text = top ? make("b", {}, texts[key]) : texts[key];
       const cell = make("td", { class: "num", "data-value": value }, text);
       if (key === "mean" && error) cell.append(error);
+      if (key === "elo" && entry.interval) {
+        const ends = entry.interval.map((end) => fixed(end, 0)).join(", ");
+        cell.append(make("small", {}, ` [${ends}]`));
+      }
       row.append(cell);
     }
     return row;
@@ -61,7 +81,7 @@ function showBoard(matrix, entries) {
 
 /** Whether the entry has the best value of a column that has one. */
 function isTop(entries, entry, key) {
-  if (key === "cpu") return false;
+  if (["fit", "predict", "cpu"].includes(key)) return false;
   const values = entries.map((other) => other[key]);
   const best = key === "mean" || key === "median" ? Math.min(...values) : Math.max(...values);
   return Math.abs(entry[key] - best) <= 1e-12;
@@ -79,10 +99,35 @@ function say(matrix, entries) {
   ].join(" ").trim();
 }
 
+/** Seconds with about two digits, as speed.py writes them. */
+function seconds(value) {
+  if (value === null) return "n/a";
+  if (value >= 10) return Math.round(value).toLocaleString("en");
+  if (value >= 1) return fixed(value, 1);
+  return value >= 0.0005 ? fixed(value, 3) : "<0.001";
+}
+
+/** Adds intervals of the Elo and seconds per 1,000 rows to the standings. */
+function detail(matrix, entries, choice) {
+  const all = choice.models.length === DATA.models.length;
+  const whole = all && choice.datasets.length === DATA.datasets.length && !choice.budget;
+  const ends = whole ? null : eloIntervals(DATA, matrix);
+  for (const entry of entries) {
+    entry.interval = whole ? DATA.elo[entry.model] : ends?.[matrix.models.indexOf(entry.model)];
+    if (!entry.interval || entry.interval.includes(null)) entry.interval = null;
+    for (const kind of ["fit", "predict"]) {
+      const known = matrix.datasets.map((d) => DATA.speed[kind][d][entry.model]);
+      const there = known.filter((value) => value !== null);
+      entry[kind] = there.length ? quantile(there, 0.5) : null;
+    }
+  }
+}
+
 function update() {
   const choice = readChoice();
   const matrix = { ...rankingMatrix(DATA, choice), budget: choice.budget };
   const entries = standings(DATA, matrix);
+  detail(matrix, entries, choice);
   showBoard(matrix, entries);
   say(matrix, entries);
   const drawn = [criticalFigure, distributionFigure, costFigure, winFigure];
@@ -172,4 +217,5 @@ function build() {
 
 build();
 restore();
+NARROW.addEventListener("change", update);
 addEventListener("hashchange", () => location.hash.includes("=") && restore());

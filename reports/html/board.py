@@ -28,6 +28,7 @@ from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
+from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN, TIE_TOLERANCE, elo, normalised, rank_summary
 from ..statistics.tests import ALPHA, nemenyi_q
 
@@ -97,6 +98,7 @@ def data(
             "centre": ELO_MEAN,
             "fewest_models": MIN_MODELS_FRIEDMAN,
             "fewest_datasets": MIN_DATASETS_FRIEDMAN,
+            "fewest_resampled": MIN_BOOTSTRAP,
         },
     }
 

@@ -19,8 +19,10 @@ import numpy as np
 
 from ..output import escape
 
-WIDTH = 560
-LEFT, RIGHT, TOP, BOTTOM = 58, 150, 12, 40
+WIDTH = 460  # so that the text can be read on a telephone, where it is scaled by .8
+LEFT, RIGHT, TOP, BOTTOM = 56, 146, 12, 40
+NAME = 20  # characters of a name
+KEY = 16  # pixels of a line beside its name
 MAX_COLOURED = 10  # series with a colour; the others are thin and grey
 MAX_LABELLED = 16  # series with a label; there is no room for more
 ROW = 22  # pixels of a row of dots or bars
@@ -97,7 +99,8 @@ def _round_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def lines(series: Sequence[Series], *, title: str, x: str, y: str, log_x: int = 0) -> str:
-    """Step curves over one pair of axes, labelled at their ends, the most important first."""
+    """Step curves over one pair of axes, the most important first; beside each name a piece of its
+    line, near the curve's end. (A leader from the curve to the name would read as data.)"""
     points = [p for line in series for p in line.points]
     height = 300
     xs, ys = [p[0] for p in points], [p[1] for p in points]
@@ -109,22 +112,23 @@ def lines(series: Sequence[Series], *, title: str, x: str, y: str, log_x: int = 
     labelled = series[:MAX_LABELLED]
     for line in series[MAX_LABELLED:]:
         path = _path(line, across, up)
-        parts.append(f'<path class="rest" d="{path}"><title>{_text(line.name)}</title></path>')
+        parts.append(f'<path class="rest" d="{path}"><title>{text(line.name)}</title></path>')
     for number, line in reversed(list(enumerate(labelled))):
         path = _path(line, across, up)
-        name = f"<title>{_text(line.name)}</title>"
+        name = f"<title>{text(line.name)}</title>"
         kind = f"line c{number}" if number < MAX_COLOURED else "rest"
         parts.append(f'<path class="{kind}" d="{path}">{name}</path>')
     ends = [up.at(line.points[-1][1]) for line in labelled]
     for number, (line, top) in enumerate(zip(labelled, _apart(ends, height), strict=True)):
         end_x, end_y = across.at(line.points[-1][0]), up.at(line.points[-1][1])
-        left = WIDTH - RIGHT + 10
-        parts.append(f'<path class="leader" d="M{_n(end_x)} {_n(end_y)}L{left - 2} {_n(top)}"/>')
+        left = WIDTH - RIGHT + 8
         kind = f"fill c{number}" if number < MAX_COLOURED else "end-of-rest"
-        parts.append(f'<circle class="{kind}" cx="{_n(end_x)}" cy="{_n(end_y)}" r="3"/>')
-        label = _text(escape.label(line.name, 22))
-        parts.append(f'<text class="name" x="{left + 2}" y="{_n(top + 4)}">{label}</text>')
-    return _svg(parts, height, f"{title}. {_spoken(series)}")
+        parts.append(f'<circle class="{kind}" cx="{px(end_x)}" cy="{px(end_y)}" r="3"/>')
+        kind = f"line c{number}" if number < MAX_COLOURED else "rest"
+        parts.append(f'<path class="key {kind}" d="M{left} {px(top)}h{KEY}"/>')
+        label = text(escape.label(line.name, NAME - 2))
+        parts.append(f'<text class="name" x="{left + KEY + 4}" y="{px(top + 4)}">{label}</text>')
+    return svg(parts, height, f"{title}. {_spoken(series)}")
 
 
 def dots(values: Sequence[Dot], *, title: str, x: str) -> str:
@@ -136,16 +140,16 @@ def dots(values: Sequence[Dot], *, title: str, x: str) -> str:
     parts = _across(across, x, height)
     for number, dot in enumerate(values):
         y = TOP + ROW * (number + 0.5)
-        label = _text(escape.label(dot.name, 22))
-        parts.append(f'<text class="name end" x="{RIGHT}" y="{_n(y + 4)}">{label}</text>')
+        label = text(escape.label(dot.name, NAME))
+        parts.append(f'<text class="name end" x="{RIGHT}" y="{px(y + 4)}">{label}</text>')
         if dot.spread:
             left, right = across.at(dot.value - dot.spread), across.at(dot.value + dot.spread)
-            parts.append(f'<path class="whisker" d="M{_n(left)} {_n(y)}H{_n(right)}"/>')
+            parts.append(f'<path class="whisker" d="M{px(left)} {px(y)}H{px(right)}"/>')
         parts.append(
-            f'<circle class="fill c0" cx="{_n(across.at(dot.value))}" cy="{_n(y)}" r="4"/>'
+            f'<circle class="fill c0" cx="{px(across.at(dot.value))}" cy="{px(y)}" r="4"/>'
         )
     spoken = "; ".join(f"{dot.name} {dot.value:.4g}" for dot in values)
-    return _svg(parts, height, f"{title}. {spoken}.")
+    return svg(parts, height, f"{title}. {spoken}.")
 
 
 def bars(values: Sequence[Dot], *, title: str, x: str) -> str:
@@ -156,16 +160,16 @@ def bars(values: Sequence[Dot], *, title: str, x: str) -> str:
     for number, bar in enumerate(values):
         top = TOP + ROW * number + 4
         wide = max(0.0, across.at(bar.value) - across.start)
-        label = _text(escape.label(bar.name, 22))
+        label = text(escape.label(bar.name, NAME))
         parts.append(f'<text class="name end" x="{RIGHT}" y="{top + 11}">{label}</text>')
         parts.append(
-            f'<rect class="fill c0" x="{RIGHT + 10}" y="{top}" width="{_n(wide)}" '
+            f'<rect class="fill c0" x="{RIGHT + 10}" y="{top}" width="{px(wide)}" '
             f'height="{ROW - 8}" rx="2"/>'
         )
         left = across.start + wide + 6
-        parts.append(f'<text class="tick" x="{_n(left)}" y="{top + 11}">{bar.value:.2f}</text>')
+        parts.append(f'<text class="tick" x="{px(left)}" y="{top + 11}">{bar.value:.2f}</text>')
     spoken = "; ".join(f"{bar.name} {bar.value:.2f}" for bar in values)
-    return _svg(parts, height, f"{title}. {spoken}.")
+    return svg(parts, height, f"{title}. {spoken}.")
 
 
 # --- pieces ---------------------------------------------------------------------------------------
@@ -175,34 +179,34 @@ def _frame(across: Axis, up: Axis, x: str, y: str, height: int) -> list[str]:
     parts = []
     for value in up.ticks():
         at = up.at(value)
-        parts.append(f'<path class="grid" d="M{LEFT} {_n(at)}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<path class="grid" d="M{LEFT} {px(at)}H{WIDTH - RIGHT}"/>')
         parts.append(
-            f'<text class="tick end" x="{LEFT - 6}" y="{_n(at + 4)}">{number(value)}</text>'
+            f'<text class="tick end" x="{LEFT - 6}" y="{px(at + 4)}">{number(value)}</text>'
         )
-    middle = _n((TOP + height - BOTTOM) / 2)
+    middle = px((TOP + height - BOTTOM) / 2)
     parts.append(
         f'<text class="axis mid" transform="rotate(-90 12 {middle})" x="12" y="{middle}">'
-        f"{_text(y)}</text>"
+        f"{text(y)}</text>"
     )
     return parts + _across(across, x, height, grid=False)
 
 
 def _across(across: Axis, x: str, height: int, grid: bool = True) -> list[str]:
     floor = height - BOTTOM
-    parts = [f'<path class="base" d="M{_n(across.start)} {floor}H{_n(across.end)}"/>']
+    parts = [f'<path class="base" d="M{px(across.start)} {floor}H{px(across.end)}"/>']
     for value in across.ticks():
-        at = _n(across.at(value))
+        at = px(across.at(value))
         parts.append(f'<path class="grid" d="M{at} {TOP}V{floor}"/>' if grid else "")
         parts.append(f'<text class="tick mid" x="{at}" y="{floor + 16}">{number(value)}</text>')
-    middle = _n((across.start + across.end) / 2)
-    parts.append(f'<text class="axis mid" x="{middle}" y="{floor + 33}">{_text(x)}</text>')
+    middle = px((across.start + across.end) / 2)
+    parts.append(f'<text class="axis mid" x="{middle}" y="{floor + 33}">{text(x)}</text>')
     return parts
 
 
 def _path(line: Series, across: Axis, up: Axis) -> str:
     """The SVG path of a step curve: a value holds until the next point."""
-    xs = _all_n(across.places([x for x, _ in line.points]).tolist())
-    ys = _all_n(up.places([y for _, y in line.points]).tolist())
+    xs = all_px(across.places([x for x, _ in line.points]).tolist())
+    ys = all_px(up.places([y for _, y in line.points]).tolist())
     steps = zip(xs[1:], ys[1:], ys[:-1], strict=True)
     return f"M{xs[0]} {ys[0]}" + "".join([f"H{x}V{y}" if y != b else f"H{x}" for x, y, b in steps])
 
@@ -228,25 +232,29 @@ def _spoken(series: Sequence[Series]) -> str:
     return "At the end: " + "; ".join(said) + (f"; and {more} more." if more > 0 else ".")
 
 
-def _svg(parts: Sequence[str], height: int, spoken: str) -> str:
+def svg(
+    parts: Sequence[str], height: int, spoken: str, *, width: int = WIDTH, kind: str = "chart"
+) -> str:
+    """The figure of these parts; `spoken`: what a screen reader says of it."""
     body = "".join(parts)
     return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{_text(spoken)}">{body}</svg>'
+        f'<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{text(spoken)}">{body}</svg>'
     )
 
 
-def _text(text: str) -> str:
-    return html.escape(escape.one_line(text))
+def text(words: str) -> str:
+    """A text on one line, invisible characters shown, escaped for HTML."""
+    return html.escape(escape.one_line(words))
 
 
-def _n(value: float) -> str:
+def px(value: float) -> str:
     """A coordinate with one decimal at most."""
-    return _all_n([value])[0]
+    return all_px([value])[0]
 
 
-def _all_n(values: Iterable[float]) -> list[str]:
-    """`_n` of many values."""
+def all_px(values: Iterable[float]) -> list[str]:
+    """`px` of many values."""
     numbers = tuple(values)
     text = (len(numbers) * " %.1f") % numbers + " "
     return [n if n != "-0" else "0" for n in text.replace(".0 ", " ").split()]

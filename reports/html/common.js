@@ -129,11 +129,30 @@ for (const link of document.querySelectorAll('nav.top a[href^="#"]'))
     target.focus({ preventScroll: true });
   });
 
+// Commands get a button that copies them. A page from a disk may not be allowed to use the
+// clipboard: then the command is selected, to be copied by hand.
+for (const code of document.querySelectorAll(".explain code, code.command")) {
+  const button = make("button", { type: "button", class: "copy" }, "Copy");
+  button.addEventListener("click", async () => {
+    let copied = false;
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      copied = true;
+    } catch {
+      getSelection().selectAllChildren(code);
+      copied = document.execCommand("copy");
+    }
+    button.textContent = copied ? "Copied" : "Selected: press Ctrl+C";
+    setTimeout(() => (button.textContent = "Copy"), 2500);
+  });
+  code.after(button);
+}
+
 for (const table of document.querySelectorAll("table.sortable:not(#board):not(#rows)"))
   makeSortable(table);
 
 addEventListener("beforeprint", () => {
-  for (const folded of document.querySelectorAll("details:not(.pick):not([open])")) {
+  for (const folded of document.querySelectorAll("details:not(.pick):not(.explain):not([open])")) {
     folded.open = true;
     folded.dataset.printed = "";
   }

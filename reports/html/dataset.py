@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +14,16 @@ from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS, Metric
 from ..output import escape, footnotes
 from ..output.tables import decimals_for, fixed
-from . import charts
+from . import charts, commands
 from .board import all_rounded, rounded
+from .data_facts import about_data, notes_on
 from .page import Source, importance, thin
+from .speed import seconds
 
 MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
-MAX_TEXT = 500  # characters of a configuration or message
+MAX_TEXT = 500  # characters of a message
+MAX_CONFIG = 4000  # characters of a configuration; a longer one loses the ends of its long values
+MAX_VALUE = 80  # characters of a value in such a configuration
 MAX_CSV = 20_000  # trials in the CSV file that a page links if it cannot show all trials
 
 _KEPT = ["model", "fold", "stage", "index", "seed", "status", "cause", "selected", "config"]
@@ -44,7 +49,9 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
             ("folds", str(max(cell.n_planned for cell in cells))),
             ("protocol", (evidence.meta.get("protocol") or {}).get(name, "not stated")),
         ],
-        "notes": [str(note) for note in evidence.meta.get("notes") or []],
+        "notes": notes_on(source, name),
+        **about_data(source, name),
+        "rows": rows,
         "subset": name in source.subset,
         "scores": _scores(source, cells, metric.name),
         "spread": "standard deviation" if name in evidence.overlapping else "standard error",
@@ -79,10 +86,18 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
         known = not math.isnan(cell.mean)
         cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
         loss = metric.loss(cell.mean) if cell.state == COMPLETE else math.inf
+        fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
         few = source.evidence.fewer_seeds.get((cell.dataset, cell.model))
         entries.append(
             {
                 "model": escape.label(cell.model),
+                "anchor": source.anchor(cell.model),
+                "file": source.model_files.get(cell.model, ""),
+                "family": source.family(cell.model)[0],
+                "colour": source.family_class(cell.model),
+                "fit": seconds(fit),
+                "predict": seconds(predict),
+                "command": commands.explain(source.runs, cell.dataset, cell.model),
                 "mean": fixed(scale * cell.mean, decimals) if known else "–",
                 "value": rounded(cell.mean) if known else "",
                 "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
@@ -157,8 +172,8 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     columns = {name: trials[name].tolist() for name in _KEPT}
     for name in ("model", "cause", "stage", "status"):
         columns[name] = [escape.label(v) if v else "" for v in columns[name]]
-    for name in ("config", "message"):
-        columns[name] = [_cut(v) for v in columns[name]]
+    columns["message"] = [_cut(v) for v in columns["message"]]
+    columns["config"] = [_whole(v) for v in columns["config"]]
     columns["seed"] = [str(v) for v in columns["seed"]]  # may exceed what a script counts exactly
     for part in ("val", "test"):
         scores = f"{part}_{metric_name}"
@@ -167,6 +182,23 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     for name in ("fit_s", "cpu_s"):
         columns[name] = all_rounded(columns[name], 4)
     return columns
+
+
+def _whole(config: str) -> str:
+    """The configuration; of one that is too long the whole names, and the beginnings of values."""
+    if len(config) <= MAX_CONFIG:
+        return escape.one_line(config)
+    try:
+        found = json.loads(config)
+    except ValueError:
+        return escape.one_line(config)[: MAX_CONFIG - 1] + "…"
+    if not isinstance(found, dict):
+        return escape.one_line(config)[: MAX_CONFIG - 1] + "…"
+    short = {}
+    for name, value in found.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        short[name] = value if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"
+    return escape.one_line(json.dumps(short, ensure_ascii=False))
 
 
 def _cut(text: str) -> str:

@@ -19,6 +19,7 @@ function figure(title, body, note, wide = false) {
 }
 
 const words = (x, y, text, kind = "name") => draw("text", { x, y, class: kind }, text);
+const NARROW = matchMedia("(max-width: 40rem)"); // a telephone: drawn in fewer units, so larger
 const cut = (name, n) => (name.length > n ? name.slice(0, n - 1) + "…" : name);
 
 /** Mean ranks on a line; a bar joins models that do not differ significantly (Nemenyi). */
@@ -33,7 +34,7 @@ function criticalFigure(data, matrix, entries) {
   const names = entries.map((entry) => data.models[entry.model]);
   const means = entries.map((entry) => entry.mean);
   const groups = groupsOf(means, cd);
-  const [width, axis, beside, margin] = [760, 56, 190, 20];
+  const [width, axis, beside, margin] = NARROW.matches ? [460, 56, 150, 16] : [760, 56, 190, 20];
   const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
   const length = Math.min(
     width - 2 * margin,
@@ -43,7 +44,7 @@ function criticalFigure(data, matrix, entries) {
   const start = Math.max(margin, beside - length * best);
   const at = (rank) => start + ((rank - 1) / (k - 1)) * length;
   const parts = [draw("path", { class: "base", d: `M${at(1)} ${axis}H${at(k)}` })];
-  const every = Math.ceil(k / 12);
+  const every = Math.ceil(k / (NARROW.matches ? 8 : 12));
   for (let rank = 1; rank <= k; rank += every) {
     parts.push(draw("path", { class: "base", d: `M${at(rank)} ${axis}v-6` }));
     parts.push(words(at(rank), axis - 11, String(rank), "tick mid"));
@@ -66,7 +67,7 @@ function criticalFigure(data, matrix, entries) {
     const onLeft = i < half;
     const y = top + 19 * (onLeft ? i : k - 1 - i);
     const edge = onLeft ? at(means[0]) - 14 : at(means[k - 1]) + 14;
-    const text = `${cut(name, 22)} ${fixed(means[i], 2)}`;
+    const text = `${cut(name, NARROW.matches ? 17 : 22)} ${fixed(means[i], 2)}`;
     parts.push(draw("path", { class: "leader", d: `M${at(means[i])} ${axis}V${y}H${edge}` }));
     parts.push(draw("circle", { class: "fill c0", cx: at(means[i]), cy: axis, r: 3 }));
     parts.push(words(edge + (onLeft ? -5 : 5), y + 4, text, onLeft ? "name end" : "name"));
@@ -85,7 +86,7 @@ function criticalFigure(data, matrix, entries) {
 
 /** Each model's ranks: one dot per dataset, quartiles, median and mean. */
 function distributionFigure(data, matrix, entries) {
-  const [width, left, right, row] = [560, 165, 545, 24];
+  const [width, left, right, row] = [460, 146, 448, 24];
   const k = matrix.models.length;
   const at = (rank) => left + ((rank - 1) / Math.max(1, k - 1)) * (right - left);
   const floor = 10 + row * entries.length;
@@ -100,7 +101,7 @@ function distributionFigure(data, matrix, entries) {
     const y = 10 + row * (i + 0.5);
     const name = data.models[entry.model];
     const [q1, q3] = [quantile(entry.own, 0.25), quantile(entry.own, 0.75)];
-    parts.push(words(left - 12, y + 4, cut(name, 22), "name end"));
+    parts.push(words(left - 10, y + 4, cut(name, 20), "name end"));
     const box = { x: at(q1), y: y - 6, width: Math.max(1, at(q3) - at(q1)), height: 12, rx: 2 };
     parts.push(draw("rect", { class: "box", ...box }));
     entry.own.forEach((rank, j) => {
@@ -126,7 +127,7 @@ function costFigure(data, matrix, entries) {
   const title = "Score against cost";
   const known = entries.filter((entry) => entry.cpu !== null && entry.cpu > 0);
   if (known.length < 2) return figure(title, "", "n/a: CPU seconds were not recorded.");
-  const [width, left, right, floor] = [560, 58, 540, 300];
+  const [width, left, right, floor] = [460, 52, 448, 280];
   const logs = known.map((entry) => Math.log10(entry.cpu));
   const [low, high] = [Math.min(...logs) - 0.1, Math.max(...logs) + 0.1];
   const atX = (cpu) => left + ((Math.log10(cpu) - low) / (high - low)) * (right - left);
@@ -165,7 +166,7 @@ function costFigure(data, matrix, entries) {
     if (known.length > 14 && !front.includes(entry)) continue;
     const end = x > (left + 2 * right) / 3;
     let label = top - 8; // above the line
-    while (placed.some(([px, py]) => Math.abs(px - x) < 130 && Math.abs(py - label) < 13)) label++;
+    while (placed.some(([px, py]) => Math.abs(px - x) < 120 && Math.abs(py - label) < 13)) label++;
     placed.push([x, label]);
     parts.push(words(x + (end ? -4 : 4), label, cut(name, 20), end ? "name end" : "name"));
   }

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..aggregation import anytime
+from ..aggregation import anytime, at_times
 from ..aggregation.cells import COMPLETE
 from ..aggregation.rank_tests import verdict
 from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import ReportTable, Section
+from ..output.tables import ReportTable, Section, fixed
+from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN
-from . import board, charts
+from . import board, charts, speed
 
 SERIES_POINTS = 100  # of a curve
+DIAGRAMS = "figures/critical-difference-"
 MAX_BARS = 12  # hyperparameters of a model
+MAX_MODEL_PAGES = 200
+FAMILIES = ("classical", "gbdt", "feature network", "row attention", "baseline", "external")
 ABOUT = (
     ("suite", "suite"),
     ("budget", "budget"),
@@ -51,6 +57,7 @@ class Source:
     steps: pd.DataFrame  # anytime.running
     paths: Mapping[str, Mapping[str, np.ndarray]]  # anytime.by_trials
     files: Mapping[str, str]  # file name of each dataset's page
+    model_files: Mapping[str, str]  # of each model's page, the first MAX_MODEL_PAGES by name
 
     @classmethod
     def of(cls, evidence: Evidence, parts: Sequence[Section]) -> Source:
@@ -75,18 +82,76 @@ class Source:
             steps,
             anytime.by_trials(steps),
             file_names(names),
+            file_names(evidence.models[:MAX_MODEL_PAGES], "model"),
         )
 
+    @property
+    def runs(self) -> list[str]:
+        """The folders of the runs; empty for results of another tool."""
+        return list(self.evidence.meta.get("runs") or [])
 
-def file_names(datasets: Sequence[str]) -> dict[str, str]:
-    """{dataset: file name of its page}, valid on every file system whatever the dataset's name."""
+    def family(self, model: str) -> tuple[str, str, str]:
+        """Family, summary and paper of a model; of an unknown one "external" and nothing."""
+        known = (self.evidence.meta.get("families") or {}).get(model)
+        return tuple(known) if known else ("external", "", "")
+
+    def family_class(self, model: str) -> str:
+        """The class of the style sheet with the colour of the model's family."""
+        family = self.family(model)[0]
+        return f"f{FAMILIES.index(family) if family in FAMILIES else len(FAMILIES) - 1}"
+
+    def anchor(self, model: str) -> str:
+        """The id of a model's row on a dataset's page."""
+        name = self.model_files.get(model) or file_names([model], "model")[model]
+        return "of-" + name.removeprefix("model-").removesuffix(".html")
+
+    @cached_property
+    def speed(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """Seconds per 1,000 rows, see `speed.per_1000_rows`."""
+        return speed.per_1000_rows(self.evidence)
+
+    @cached_property
+    def _by_model(self) -> tuple[np.ndarray, np.ndarray]:
+        """(row numbers of the trials in the order of their models, where each model's begin)."""
+        number, studies = self.evidence.study_numbers
+        codes = np.searchsorted(self.evidence.models, studies["model"].to_numpy(dtype=object))
+        codes = codes.astype(np.int32)[number]
+        order = np.argsort(codes, kind="stable")
+        bounds = np.arange(len(self.evidence.models) + 1)
+        return order, np.searchsorted(codes[order], bounds)
+
+    def rows_of(self, model: str) -> np.ndarray:
+        """Numbers of the model's rows in the evidence's trials, ascending."""
+        order, bounds = self._by_model
+        at = self.evidence.models.index(model)
+        return order[bounds[at] : bounds[at + 1]]
+
+    @cached_property
+    def study_scores(self) -> np.ndarray:  # (n_trials,)
+        """The validation score of each tuning trial as its place in its study: 1 the best, 0 the
+        worst, ties share their mean; NaN for a trial without a score or a study of equal ones."""
+        found = np.full(len(self.evidence.trials), np.nan)
+        if not len(self.steps):
+            return found
+        loss, study = self.steps["loss"], self.steps["study"].to_numpy()
+        places = loss.groupby(study).rank(method="average").to_numpy()
+        known = np.bincount(study, weights=loss.notna())[study]
+        grouped = loss.groupby(study)
+        differ = (grouped.transform("max") > grouped.transform("min")).to_numpy()
+        share = (known - places) / np.maximum(known - 1, 1)
+        found[self.evidence.having("stage", "tune")] = np.where(differ, share, np.nan)
+        return found
+
+
+def file_names(names: Sequence[str], kind: str = "dataset") -> dict[str, str]:
+    """{dataset or model: file name of its page}, valid on every file system whatever the name."""
     found = {}
-    for name in datasets:
+    for name in names:
         clean = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:40].strip("-")
         if clean != name:
             digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
             clean = f"{clean}-{digest}".strip("-")
-        found[name] = f"dataset-{clean}.html"
+        found[name] = f"{kind}-{clean}.html"
     return found
 
 
@@ -97,7 +162,24 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
     meta = evidence.meta
     data = board.data(evidence, source.headline, source.costs, source.steps, source.files)
     mine = _widest(source)
-    cpu = _cpu(source, mine)
+    families = [(name, f"f{i}") for i, name in enumerate(FAMILIES)]
+    elo = _elo_intervals(source)
+    standings = board.standings(mine, _cpu(source, mine))
+    data |= {
+        "pages": [source.model_files.get(m, "") for m in evidence.models],
+        "families": [source.family_class(m) for m in evidence.models],
+        "family_names": {kind: name for name, kind in families},
+        "speed": {
+            kind: [
+                board.all_rounded(
+                    [source.speed.get((d, m), _UNKNOWN)[i] for m in evidence.models], 4
+                )
+                for d in source.names
+            ]
+            for i, kind in enumerate(("fit", "predict"))
+        },
+        "elo": [board.all_rounded(elo[m], 6) if m in elo else None for m in evidence.models],
+    }
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",
         "notes": [str(note) for note in meta.get("notes") or []],
@@ -109,11 +191,15 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "tiles": _tiles(source),
         "incomplete": bool((source.headline["state"] != COMPLETE).any()),
         "data": data,
-        "standings": board.standings(mine, cpu),
+        "standings": [_standing(source, mine, entry, elo) for entry in standings],
+        "families": [pair for pair in families if pair[1] in data["families"]],
+        "models": [_model_row(source, name) for name in evidence.models],
+        "max_model_pages": MAX_MODEL_PAGES,
+        "anchors": {escape.label(m): source.anchor(m) for m in evidence.models},
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
         "why": mine.why_not,
         "caption": _caption(evidence, mine),
-        "curves": _curves(source, mine),
+        "curves": [*_curves(source, mine), *_at_equal_time(source)],
         "importance": importance(evidence.importance),
         "sections": [
             p
@@ -123,7 +209,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "alarms": source.parts["look-first"],
         "coverage": source.parts["coverage"],
         "intervals": source.parts.get("leaderboard"),
-        "diagrams": [name for name in sorted(others) if name.startswith("figures/")],
+        "diagrams": [name for name in sorted(others) if name.startswith(DIAGRAMS)],
         "datasets": [_dataset_row(source, name) for name in source.names],
         "links": {escape.label(name): file for name, file in source.files.items()},
         "protocols": footnotes.protocols(evidence, source.names),
@@ -182,6 +268,61 @@ def _cpu(source: Source, mine: RankingMatrix) -> dict[str, float]:
     return {str(model): float(value) for model, value in sums.items()}
 
 
+_UNKNOWN = (math.nan, math.nan)
+
+
+def _elo_intervals(source: Source) -> dict[str, tuple[float, float]]:
+    """{model: ends of the 95 % interval of its Elo over all datasets, NaN where there are too few
+    for one}, as the report's leaderboard has them."""
+    part = source.parts.get("leaderboard")
+    if part is None:
+        return {}
+    widest = [s for s in scopes(source.evidence) if not s.subset][-1]
+    frame = part.frame
+    mine = (frame["scope"] == widest.name) & (frame["datasets"] == widest.selection)
+    mine &= (frame["view"] == "complete") & (frame["note"] == "")
+    rows = frame.loc[mine, ["model", "elo_low", "elo_high"]]
+    return {str(m): (float(a), float(b)) for m, a, b in rows.itertuples(index=False)}
+
+
+def _standing(
+    source: Source, mine: RankingMatrix, entry: dict[str, Any], elo: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A row of the leaderboard as it stands on the page without scripts."""
+    model = entry["model"]
+    rates = np.array([source.speed.get((d, model), _UNKNOWN) for d in mine.datasets])
+    known = [column[~np.isnan(column)] for column in rates.T]
+    fit, predict = (float(np.median(c)) if len(c) else math.nan for c in known)
+    low, high = elo.get(model, _UNKNOWN)
+    return {
+        **entry,
+        "model": escape.label(model),
+        "file": source.model_files.get(model, ""),
+        "family": source.family(model)[0],
+        "colour": source.family_class(model),
+        "interval": "" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]",
+        "fit": speed.seconds(fit),
+        "predict": speed.seconds(predict),
+    }
+
+
+def _model_row(source: Source, name: str) -> dict[str, Any]:
+    cells = [cell for found in source.cells.values() for cell in found if cell.model == name]
+    rows = source.rows_of(name)
+    return {
+        "name": escape.label(name),
+        "file": source.model_files.get(name, ""),
+        "family": source.family(name)[0],
+        "colour": source.family_class(name),
+        "summary": source.family(name)[1],
+        "whole": sum(cell.state == COMPLETE for cell in cells),
+        "planned": len(cells),
+        "best": sum(bool(cell.best) for cell in cells),
+        "trials": len(rows),
+        "failed": int((source.evidence.having("status", "failed")[rows]).sum()),
+    }
+
+
 def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
     """Notes on how to read the leaderboard: metrics, coverage, ties and the figures."""
     metrics = "; ".join(
@@ -198,6 +339,11 @@ def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
         "dataset) pairs won, ties count one half. Elo: Bradley-Terry strengths, mean "
         f"{ELO_MEAN:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
         "CPU: seconds of all trials on the ranked datasets.",
+        "In brackets: 95 % interval of the Elo, over resamples of the datasets, where at least "
+        f"{MIN_BOOTSTRAP} are ranked.",
+        "Fit and predict: seconds per 1,000 rows of the configurations whose test scores count (as "
+        "planned, whatever the budget chosen above), median over the ranked datasets; measured "
+        "while other trials ran beside them. On small tables they are mostly what a call costs.",
     ]
 
 
@@ -254,6 +400,24 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
     return found
 
 
+def _at_equal_time(source: Source) -> list[dict[str, str]]:
+    """The figure of mean ranks against the CPU seconds of a study."""
+    steps = at_times.spent(source.evidence)
+    cells = at_times.cells_at(steps, source.headline, at_times.times(steps))
+    found = at_times.ranks_at(source.evidence, cells)
+    if found["time"].nunique() < 2:
+        return []
+    lines = []
+    for model, part in found[found["scored"] > 0].groupby("model", sort=True):
+        points = tuple(zip(part["time"].tolist(), part["mean_rank"].tolist(), strict=True))
+        lines.append(charts.Series(str(model), points))
+    lines.sort(key=lambda line: (line.points[-1][1], line.name))
+    title = "Mean rank at equal time"
+    drawn = charts.lines(lines, title=title, x="CPU seconds per study", y="mean rank", log_x=10)
+    note = "Test scores; 1 is the best. A line begins where its model has its first score."
+    return [{"title": title, "svg": drawn, "note": note}]
+
+
 def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str, np.ndarray]:
     """Each model's curve with its losses as shares of the way from worst start to best end."""
     here = {m: paths[m] for m in models if m in paths}
@@ -293,9 +457,15 @@ def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
         name = escape.label(str(model))
         bars = [charts.Dot(str(p), float(v)) for p, v in share.head(MAX_BARS).items()]
         n = int(rows.drop_duplicates("dataset")["n_trials"].sum())
+        together = not rows["dataset"].all()
+        where = (
+            "all datasets together"
+            if together
+            else footnotes.plural(rows["dataset"].nunique(), "dataset")
+        )
         more = f"; {len(share) - MAX_BARS} more hyperparameters" if len(share) > MAX_BARS else ""
         note = f"From {footnotes.plural(n, 'trial')} on "
-        note += f"{footnotes.plural(rows['dataset'].nunique(), 'dataset')}{more}."
+        note += f"{where}{more}."
         drawn = charts.bars(bars, title=f"Hyperparameters of {name}", x="share of the variance")
         found.append({"title": name, "svg": drawn, "note": note})
     return found

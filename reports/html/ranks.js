@@ -120,8 +120,33 @@ function winsOf(ranks) {
   return wins;
 }
 
+const RESAMPLES = 300; // the report's own intervals, of all datasets, are of more
+
+/**
+ * Ends of the 95 % interval of each model's Elo over resamples of the datasets; null where the
+ * datasets are too few for one. The numbers are drawn by a fixed rule: the same choice gives the
+ * same interval.
+ */
+function eloIntervals(data, matrix) {
+  const n = matrix.datasets.length;
+  if (n < data.rules.fewest_resampled || matrix.models.length < 2) return null;
+  let state = 1;
+  const draw = () => {
+    state = (state + 0x6d2b79f5) | 0; // mulberry32
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+  const found = matrix.models.map(() => []);
+  for (let i = 0; i < RESAMPLES; i++) {
+    const rows = matrix.ranks.map(() => matrix.ranks[Math.floor(draw() * n)]);
+    eloOf(rows, data.rules.centre, 1e-5).forEach((rating, j) => found[j].push(rating));
+  }
+  return found.map((ratings) => [quantile(ratings, 0.025), quantile(ratings, 0.975)]);
+}
+
 /** Bradley-Terry strengths on Elo's scale; one tie is added per pair if one would be infinite. */
-function eloOf(ranks, centre) {
+function eloOf(ranks, centre, enough = 1e-13) {
   const wins = winsOf(ranks);
   const k = wins.length;
   let games = ranks.length;
@@ -141,7 +166,7 @@ function eloOf(ranks, centre) {
     update = update.map((v) => v / scale);
     const moved = Math.max(...update.map((v, a) => Math.abs(v / strength[a] - 1)));
     strength = update;
-    if (moved < 1e-13) break;
+    if (moved < enough) break;
   }
   return strength.map((v) => centre + 400 * Math.log10(v));
 }

@@ -1,6 +1,7 @@
 // The list of a dataset's trials, filtered and sorted.
 
 const TRIALS = DATA.trials;
+const same = (name, value) => TRIALS[name].every((v) => v === value);
 const FIELDS = [
   ["model", "model", false],
   ["fold", "fold", true],
@@ -14,7 +15,7 @@ const FIELDS = [
   ["cpu_s", "CPU s", true],
   ["config", "configuration", false],
   ["seed", "seed", true],
-];
+].filter(([name]) => !(name === "stage" && same(name, "tune")) && !(name === "status" && same(name, "done")));
 
 /** The configuration as name and value pairs; as it stands where it is no JSON object. */
 function configuration(text) {
@@ -26,10 +27,12 @@ function configuration(text) {
   }
   if (found === null || typeof found !== "object") return text;
   const pairs = Object.entries(found).map(([name, value]) =>
-    make("span", { class: "pair" }, make("i", {}, name), " " + shortly(value)),
+    make("span", { class: "pair", title: exactly(value) }, make("i", {}, name), " " + shortly(value)),
   );
   return make("span", { class: "config" }, ...(pairs.length ? pairs : ["(defaults)"]));
 }
+
+const exactly = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 function shortly(value) {
   if (typeof value === "number") return String(Number(value.toPrecision(4)));
@@ -105,4 +108,14 @@ byId("simple").append(
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 byId("filters").hidden = false;
 restoreTrials();
+for (const link of document.querySelectorAll("a.trials"))
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    for (const name of FILTERS) if (byId(`by-${name}`)) byId(`by-${name}`).value = "";
+    byId("search").value = "";
+    if (byId("by-model")) byId("by-model").value = link.dataset.model;
+    showTrials();
+    byId("trials").scrollIntoView();
+    byId("trials").focus({ preventScroll: true });
+  });
 addEventListener("hashchange", () => location.hash.includes("=") && restoreTrials());

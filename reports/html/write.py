@@ -19,7 +19,7 @@ import numpy as np
 from ..evidence import Evidence
 from ..output import escape
 from ..output.tables import Section, to_csv
-from . import dataset, page
+from . import dataset, model, page
 
 if TYPE_CHECKING:
     import jinja2
@@ -28,14 +28,15 @@ HERE = Path(__file__).parent
 SCRIPTS = {
     "index": ("common.js", "ranks.js", "figures.js", "board.js"),
     "dataset": ("common.js", "trials.js"),
+    "model": ("common.js",),
 }
 
 
 def pages(
     evidence: Evidence, parts: Sequence[Section], others: Sequence[str] = ()
 ) -> dict[str, str]:
-    """{file name: text} of the folder html/: index.html, one page per dataset, and a CSV file of
-    the trials for each page that cannot show all of them.
+    """{file name: text} of the folder html/: index.html, a page a dataset and a page a model, and a
+    CSV file of the trials for each dataset's page that cannot show all of them.
 
     `parts`: the sections of the report, which the first page shows as tables; `others`: the names
     of further files of the report.
@@ -50,6 +51,8 @@ def pages(
         texts[source.files[name]] = _render("dataset", variables)
         if variables["csv"]:
             texts[variables["csv"]] = to_csv(mine.dropna(axis="columns", how="all"))
+    for name, file in source.model_files.items():
+        texts[file] = _render("model", model.page(source, name))
     return texts
 
 

@@ -27,9 +27,15 @@ class Curve:
 
 
 def curves_svg(
-    curves: Sequence[Curve], title: str, x_label: str, y_label: str, *, log_x: bool = False
+    curves: Sequence[Curve],
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    log_x: bool = False,
+    base: int = 2,
 ) -> str:
-    """The curves over one pair of axes as SVG, the legend beside them. `log_x`: base 2."""
+    """The curves over one pair of axes as SVG, the legend beside them. `base`: of `log_x`."""
     from matplotlib.figure import Figure
 
     with fixed_style():
@@ -48,7 +54,7 @@ def curves_svg(
                 linewidth=1.2,
             )
         if log_x:
-            axes.set_xscale("log", base=2)
+            axes.set_xscale("log", base=base)
             axes.xaxis.set_major_formatter("{x:g}")
         axes.set_title(title, fontsize=9, parse_math=False)
         axes.set_xlabel(x_label, fontsize=8, parse_math=False)

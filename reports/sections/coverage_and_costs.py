@@ -14,6 +14,8 @@ from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell
 from ..statistics.string_codes import numbers
 
+# Seconds to predict 1,000 rows: in one batch, and one by one.
+PREDICTIONS = ("predict_1k_s", "predict_1k_single_s")
 MAX_FAILURES = 40  # kinds of failure that the printed table lists; the CSV has all
 
 
@@ -196,7 +198,8 @@ def _failures_table(failures: pd.DataFrame) -> ReportTable:
 
 
 def costs(evidence: Evidence) -> Section:
-    """The file `costs`: trials, CPU seconds, wall seconds and memory, by model.
+    """The file `costs`: trials, CPU seconds, wall seconds, memory and the time that a prediction
+    takes, by model.
 
     A result that several rows share by its id ran once and is counted once.
     """
@@ -205,12 +208,16 @@ def costs(evidence: Evidence) -> Section:
     frame = _cost_frame(evidence, ids)
     title = "What the sweep cost: sums over trials, the median trial, and the largest memory."
     header = ["model", "trials", "copied", "CPU s", "fit s", "predict s", "fit s, median"]
-    header += ["CPU %", "peak MiB"]
+    header += ["CPU %", "peak MiB", "ms per 1,000 rows", "ms per row"]
     total = frame["cpu_s"].sum()
     models, names = pd.factorize(trials["model"])
     once = ~_again(trials, ids, models)
-    medians = trials["fit_s"][once].groupby(models[once]).median()
-    median_of = {names[i]: float(median) for i, median in medians.items()}
+
+    def medians(column: str) -> dict[str, float]:
+        found = trials[column][once].groupby(models[once]).median()
+        return {names[i]: float(median) for i, median in found.items()}
+
+    fits, batches, singles = map(medians, ("fit_s", *PREDICTIONS))
     rows = []
     for model in evidence.models:
         mine = frame[frame["model"] == model]
@@ -219,9 +226,11 @@ def costs(evidence: Evidence) -> Section:
             _seconds(mine["cpu_s"].sum()),
             _seconds(mine["fit_s"].sum()),
             _seconds(mine["predict_s"].sum()),
-            _seconds(median_of.get(model, math.nan), 3),
+            _seconds(fits.get(model, math.nan), 3),
             "n/a" if math.isnan(share) else f"{share:.1f}",
             _seconds(mine["peak_ram_mb"].max(), 0),
+            _seconds(1000.0 * batches.get(model, math.nan)),  # 1,000 rows: milliseconds
+            _seconds(singles.get(model, math.nan), 2),  # seconds of 1,000: milliseconds of one
         ]
         counts = [str(int(mine["trials"].sum())), str(int(mine["copied"].sum()))]
         rows.append((TableCell(escape.label(model)), *map(TableCell, counts + figures)))
@@ -231,6 +240,9 @@ def costs(evidence: Evidence) -> Section:
         "another run; their costs are those of that run.",
         "Wall seconds are sums over trials, not the duration of the sweep. They are comparable on "
         "the same hardware only; CPU seconds depend on it less.",
+        "Milliseconds of a prediction: the median trial's, measured apart from the trial's own "
+        "predictions and warm, of a batch of 1,000 rows and of single rows (the CSV has seconds "
+        "per 1,000 rows for both). n/a: too slow for the time that this may take, or not recorded.",
     ]
     table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
     return Section("costs", "Costs", (table,), frame)
@@ -260,10 +272,13 @@ def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
         once[name] = trials[name].to_numpy()[order]
     once["failed"] = evidence.having("status", "failed")[order].astype(int)
     once["copied"] = (~evidence.having("origin", ""))[order].astype(int)
+    for name in PREDICTIONS:
+        once[name] = trials[name].to_numpy()[order]
     grouped = once.groupby("cell", sort=True)
     sums = grouped[["trials", "failed", "copied", "cpu_s", "fit_s", "predict_s"]].sum(min_count=1)
     sums["peak_ram_mb"] = grouped["peak_ram_mb"].max()
-    sums["median_fit_s"] = grouped["fit_s"].median()
+    for name in ("fit_s", *PREDICTIONS):
+        sums[f"median_{name}"] = grouped[name].median()
     names = cells.size().index.to_frame(index=False)
     frame = names.iloc[sums.index].reset_index(drop=True).join(sums.reset_index(drop=True))
     for name in ("trials", "failed", "copied"):

@@ -82,13 +82,13 @@ class Track:
 
 
 def added(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """The costs of a fit in pieces: times add up, peaks are maxima, and of `predict_s` and `step_s`
-    the last one counts."""
+    """The costs of a fit in pieces: times add up, peaks are maxima, and of predictions and of a
+    step the last ones count."""
     found = dict(before)
     for name, value in now.items():
         if name.startswith("peak_"):
             found[name] = max(value, found.get(name, 0.0))
-        elif name in ("predict_s", "step_s"):
+        elif name.startswith("predict_") or name == "step_s":
             found[name] = value
         else:
             found[name] = value + found.get(name, 0.0)

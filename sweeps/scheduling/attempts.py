@@ -57,8 +57,11 @@ class Attempts:
         deaths[death] += 1
         if deaths[death] < MAX_ATTEMPTS[death]:
             return Verdict(None, death, output)
+        limit = f"{job.limits.memory_mb:g} MB"
         message = (
-            f"the worker used more than {job.limits.memory_mb:g} MB, {deaths[death]} times"
+            f"{outcome.reason}, {deaths[death]} times; the trial's own limit is {limit}"
+            if death == "oom" and outcome.reason
+            else f"the worker used more than {limit}, {deaths[death]} times"
             if death == "oom"
             else f"the worker process died {deaths[death]} times under this trial"
         )

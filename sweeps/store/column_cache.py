@@ -21,6 +21,8 @@ TEXTS = (*CELL, "config", "seed", "origin", "time", "cpu")  # configuration and 
 SHARED = tuple(name for name in TEXTS if name not in ("id", "config", "time"))  # by many rows
 NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1 where missing
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+# Costs that not every run has recorded; such columns are there only if some trial has them.
+RARE_COSTS = ("predict_1k_s", "predict_1k_single_s")
 WARNINGS = "warnings"  # of the fit, {category: count} as JSON; there only if some fit warned
 SCORES = ("val", "test")  # become val_<metric> and test_<metric>
 
@@ -50,7 +52,8 @@ def column_values(record: Mapping[str, Any]) -> dict[str, Any]:
         value = record.get(name)
         if type(value) is int and 0 <= value < 2**31:
             found[name] = value
-    found |= {name: number for name in COSTS if (number := _number(costs.get(name))) is not None}
+    each = (*COSTS, *RARE_COSTS)
+    found |= {name: number for name in each if (number := _number(costs.get(name))) is not None}
     for part in SCORES:
         found |= {
             f"{part}_{name}": _number(value)
@@ -91,7 +94,7 @@ def column_table(
         if kind in KINDS:
             rows.append(row)
             found.append(column_values(records[row] if records else json.loads(text)))
-    more = {name for values in found for name in values if is_score(name) or name == WARNINGS}
+    more = {name for values in found for name in values if _at_times(name)}
     given = {"row": rows, "async": [values.get("async", False) for values in found]}
     columns = {}
     for name, type_ in column_types(more).items():
@@ -103,7 +106,8 @@ def column_table(
 
 
 def column_types(more: Iterable[str] = ()) -> dict[str, pa.DataType]:
-    """{column: its Arrow type}; `more` names the columns of scores, and WARNINGS if it is there."""
+    """{column: its Arrow type}; `more` names the columns of scores, and those of WARNINGS and
+    RARE_COSTS that are there."""
     import pyarrow as pa
 
     more = set(more)
@@ -124,7 +128,13 @@ def is_score(name: str) -> bool:
     return name.startswith(tuple(f"{part}_" for part in SCORES))
 
 
+def _at_times(name: str) -> bool:
+    """Whether a column is there only in tables with a value for it."""
+    return is_score(name) or name == WARNINGS or name in RARE_COSTS
+
+
 def has_columns(schema: pa.Schema) -> bool:
-    """Whether a table has these columns and types, and besides them only scores and warnings."""
-    wanted = column_types(n for n in schema.names if is_score(n) or n == WARNINGS)
+    """Whether a table has these columns and types, and besides them only those that are there at
+    times."""
+    wanted = column_types(filter(_at_times, schema.names))
     return [(field.name, field.type) for field in schema] == list(wanted.items())

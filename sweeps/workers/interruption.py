@@ -91,8 +91,17 @@ class SignalWatch:
         if callable(before):
             before(number, frame)
 
-    def check(self) -> None:
-        """Raise TrialInterrupted where a signal has come; the process then ends by itself."""
+    def check(self, *, failed: bool = False) -> None:
+        """Raise TrialInterrupted where a signal has come; the process then ends by itself.
+
+        failed: a trial has just failed. A signal that is blocked in this process, as where
+        deploy/slurm.sh has started Ray, interrupts no trial, but may have ended a process that the
+        trial had started: then the failure says nothing about the trial.
+        """
+        if failed and not self.received:
+            self.received = next((s.name for s in SIGNALS if s in signal.sigpending()), "")
         if self.received:
-            threading.Timer(END_S, os.kill, [os.getpid(), signal.SIGTERM]).start()
+            blocked = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+            end = signal.SIGKILL if blocked else signal.SIGTERM
+            threading.Timer(END_S, os.kill, [os.getpid(), end]).start()
             raise TrialInterrupted(f"the worker received {self.received}")

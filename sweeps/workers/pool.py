@@ -44,7 +44,8 @@ class JobOutcome:
 
     `death` is set where the worker died: 'killed' and 'oom' count as attempts, 'lost' (the job
     waited behind the one that died, its node went away, or a signal ended its worker) does not.
-    `output` is what the trial printed before its worker died.
+    `output` is what the trial printed before its worker died; `reason`, with 'oom', whose memory
+    it was, where that was not the trial's own limit.
     """
 
     job: Job
@@ -52,6 +53,7 @@ class JobOutcome:
     death: str | None = None
     worker: str = ""
     output: str = ""
+    reason: str = ""
 
 
 class WorkerPool(Protocol):

@@ -296,7 +296,11 @@ class ActorGroup:
         death: the cause as Ray's error has it; what the worker itself reported comes before it.
         """
         outcomes = []
-        cause = crash_cause(actor.name) or death
+        reported = crash_cause(actor.name)
+        cause = reported or death
+        # Its own limit is watched in the worker, which reports it; that of the machine by Ray.
+        short = f"memory ran out on {actor.node.host}, and Ray ended the worker"
+        reason = short if death == "oom" and reported is None else ""
         output = crash_output(actor.name, actor.node.id, self._here) if death != "lost" else ""
         about = {"worker": actor.name, "host": actor.node.host, "cause": cause}
         self._news.append(("lost worker", about))
@@ -308,7 +312,8 @@ class ActorGroup:
                 outcomes.append(JobOutcome(job, result, worker=actor.name))
                 continue
             what = "lost" if death == "lost" or not head else cause
-            outcomes.append(JobOutcome(job, None, what, actor.name, output if head else ""))
+            given = (output, reason) if head else ("", "")
+            outcomes.append(JobOutcome(job, None, what, actor.name, *given))
             head = False
         actor.queue.clear()
         return outcomes + self.retire(actor)

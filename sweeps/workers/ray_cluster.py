@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ...common.portable import PINS, pinned
 from .local_ray.ray_confinement import confined, unconfined
 
 # What Ray says of an actor that was no trial's victim.
@@ -111,15 +113,32 @@ def death_of(error: Exception) -> str:
     return "killed"
 
 
+class NobodyAnswers(ConnectionError):
+    """Nobody listens at the address of a cluster."""
+
+
+def ask_for_cpus(cpus: int) -> None:
+    """Ask the cluster's autoscaler for machines with so many CPUs together; 0: idle ones may go.
+
+    A cluster without an autoscaler stays as it is, and an error of Ray's is left alone: a sweep
+    runs on the machines that are there.
+    """
+    from ray.autoscaler.sdk import request_resources
+    from ray.exceptions import RayError
+
+    with suppress(RayError, ConnectionError):
+        request_resources(bundles=[{"CPU": 1}] * cpus)
+
+
 def check_address(address: str) -> None:
-    """Raises ConnectionError where nobody answers at host:port: Ray itself would retry for ever."""
+    """Raises NobodyAnswers where nobody does at host:port: Ray itself would retry for ever."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
     try:
         socket.create_connection((host, int(port)), timeout=10.0).close()
     except (OSError, OverflowError) as error:
-        raise ConnectionError(
+        raise NobodyAnswers(
             f"no Ray cluster answers at {address} ({error}): start one with `ray start --head`, or "
             "leave --address out"
         ) from None
@@ -158,6 +177,8 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
         with confined():
             ray.init(**options)
     else:
+        if pinned():  # a local Ray inherits the variables
+            options["runtime_env"] = {"env_vars": PINS}
         unconfined()
         ray.init(**options)
 

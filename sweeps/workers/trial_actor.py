@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..store.checkpoints import CheckpointFolder
-from ..trial import Limits, Result, Trial, failure
+from ..trial import FAILED, Limits, Result, Trial, failure
 from .interruption import Interrupted, SignalWatch
 from .output_capture import captured
 from .pool import RunTrial, guarded
@@ -113,7 +113,7 @@ class TrialWorker:
         kept = RemoteCheckpoints(keeper) if keeper is not None else None
         with captured(path=output_file(self._name)) as output:
             result = self._guarded(trial, self._data[data_key], kept)
-        self._signals.check()
+        self._signals.check(failed=result.status == FAILED)
         return replace(result, output=output.text())
 
     def _guarded(self, trial: Trial, data: Any, checkpoints: Any) -> Result:

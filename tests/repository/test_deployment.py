@@ -1,7 +1,6 @@
 """Deployment files: their commands and health checks, run as processes.
 
-No container is started: docker's engine is not there where these tests run. What they cannot show
-is listed in docs/cluster.md.
+Containers themselves are in test_containers.py, jobs on a real SLURM in faults/test_outages.py.
 """
 
 from __future__ import annotations
@@ -11,31 +10,38 @@ import json
 import os
 import re
 import shutil
-import signal
-import socket
 import stat
 import subprocess
 import sys
 import tempfile
-import time
+import tomllib
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import compose
 import postgres
-import psutil
 import pytest
 from calls import bench
-from compose import ROOT, SECRETS, env_example
+from compose import ROOT, env_example
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("ray")
 
+SECRETS = (
+    "postgres_password",
+    "ray_auth_token",
+    "mlflow_admin_password",
+    "mlflow_secret_key",
+    "mlflow_tracking_password",
+)
 OURS = ("mlflow", "ray-head", "ray-worker", "ray-worker-gpu", "job")
 CONTAINER_ONLY = {"replicas", "resources"}  # of a service's `deploy`
 
@@ -63,9 +69,13 @@ def test_every_service_is_confined_and_has_limits() -> None:
         assert set(service["deploy"]) <= CONTAINER_ONLY, name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service["cap_drop"] == ["ALL"] and service["read_only"] is True, name
-        assert "/tmp" in [*service.get("tmpfs", []), *service.get("volumes", [])], name
+        assert [m for m in service["tmpfs"] if m.partition(":")[0] == "/tmp"], name
         assert not service.get("privileged") and service.get("network_mode") is None, name
         assert not service.get("cap_add") and service.get("user", "") != "root", name
+        assert service["deploy"]["resources"]["limits"]["pids"] <= 4096, name
+        assert service["logging"]["options"]["max-file"], name
+        # `docker compose down` leaves a volume without a name behind, each time
+        assert all(":" in volume for volume in service.get("volumes", [])), name
 
 
 def test_ports_are_published_on_the_loopback_interface_only() -> None:
@@ -88,20 +98,42 @@ def test_every_lasting_service_says_whether_it_is_healthy_and_is_waited_for() ->
             assert wait == {"condition": "service_healthy"} and "healthcheck" in services()[name]
 
 
-def test_no_password_has_a_default_and_none_stands_in_an_address_or_command() -> None:
+def test_secrets_are_files_and_nothing_that_docker_shows_has_one(tmp_path: Path) -> None:
+    found = compose.raw()["secrets"]
+    assert set(found) == {*SECRETS}
+    files = {Path(compose.interpolate(one["file"], env_example())) for one in found.values()}
+    assert {path.parent for path in files} == {Path("secrets")}
+    script = ROOT / "deploy" / "secrets.sh"
+    subprocess.run([script, tmp_path / "secrets"], check=True, capture_output=True)
+    made = {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+    assert {*made} == {path.name for path in files} and len({*made.values()}) == len(made)
+    assert all(re.fullmatch("[0-9a-f]{64}", text) for text in made.values())
+    assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
+    subprocess.run([script, tmp_path / "secrets"], check=True, capture_output=True)
+    assert made == {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    values = {**env_example(), **dict.fromkeys(SECRETS, "x")}
-    compose.filled(compose.raw(), values)
-    for name in SECRETS:
-        assert env_example()[name] == ""
-        with pytest.raises(compose.MissingVariable, match=f"{name}: set {name} in .env"):
-            compose.filled(compose.raw(), {**values, name: ""})
-        for service in services().values():
-            for part in ("command", "entrypoint", "healthcheck", "labels"):
-                assert name not in str(service.get(part)), (name, part)
+    for name, service in services().items():
+        used = {*re.findall(r"/run/secrets/(\w+)", str(service))}
+        assert used == {*service.get("secrets", [])}, name
+        for key, value in service["environment"].items():
+            if re.search("PASSWORD|TOKEN|SECRET", key):
+                assert str(value).startswith("/run/secrets/"), (name, key)
     assert not re.search(r"://[^/\s\"']+:[^/\s\"']+@", text)
-    secret = re.compile(r"(?i)(password|secret|token)\w*=\S")
-    assert not [n for n, v in env_example().items() if secret.match(f"{n}={v}") and v]
+    secret = re.compile("PASSWORD$|TOKEN$|SECRET|_KEY$")
+    assert not [name for name in env_example() if secret.search(name)]
+    ignored = (ROOT / ".gitignore").read_text() + (ROOT / ".dockerignore").read_text()
+    assert "/secrets/\n" in ignored and "\nsecrets\n" in ignored
+
+
+def test_shared_memory_is_at_least_30_percent_of_the_memory_of_a_ray_node() -> None:
+    def mb(text: str) -> float:
+        return float(text[:-1]) * {"m": 1, "g": 1024}[text[-1]]
+
+    for name in ("ray-head", "ray-worker", "ray-worker-gpu"):
+        service = compose.filled(services()[name], env_example())
+        memory = service["deploy"]["resources"]["limits"]["memory"]
+        assert mb(service["shm_size"]) >= 0.3 * mb(memory), name
 
 
 def test_every_variable_is_in_the_example_with_the_same_default() -> None:
@@ -109,10 +141,8 @@ def test_every_variable_is_in_the_example_with_the_same_default() -> None:
     assert not re.findall(r"(?<!\$)\$(?![{$])\w+|\$\{\w+\}", text)  # one that may be unset
     found = dict(re.findall(r"\$\{(\w+):-([^${}]*)\}", text))
     nested = set(re.findall(r"\$\{(\w+):-\$\{", text))
-    required = set(re.findall(r"\$\{(\w+):\?", text))
     example = env_example()
-    assert {*found, *nested, *required} == set(example)
-    assert required == set(SECRETS)
+    assert {*found, *nested} == set(example)
     assert {name: example[name] for name in found} == found
     assert all(example[name] == "" for name in nested)
 
@@ -120,23 +150,49 @@ def test_every_variable_is_in_the_example_with_the_same_default() -> None:
 def test_the_workers_with_gpus_start_only_when_asked_and_differ_in_nothing_else() -> None:
     cpu, gpu = services()["ray-worker"], services()["ray-worker-gpu"]
     assert gpu["profiles"] == ["gpu"] and gpu["build"]["args"]["DEVICE"] == "cuda"
+    assert gpu["build"]["args"]["COMMIT"] == cpu["build"]["args"]["COMMIT"]
     (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
     assert device["driver"] == "nvidia" and device["capabilities"] == ["gpu"]
     assert f"--num-gpus={device['count']}" in gpu["command"]
-    own = {"profiles", "image", "build", "command", "deploy"}
+    own = {"profiles", "image", "build", "command", "deploy", "shm_size"}
     assert {k: v for k, v in gpu.items() if k not in own} == {
         k: v for k, v in cpu.items() if k not in own
     }
 
 
-def test_the_image_runs_as_a_user_and_carries_no_secret() -> None:
+def test_the_image_runs_as_a_user_carries_no_secret_and_needs_no_registry_to_be_parsed() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert re.findall(r"^USER (\w+)", text, flags=re.MULTILINE) == ["tabsweep"]
     assert not re.search(r"(?i)^\s*(ARG|ENV)\b.*(password|token|secret)", text, flags=re.MULTILINE)
-    assert "--requirement requirements.lock" in text and "HEALTHCHECK" in text
+    assert "requirements.lock" in text and "HEALTHCHECK" in text and "# syntax" not in text
     assert (ROOT / ".dockerignore").read_text(encoding="utf-8").count("\n.*\n") == 1
     targets = re.findall(r"^FROM \S+ AS (\w+)", text, flags=re.MULTILINE)
     assert {s["build"]["args"]["DEVICE"] for s in services().values() if "build" in s} <= {*targets}
+
+
+def test_the_image_leaves_out_what_only_development_needs() -> None:
+    """Of requirements.lock, all but what the package and its extras for users ask for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(r for n, rs in extras.items() if n != "dev" for r in rs)]
+    todo: list[tuple[str, tuple[str, ...]]] = [(text, ()) for text in wanted]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while todo:
+        text, asked = todo.pop()
+        one = Requirement(text)
+        if one.marker and not any(one.marker.evaluate({"extra": e}) for e in asked or ("",)):
+            continue
+        key = canonicalize_name(one.name), frozenset(one.extras)
+        if key not in seen:
+            seen.add(key)
+            with suppress(metadata.PackageNotFoundError):  # for another kind of machine
+                needs = metadata.requires(one.name) or []
+                todo += [(more, tuple(one.extras)) for more in needs]
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    locked = {line.partition("==")[0] for line in lines if not line.startswith("#")}
+    listed = (ROOT / "deploy" / "image" / "development.txt").read_text(encoding="utf-8")
+    left_out = {line for line in listed.splitlines() if not line.startswith("#")}
+    assert left_out == {n for n in locked if canonicalize_name(n) not in {name for name, _ in seen}}
 
 
 def test_docker_accepts_the_file_and_reads_in_it_what_we_read(tmp_path: Path) -> None:
@@ -144,10 +200,9 @@ def test_docker_accepts_the_file_and_reads_in_it_what_we_read(tmp_path: Path) ->
     version = [docker or "docker", "compose", "version"]
     if docker is None or subprocess.run(version, capture_output=True).returncode:
         pytest.skip("needs docker with its compose plugin")
-    values = {**env_example(), **{name: f"${name}" for name in SECRETS}}
+    values = env_example()
     variables = tmp_path / "env"
-    lines = (f"{k}='{v}'" if k in SECRETS else f"{k}={v}" for k, v in values.items())
-    variables.write_text("\n".join(lines))
+    variables.write_text("\n".join(f"{k}={v}" for k, v in values.items()))
     run = [docker, "compose", "--env-file", str(variables), "--profile", "*", "config"]
     clean = {k: v for k, v in os.environ.items() if k not in values}
     done = subprocess.run(
@@ -163,9 +218,6 @@ def test_docker_accepts_the_file_and_reads_in_it_what_we_read(tmp_path: Path) ->
             assert (theirs[name].get(part) or []) == mine, (name, part)
         found = {k: v.replace("$$", "$") for k, v in theirs[name]["environment"].items()}
         assert found == service["environment"], name
-    variables.write_text("\n".join(f"{k}={v}" for k, v in env_example().items()))
-    done = subprocess.run([*run, "--quiet"], cwd=ROOT, env=clean, capture_output=True, text=True)
-    assert done.returncode != 0 and "in .env (see .env.example)" in done.stderr
 
 
 def test_the_job_submits_a_sweep_whose_options_exist(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +265,7 @@ def ask(url: str, who: str | None = None) -> int:
 
 
 def mlflow_service(
-    database: postgres.Postgres, folder: Path, port: int, **variables: str
+    database: postgres.Postgres, folder: Path, port: int, **secrets: str
 ) -> compose.Service:
     (folder / "artifacts").mkdir(exist_ok=True)
     swaps = {
@@ -221,9 +273,9 @@ def mlflow_service(
         "5000": str(port),
         "/artifacts": str(folder / "artifacts"),
     }
-    variables = {"POSTGRES_PASSWORD": database.password, **variables}
+    secrets = {"postgres_password": database.password, **secrets}
     at = {"PGHOST": database.host, "PGPORT": str(database.port)}
-    return compose.service("mlflow", home=folder, variables=variables, swap=swaps, environment=at)
+    return compose.service("mlflow", home=folder, secrets=secrets, swap=swaps, environment=at)
 
 
 def ray_ports() -> dict[str, int]:
@@ -236,7 +288,7 @@ def test_mlflow_rejects_requests_without_a_password(
     database: postgres.Postgres, folder: Path
 ) -> None:
     port = postgres.free_port()
-    found = mlflow_service(database, folder, port, MLFLOW_AUTH_ADMIN_PASSWORD="a quoted ' \" $x")
+    found = mlflow_service(database, folder, port, mlflow_admin_password="a quoted ' \" $x")
     me = "admin:a quoted ' \" $x"
     url = f"http://127.0.0.1:{port}"
     assert not found.healthy()
@@ -278,9 +330,7 @@ def test_mlflow_rejects_requests_without_a_password(
             checked = doctor_on_mlflow({**client, **who, "TABSWEEP_TRACKING_URI": url})
             assert checked.split()[0] == state, checked
     assert not found.healthy()
-    without = mlflow_service(database, folder, port)
-    without.environment.pop("MLFLOW_FLASK_SERVER_SECRET_KEY")
-    done = without.run(timeout_s=120)
+    done = mlflow_service(database, folder, port, mlflow_secret_key="").run(timeout_s=120)
     assert done.returncode != 0 and "secret key" in done.stderr
 
 
@@ -330,7 +380,7 @@ def test_all_services_together_run_the_job_and_keep_strangers_out(
         refused = stranger.run(timeout_s=120)
         assert refused.returncode != 0 and "InvalidAuthToken" in refused.stderr
         anonymous = dict(job.environment)
-        anonymous.pop("RAY_AUTH_TOKEN")
+        anonymous.pop("RAY_AUTH_TOKEN_PATH")
         done = subprocess.run(job.command, env=anonymous, capture_output=True, text=True)
         assert done.returncode == 3 and "asks for a token" in done.stderr
 
@@ -359,32 +409,6 @@ exec "$@"
 SCONTROL = """#!/bin/bash
 echo "$*" >> "$STUBS/scontrol.log"
 if [[ $1 == show ]]; then tr ',' '\\n' <<< "$3"; fi
-"""
-HELD = """
-import pathlib, time
-from tabsweep.models.constant import Constant
-
-HERE = pathlib.Path({folder!r})
-
-class Held(Constant):
-    def _fit(self, x, y, val):
-        with open(HERE / "log", "a") as log:
-            log.write("start\\n")
-        while not (HERE / "go").exists():
-            time.sleep(0.05)
-        super()._fit(x, y, val)
-"""
-SUITE = """
-name = "held"
-title = "one table"
-datasets = ["iris"]
-[budgets.quick]
-note = "for tests."
-models = ["constant", "heldmodel:Held"]
-folds = 4
-trials = 1
-sampler = "random"
-timeout_s = 300
 """
 
 
@@ -432,61 +456,3 @@ def test_the_slurm_script_refuses_what_cannot_work(
     )
     assert done.returncode == 2 and complaint in done.stderr
     assert not list(Path("/tmp").glob(f"ray-{os.getpid()}-*"))
-
-
-@pytest.mark.nightly
-def test_a_slurm_job_out_of_time_stops_gracefully_requeues_itself_and_resumes(
-    slurm: dict[str, str], folder: Path
-) -> None:
-    (folder / "heldmodel.py").write_text(HELD.format(folder=str(folder)))
-    (folder / "held.toml").write_text(SUITE)
-    words = ["--suite", "held.toml", "--runs", folder / "runs", "--tracking-uri", "none"]
-    run = [str(SLURM), *map(str, words)]
-    with open(folder / "out", "w") as out:
-        process = subprocess.Popen(run, cwd=folder, env=slurm, stdout=out, stderr=out)
-    try:
-        until = time.monotonic() + 180
-        # two nodes, so two trials hang, and nothing else is left but what waits behind them
-        while (folder / "log").exists() is False or len((folder / "log").read_text().split()) < 2:
-            assert process.poll() is None and time.monotonic() < until, (folder / "out").read_text()
-            time.sleep(0.2)
-        commands = [child.cmdline() for child in psutil.Process(process.pid).children(True)]
-        nodes = [words for words in commands if "start" in words and "--block" in words]
-        assert len(nodes) == 2, commands
-        for words in nodes:
-            assert {"--num-cpus=1", "--num-gpus=2", f"--memory={2250 * 2**20}"} <= {*words}
-        assert not [words for words in commands if "token" in " ".join(words).lower()]
-        process.send_signal(signal.SIGUSR1)  # SLURM: two minutes left
-        time.sleep(1.0)
-        assert process.poll() is None  # it waits for the trials, for as long as it may
-        assert process.wait(timeout=120) == 130, (folder / "out").read_text()
-    finally:
-        process.kill()
-        process.wait()
-    text = (folder / "out").read_text()
-    # Ray would have aborted it after 3 s, had it kept the signal to itself.
-    assert "bench resume" in text and "Aborted" not in text and "SIGTERM received" not in text
-    stubs = Path(slurm["STUBS"])
-    assert "--nodelist=node2" in (stubs / "srun.log").read_text()
-    assert (stubs / "scontrol.log").read_text().splitlines()[-1] == f"requeue {os.getpid()}"
-    assert not list(Path("/tmp").glob(f"ray-{os.getpid()}-*"))
-    before = [r["id"] for r in Ledger(folder / "runs" / "held-quick").records("result")]
-    assert 0 < len(before) < 8
-
-    (folder / "go").touch()
-    done = subprocess.run(
-        run,
-        cwd=folder,
-        env={**slurm, "SLURM_RESTART_COUNT": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"8 of 8 trials done, 0 failed; {8 - len(before)} new, " in done.stdout
-    after = Counter(r["id"] for r in Ledger(folder / "runs" / "held-quick").records("result"))
-    assert len(after) == 8 and set(after.values()) == {1}
-    assert not list(Path("/tmp").glob(f"ray-{os.getpid()}-*"))
-    with socket.socket() as probe:  # and nobody listens on its port any more
-        port = int(re.findall(r"head node1 \([\d.]+:(\d+)\)", text)[0])
-        assert probe.connect_ex(("127.0.0.1", port)) != 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...console import OK, USAGE, Console
+from .openml import ADDRESS, openml_command
 
 if TYPE_CHECKING:
     from ....datasets.added.importing import Added
@@ -23,11 +24,20 @@ def add_command(
     *,
     target: str | None,
     protocol: str | None,
+    openml: str | None = None,
+    openml_file: str | None = None,
     **columns: Any,
 ) -> int:
-    """`bench data add`: a file with the column to predict, or the datasets in a folder or tar of
-    arrays."""
+    """`bench data add`: a file with the column to predict, the datasets in a folder or tar of
+    arrays, or tasks of OpenML."""
     from ....datasets.errors import DataError
+
+    if ADDRESS.fullmatch(str(path)):
+        own = {"target": target, "protocol": protocol, "format": form, "missing": missing}
+        return openml_command(console, str(path), name, openml, openml_file, {**own, **columns})
+    if openml or openml_file:
+        option = "--openml" if openml else "--openml-file"
+        raise DataError(f"{option} is for openml:TASK and openml-suite:ID, not for {path.name}")
 
     form = form or ("arrays" if path.is_dir() or TAR.search(path.name) else "table")
     if form == "arrays":

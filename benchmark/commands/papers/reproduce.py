@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from ....reports.output.footnotes import plural
-from ...console import FAILED, OK, Console
+from ...console import BEHIND, FAILED, OK, Console
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
     Experiment,
@@ -134,7 +134,7 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
         check_run(request.folder)
     else:
         code = sweep.run_and_report(console, request, given["tracking_uri"])
-        if code not in (OK, FAILED):
+        if code not in (OK, FAILED, BEHIND):
             return code
     evidence = with_ensembles(
         evidence_of([request.folder]), [request.folder], mirror=request.mirror, cache=request.cache

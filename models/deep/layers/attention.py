@@ -3,7 +3,7 @@
 softmax(scale Q K^T) V with dropout on the weights (Vaswani et al. 2017, sec. 3.2.1), in blocks of
 queries. The backward pass computes the weights of a block anew, so memory grows with the rows and
 not with their square; below `KEEP` weights they are kept instead. On a GPU the library's fused
-kernels do the same.
+kernels do the same; on a CPU such a kernel has no dropout, and serves predictions.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ ROWS = 128  # queries of a block at least: products of fewer rows are slow
 KEEP = 2**23  # weights in all that may be kept for the backward pass
 FUSED_WIDTH = 256  # widest head of the fused GPU kernels
 MASKED = 2**24  # pairs of a mask that such a kernel is given at once
+LONG = 256  # keys from which the library's fused kernel is faster on a CPU
 SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`
 WORD, NARROW = 16, 128  # bytes of torch's widest element, and of the rows moved as such
 SMALL_SUM = 1e-20  # a row whose weights sum to less has lost its digits
+# What `scaled_dot_product_attention` calls on a CPU; it alone returns the logarithm of the sums.
+FUSED_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
 def attention_weights(q: Tensor, k: Tensor, scale: float) -> Tensor:
@@ -234,7 +237,38 @@ def attend(
         # a mask is made anew in the backward pass, so that no table of all pairs is kept
         again = partial(checkpoint, part, use_reentrant=False) if torch.is_grad_enabled() else part
         return torch.cat([again(q[:, :, j], k, v, forbidden[j]) for j in at], dim=2)
+    if not p and forbidden is None and _predicts_long(q, k):
+        return F.scaled_dot_product_attention(q, k, v, scale=scale)
     return in_one_format(_Attention, (q, k, v), scale, p, seed, forbidden)
+
+
+def attend_with_own(
+    q: Tensor,  # (B, H, T, D)
+    k: Tensor,  # (B, H, T, D)
+    v: Tensor,  # (B, H, T, D)
+    keys: Tensor,  # (B, H, N, D)
+    values: Tensor,  # (B, H, N, D)
+    *,
+    scale: float,
+) -> Tensor:  # (B, H, T, D)
+    """softmax over N common keys and, for query i, its own key i; no dropout.
+
+    Over many keys the library's fused kernel gives the answer of the common ones and the logarithm
+    of their sum, to which a query's own key is added.
+    """
+    own = (q * k).sum(dim=-1, keepdim=True) * scale
+    if _predicts_long(q, keys):
+        found, log_sum = FUSED_CPU(q, keys, values, 0.0, False, scale=scale)
+        return torch.lerp(found, v, torch.sigmoid(own - log_sum[..., None]))
+    logits = torch.cat([torch.matmul(q, keys.transpose(-1, -2)) * scale, own], dim=-1)
+    weights = torch.softmax(logits, dim=-1)
+    return torch.matmul(weights[..., :-1], values) + weights[..., -1:] * v
+
+
+def _predicts_long(q: Tensor, keys: Tensor) -> bool:
+    """Whether this is a pass without gradients on a CPU, in one format, over many keys."""
+    plain = not torch.is_grad_enabled() and not torch.is_autocast_enabled(q.device.type)
+    return plain and q.device.type == "cpu" and keys.shape[2] >= LONG and q.dtype == keys.dtype
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:  # (B, T, W) -> (B, H, T, W / H)

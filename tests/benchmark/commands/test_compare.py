@@ -359,10 +359,16 @@ def test_the_rules_rarely_cry_wolf_and_see_what_is_there():
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A working directory with two runs that differ in their seed and by a model."""
-    data = ("--dataset", "iris", "--dataset", "wine", "--trials", 1, "--model", "knn")
+    """A working directory with two runs that differ in a model and in the number of configurations,
+    and one with another seed."""
+    data = ("--dataset", "iris", "--dataset", "diabetes", "--model", "knn")
     with working_in(tmp_path_factory.mktemp("between")) as folder:
-        for name, more in (("one", ("--model", "constant")), ("two", ("--seed", 1))):
+        runs = {
+            "one": ("--trials", 1, "--model", "constant"),
+            "two": ("--trials", 5),
+            "other-seed": ("--trials", 1, "--seed", 1),
+        }
+        for name, more in runs.items():
             call = ("sweep", "--suite", "smoke", *data, *more, "--name", name, *FAST)
             assert bench(*call).code == 0
         yield folder
@@ -375,14 +381,19 @@ def test_the_command_says_identical_of_a_run_and_itself(work):
 
 def test_the_command_says_what_was_made_otherwise_and_writes_what_it_shows(work):
     found = bench("compare", "runs/one", "runs/two", "--out", "changes")
-    assert found.code == 0 and "note: seed 0 and 1" in found.out
-    assert "only in one" in found.out
+    assert found.code == 0 and "only in one" in found.out
     assert {path.name for path in Path("changes").iterdir()} == {
         f"compare.{kind}" for kind in ("tex", "md", "csv")
     }
     document = json.loads(bench("compare", "runs/one", "runs/two", "--json").out)
     assert document["cells"] == 2 and document["identical"] is False
     assert {row["kind"] for row in document["coverage"]} == {"left out"}
+
+
+def test_folds_that_are_drawn_by_another_seed_are_no_pairs(work):
+    found = bench("compare", "runs/one", "runs/other-seed", "--fail-on-regression")
+    assert found.code == 2 and "E005" in found.err and not found.out
+    assert "diabetes, iris" in found.err and "--seed" in found.err
 
 
 def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):

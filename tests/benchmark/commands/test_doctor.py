@@ -82,7 +82,7 @@ def cluster_of(own: dict[str, str], **others: dict[str, Any]) -> cluster_checks.
     found = cluster_checks.Cluster("auto")
     for name, odd in others.items():
         found.nodes[name] = cluster_checks.Node(name, name, 1, 0, 1000.0)
-        usual = {"versions": own, "disk_gb": 50.0, "shm_mb": 2000.0}
+        usual = {"versions": own, "disk_gb": 50.0, "shm_mb": 2000.0, "memory_mb": 6000.0}
         found._answers[name] = {**usual, **odd}
     found.ask = lambda question, of: found._answers  # type: ignore[method-assign]
     return found

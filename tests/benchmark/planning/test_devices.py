@@ -6,7 +6,7 @@ import pytest
 import torch
 from calls import bench
 from small_sweeps import FAST
-from tabsweep.benchmark.perf import gbdt_gpu
+from tabsweep.benchmark.perf.models import gbdt_gpu
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Data, Options, Plan, choose_folds
 from tabsweep.datasets.catalog import load_dataset

@@ -89,11 +89,26 @@ def test_configurations_in_words_of_another_tool_are_left_out():
     assert importance.with_importance(one) is one
 
 
-def test_too_many_cells_are_named_and_not_computed():
-    one = evidence_of(np.arange(60.0), configs_of(), np.zeros(60, dtype=int))
-    found = importance.with_importance(one, most=0)
-    assert found.importance is None
-    assert found.meta["notes"] == [
-        "Hyperparameter importance of 1 (dataset, model) is not computed: more than 0."
-    ]
-    assert importance.with_importance(one, most=None).importance is not None
+def test_of_too_many_cells_the_datasets_are_put_together():
+    configs = configs_of()
+    one = evidence_of(np.arange(60.0), configs, np.arange(60) // 30)
+    found = importance.with_importance(one, most=0).importance
+    assert set(found["dataset"]) == {importance.ALL} and set(found["n_trials"]) == {60}
+    assert set(importance.with_importance(one, most=None).importance["dataset"]) == {"d"}
+
+
+def test_a_model_with_few_trials_on_each_dataset_has_them_put_together():
+    configs = configs_of()
+    one = evidence_of([c["depth"] for c in configs], configs, np.arange(60) // 15)
+    frame = one.trials.assign(dataset=[f"d{fold}" for fold in one.trials["fold"]])
+    found = importance.with_importance(Evidence.of(frame, None, one.meta)).importance
+    assert set(found["dataset"]) == {importance.ALL}
+    assert found.iloc[0]["parameter"] == "depth" and found.iloc[0]["importance"] > 0.9
+
+
+def test_of_too_many_models_nothing_is_computed_and_a_note_says_so():
+    configs, n = configs_of(), importance.MOST_MODELS + 1
+    one = evidence_of(np.arange(60.0), configs, np.zeros(60, dtype=int))
+    frame = pd.concat([one.trials.assign(model=f"m{i}") for i in range(n)])
+    found = importance.with_importance(Evidence.of(frame, None, one.meta))
+    assert found.importance is None and f"{n} models" in found.meta["notes"][-1]

@@ -337,3 +337,19 @@ result = run_trial(trial("gradient-boosting"), data())
 assert result.status == "done" and "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---------------------------------------------------------------------- times
+
+
+def test_the_time_of_a_prediction_and_a_limit_of_the_fit_are_told_and_change_nothing_else():
+    whole = replace(trial("lightgbm"), fidelity=None)
+    usual = run_trial(whole, data())
+    assert "out_of_time" not in usual.info and "prediction_times" not in usual.info
+    limited = replace(whole, identity={**whole.identity, "time_limit_s": 3600.0})
+    assert limited.id != whole.id
+    found = run_trial(limited, data())
+    assert found.info["out_of_time"] is False and same(usual, found)
+    cut = replace(whole, identity={**whole.identity, "time_limit_s": 1e-9})
+    short = run_trial(cut, data())
+    assert short.info["out_of_time"] is True and short.info["n_iter"] == 1

@@ -22,12 +22,7 @@ from typing import Any
 import yaml
 from repo import ROOT
 
-SECRETS = (
-    "POSTGRES_PASSWORD",
-    "RAY_AUTH_TOKEN",
-    "MLFLOW_AUTH_ADMIN_PASSWORD",
-    "MLFLOW_FLASK_SERVER_SECRET_KEY",
-)
+IMAGE = ROOT / "deploy" / "image"
 START_S = 120.0
 # What `read_only` and `cap_drop` mean, for a process: nothing can be written but one folder and
 # shared memory, and root has none of its rights.
@@ -49,10 +44,6 @@ def confinement(folder: Path) -> list[str]:
     return words
 
 
-class MissingVariable(Exception):
-    """A required variable is empty or not set; the message is the file's."""
-
-
 def env_example() -> dict[str, str]:
     """The variables of .env.example with their defaults."""
     lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
@@ -70,17 +61,14 @@ def interpolate(text: str, variables: Mapping[str, str]) -> str:
         if text[found : found + 2] == "$$":
             out, at = out + "$", found + 2
             continue
-        start = re.compile(r"\$\{(\w+)(:[-?])?").match(text, found)
+        start = re.compile(r"\$\{(\w+)(:-)?").match(text, found)
         assert start is not None, text[found : found + 40]
         depth, end = 1, start.end()
         while depth:
             depth += {"}": -1, "{": 1}.get(text[end], 0)
             end += 1
-        name, how, rest = start[1], start[2], text[start.end() : end - 1]
-        value = variables.get(name, "")
-        if not value and how == ":?":
-            raise MissingVariable(f"{name}: {rest}")
-        out += value or (interpolate(rest, variables) if how == ":-" else "")
+        name, rest = start[1], text[start.end() : end - 1]
+        out += variables.get(name, "") or interpolate(rest, variables)
         at = end
     return out + text[at:]
 
@@ -185,12 +173,24 @@ def service(
     variables: Mapping[str, str] | None = None,
     swap: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> Service:
-    """A service with its secrets in `variables`, every key of `swap` replaced by its value, and its
-    container's home and temporary folder in `home`."""
-    values = {**env_example(), **{name: f"secret of {name} 0123456789" for name in SECRETS}}
-    found = filled(raw()["services"][name], {**values, **(variables or {})})
-    swaps = {"/tmp/auth.ini": str(home / "auth.ini"), **(swap or {})}
+    """A service with its variables and the texts of its secrets, every key of `swap` replaced by
+    its value, and its container's home, temporary folder and secrets in `home`."""
+    found = filled(raw()["services"][name], {**env_example(), **(variables or {})})
+    kept = home / f"secrets-{name}-{len(list(home.glob('secrets-*')))}"
+    kept.mkdir()
+    for one in found.get("secrets", []):
+        text = (secrets or {}).get(one, f"secret of {one} 0123456789")
+        (kept / one).write_text(text, encoding="utf-8")
+        (kept / one).chmod(0o400)
+    swaps = {
+        "/tmp/auth.ini": str(home / "auth.ini"),
+        "/run/secrets": str(kept),
+        "start-ray": str(IMAGE / "start-ray.sh"),
+        "healthy": str(IMAGE / "healthy.py"),
+        **(swap or {}),
+    }
     pattern = re.compile("|".join(map(re.escape, sorted(swaps, key=len, reverse=True))))
 
     def swapped(text: str) -> str:
@@ -233,11 +233,12 @@ def ray_service(
     found = service(
         name,
         home=home,
-        variables={"RAY_AUTH_TOKEN": token, "RAY_WORKER_CPUS": "1"},
+        variables={"RAY_WORKER_CPUS": "1"},
         swap=swaps,
+        secrets={"ray_auth_token": token},
         environment={"RAY_TMPDIR": str(home), "RAY_USAGE_STATS_ENABLED": "0"},
     )
-    if found.command[:2] != ["ray", "start"]:
+    if not found.command[0].endswith("start-ray.sh"):
         return found
     more = [f"--dashboard-agent-listen-port={ports['agent']}"]
     more += [f"--ray-client-server-port={ports['client']}"] if "--head" in found.command else []

@@ -10,7 +10,14 @@ import pytest
 import torch
 from looped import each
 from tabsweep.models.deep.layers import attention
-from tabsweep.models.deep.layers.attention import attend, attention_weights, join_heads, split_heads
+from tabsweep.models.deep.layers.attention import (
+    LONG,
+    attend,
+    attend_with_own,
+    attention_weights,
+    join_heads,
+    split_heads,
+)
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -212,3 +219,32 @@ def test_dropped_weights_are_drawn_anew_for_every_block_and_item(monkeypatch):
     assert len({row.tobytes() for row in kept}) == 8
     share = kept.mean()
     assert abs(share - (1 - P)) < 5 * np.sqrt(P * (1 - P) / kept.size)
+
+
+# ---------------------------------------------------------------------- predictions
+
+
+@pytest.mark.parametrize("n", [3, LONG - 1, LONG, 3 * LONG])
+def test_predictions_over_few_and_many_keys_are_the_textbooks(n):
+    q, k, v = heads((1, 2, 9, n, 4), grad=False)
+    keys, values = k, v
+    with torch.no_grad():
+        torch.testing.assert_close(attend(q, k, v, scale=0.4), dense(q, k, v, 0.4, p=0.0))
+        own_k, own_v = heads((1, 2, 9, 9, 4), seed=1, grad=False)[1:]
+        found = attend_with_own(q, own_k, own_v, keys, values, scale=0.4)
+    for i in range(q.shape[2]):  # query i sees the common keys and key i
+        seen = [torch.cat([a, b[:, :, [i]]], dim=2) for a, b in ((keys, own_k), (values, own_v))]
+        expected = dense(q[:, :, [i]], *seen, 0.4, p=0.0)
+        torch.testing.assert_close(found[:, :, [i]], expected)
+
+
+def test_an_own_key_far_from_the_others_keeps_its_digits():
+    """The weight of a query's own key is found from the others' sum, which may be tiny or huge."""
+    q, k, v = heads((1, 1, 4, LONG, 3), grad=False)
+    for size in (-300.0, 300.0):
+        own = q * size
+        with torch.no_grad():
+            found = attend_with_own(q, own, q, k, v, scale=1.0)
+        assert torch.isfinite(found).all()
+        expected = q if size > 0 else dense(q, k, v, 1.0, p=0.0)
+        torch.testing.assert_close(found, expected)

@@ -183,8 +183,56 @@ def test_trials_can_be_filtered_and_searched(visit, folder):
     assert "search=depth%203" in tab.url
 
 
+def test_a_command_is_copied_from_a_page_on_a_disk(visit, tmp_path):
+    one = evidence_of(results(n=2), runs=["runs/mine"])
+    files.write_files(write.pages(one, report.sections(one)), tmp_path)
+    tab = visit(tmp_path / "dataset-data-0.html")
+    tab.locator("#of-forest details summary").click()
+    tab.locator("#of-forest").get_by_role("button", name="Copy").click()
+    tab.wait_for_function("document.querySelector('#of-forest .copy').textContent != 'Copy'")
+    said = tab.locator("#of-forest .copy").inner_text()
+    assert said in ("Copied", "Selected: press Ctrl+C")
+    if said != "Copied":
+        selected = tab.evaluate("getSelection().toString()")
+        assert selected == "bench explain scores data-0 forest --run runs/mine"
+
+
+def test_the_link_beside_a_score_filters_the_trials(visit, folder):
+    tab = visit(folder / "dataset-data-0.html")
+    tab.locator("#of-net a.trials").click()
+    assert "8 of 32 trials" in tab.locator("#status").inner_text()
+    assert tab.evaluate("document.activeElement.id") == "trials"
+
+
+@pytest.mark.parametrize("page", ["index.html", "dataset-data-0.html", "model-net.html"])
+def test_the_corner_of_a_table_stays_when_it_is_scrolled_sideways(visit, folder, page):
+    tab = visit(folder / page, viewport={"width": 400, "height": 800})
+    moved = tab.evaluate(
+        """() => { const box = [...document.querySelectorAll('.scroll')]
+                .find((e) => e.scrollWidth > e.clientWidth + 60);
+            const corner = box.querySelector('thead th');
+            const before = corner.getBoundingClientRect().left;
+            box.scrollLeft = 60;
+            const z = (e) => Number(getComputedStyle(e).zIndex);
+            return [box.scrollLeft, corner.getBoundingClientRect().left - before,
+                z(corner) > z(corner.nextElementSibling)] }"""
+    )
+    assert moved[0] == 60 and abs(moved[1]) < 1 and moved[2]
+
+
+@pytest.mark.parametrize("page", ["index.html", "dataset-data-0.html", "model-net.html"])
+def test_no_chart_is_cropped_on_a_telephone(visit, folder, page):
+    tab = visit(folder / page, viewport={"width": 400, "height": 800})
+    wide = tab.evaluate(
+        """() => [...document.querySelectorAll('svg')].map((e) => [
+            e.getBoundingClientRect().right,
+            e.parentElement.scrollWidth - e.parentElement.clientWidth])"""
+    )
+    assert wide and all(right <= 400 and over <= 0 for right, over in wide)
+
+
 def test_every_control_and_figure_has_a_name(visit, folder):
-    for name in ("index.html", "dataset-data-0.html"):
+    for name in ("index.html", "dataset-data-0.html", "model-net.html"):
         tab = visit(folder / name)
         nameless = tab.evaluate(
             """() => [...document.querySelectorAll('button, select, input, svg, [role=region], a')]
@@ -217,7 +265,9 @@ def test_the_pages_fit_the_screen_and_are_not_empty(visit, folder, width, scheme
     import matplotlib.image
 
     how = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    for name in ("index.html", "dataset-data-0.html")[: 2 if scheme == "light" else 1]:
+    for name in ("index.html", "dataset-data-0.html", "model-net.html")[
+        : 3 if scheme == "light" else 1
+    ]:
         tab = visit(folder / name, **how)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         picture = matplotlib.image.imread(io.BytesIO(tab.screenshot()))
@@ -240,7 +290,7 @@ def test_tables_of_twelve_models_fit_a_printed_page(visit, tmp_path):
     one = evidence_of(results(models, n_trials=2))
     files.write_files(write.pages(one, report.sections(one)), tmp_path)
     inside = {"width": 700, "height": 1000}  # of A4 with margins of 12 mm
-    for name in ("index.html", "dataset-data-0.html"):
+    for name in ("index.html", "dataset-data-0.html", "model-some-model-0.html"):
         tab = visit(tmp_path / name, viewport=inside)
         tab.emulate_media(media="print")
         tab.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -19,8 +19,10 @@ from tabsweep.reports.html import charts, dataset, page, write
 # --- the files ------------------------------------------------------------------------------------
 
 
-def test_the_folder_holds_an_index_and_a_page_a_dataset(pages, evidence):
-    assert set(pages) == {"index.html", *(f"dataset-{d}.html" for d in evidence.datasets())}
+def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evidence):
+    of_datasets = {f"dataset-{d}.html" for d in evidence.datasets()}
+    of_models = {f"model-{m}.html" for m in evidence.models}
+    assert set(pages) == {"index.html"} | of_datasets | of_models
     for place in (
         "coverage",
         "leaderboard",
@@ -67,10 +69,11 @@ def test_results_without_any_score_give_pages_that_say_why():
 
 
 def test_file_names_are_harmless_and_different(hostile):
-    names = page.file_names([*HOSTILE, "a", "A", "a b", "a-b"])
-    assert len(set(map(str.lower, names.values()))) == len(names)
-    for name in names.values():
-        assert re.fullmatch(r"dataset-[a-z0-9-]{1,60}\.html", name)
+    for kind in ("dataset", "model"):
+        names = page.file_names([*HOSTILE, "a", "A", "a b", "a-b"], kind)
+        assert len(set(map(str.lower, names.values()))) == len(names)
+        for name in names.values():
+            assert re.fullmatch(kind + r"-[a-z0-9-]{1,60}\.html", name)
     assert page.file_names(["iris"]) == {"iris": "dataset-iris.html"}
 
 
@@ -112,7 +115,7 @@ def test_a_page_asks_for_nothing(pages, hostile):
         for tag, attributes in Tags(text).found:
             for name in ("src", "href", "srcset", "action", "poster", "data"):
                 target = attributes.get(name, "")
-                assert re.fullmatch(r"(#|\.\./|data:,$|dataset-|index\.html)?[\w./-]*", target), tag
+                assert re.fullmatch(r"(#|\.\./|data:,$)?[\w./-]*(#[\w-]+)?", target), tag
             assert not (tag == "link" and attributes["href"] != "data:,")
         assert "url(" not in text and "@import" not in text and "fetch(" not in text
 

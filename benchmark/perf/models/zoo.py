@@ -1,6 +1,6 @@
 """Training speed of each feature network beside the same network of a public package.
 
-python benchmark/perf/zoo.py [--steps 30] [--threads 1] [--only ft-transformer]
+python benchmark/perf/models/zoo.py [--steps 30] [--threads 1] [--only ft-transformer]
 
 A table of Adult's size (26,048 rows, 6 numbers, 8 categories with Adult's levels), two classes, the
 default configuration of every registered model of the family. Where `rtdl_revisiting_models` or

@@ -1,6 +1,6 @@
 """Time and memory of a training step of NPT, against plain code and its matrix products.
 
-python benchmark/perf/npt.py [--threads 1] [--repeats 7] [--only boston]
+python benchmark/perf/models/npt.py [--threads 1] [--repeats 7] [--only boston]
 
 Three things are timed in turn in one run, each as the second of two runs in a row (as the steps of
 a training follow each other) and with one thread as in a trial: our training step and

@@ -1,6 +1,6 @@
 """Time and memory of a training step of Hopular, against plain code and NPT's step.
 
-python benchmark/perf/hopular.py [--threads 2] [--repeats 3] [--only d=10]
+python benchmark/perf/models/hopular.py [--threads 2] [--repeats 3] [--only d=10]
 
 Three things are timed in turn: our training step; the same equations written plainly (a loop over
 columns, memory projected anew in every block, a table of all pairs of rows in each, the library's

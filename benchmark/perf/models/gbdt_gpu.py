@@ -1,7 +1,7 @@
 """Boosting on a GPU beside a CPU: seconds of a fit, and how far the scores are apart.
 
-python benchmark/perf/gbdt_gpu.py [--device cuda] [--rows 10000 100000 1000000] [--features 50]
-    [--rounds 300] [--threads 1] [--repeats 3] [--only xgboost]
+python benchmark/perf/models/gbdt_gpu.py [--device cuda] [--rows 10000 100000 1000000]
+    [--features 50] [--rounds 300] [--threads 1] [--repeats 3] [--only xgboost]
 
 Generated tables of normal features, two classes that depend on ten of them; 20,000 other rows are
 scored. Each model is fitted with the same configuration on both devices in turn; times are medians

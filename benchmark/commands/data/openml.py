@@ -1,0 +1,134 @@
+"""`bench data add openml:TASK` and `openml-suite:ID`: tasks of OpenML, stored with their folds."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ...console import ENVIRONMENT, OK, USAGE, Console, by_reason, count
+
+if TYPE_CHECKING:
+    from ....datasets.added.importing import Added
+
+ADDRESS = re.compile(r"(openml|openml-suite):(.*)", re.DOTALL)
+
+
+def openml_command(
+    console: Console,
+    wanted: str,
+    name: str | None,
+    server: str | None,
+    form: str | None,
+    own: dict[str, Any],
+) -> int:
+    """Add a task, or every task of a suite; `own` are options for files of the user, refused here.
+    Returns the exit code."""
+    from ....datasets.errors import DataError
+
+    if used := [option for option, value in own.items() if value]:
+        raise DataError(
+            f"--{used[0]} is for a file of yours: OpenML states target, kinds and split of a task"
+        )
+    kind, _, value = wanted.partition(":")
+    if kind == "openml":
+        if not re.fullmatch(r"[1-9]\d{0,8}", value):
+            raise DataError(
+                f"{wanted[:80]!r} names no task of OpenML: give its number, such as openml:59; "
+                "a suite is openml-suite:tabarena"
+            )
+        return _add(console, (int(value),), name, server, form)
+    if name:
+        raise DataError(
+            "--name is for one task; the tasks of a suite are named after their datasets"
+        )
+    from ....datasets.download import network
+    from ....datasets.openml.api import Server
+    from ....datasets.openml.api import server as address
+    from ....datasets.openml.suites import tasks_of
+
+    tasks = tasks_of(value, Server(address(server), network()))
+    console.say(f"{wanted}: {count(len(tasks), 'task')}")
+    return _add(console, tasks, None, server, form, several=True)
+
+
+def _add(
+    console: Console,
+    tasks: tuple[int, ...],
+    name: str | None,
+    server: str | None,
+    form: str | None,
+    *,
+    several: bool = False,
+) -> int:
+    """Add each task; of a suite, one that is refused is named with the reason and the others are
+    added."""
+    from ....datasets import catalog
+    from ....datasets.added import store
+    from ....datasets.download import network
+    from ....datasets.errors import DataError, DatasetUnavailable
+    from ....datasets.openml import importing
+    from ....datasets.openml.api import Server
+    from ....datasets.openml.api import server as address
+
+    source = Server(address(server), network())
+    built_in = set(catalog.built_in())
+    added: list[Added] = []
+    refused: dict[str, str] = {}
+    unavailable = False
+    for task in tasks:
+        try:
+            one, warnings = importing.add(
+                task, source, form or importing.FORMATS[0], name, built_in
+            )
+        except DataError as error:
+            if not several:
+                raise
+            unavailable |= isinstance(error, DatasetUnavailable)
+            reason = error.reason if isinstance(error, DatasetUnavailable) else str(error)
+            refused[f"openml:{task}"] = reason.removeprefix(f"openml:{task}: ")
+            continue
+        added.append(one)
+        for warning in warnings:
+            console.warn(warning)
+        console.say(_line(one))
+    for line in by_reason(refused):
+        console.warn(f"refused: {line}")
+    if not several:
+        console.say(f"card: {store.folder() / added[0].card.name / store.CARD}")
+    if added:
+        names = ", ".join(f'"{one.card.name}"' for one in added)
+        console.say(f"in a suite file: datasets = [{names}]")
+    console.data(
+        {
+            "added": [
+                {
+                    "name": one.card.name,
+                    "new": one.new,
+                    "task": one.card.task,
+                    "n_rows": one.card.n_rows,
+                    "n_features": one.card.n_features,
+                    "protocol": one.card.protocol,
+                    "openml": dict(one.card.options),
+                    "licence": one.card.licence,
+                    "origin": one.card.origin,
+                    "card": str(store.folder() / one.card.name / store.CARD),
+                }
+                for one in added
+            ],
+            "refused": refused,
+        }
+    )
+    if refused:
+        return ENVIRONMENT if unavailable else USAGE
+    return OK
+
+
+def _line(one: Added) -> str:
+    card = one.card
+    kinds = list(card.kinds.values())
+    done = "added" if one.new else "is there already, not asked for again"
+    return (
+        f"{card.name}: {done}; {card.task}, {card.n_rows:,} rows, {kinds.count('numeric')} numeric,"
+        f" {kinds.count('categorical')} categorical features, dataset {card.options['dataset']} "
+        f"version {card.options['version']}, licence {card.licence}"
+    )

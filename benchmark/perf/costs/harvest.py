@@ -1,0 +1,144 @@
+"""The shipped table of costs, made from ledgers: `benchmark/planning/cost_table.json`.
+
+    bench sweep --suite benchmark/perf/costs/costs.toml --workers 1 --runs RUNS
+    python benchmark/perf/costs/harvest.py RUNS/costs-default [RUN ...]
+    python benchmark/perf/costs/harvest.py --check RUN [RUN ...]
+
+The first command measures, the second writes the table, the third prints what the table says of the
+trials of a run beside what they took. Any run will do; more runs cover more settings and shapes.
+They belong on one kind of machine, the one that this is called on: the table keeps its processor
+and its probe. A model has at most `--most` costs in the table, those of similar settings and shapes
+in one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tabsweep.benchmark.planning.cost_history import costs_in
+from tabsweep.benchmark.planning.costs import (
+    FILE,
+    Cost,
+    Regression,
+    condensed,
+    mean_cost,
+    read_table,
+    settings_of,
+)
+from tabsweep.benchmark.planning.environment import capture
+from tabsweep.benchmark.planning.machine_speed import probe_s
+from tabsweep.models import registry
+from tabsweep.sweeps.store.ledger import Ledger
+
+
+def main() -> None:
+    """Write the table, or check it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, default=FILE)
+    parser.add_argument("--most", type=int, default=24)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    if given.check:
+        for run in given.runs:
+            check(run, given.out)
+        return
+    found: dict[str, list[Cost]] = defaultdict(list)
+    for run in given.runs:
+        for model, costs in costs_in(Ledger(run), defaults, timeouts=False).items():
+            if model in registry.MODELS:
+                found[model] += costs
+    write({model: thinned(costs, given.most) for model, costs in found.items()}, given.out)
+    missing = sorted(set(registry.MODELS) - set(found))
+    print(f"{given.out}: {len(found)} models; without a cost: {', '.join(missing) or 'none'}")
+
+
+@cache
+def defaults(model: str) -> dict[str, float]:
+    """The settings of a registered model's defaults that decide its cost."""
+    return settings_of({}, registry.defaults(model)) if model in registry.MODELS else {}
+
+
+def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
+    """At most `most` costs that lie far apart, each the mean of those around it."""
+    costs = condensed(costs)
+    if len(costs) <= most:
+        return costs
+    logs = [cost.work.logs() for cost in costs]
+    centres = [max(range(len(costs)), key=lambda i: costs[i].fits)]
+    while len(centres) < most:
+        centres.append(
+            max(
+                range(len(costs)),
+                key=lambda i: min(math.dist(logs[i], logs[c]) for c in centres),
+            )
+        )
+    groups: dict[int, list[Cost]] = defaultdict(list)
+    for cost, place in zip(costs, logs, strict=True):
+        groups[min(centres, key=lambda c: math.dist(place, logs[c]))].append(cost)
+    return [mean_cost(group) for group in groups.values()]
+
+
+def write(costs: dict[str, list[Cost]], file: Path) -> None:
+    """The table as JSON, a line a cost."""
+    here = capture()
+    machine: dict[str, Any] = {
+        "cpu": here["cpu"],
+        "probe_s": round(probe_s(), 7),
+        "measured": datetime.now(tz=UTC).date().isoformat(),
+        "libraries": {
+            name: here["libraries"][name]
+            for name in ("scikit-learn", "torch", "lightgbm", "xgboost", "catboost")
+        },
+    }
+    lines = ["{", f'"machine": {json.dumps(machine)},']
+    columns = ["rows", "features", "classes", "fits", "seconds", "mb", "settings"]
+    lines += [f'"columns": {json.dumps(columns)},', '"models": {']
+    models = sorted(costs)
+    for model in models:
+        lines += [f'"{model}": {{"defaults": {json.dumps(defaults(model))}, "costs": [']
+        rows = sorted(costs[model], key=lambda cost: cost.work.logs())
+        lines += [
+            line + ("," if number < len(rows) - 1 else "")
+            for number, line in enumerate(map(_line, rows))
+        ]
+        lines += ["]}" + ("," if model != models[-1] else "")]
+    file.write_text("\n".join([*lines, "}}"]) + "\n", encoding="utf-8")
+
+
+def _line(cost: Cost) -> str:
+    work = cost.work
+    settings = {name: float(f"{value:.4g}") for name, value in work.settings.items()}
+    seconds = float(f"{cost.seconds:.3g}")
+    row = [work.rows, work.features, work.classes, cost.fits, seconds, round(cost.mb), settings]
+    return json.dumps(row)
+
+
+def check(run: Path, file: Path) -> None:
+    """Print, for each model of a run, its measured CPU seconds beside those of the table."""
+    table = read_table(file)
+    total = expected = 0.0
+    print(f"{run}\n{'model':24} {'fits':>5} {'measured':>9} {'table':>9} {'ratio':>6}")
+    for model, costs in sorted(costs_in(Ledger(run), defaults).items()):
+        if model not in table.costs:
+            print(f"{model:24} has no cost in the table")
+            continue
+        seconds, _ = Regression(table.costs[model])([cost.work for cost in costs])
+        measured = sum(cost.fits * cost.seconds for cost in costs)
+        told = float(sum(cost.fits * s for cost, s in zip(costs, seconds, strict=True)))
+        fits = sum(cost.fits for cost in costs)
+        total, expected = total + measured, expected + told
+        print(f"{model:24} {fits:5} {measured:9.1f} {told:9.1f} {told / max(measured, 1e-3):6.2f}")
+    print(f"{'all':24} {'':5} {total:9.1f} {expected:9.1f} {expected / max(total, 1e-3):6.2f}")
+
+
+if __name__ == "__main__":
+    main()

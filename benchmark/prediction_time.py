@@ -1,0 +1,82 @@
+"""Seconds that a fitted model takes to predict 1,000 rows: in one batch, and row by row.
+
+They are measured after the trial's own predictions, which warm the model up, and apart from them:
+they are no part of its other costs. The measurement takes at most a fiftieth of what fit and
+predictions took, or LEAST_S where that is more, as far as the time of a prediction can be foreseen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+BATCH, SINGLE = "predict_1k_s", "predict_1k_single_s"  # seconds per 1,000 rows, of batches of 1,000
+ROWS = 1000
+SHARE, LEAST_S = 0.02, 0.05  # of the trial's seconds that a measurement may take; at least so many
+# Predictions of each kind. The shortest counts: what else runs on the machine only adds to them.
+MOST_SINGLE, MOST_BATCHES = 5, 3
+GROWTH = 4  # of a batch, from one whose time is known to the next
+
+
+def prediction_times(
+    predict: Callable[[Any], Any], X: Any, *, took_s: float, budget_s: float
+) -> tuple[dict[str, float], str]:
+    """({BATCH, SINGLE: seconds per 1,000 rows}, what went wrong, or "").
+
+    `predict` takes a DataFrame of rows; `X` holds those that it has just predicted in `took_s`
+    seconds. They are repeated to 1,000 rows, in batches that grow as long as the next is foreseen
+    to fit. `budget_s`: seconds of the fit and of all predictions. A model that would take too long
+    gets no figure of its own: of a batch, the time of the prediction just made counts where it had
+    1,000 rows or more, and otherwise the figure is left out. An exception of `predict` is told, not
+    raised: the trial has its predictions already.
+    """
+    found: dict[str, float] = {}
+    if not len(X):
+        return found, ""
+    if len(X) >= ROWS:
+        found[BATCH] = took_s * ROWS / len(X)
+    until = time.perf_counter() + max(LEAST_S, SHARE * budget_s)
+    try:
+        if took_s > until - time.perf_counter():  # a single row may take as long as all did
+            return found, ""
+        singles = [_rows(X, 1, start=i) for i in range(MOST_SINGLE + 1)]
+        warm, *times = _repeated(predict, singles, 0.5 * (until - time.perf_counter()))
+        single = min(times or [warm])
+        found[SINGLE] = ROWS * single
+        size, seconds = min(len(X), ROWS), took_s
+        while size < ROWS:
+            # what exceeds a single row's time grows with the rows
+            larger = min(ROWS, GROWTH * size)
+            if single + max(0.0, seconds - single) * larger / size > until - time.perf_counter():
+                return found, ""
+            size = larger
+            (seconds,) = _repeated(predict, [_rows(X, size)], 0.0)
+        if seconds <= until - time.perf_counter():
+            batches = [_rows(X, ROWS)] * MOST_BATCHES
+            found[BATCH] = min(_repeated(predict, batches, until - time.perf_counter()))
+        elif len(X) < ROWS:
+            found[BATCH] = seconds
+    except Exception as error:  # a class of the user's own may know batches only
+        line = (str(error).strip().splitlines() or [""])[0]
+        return found, f"{type(error).__name__}: {line}"[:300]
+    return found, ""
+
+
+def _rows(X: Any, n: int, *, start: int = 0) -> Any:
+    """`n` rows of a DataFrame from row `start` on, again from its first after its last."""
+    return X.iloc[(start + np.arange(n)) % len(X)].reset_index(drop=True)
+
+
+def _repeated(predict: Callable[[Any], Any], inputs: list[Any], seconds: float) -> list[float]:
+    """The seconds of each prediction, while there are inputs and seconds left; at least one."""
+    times: list[float] = []
+    for rows in inputs:
+        began = time.perf_counter()
+        predict(rows)
+        times.append(time.perf_counter() - began)
+        if sum(times) + times[-1] > seconds:
+            break
+    return times

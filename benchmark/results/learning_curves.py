@@ -1,0 +1,58 @@
+"""Learning curves of chosen trials, read from a run's records for the pages of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sweeps.store.ledger import Ledger
+from ...sweeps.store.records import latest_results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...reports.evidence import Evidence
+
+MOST_CURVES = 10  # of a model, of evenly chosen datasets
+MOST_RECORDS = 200_000  # in the runs; more are not searched
+CURVE = "curve"  # what a trial's info calls it: {"by": text, "points": [[step, loss], ...]}
+
+
+def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
+    """The evidence with meta's `curves`, {model: [{dataset, fold, by, points}]}: validation loss
+    against steps of fits that validation chose, as far as the trials kept it (models that are
+    fitted in steps, in runs of a version that records it).
+
+    At most MOST_CURVES of a model. Nothing is searched where the runs hold more than MOST_RECORDS
+    records. Raises LedgerError.
+    """
+    wanted = _chosen(evidence.trials)
+    if not len(wanted):
+        return evidence
+    ledgers = [Ledger(Path(run), deferred=True) for run in runs]
+    if sum(map(len, ledgers)) > MOST_RECORDS:
+        return evidence
+    found: dict[str, list[dict[str, Any]]] = {}
+    places = [(ledger, latest_results(ledger)) for ledger in ledgers]
+    for row in wanted.to_dict("records"):
+        ledger, at = next(((of, p[row["id"]]) for of, p in places if row["id"] in p), (None, 0))
+        curve = ledger.at(at)["info"].get(CURVE) if ledger is not None else None
+        if curve and len(curve["points"]) > 1:
+            entry = {"dataset": row["dataset"], "fold": row["fold"], **curve}
+            found.setdefault(row["model"], []).append(entry)
+    return evidence.but(meta={**evidence.meta, "curves": found}) if found else evidence
+
+
+def _chosen(trials: pd.DataFrame) -> pd.DataFrame:
+    """model, dataset, fold and id of the chosen trials of each dataset's first fold, MOST_CURVES of
+    a model at most."""
+    rows = trials.loc[trials["selected"].to_numpy(dtype=bool), ["model", "dataset", "fold", "id"]]
+    rows = rows.drop_duplicates(["model", "dataset"]).sort_values(["model", "dataset"])
+    number = rows.groupby("model").cumcount().to_numpy()
+    size = rows.groupby("model")["id"].transform("size").to_numpy()
+    kept = np.minimum(size, MOST_CURVES)
+    # of n rows those where the count of k evenly spaced ones goes up
+    return rows[(number + 1) * kept // size > number * kept // size]

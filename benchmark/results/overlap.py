@@ -1,0 +1,71 @@
+"""Studies that several runs of one report hold: counted once, where their trials are the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sweeps.store.ledger import Record
+from ..console import count
+from ..planning.plan_record import study_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Part = tuple[Record, "pd.DataFrame"]  # a run's plan and its rows
+
+
+def without_repeats(runs: Sequence[Path], parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
+    """(the parts of the runs, each study in one of them, notes on what was repeated).
+
+    A study of several runs is taken from the run that has the most of its trials; the first of
+    equals. Raises EvidenceError where neither has all trials of the other: two searches of one name
+    are no one result.
+    """
+    from ...reports.evidence import EvidenceError
+
+    names = [{study_name(study) for study in plan["studies"]} for plan, _ in parts]
+    shared = {name for i, mine in enumerate(names) for name in mine if _in_others(name, i, names)}
+    if not shared:
+        return list(parts), []
+    ids: list[dict[str, set[Any]]] = []
+    for _, frame in parts:
+        mine = frame[frame["study"].isin(list(shared))] if len(frame) else frame
+        found: dict[str, set[Any]] = defaultdict(set)
+        for study, id in zip(mine.get("study", ()), mine.get("id", ()), strict=True):
+            found[study].add(id)
+        ids.append(found)
+    drop: list[set[str]] = [set() for _ in parts]
+    for name in sorted(shared):
+        holders = [i for i, mine in enumerate(names) if name in mine]
+        best = max(holders, key=lambda i: (len(ids[i][name]), -i))
+        for other in holders:
+            if other != best and not ids[other][name] <= ids[best][name]:
+                raise EvidenceError(
+                    f"{runs[best]} and {runs[other]} both have the study {name}, with different "
+                    "trials; a report counts a study once: give the report one of them, or other "
+                    "models or datasets"
+                )
+            drop[other] |= {name} if other != best else set()
+    kept = [_without(part, gone) for part, gone in zip(parts, drop, strict=True)]
+    where = ", ".join(str(run) for run, mine in zip(runs, names, strict=True) if mine & shared)
+    one = len(shared) == 1
+    note = (
+        f"{count(len(shared), 'study')} of several runs ({where}) {'has' if one else 'have'} the "
+    )
+    return kept, [f"{note}same trials there and {'is' if one else 'are'} counted once."]
+
+
+def _in_others(name: str, mine: int, names: Sequence[set[str]]) -> bool:
+    return any(name in other for i, other in enumerate(names) if i != mine)
+
+
+def _without(part: Part, gone: set[str]) -> Part:
+    plan, frame = part
+    if not gone:
+        return part
+    studies = [study for study in plan["studies"] if study_name(study) not in gone]
+    rows = frame[~frame["study"].isin(list(gone))].reset_index(drop=True) if len(frame) else frame
+    return {**plan, "studies": studies}, rows

@@ -1,0 +1,62 @@
+"""Settings of the documentation's site: `make docs` builds it strictly into build/docs/."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import tabsweep
+
+project = "tabsweep"
+version = release = tabsweep.__version__
+html_title = f"tabsweep {release}"
+html_theme = "furo"
+html_copy_source = False
+html_show_sphinx = False
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["examples"]
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+suppress_warnings = ["misc.highlighting_failure"]  # "..." stands for what a reader fills in
+
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes are listed once, not again as members
+autodoc_typehints = "none"  # the docstrings give types with their shapes and ranges
+autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 88
+
+# Pages of the repository's root, which the chapters link to as GitHub shows them.
+OUTSIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md"}
+
+
+def links(app: Any, page: str, source: list[str]) -> None:
+    """Lead links to files outside of docs/ to their pages here."""
+    up = "../" * page.count("/")
+    for name, inside in OUTSIDE.items():
+        source[0] = re.sub(rf"\]\((?:\.\./)+{name}\b", f"]({up}{inside}", source[0])
+
+
+def included_links(app: Any, path: Any, page: str, source: list[str]) -> None:
+    """The same for README.md and CONTRIBUTING.md, which stand one folder above their pages here."""
+    text = source[0].replace("](docs/", "](")
+    for name, inside in OUTSIDE.items():
+        text = text.replace(f"]({name}", f"]({inside}")
+    # files that are no page
+    source[0] = re.sub(r"\[([^\]]+)\]\((?:CHANGELOG\.md|LICENSE)\)", r"`\1`", text)
+
+
+def models(app: Any, page: str, source: list[str]) -> None:
+    """List every estimator of the library, as the registry has them."""
+    if page != "api-models":
+        return
+    for name in tabsweep.estimators():
+        source[0] += f"\n## {name}\n\n```{{eval-rst}}\n.. autoclass:: tabsweep.{name}\n```\n"
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls."""
+    app.connect("source-read", links)
+    app.connect("source-read", models)
+    app.connect("include-read", included_links)

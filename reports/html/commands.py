@@ -1,0 +1,27 @@
+"""The commands that a page offers to copy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+
+def explain(runs: Sequence[str], dataset: str, model: str) -> str:
+    """The command that lists the trials behind a score; "" without a run (another tool's results).
+
+    >>> explain(["runs/a"], "glass", "knn")
+    'bench explain scores glass knn --run runs/a'
+    """
+    if not runs:
+        return ""
+    named = [word for run in runs for word in ("--run", run)]
+    return shlex.join(["bench", "explain", "scores", dataset, model, *named])
+
+
+def passport(dataset: str) -> str:
+    """The command that prints all of a dataset's passport.
+
+    >>> passport("glass")
+    'bench data passport glass'
+    """
+    return shlex.join(["bench", "data", "passport", dataset])

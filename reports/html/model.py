@@ -1,0 +1,294 @@
+"""The contents of a model's page: its cells, failures, tuning and configurations."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..aggregation.cells import COMPLETE
+from ..metrics import METRICS
+from ..output import escape, footnotes
+from ..output.tables import decimals_for, fixed
+from . import charts, commands
+from .page import Source, importance, thin
+from .slices import Trials, parallel, scales, slice_plot
+from .speed import seconds
+
+MAX_POINTS = 300  # trials in the plots of a model
+MAX_SLICES = 12  # hyperparameters with a plot
+MAX_AXES = 7  # hyperparameters of the parallel coordinates
+MAX_CHOSEN = 200  # configurations in the list of the chosen ones
+MAX_FAILURES = 40  # kinds of failures
+SCORE = "score"
+
+
+def page(source: Source, name: str) -> dict[str, Any]:
+    """The variables of the model's page."""
+    evidence = source.evidence
+    family, summary, paper = source.family(name)
+    rows = source.rows_of(name)
+    trials = evidence.trials.iloc[rows]
+    cells = [cell for found in source.cells.values() for cell in found if cell.model == name]
+    cells.sort(key=lambda cell: cell.dataset)
+    failed = trials[trials["status"] == "failed"]
+    whole = sum(cell.state == COMPLETE for cell in cells)
+    pages = [m for m in evidence.models if m in source.model_files]
+    at = pages.index(name)
+    found = {
+        "title": escape.label(name),
+        "family": (family, source.family_class(name)),
+        "facts": [
+            *([("what it is", summary)] if summary else []),
+            *([("paper", paper)] if paper else []),
+            ("complete cells", f"{whole} of {len(cells)}"),
+            ("trials", f"{len(trials):,}, {len(failed):,} failed"),
+        ],
+        "cells": [_cell(source, cell) for cell in cells],
+        "failures": _failures(failed),
+        "n_failures": len(failed),
+        "curves": [*_curves(source, name), *_learning(source, name)],
+        "chosen": [],
+        "before": _link(source, pages[at - 1]) if at else None,
+        "after": _link(source, pages[at + 1]) if at + 1 < len(pages) else None,
+        "data": {"kind": "model"},
+    }
+    known = evidence.importance
+    shares = [] if known is None else importance(known[known["model"] == name])
+    shares = [{**share, "title": "Hyperparameter importance"} for share in shares]
+    return {**found, **_tuning(source, name, rows, shares), **_chosen(source, trials)}
+
+
+def _link(source: Source, name: str) -> tuple[str, str]:
+    return escape.label(name), source.model_files[name]
+
+
+def _cell(source: Source, cell: Any) -> dict[str, Any]:
+    """The model's score on a dataset, its place there and its costs."""
+    metric_name = source.evidence.headline(cell.task)
+    metric = METRICS[metric_name]
+    scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
+    rivals = [c for c in source.cells[cell.dataset] if c.state == COMPLETE]
+    means = [c.mean for c in rivals] or [cell.mean]
+    decimals = 2 if scale > 1 else 4 if metric.bounded else decimals_for(means)
+    better = sum(metric.loss(c.mean) < metric.loss(cell.mean) for c in rivals)
+    known = not math.isnan(cell.mean)
+    fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
+    cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
+    return {
+        "dataset": escape.label(cell.dataset),
+        "file": f"{source.files[cell.dataset]}#{source.anchor(cell.model)}",
+        "metric": metric.label,
+        "mean": fixed(scale * cell.mean, decimals) if known else "–",
+        "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
+        "best": bool(cell.best),
+        "place": f"{better + 1} of {len(rivals)}" if cell.state == COMPLETE else "–",
+        "folds": f"{cell.n_folds} of {cell.n_planned}",
+        "state": cell.state,
+        "cause": cell.cause,
+        "fit": seconds(fit),
+        "predict": seconds(predict),
+        "cpu": "n/a" if math.isnan(cpu) else f"{cpu:,.1f}",
+        "command": commands.explain(source.runs, cell.dataset, cell.model),
+    }
+
+
+def _failures(failed: pd.DataFrame) -> list[dict[str, Any]]:
+    """The kinds of failures (cause and message), the most frequent first, each with an example."""
+    found = []
+    for (cause, message), rows in failed.groupby(["cause", "message"], sort=True):
+        first = rows.iloc[0]
+        found.append(
+            {
+                "cause": cause,
+                "message": message,
+                "n": len(rows),
+                "datasets": footnotes.join(
+                    (escape.label(str(d)) for d in sorted(set(rows["dataset"]))), limit=6
+                ),
+                "config": _pairs(str(first["config"])),
+                "example": f"{escape.label(str(first['dataset']))}, fold {first['fold']}, "
+                f"{first['stage']} {first['index']}",
+            }
+        )
+    found.sort(key=lambda entry: -entry["n"])
+    return found[:MAX_FAILURES]
+
+
+def _pairs(config: str) -> list[tuple[str, str]]:
+    """A configuration as names and values; the text itself where it is no JSON object."""
+    found = _parsed(config)
+    if found is None:
+        return [("", config)] if config else []
+    return [(name, _shortly(value)) for name, value in found.items()]
+
+
+def _shortly(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _parsed(config: str) -> Mapping[str, Any] | None:
+    try:
+        found = json.loads(config)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _chosen(source: Source, trials: pd.DataFrame) -> dict[str, Any]:
+    """The configurations that validation chose, a row a study, MAX_CHOSEN at most."""
+    mine = trials[trials["selected"].to_numpy(dtype=bool)]
+    rows = []
+    for row in mine.head(MAX_CHOSEN).to_dict("records"):
+        name = source.evidence.headline(row["task"])
+        scale = 100.0 if name in footnotes.PERCENT else 1.0
+        val, test = (row.get(f"{part}_{name}") for part in ("val", "test"))
+        rows.append(
+            {
+                "dataset": escape.label(row["dataset"]),
+                "file": source.files[row["dataset"]],
+                "fold": row["fold"],
+                "index": row["index"],
+                "val": _score(val, scale),
+                "test": _score(test, scale),
+                "config": _pairs(str(row["config"])),
+            }
+        )
+    return {"chosen": rows, "n_chosen": len(mine)}
+
+
+def _score(value: float | None, scale: float) -> str:
+    return "–" if value is None or math.isnan(value) else f"{scale * value:.4g}"
+
+
+def _curves(source: Source, name: str) -> list[dict[str, str]]:
+    """How far each dataset's search had come after n configurations."""
+    lines = []
+    for dataset in source.names:
+        path = source.paths.get(dataset, {}).get(name)
+        if path is None or len(path) < 2 or path[0, 2] <= path[-1, 2]:
+            continue  # no configuration was better than the first one
+        first, last = path[0, 2], path[-1, 2]
+        share = (first - path[:, 2]) / (first - last)
+        points = thin(np.column_stack([path[:, 0], share]))
+        half = float(path[np.argmax(share >= 0.5), 0])
+        lines.append((half, charts.Series(dataset, points)))
+    if not lines:
+        return []
+    lines.sort(key=lambda pair: (-pair[0], pair[1].name))  # the slowest searches are coloured
+    title = "Tuning: how soon the best configuration came"
+    drawn = charts.lines(
+        [line for _, line in lines],
+        title=title,
+        x="configurations tried per study",
+        y="share of the gain",
+        log_x=2,
+    )
+    note = (
+        "Validation score of the best configuration so far, mean over folds: 0 is the first one "
+        "tried, 1 the best one; datasets on which none was better than the first are not drawn. A "
+        "curve that still rises at its end asks for more trials."
+    )
+    return [{"title": title, "svg": drawn, "note": note}]
+
+
+def _learning(source: Source, name: str) -> list[dict[str, str]]:
+    """Validation loss against steps, of chosen fits; of several datasets as shares of the fall."""
+    found = (source.evidence.meta.get("curves") or {}).get(name) or []
+    if not found:
+        return []
+    alone = len(found) == 1
+    lines = []
+    for curve in found:
+        points = np.array(curve["points"], dtype=float)
+        first, lowest = points[0, 1], points[:, 1].min()
+        if not alone and first > lowest:
+            points[:, 1] = np.maximum((first - points[:, 1]) / (first - lowest), -0.5)
+        elif not alone:
+            continue
+        line = charts.Series(curve["dataset"], tuple(map(tuple, points.tolist())))
+        lines.append((float(points[-1, 1]), line))
+    if not lines:
+        return []
+    lines.sort(key=lambda pair: (-pair[0], pair[1].name))
+    by = " or ".join(sorted({str(curve["by"]) for curve in found})).replace("_", " ")
+    title = "Learning curves of chosen fits"
+    drawn = charts.lines(
+        [line for _, line in lines],
+        title=title,
+        x=by,
+        y="validation loss" if alone else "share of the fall of the loss",
+    )
+    note = (
+        "Validation loss after each step of the fit that validation chose, on the first fold."
+        if alone
+        else "On the first fold of each dataset, the fit that validation chose: 0 is its loss on "
+        "the validation rows at the first step, 1 the lowest; a curve that turns down overfits. "
+        "Falls below −0.5 are cut there."
+    )
+    return [{"title": title, "svg": drawn, "note": note}]
+
+
+def _tuning(
+    source: Source, name: str, rows: np.ndarray, shares: list[dict[str, str]]
+) -> dict[str, Any]:
+    """Importance, slice plots and parallel coordinates, with a sentence on what they show."""
+    found: dict[str, Any] = {"importance": shares, "slices": [], "parallel": "", "why": ""}
+    score = source.study_scores[rows]
+    usable = rows[~np.isnan(score)]
+    if len(usable) < 3:
+        why = "No hyperparameter plots: fewer than three tuning trials have a validation score that"
+        return {**found, "why": f"{why} differs within their study."}
+    kept = usable
+    if len(usable) > MAX_POINTS:
+        even = np.linspace(0, len(usable) - 1, MAX_POINTS).round().astype(int)
+        kept = usable[even]
+    configs = [_parsed(text) for text in source.evidence.trials["config"].iloc[kept].tolist()]
+    if any(config is None for config in configs):
+        return {**found, "why": "No hyperparameter plots: configurations are not JSON objects."}
+    trials = Trials(
+        [config for config in configs if config is not None],
+        source.study_scores[kept],
+        source.evidence.trials["selected"].to_numpy(dtype=bool)[kept],
+    )
+    varied = scales(trials.configs)
+    if not varied:
+        return {**found, "why": "No hyperparameter plots: no hyperparameter varied."}
+    order = _by_importance(source, name)
+    varied.sort(key=lambda scale: (order.get(scale.name, len(order)), scale.name))
+    everywhere = [s for s in varied if not np.isnan(s.places).any()] or varied
+    n_shown = (
+        f"{len(kept)} of {len(usable):,} trials, evenly chosen"
+        if len(kept) < len(usable)
+        else f"all {footnotes.plural(len(kept), 'trial')} with a validation score"
+    )
+    more = (
+        [f"{len(varied) - MAX_SLICES} more hyperparameters have no plot."]
+        if len(varied) > MAX_SLICES
+        else []
+    )
+    return {
+        **found,
+        "slices": [
+            {"name": escape.label(s.name), "svg": slice_plot(s, trials, y=SCORE)}
+            for s in varied[:MAX_SLICES]
+        ],
+        "parallel": parallel(everywhere[:MAX_AXES], trials, y=SCORE),
+        "shown": " ".join([f"Shown: {n_shown}.", *more]),
+    }
+
+
+def _by_importance(source: Source, name: str) -> dict[str, int]:
+    """{hyperparameter: its place by importance}; empty where importance is not known."""
+    known = source.evidence.importance
+    if known is None:
+        return {}
+    mine = known[known["model"] == name].groupby("parameter", sort=True)["importance"].sum()
+    ordered = mine.sort_values(ascending=False, kind="stable").index
+    return {str(parameter): place for place, parameter in enumerate(ordered)}

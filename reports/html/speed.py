@@ -1,0 +1,60 @@
+"""Seconds of fits and predictions per 1,000 rows, of the configurations that count."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..evidence import STUDY, Evidence
+
+FIT, PREDICT = "fit_s", "predict_s"
+
+
+def per_1000_rows(evidence: Evidence) -> dict[tuple[str, str], tuple[float, float]]:
+    """{(dataset, model): (fit, predict)}: median seconds per 1,000 rows, over the folds and seeds.
+
+    Of the trials whose test scores count: the evaluation runs, or the chosen tuning trial. A fit is
+    divided by the rows that it learns from, the predictions by those that they are for (validation
+    and test rows); NaN where seconds or rows (meta's `facts`) are not known.
+    """
+    sizes = {
+        name: facts["sizes"]
+        for name, facts in (evidence.meta.get("facts") or {}).items()
+        if facts.get("sizes")
+    }
+    counts = evidence.having("stage", "eval") | evidence.trials["selected"].to_numpy(dtype=bool)
+    counts = counts & evidence.having("status", "done")
+    rows = evidence.trials.loc[counts, [*STUDY, "stage", FIT, PREDICT]]
+    rows = rows[rows["dataset"].isin(list(sizes))]
+    if not len(rows):
+        return {}
+    evaluated = (rows["stage"] == "eval").groupby([rows[name] for name in STUDY]).transform("any")
+    rows = rows[(rows["stage"] == "eval") | ~evaluated]
+    train, val, test = (
+        rows["dataset"].map({name: found[i] for name, found in sizes.items()}) for i in range(3)
+    )
+    rows = rows.assign(
+        fit=1000.0 * rows[FIT] / train.replace(0.0, np.nan),
+        predict=1000.0 * rows[PREDICT] / (val + test).replace(0.0, np.nan),
+    )
+    found = rows.groupby(["dataset", "model"], sort=True)[["fit", "predict"]].median()
+    return {
+        (str(dataset), str(model)): (float(fit), float(predict))
+        for (dataset, model), fit, predict in zip(
+            found.index, found["fit"], found["predict"], strict=True
+        )
+    }
+
+
+def seconds(value: float) -> str:
+    """Seconds with about two digits; "n/a" for NaN.
+
+    >>> seconds(0.0002), seconds(0.0123), seconds(2.345), seconds(1234.5)
+    ('<0.001', '0.012', '2.3', '1,234')
+    """
+    if value != value:
+        return "n/a"
+    if value >= 10:
+        return f"{value:,.0f}"
+    if value >= 1:
+        return f"{value:.1f}"
+    return f"{value:.3f}" if value >= 0.0005 else "<0.001"

@@ -1,0 +1,87 @@
+"""Expected costs: the shipped table, the regression from it, history that corrects it."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from calls import bench
+from tabsweep.benchmark.planning.costs import Cost, Regression, Work, condensed, shipped
+from tabsweep.benchmark.planning.machine_speed import probe_s
+from tabsweep.benchmark.running.progress import START_S, Pace, Progress
+from tabsweep.models.registry_entries import MODELS
+from tabsweep.sweeps.trial import DONE, Result
+
+
+def test_the_shipped_table_has_measured_costs_of_known_models():
+    table = shipped()
+    assert set(table.costs) <= set(MODELS) and len(table.costs) > 40
+    assert table.machine["probe_s"] > 0 and table.machine["cpu"]
+    for model, costs in table.costs.items():
+        assert costs, model
+        for cost in costs:
+            assert cost.seconds > 0 and cost.fits >= 1 and cost.work.rows > 0
+
+
+def test_the_regression_repeats_what_was_measured_and_grows_with_rows_and_epochs():
+    measured = Cost(Work({"epochs": 50}, 200, 8, 2), fits=20, seconds=2.0, mb=500)
+    regression = Regression([measured])
+    more = [Work({"epochs": 50}, 200, 8, 2), Work({"epochs": 50}, 2000, 8, 2),
+            Work({"epochs": 500}, 200, 8, 2)]  # fmt: skip
+    (same, rows, epochs), sds = regression(more)
+    assert same == pytest.approx(2.0, rel=0.1) and rows > 4 and epochs > 4
+    assert sds[0] < sds[1]  # far from what was measured, less is known
+    slower = Regression([measured, Cost(measured.work, fits=20, seconds=8.0, mb=500, here=True)])
+    assert slower([measured.work])[0][0] == pytest.approx(8.0, rel=0.1)
+    # what was measured here moves other works of the model, too
+    assert slower([more[1]])[0][0] > 2.5 * rows
+
+
+def test_costs_of_the_same_work_become_one():
+    alike = [Cost(Work({"epochs": 50}, rows, 8, 2), 1, s, 5) for rows, s in ((200, 1), (201, 3))]
+    (one,) = condensed(alike)
+    assert (one.fits, one.seconds, one.work.rows) == (2, 2.0, 200)
+
+
+def test_a_newcomers_dry_run_says_time_and_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = bench("sweep", "--suite", "smoke", "--dry-run", "--workers", "2")
+    assert found.code == 0 and "on 2 CPUs" in found.out and "GB of memory" in found.out
+    assert "guessed" not in found.out and not (tmp_path / "runs").exists()
+
+
+def test_a_model_of_ones_own_is_said_to_be_guessed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from sklearn.linear_model import Ridge\nclass Mine(Ridge):\n    pass\n"
+    )
+    call = ("sweep", "--suite", "smoke", "--dataset", "diabetes", "--dry-run", "--workers", "2")
+    found = bench(*call, "--model", "mine.py:Mine", "--model", "knn")
+    (line,) = [line for line in found.out.splitlines() if line.startswith("guessed")]
+    assert "Mine" in line and "knn" not in line
+
+
+def test_the_probe_is_short_and_positive():
+    assert 0 < probe_s() < 1
+
+
+def test_the_first_eta_is_the_estimate_and_trials_correct_it():
+    pace = Pace({"a": 1.0, "b": 10.0}, workers=2)
+    assert pace.left_s(100.0) == 50.0
+    for _ in range(100):  # three times as slow as was expected
+        pace.observe("b", 30.0)
+    assert pace.left_s(100.0) == pytest.approx(150.0, rel=0.05)
+
+
+def test_one_slow_first_trial_does_not_make_an_hour_of_a_minute(capsys):
+    progress = Progress(quiet=False, color=False)
+    pace = Pace({"d/0/knn": 0.1, "d/0/npt": 4.0}, workers=2)
+    progress.begin(104, "run", pace=pace, work=100 * 0.1 + 4 * 4.0)
+    slow = Result(status=DONE, costs={"fit_s": 8.0})
+    slot = SimpleNamespace(study="d/0/npt", key="d/0/npt/tune/0", index=0)
+    progress._spoke -= math.inf
+    progress.listen("result", {"slot": slot, "result": slow})
+    first, second = capsys.readouterr().err.splitlines()
+    assert f"about {round(START_S + 13)} s" in first
+    assert "1 of 104" in second and "ETA" in second and "min" not in second

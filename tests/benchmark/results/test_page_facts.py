@@ -1,0 +1,75 @@
+"""What the pages get beside the results: counts of the data, cards, families, learning curves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tabsweep.benchmark.nightly.checks.golden_reports import unpack
+from tabsweep.benchmark.results.evidence_builder import evidence_of
+from tabsweep.benchmark.results.learning_curves import CURVE, MOST_CURVES, with_curves
+from tabsweep.benchmark.results.page_facts import facts_of, with_cards
+from tabsweep.datasets.catalog import card, load_dataset, splits
+from tabsweep.datasets.passport import counted, passport
+from tabsweep.reports.evidence import Evidence
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.records import latest_results
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The stored run of the nightly benchmark, of a version that kept no counts of the data."""
+    return unpack(tmp_path_factory.mktemp("stored") / "run")
+
+
+def test_a_plan_counts_what_the_passport_counts():
+    table = load_dataset("iris")
+    folds = splits("iris")
+    found, whole = counted(table, folds), passport(table, folds)
+    assert found["class_counts"] == whole["class_counts"] and found["n_rows_counted"] == 150
+    assert {column.pop("name"): column for column in found["columns"]} == whole["columns"]
+    assert [f for f in found["flags"] if f not in whole["flags"]] == []
+    assert {"duplicate-rows"} <= {flag["id"] for flag in found["flags"]}
+
+
+def test_a_run_without_counts_has_the_columns_of_its_card(run):
+    evidence = evidence_of([run])
+    facts = with_cards(evidence).meta["facts"]["iris"]
+    assert not facts["passport"] and facts["licence"] == card("iris").licence
+    assert set(facts["classes"].values()) == {None} and len(facts["classes"]) == 3
+    assert evidence.meta["runs"] == [str(run)]
+    assert set(evidence.meta["families"]) == set(evidence.models)
+
+
+def test_facts_of_a_file_of_the_user_come_from_its_plan_alone():
+    described = {"csv": {"path": "x.csv"}, "n_features": 2, "warnings": ["w"], "sizes": [[6, 2, 2]]}
+    found = facts_of({"mine": described})["mine"]
+    assert found["own"] and found["warnings"] == ["w"] and found["sizes"] == [6.0, 2.0, 2.0]
+    empty = pd.DataFrame({"dataset": ["mine"], "task": ["binary"], "fold": [0], "model": ["m"]})
+    rows = empty.assign(index=0, stage="tune", seed=0, status="done", test_roc_auc=0.5)
+    one = Evidence.of(rows, None, {"metric": {"binary": "roc_auc"}, "facts": {"mine": found}})
+    assert "licence" not in with_cards(one).meta["facts"]["mine"]
+
+
+def test_the_curves_of_chosen_trials_are_read_from_their_records(run):
+    evidence = evidence_of([run])
+    assert "curves" not in with_curves(evidence, [run]).meta  # a version that kept none
+    chosen = evidence.trials[evidence.trials["selected"]].iloc[0]
+    ledger = Ledger(run, write=True)
+    record = ledger.at(latest_results(ledger)[chosen["id"]])
+    curve = {"by": "epochs", "points": [[1, 0.5], [2, 0.25]]}
+    ledger.append([{**record, "info": {**record["info"], CURVE: curve}}])
+    ledger.close()
+    found = with_curves(evidence_of([run]), [run]).meta["curves"]
+    place = {"dataset": chosen["dataset"], "fold": chosen["fold"]}
+    assert found == {chosen["model"]: [{**place, **curve}]}
+
+
+def test_at_most_some_curves_of_a_model_are_looked_for():
+    from tabsweep.benchmark.results.learning_curves import _chosen
+
+    names = [f"d{i:02d}" for i in range(25)]
+    frame = pd.DataFrame({"dataset": names, "model": "m", "fold": 0, "id": names})
+    found = _chosen(frame.assign(selected=True))["dataset"].tolist()
+    assert len(found) == MOST_CURVES and np.diff([int(d[1:]) for d in found]).max() <= 3
+    assert len(_chosen(frame.head(4).assign(selected=True))) == 4

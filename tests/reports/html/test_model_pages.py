@@ -1,0 +1,208 @@
+"""Pages of models, and what the pages of datasets say of the data and offer to copy."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from page_cases import HOSTILE, MODELS, Tags, evidence_of, results
+from tabsweep.reports import report
+from tabsweep.reports.html import dataset, model, page, slices, speed, write
+
+FACTS = {
+    "title": "Data of the test",
+    "n_features": 3,
+    "sizes": [200.0, 50.0, 50.0],
+    "classes": {"yes": 90, "no": 30},
+    "features": [
+        {"name": "size", "kind": "numeric", "n_distinct": 4321, "n_missing": 7},
+        {"name": "colour", "kind": "categorical", "n_distinct": 3, "n_missing": 0},
+        {"name": "weight", "kind": "numeric", "n_distinct": 8, "n_missing": 0},
+    ],
+    "n_rows_counted": 400,
+    "flags": [{"id": "constant-columns", "severity": "warning", "detail": "one value in weight"}],
+    "warnings": ["a separator was unusual"],
+    "added": "",
+    "own": False,
+    "passport": True,
+    "licence": "CC BY 4.0",
+    "citation": "A. Author: Data (2001).",
+}
+PUBLISHED = [
+    {"method": "Net", "metric": "roc_auc", "value": 0.91, "spread": 0.01, "table": "A Paper, 2"},
+    {"method": "Old", "metric": "accuracy", "value": 0.5, "spread": float("nan"), "table": "B, 1"},
+]
+NOTES = {"about data-1 alone": ["data-1"], "about data-0 alone": ["data-0"]}
+
+
+def meta():
+    return {
+        "facts": {"data-0": FACTS},
+        "families": {
+            "forest": ["classical", "many trees", "Breiman 2001"],
+            "net": ["gbdt", "", ""],
+        },
+        "runs": ["runs/a b"],
+        "notes": ["about all", *NOTES],
+        "notes_of": NOTES,
+        "published": {"data-0": [{**row, "comparable": i == 0} for i, row in enumerate(PUBLISHED)]},
+        "curves": {
+            "net": [
+                {
+                    "dataset": "data-0",
+                    "fold": 0,
+                    "by": "epochs",
+                    "points": [[i, 1.0 / i] for i in range(1, 9)],
+                }
+            ]
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def known():
+    return evidence_of(results(n=3, n_trials=6), **meta())
+
+
+@pytest.fixture(scope="module")
+def made(known):
+    return write.pages(known, report.sections(known))
+
+
+def test_every_cell_of_a_model_is_on_its_page_and_leads_to_its_trials(made, known):
+    for name in MODELS:
+        text = made[f"model-{name}.html"]
+        for data in known.datasets():
+            assert f'href="dataset-{data}.html#of-{name}"' in text
+            assert f'<tr id="of-{name}">' in made[f"dataset-{data}.html"]
+            assert f'href="dataset-{data}.html#of-{name}"' in made["index.html"]
+            assert f"bench explain scores {data} {name} --run &#39;runs/a b&#39;" in text
+
+
+def test_the_commands_are_text_before_a_script_makes_buttons(made):
+    for name, text in made.items():
+        if name.startswith("dataset-"):
+            codes = re.findall(r"<code>(bench explain [^<]*)</code>", text)
+            assert len(codes) == len(MODELS)
+            assert "<button" not in text.partition("<script")[0]
+
+
+def test_results_of_another_tool_have_no_command(pages):
+    assert not any("bench explain scores" in text for text in pages.values())
+
+
+def test_failures_are_counted_by_cause_with_an_example(made):
+    text = Tags(made["model-linear.html"]).text
+    assert "12 failed trials, by cause and message" in text
+    assert "out of time" in text and "data-2, fold 0, tune 0" in text
+    assert "Failures" not in Tags(made["model-forest.html"]).text
+
+
+def test_a_hyperparameter_that_varies_has_a_plot_and_one_that_does_not_has_none(made):
+    text = made["model-forest.html"]
+    assert "<figcaption>depth</figcaption>" in text and "<figcaption>rate</figcaption>" not in text
+    assert text.count('class="thread ') == 36
+    assert "all 36 trials" in text
+
+
+def test_of_many_trials_the_plots_show_some_and_say_so():
+    one = evidence_of(results(MODELS[:2], n=1, n_folds=1, n_trials=model.MAX_POINTS + 50))
+    text = write.pages(one, report.sections(one))["model-forest.html"]
+    assert f"Shown: {model.MAX_POINTS} of {model.MAX_POINTS + 50} trials, evenly chosen." in text
+    assert text.count('class="thread ') == model.MAX_POINTS
+
+
+def test_a_trial_s_score_is_its_place_in_its_study(known):
+    source = page.Source.of(known, report.sections(known))
+    trials = known.trials.assign(score=source.study_scores)
+    for (_, _, _), rows in trials.groupby(["dataset", "fold", "model"]):
+        scored = rows[rows["score"].notna()]
+        if len(scored):
+            assert scored["score"].min() == 0.0 and scored["score"].max() == 1.0
+            assert scored.loc[scored["score"] == 1.0, "selected"].all()
+    assert trials.loc[trials["status"] == "failed", "score"].isna().all()
+
+
+def test_seconds_are_those_of_the_configurations_that_count(known):
+    found = speed.per_1000_rows(known)
+    assert found["data-0", "forest"] == pytest.approx((1.0 / 0.2, 0.5 / 0.1))
+    assert {name for name, _ in found} == {"data-0"}  # the rows of the others are not known
+
+
+def test_a_dataset_s_page_says_what_the_data_is(made):
+    text = Tags(made["dataset-data-0.html"]).text
+    for words in ("CC BY 4.0", "A. Author: Data (2001).", "one value in weight", "yes (90)"):
+        assert words in text
+    assert "4,321" in text and "a separator was unusual" in text
+    assert "bench data passport data-0" in text
+    assert "A Paper, 2" in text and "0.9100" in text and "50.00" in text
+    other = Tags(made["dataset-data-1.html"]).text
+    assert "Published values" not in other and "Passport" not in other
+
+
+def test_a_note_about_one_dataset_is_on_no_other_dataset_s_page(made):
+    zero, one = made["dataset-data-0.html"], made["dataset-data-1.html"]
+    assert "about data-0 alone" in zero and "about data-1 alone" not in zero
+    assert "about data-1 alone" in one and "about data-0 alone" not in one
+    assert "about all" in zero and "about all" in one
+
+
+def test_a_learning_curve_is_drawn_where_a_trial_kept_one(made):
+    assert "Learning curves of chosen fits" in made["model-net.html"]
+    assert "Learning curves" not in made["model-forest.html"]
+
+
+def test_families_have_a_colour_and_their_name(made):
+    text = made["index.html"]
+    assert '<span class="family f0">classical</span>' in text
+    assert '<span class="family f1">gbdt</span>' in text
+    assert '<span class="family f5">external</span>' in text  # of linear and svm nothing is known
+
+
+def test_a_long_configuration_keeps_every_name():
+    config = {f"parameter-{i}": "x" * 200 for i in range(60)}
+    frame = results(MODELS[:2], n=1).assign(config=json.dumps(config))
+    one = evidence_of(frame)
+    text = write.pages(one, report.sections(one))["dataset-data-0.html"]
+    document = next(raw for _, about, raw in Tags(text).raw if about.get("id") == "data")
+    shown = json.loads(json.loads(document)["trials"]["config"][0])
+    assert list(shown) == list(config)
+    assert all(len(value) == dataset.MAX_VALUE for value in shown.values())
+
+
+def test_hostile_hyperparameters_stay_text(hostile):
+    names = [name for name in hostile if name.startswith("model-")]
+    assert len(names) == 8
+    for name in names:
+        tags = {tag for tag, _ in Tags(hostile[name]).found}
+        assert "img" not in tags and "button" not in tags
+
+
+# --- scales ---------------------------------------------------------------------------------------
+
+
+def test_a_scale_has_zero_beside_a_logarithm():
+    found = slices.Scale.of("a", [{"a": v} for v in (0.0, 1e-3, 1e-2, 1e-1)])
+    assert found.log == 10 and found.places[0] == 0.0 and found.places[-1] == pytest.approx(1.0)
+    assert found.places[1] == pytest.approx(slices.ZERO)
+    assert np.diff(found.places[1:]) == pytest.approx([0.45, 0.45])
+
+
+def test_a_hyperparameter_that_some_configurations_lack_has_no_place_there():
+    found = slices.Scale.of("a", [{"a": 1}, {}, {"a": 3}])
+    assert np.isnan(found.places[1]) and found.places[0] == 0.0 and found.places[2] == 1.0
+    assert slices.Scale.of("a", [{"a": 1}, {"a": 1}, {}]) is None
+
+
+def test_rare_words_share_a_place():
+    configs = [{"a": word} for word in ("x", "x", *"abcdefghijk")]
+    found = slices.Scale.of("a", configs)
+    assert len(found.words) == slices.MAX_WORDS and found.words[-1] == slices.OTHERS
+    assert "x" in found.words and found.places.max() < 1.0
+
+
+def test_other_values_than_numbers_and_texts_are_words():
+    found = slices.Scale.of("a", [{"a": value} for value in (True, None, [1, 2], HOSTILE[1])])
+    assert set(found.words) == {"true", "null", "[1, 2]", HOSTILE[1]}

@@ -1,0 +1,99 @@
+"""A search that ends after so many CPU seconds: where, in which order, and on a resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from engine_cases import ScriptedPool, make_study, prefixes, run, run_trial
+from tabsweep.sweeps.search.halving import Halving
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.trial import failure
+from tabsweep.sweeps.workers.pool import JobOutcome
+
+pytestmark = pytest.mark.usefixtures("unsynced")
+
+
+def cpu_s(trial):
+    return 1.0 + int(trial.id[:2], 16) / 64  # 1 to 5 seconds
+
+
+def costly(job, nth):
+    result = run_trial(job.trial, None)
+    return JobOutcome(job, replace(result, costs={"cpu_s": cpu_s(job.trial)}))
+
+
+def recorded(folder, study="s"):
+    """[CPU seconds] of the recorded tuning trials of a study, by index."""
+    found = {
+        r["index"]: r["costs"].get("cpu_s", 0.0)
+        for r in Ledger(folder).records("result")
+        if r["study"] == study and r["stage"] == "tune"
+    }
+    assert sorted(found) == list(range(len(found)))
+    return [found[i] for i in range(len(found))]
+
+
+def first_to_reach(seconds, limit):
+    """How many trials a search has, by the rule, slowly."""
+    return next((n for n in range(1, len(seconds) + 1) if sum(seconds[:n]) >= limit), len(seconds))
+
+
+@pytest.mark.parametrize(("sampler", "lag"), [("tpe", 1), ("tpe", 3), ("random", 1)])
+def test_a_search_ends_with_the_trial_that_reaches_the_seconds(tmp_path, sampler, lag):
+    choices = set()
+    for seed, slots in enumerate((1, 2, 5, 9)):
+        made = make_study(sampler=sampler, lag=lag, n_trials=200, study_s=40.0, seeds=(0, 1))
+        folder = tmp_path / str(seed)
+        run(folder, [made], ScriptedPool(seed=seed, slots=slots, script=costly))
+        seconds = recorded(folder)
+        n = first_to_reach(seconds, 40.0)
+        assert sum(seconds[:n]) >= 40.0 > sum(seconds[: n - 1])
+        assert made.finished and made.best() < n and made.n_slots == n + 2
+        assert len(seconds) <= n + slots  # what ran beside the last trials
+        if slots == 1:
+            assert len(seconds) == n
+        (end,) = Ledger(folder).records("study")
+        assert end["n_slots"] == n + 2 and end["best"] == made.best()
+        choices.add((n, made.best(), made.best_loss()))
+    assert len(choices) == 1  # neither workers nor the order in which trials end change the search
+
+
+def test_the_trials_end_a_search_that_takes_less(tmp_path):
+    made = make_study(sampler="random", n_trials=6, study_s=1e6)
+    run(tmp_path, [made], ScriptedPool(script=costly))
+    assert len(recorded(tmp_path)) == 6 and made.finished
+
+
+def test_a_failure_counts_with_what_it_took_and_one_that_took_nothing_with_nothing(tmp_path):
+    def script(job, nth):
+        outcome = costly(job, nth)
+        if int(job.trial.id[2:4], 16) % 2:
+            costs = {"cpu_s": cpu_s(job.trial)} if int(job.trial.id[4:6], 16) % 2 else {}
+            return JobOutcome(job, failure("error", "no", costs=costs))
+        return outcome
+
+    made = make_study(sampler="random", n_trials=60, study_s=30.0)
+    run(tmp_path, [made], ScriptedPool(slots=1, script=script))
+    seconds = recorded(tmp_path)
+    assert 0.0 in seconds and len(seconds) == first_to_reach(seconds, 30.0) and made.finished
+
+
+def test_a_run_that_was_killed_anywhere_ends_its_search_at_the_same_trial(tmp_path):
+    def study():
+        return make_study(sampler="tpe", n_trials=100, study_s=20.0, seeds=(0, 1))
+
+    whole = study()
+    expected = run(tmp_path / "whole", [whole], ScriptedPool(slots=1, script=costly))
+    for folder in prefixes(tmp_path / "whole", tmp_path / "cut", at_least=1, step=3):
+        made = study()
+        pool = ScriptedPool(slots=1, script=costly)
+        assert run(folder, [made], pool) == expected
+        assert (made.best(), made.n_slots) == (whole.best(), whole.n_slots)
+    done = ScriptedPool(script=costly)
+    assert run(tmp_path / "whole", [study()], done) == expected and not done.submitted
+
+
+def test_seconds_do_not_go_with_halving():
+    with pytest.raises(ValueError, match="does not go with halving"):
+        make_study(study_s=1.0, halving=Halving())
