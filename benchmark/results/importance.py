@@ -25,7 +25,8 @@ _Found = dict[tuple[str, str], tuple[list[Mapping[str, Any]], np.ndarray]]
 FEWEST = 20  # trials of a (dataset, model), for a forest to say anything
 MOST_TRIALS = 200  # of a (dataset, model), drawn at random: rebuilding a study is quadratic
 MOST_CELLS = 24  # (dataset, model) pairs in a report where not asked for
-MOST_MODELS = 32  # where there are more pairs, in a report of all datasets together
+MOST_MODELS = 32  # where there are more pairs, with their datasets put together
+MOST_ROWS = 100_000  # trials in a report that has this: the importances would be most of its time
 TOGETHER, FEWEST_TOGETHER = 1600, 50  # trials of these models together, and of each at least
 STUDIES = 60  # of a model, evenly chosen, whose trials are put together
 ALL = ""  # in place of a dataset: all datasets together
@@ -72,10 +73,10 @@ def _together(evidence: Evidence, losses: pd.Series, n_cells: int) -> tuple[_Fou
     known = np.bincount(number[losses.notna()], minlength=len(studies))
     sizes = studies.assign(n=known).groupby("model")["n"].sum()
     models = list(sizes.index[sizes >= FEWEST])
-    if len(models) > MOST_MODELS:
+    if len(models) > MOST_MODELS or (models and len(losses) > MOST_ROWS):
         note = (
             f"Hyperparameter importance of {len(models)} models ({n_cells} pairs of dataset and "
-            f"model) is not computed: more than {MOST_MODELS} models."
+            f"model) is not computed: more than {MOST_MODELS} models or {MOST_ROWS:,} trials."
         )
         return {}, note
     most = max(FEWEST_TOGETHER, min(MOST_TRIALS // 2, TOGETHER // max(1, len(models))))

@@ -149,7 +149,7 @@ def _log(
                 name="model",
                 loader_module=import_path,
                 data_path=str(path),
-                signature=signature_of(fitted, rows),
+                signature=signature_of(fitted, example),
                 input_example=rows,
                 registered_model_name=registered,
                 pip_requirements=requirements(fitted),
@@ -173,22 +173,30 @@ def plain_rows(frame: pd.DataFrame, fitted: Fitted) -> pd.DataFrame:
     return pd.DataFrame(parts).reset_index(drop=True)
 
 
-def signature_of(fitted: Fitted, rows: pd.DataFrame) -> ModelSignature:
-    """Columns by name: doubles, texts, or whatever a category of numbers is sent as; none of them
-    need be there in a row. What comes out, and the one parameter."""
+def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
+    """Columns by name, what comes out, and the one parameter, from the training rows.
+
+    Doubles and texts; any type where whole numbers were seen, because MLflow refuses integers for
+    a double and fractions for a long. Categories may be missing.
+    """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import AnyType
 
     columns = []
     for column in fitted.schema.columns:
-        texts = all(isinstance(level, str) for level in column.categories)
-        kind = DataType.double if column.kind == "numeric" else DataType.string
-        type_ = kind if column.kind == "numeric" or texts else AnyType()
-        columns.append(ColSpec(type_, str(column.name), required=column.kind == "numeric"))
+        numeric = column.kind == "numeric"
+        if numeric:
+            values = frame[column.name].astype("float64").dropna()
+            plain = bool((values % 1 != 0).any())
+        else:
+            plain = all(isinstance(level, str) for level in column.categories)
+        kind = (DataType.double if numeric else DataType.string) if plain else AnyType()
+        columns.append(ColSpec(kind, str(column.name), required=numeric))
+    rows = plain_rows(frame.iloc[:EXAMPLE_ROWS], fitted)
     out = fitted.predict(rows)
     kind = DataType.double if fitted.schema.task == "regression" else DataType.string
-    if kind == DataType.string and not all(isinstance(value, str) for value in out):
+    if kind is DataType.string and not all(isinstance(value, str) for value in out):
         outputs = None  # labels that are numbers: MLflow's types would change them
     else:
         outputs = Schema([ColSpec(kind)])

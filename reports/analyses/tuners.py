@@ -133,7 +133,7 @@ def _knowledge_table(known: pd.DataFrame) -> ReportTable:
         ]
         names = (TableCell(escape.label(str(row.dataset))), TableCell(escape.label(str(row.model))))
         rows.append((*names, *map(TableCell, texts)))
-    header = ("dataset", "model", "trials", "axes", "exact %", "distance")
+    header: tuple[str, ...] = ("dataset", "model", "trials", "axes", "exact %", "distance")
     header += ("between neighbours", "neighbours' correlation")
     notes = (
         "Trials: of the smallest fold. Exact: suggestions that had run as they are. Distance: of "

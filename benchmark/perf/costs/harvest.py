@@ -69,7 +69,7 @@ def defaults(model: str) -> dict[str, float]:
 
 def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
     """At most `most` costs that lie far apart, each the mean of those around it."""
-    costs = condensed(costs)
+    costs = list(condensed(costs))
     if len(costs) <= most:
         return costs
     logs = [cost.work.logs() for cost in costs]

@@ -141,8 +141,14 @@ def main() -> None:
     print("mean ranks of the samplers over datasets, and agreement of pairs of samplers")
     for model in (*MODELS, "both"):
         for n in (10, 20, asked.asked):
-            of = [f if model == "both" else f[f["model"] == model] for f in (replayed, fits)]
-            print(model, compared(*of, n))
+            one, other = (
+                f if model == "both" else f[f["model"] == model] for f in (replayed, fits)
+            )
+            print(model, compared(one, other, n))
+            if asked.repeats > 1:  # as much as seeds let the real searches agree with themselves
+                own = other["repeat"] == 0
+                found = compared(other[own], other[~own], n)
+                print(f"   real against real: {found['correlation']}, {found['pairs']}")
 
 
 if __name__ == "__main__":
