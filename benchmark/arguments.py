@@ -305,7 +305,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "the same form. Ranked where rows and metric are the same. Repeatable.",
         ),
         click.option(
-            "--variants/--no-variants",
+            "--regimes/--no-regimes",
             default=None,
             help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
         ),

@@ -25,21 +25,22 @@ from .arguments import (
     compare_options,
     experiment_options,
     logs_options,
-    model_name,
     report_options,
     reproduce_options,
     sweep_options,
     without_choice,
 )
+from .checkpoint_options import checkpoint_options
 from .cli_beside import beside
 from .cli_data import data
 from .cli_lists import models, runs, suites
 from .cli_nightly import baseline, nightly
 from .cli_portfolio import portfolio
 from .cli_publish import publish
+from .cli_track import fit, track, ui
 from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
-from .console import ENVIRONMENT, OK, Console, Verbs, common
+from .console import OK, Console, Verbs, common
 from .errors import check_address_form, check_run
 
 
@@ -61,6 +62,7 @@ def main() -> None:
 
 @main.command(short_help="Tune every model of a suite on every dataset; write tables.")
 @sweep_options
+@checkpoint_options
 @common
 def sweep(console: Console, **given: Any) -> int:
     """Tune every model of a suite on every dataset, then write the tables.
@@ -123,6 +125,7 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 @DATA
 @URI
 @ALLOW_CODE_CHANGE
+@checkpoint_options
 @common
 def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int:
     """Resume an interrupted run, as it was started."""
@@ -249,7 +252,7 @@ def report(
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
-@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table variants.")
+@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table regimes.")
 @PAPER
 @RUNS
 @DATA
@@ -258,7 +261,7 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
     that makes it again.
 
-    TABLE is scores, ranks, seeds, leaderboard, variants (default, tuned and ensembled) or a
+    TABLE is scores, ranks, seeds, leaderboard, regimes (default, tuned and ensembled) or a
     published table (`bench reproduce --list`).
 
     \b
@@ -283,8 +286,8 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     "--what",
     type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),
     required=True,
-    help="Ranks after n trials; samplers compared; greedy ensembles; ECE; another metric; a sweep "
-    "with --warm-start beside one without.",
+    help="Ranks after n trials; samplers compared, of one run by replay; ensembles; ECE; a metric; "
+    "a sweep with --warm-start beside one without.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
@@ -296,6 +299,7 @@ def analyse(console: Console, runs: tuple[Path, ...], **given: Any) -> int:
     \b
     bench analyse runs/uci-small-quick --what ensembles
     bench analyse runs/random runs/tpe --what tuners
+    bench analyse runs/random --what tuners
     """
     from .commands.analyse import analyse_command
 
@@ -365,29 +369,6 @@ def experiment(console: Console, name: str | None, paper: Path | None, **given: 
     return experiment_command(console, name, paper, **given)
 
 
-@main.command(short_help="Fit a run's chosen configuration on all data and save it.")
-@RUN
-@click.option(
-    "--model",
-    callback=lambda context, option, given: given and model_name(given),
-    help="Default: the best by validation score.",
-)
-@click.option("--dataset", help="Needed where the run has several.")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write.")
-@click.option("--csv", type=click.Path(path_type=Path), help="The run's CSV, where it has moved.")
-@DATA
-@common
-def fit(console: Console, run: Path, **given: Any) -> int:
-    """Fit the configuration that a run chose on all data; save it with its preprocessing."""
-    check_run(run)
-    from .commands.fit import fit_chosen
-
-    path = fit_chosen(run, note=console.say, **given)
-    console.data({"model": str(path)})
-    console.say(str(path))
-    return OK
-
-
 @main.command(short_help="Predict every row of a file with a saved model.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
@@ -417,6 +398,7 @@ def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) 
 
 for listing in (models, suites, runs):
     main.add_command(listing)
+main.add_command(fit)
 
 
 @main.command(short_help="Print what makes a shell complete names.")
@@ -440,43 +422,12 @@ main.add_command(data)
 main.add_command(beside)
 main.add_command(portfolio)
 main.add_command(publish)
+main.add_command(track)
+main.add_command(ui)
 main.add_command(verify)
 main.add_command(merge)
 main.add_command(nightly)
 main.add_command(baseline)
-
-
-@main.group()
-def track() -> None:
-    """Bring runs into MLflow."""
-
-
-@track.command("sync", short_help="Bring MLflow up to date with a run.")
-@RUN
-@URI
-@common
-def track_sync(console: Console, run: Path, tracking_uri: str | None) -> int:
-    """Bring MLflow up to date with the run's ledger; a second call adds nothing."""
-    check_run(run)
-    from .tracking.follower import sync
-
-    found = sync(run, uri=tracking_uri)
-    console.data(found.to_data())
-    console.say(str(found))
-    return OK
-
-
-@main.command()
-@RUN
-@URI
-@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
-@common
-def ui(console: Console, run: Path, tracking_uri: str | None, port: int) -> int:
-    """Serve the MLflow UI for a run, on this machine only."""
-    check_run(run)
-    from .tracking.follower import serve_ui
-
-    return OK if serve_ui(run, tracking_uri, port, say=console.say) else ENVIRONMENT
 
 
 @main.command(short_help="Check this machine or its cluster, with advice.")

@@ -81,10 +81,10 @@ def duration(seconds: float) -> str:
     """Seconds in words.
 
     >>> duration(0.4), duration(75), duration(7500)
-    ('less than 1 s', '1 min 15 s', '2 h 05 min')
+    ('< 1 s', '1 min 15 s', '2 h 05 min')
     """
     if seconds < 1:
-        return "less than 1 s"
+        return "< 1 s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

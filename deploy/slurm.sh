@@ -33,7 +33,7 @@ fail() {
 }
 
 [[ -n ${SLURM_JOB_ID:-} && -n ${SLURM_JOB_NODELIST:-} ]] || fail "run it with sbatch: it needs SLURM's nodes"
-for program in bench ray python srun scontrol; do
+for program in bench ray python squeue srun scontrol; do
     command -v "$program" > /dev/null || fail "no $program on the PATH: activate tabsweep's environment before sbatch"
 done
 for option in "$@"; do
@@ -105,6 +105,7 @@ signalled=
 timer=
 requeue=
 preempted=
+cancelled=
 stop() { # the sweep ends in order: running trials may end, then no longer
     signalled=1
     [[ -n $sweep ]] || exit 130
@@ -118,7 +119,8 @@ stop() { # the sweep ends in order: running trials may end, then no longer
 }
 end() {
     local code=$?
-    trap '' TERM USR1 USR2
+    trap '' USR1 USR2
+    trap 'cancelled=1' TERM
     [[ -z $timer ]] || kill "$timer" 2> /dev/null || true
     [[ -z $watch ]] || kill "$watch" 2> /dev/null || true
     ((${#started[@]} == 0)) || kill -USR1 "${started[@]}" 2> /dev/null || true
@@ -130,6 +132,10 @@ end() {
     rm -rf "$folder"
     # A preempted job whose Ray was lost while it stopped ended with 3: it was interrupted, too.
     ((code == 130 || code == 143 || (code == 3 && ${preempted:-0}))) || requeue=
+    if [[ $requeue == preempted ]]; then # `scancel` signals the steps, too, and the script with them
+        sleep 1
+        [[ -z $cancelled && $(squeue --noheader --job="$SLURM_JOB_ID" --format=%T) == RUNNING ]] || requeue=
+    fi
     if [[ -n $requeue ]]; then
         echo "tabsweep: ${requeue}; into the queue again"
         scontrol requeue "$SLURM_JOB_ID"
@@ -138,7 +144,7 @@ end() {
 }
 trap end EXIT
 # At the end of a grace time SLURM requeues the job itself, and a cancelled one is over.
-trap '[[ $requeue != preempted ]] || requeue=; stop' TERM
+trap 'cancelled=1; stop' TERM
 trap 'requeue="out of time"; stop' USR1
 trap 'preempted=1 requeue=${requeue:-preempted}; stop' USR2
 

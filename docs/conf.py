@@ -22,6 +22,7 @@ suppress_warnings = ["misc.highlighting_failure"]  # "..." stands for what a rea
 
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes are listed once, not again as members
 autodoc_typehints = "none"  # the docstrings give types with their shapes and ranges
 autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 88

@@ -41,6 +41,8 @@ class ModelSpec:
 
     gpu_device: `package.module:function` of a model whose library may lack GPUs: it returns (the
     `device` of a fit in a sweep with GPUs, why it is the CPU). "" for "cuda".
+
+    checkpoint: whether the weights are a file of the user's (`in_context/checkpoint_file.py`).
     """
 
     name: str
@@ -61,6 +63,7 @@ class ModelSpec:
     gpu_mb: float = 0.0
     gpu_bytes_per_cell: float = 0.0
     gpu_device: str = ""
+    checkpoint: bool = False
 
     def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
         """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""

@@ -12,6 +12,7 @@ from typing import Any
 from ..common.tasks import TASKS
 from ..common.text import did_you_mean
 from .discovery import entry_points, external_spec, load_class, takes
+from .in_context.entries import IN_CONTEXT
 from .model_spec import FAMILIES, ModelSpec
 from .registry_entries import MODELS
 from .space_files import declared_spaces, small_fits
@@ -41,12 +42,14 @@ def spec(name: str) -> ModelSpec:
     """
     if name in MODELS:
         return MODELS[name]
+    if name in IN_CONTEXT:
+        return IN_CONTEXT[name]
     if ":" in name:
         return external_spec(name, None)
     installed = entry_points()
     if name in installed:
         return external_spec(installed[name], name)
-    known = sorted({*MODELS, *installed})
+    known = sorted({*MODELS, *IN_CONTEXT, *installed})
     raise ValueError(
         f"unknown model {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}; "
         "a class of your own is package.module:Class"
@@ -55,7 +58,7 @@ def spec(name: str) -> ModelSpec:
 
 def names() -> list[str]:
     """Names of all registered and installed models, sorted."""
-    return sorted({*MODELS, *entry_points()})
+    return sorted({*MODELS, *IN_CONTEXT, *entry_points()})
 
 
 def make_model(

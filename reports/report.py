@@ -27,10 +27,10 @@ from .sections import (
     leaderboard,
     nemenyi,
     ranks,
+    regimes,
     scores,
     seeds,
     time,
-    variants,
     wilcoxon_tests,
 )
 
@@ -42,8 +42,8 @@ NOT_ALWAYS = (
     "time.*",
     time.FIGURE,
     "beside.*",
-    "variants.*",
-    "variant-scores.*",
+    "regimes.*",
+    "regime-scores.*",
     "figures/critical-difference-*",
     "html/index.html",
     "html/dataset-*",
@@ -68,7 +68,7 @@ def parts_of(
     ranking: str = "average",
     published: pd.DataFrame | None = None,
     apart: pd.DataFrame | None = None,
-    by_variant: tuple[pd.DataFrame, Sequence[str]] | None = None,
+    by_regime: tuple[pd.DataFrame, Sequence[str]] | None = None,
 ) -> Parts:
     """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
     and across folds, seeds (if a configuration ran under several), coverage, costs, and
@@ -77,8 +77,8 @@ def parts_of(
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
     `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
     `published`: scores published for the same protocol, see `implausible.section`. `apart`:
-    published scores on other splits, see `beside.section`. `by_variant`: each model's default,
-    tuned and ensembled results with notes on them, see `sections.variants`.
+    published scores on other splits, see `beside.section`. `by_regime`: each model's default,
+    tuned and ensembled results with notes on them, see `sections.regimes`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -100,7 +100,7 @@ def parts_of(
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
-        *(_variants(evidence, *by_variant) if by_variant is not None else []),
+        *(_regimes(evidence, *by_regime) if by_regime is not None else []),
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
@@ -109,14 +109,14 @@ def parts_of(
     return Parts(found, headline, matrices)
 
 
-def _variants(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
+def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
     """The sections of default, tuned and ensembled results; none where nothing has a score."""
     if not frame["score"].notna().any():
         return []
-    own = variants.as_evidence(evidence, frame)
+    own = regimes.as_evidence(evidence, frame)
     headline = headline_cells(own, studies(own))
     board = leaderboard.section(own, headline, ranking_matrices(own, headline)).frame
-    return variants.sections(evidence, frame, headline, board, notes)
+    return regimes.sections(evidence, frame, headline, board, notes)
 
 
 def sections(
@@ -134,8 +134,15 @@ def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -
         (task, name): cells(evidence, table[table["task"] == task], name) for task in evidence.tasks
     }
     headline = pd.concat(blocks.values(), ignore_index=True)
-    found = scores.section(evidence, blocks, ranking_matrices(evidence, headline))
-    return replace(found, name=f"metric-{name.replace('_', '-')}", title=METRICS[name].label)
+    matrices = ranking_matrices(evidence, headline)
+    found = scores.section(evidence, blocks, matrices)
+    widest = [matrix for matrix in matrices if not matrix.scope.subset][-1]
+    return replace(
+        found,
+        name=f"metric-{name.replace('_', '-')}",
+        title=METRICS[name].label,
+        remarks=(leaderboard.verdict(widest),),
+    )
 
 
 def write(
@@ -233,8 +240,8 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "every pair of models and for all against one reference",
         "folds": "within a dataset, across its folds: the best model against each other one",
         "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
-        variants.NAME: "default, tuned and ensembled results of each model, ranked together",
-        variants.SCORES_NAME: "their scores on every dataset",
+        regimes.NAME: "default, tuned and ensembled results of each model, ranked together",
+        regimes.SCORES_NAME: "their scores on every dataset",
         beside.NAME: "published results on other splits, which are not comparable with ours",
         "coverage": "what was run, what failed and why",
         "costs": "trials, CPU and wall seconds, memory, time of a prediction",

@@ -106,7 +106,8 @@ def drawn_independently(plan: Record) -> dict[tuple[str, str], int]:
 
 
 def tuners(runs: Sequence[Path], **unused: Any) -> Found:
-    """Samplers on the same studies and spaces, beside each other."""
+    """Samplers on the same studies and spaces, beside each other; where one alone has searched
+    them, all samplers on its recorded trials."""
     from ...reports.aggregation.anytime import running
     from ...reports.analyses import tuners as made
     from ..results.evidence_builder import evidence_of
@@ -124,6 +125,8 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
         names = np.array([samplers[key] for key in keys], dtype=object)
         for name in sorted(set(names)):
             steps[name, run] = mine[names == name]
+    if len(steps) == 1:
+        return replayed_tuners(runs[0], evidences[runs[0]])
     often = [name for name, _ in steps]
     labelled = {
         name if often.count(name) == 1 else f"{name} ({run.name})": part
@@ -138,6 +141,24 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
     first = evidences[runs[0]]
     section = made.section(first, found, notes)
     return Found(section, {"figures/tuners.svg": made.figure(found)}, notes)
+
+
+def replayed_tuners(run: Path, evidence: Evidence) -> Found:
+    """Every sampler, and fewer promotions of halving, answered from a run's own trials."""
+    from ...reports.analyses import tuners as made
+    from ..results.replayed import replay_of, rungs_of
+
+    replay = replay_of(run, evidence)
+    found = made.frame(replay.steps)
+    section = made.replay_section(
+        evidence,
+        found,
+        replay.known,
+        rungs_of(run, evidence),
+        repeats=replay.repeats,
+        notes=replay.notes,
+    )
+    return Found(section, {"figures/tuners.svg": made.figure(found)}, replay.notes)
 
 
 def warm_start(runs: Sequence[Path], **unused: Any) -> Found:

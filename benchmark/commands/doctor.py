@@ -30,6 +30,9 @@ class Check:
     detail: str
 
 
+SMALL_ROWS = 2000  # most rows of a dataset that is loaded
+
+
 def doctor_command(
     console: Console, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
 ) -> int:
@@ -220,17 +223,19 @@ def _datasets(mirror: str | None, cache: str | None) -> tuple[str, str]:
     from ...datasets.errors import DatasetUnavailable
 
     there, missing = [], []
-    for name in [name for name in catalog.built_in() if catalog.card(name).n_rows <= 2000]:
+    names = catalog.built_in()
+    small = [name for name in names if catalog.card(name).n_rows <= SMALL_ROWS]
+    for name in small:
         try:
             catalog.load_dataset(name, mirror=mirror, cache=cache)
             there.append(name)
         except DatasetUnavailable as error:
             missing.append((name, error.reason))
+    which = f"{len(small)} of at most {SMALL_ROWS:,} rows ({len(names)} are built in)"
     if missing:
         name, reason = missing[0]
-        text = f"{len(there)} of {len(there) + len(missing)} are available; {name}: {reason}"
-        return WARNING, text
-    return OKAY, f"all {len(there)} are available and match their checksums"
+        return WARNING, f"{len(there)} of {which} are available; {name}: {reason}"
+    return OKAY, f"all {which} are available and match their checksums"
 
 
 def _mlflow() -> tuple[str, str]:

@@ -19,7 +19,7 @@ from ..planning.plan_record import last_plan, plan_in
 if TYPE_CHECKING:
     from ...reports.explain import Trace
 
-VARIANTS = "variants"  # default, tuned and ensembled
+REGIMES = "regimes"  # default, tuned and ensembled
 FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
@@ -47,8 +47,8 @@ def explain_command(
     for folder in folders:
         check_run(folder)
     folders = folders or [only_run(runs, dataset)]
-    if table == VARIANTS:
-        return _variants(console, dataset, model, folders, portfolio, mirror=mirror, cache=cache)
+    if table == REGIMES:
+        return _regimes(console, dataset, model, folders, portfolio, mirror=mirror, cache=cache)
     evidence = evidence_of(folders)
     published = published_tables(paper, set(evidence.trials["dataset"]))
     if table not in (SCORES, RANKS, LEADERBOARD):  # which use no ensembles
@@ -90,7 +90,7 @@ def explain_command(
     return OK
 
 
-def _variants(
+def _regimes(
     console: Console,
     dataset: str,
     model: str,
@@ -98,15 +98,15 @@ def _variants(
     portfolio: int | None,
     **where: Any,
 ) -> int:
-    from .portfolio.explain import explain_variants
+    from .portfolio.explain import explain_regimes
 
     origins = [Origin.of(folder) for folder in folders]
     there = [o for o in origins if dataset in {name for name, _ in o.cells}]
     if not there:
         raise NoRun(f"no run of {', '.join(map(str, folders))} holds {dataset[:80]!r}")
     own = [o for o in there if (dataset, model) in o.cells]
-    command = (own or there)[0].command(VARIANTS, dataset, model if own else None)
-    return explain_variants(
+    command = (own or there)[0].command(REGIMES, dataset, model if own else None)
+    return explain_regimes(
         console,
         dataset,
         model,

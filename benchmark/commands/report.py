@@ -44,8 +44,8 @@ def report_command(
     how["beside"] = [name for given in how["beside"] for name in given.split(",") if name]
     if results is not None and how["beside"]:
         raise SweepError("--beside goes with runs; published results have no rows beside them")
-    if results is not None and (how.pop("variants") or how.pop("portfolio")):
-        raise SweepError("--variants and --portfolio go with runs, which keep their predictions")
+    if results is not None and (how.pop("regimes") or how.pop("portfolio")):
+        raise SweepError("--regimes and --portfolio go with runs, which keep their predictions")
     damage: list[str] = []
     if results is None:
         runs = list(runs)
@@ -90,13 +90,13 @@ def make_report(
     mirror: str | None = None,
     cache: str | None = None,
     beside: Sequence[str] = (),
-    variants: bool | None = None,
+    regimes: bool | None = None,
     portfolio: int | None = None,
     **how: Any,
 ) -> tuple[list[Path], list[Section], list[str]]:
     """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
     it was read). beside: entrants whose published results stand beside ours; DataError for one that
-    there is not. variants: whether the default, tuned and ensembled results of each model are shown
+    there is not. regimes: whether the default, tuned and ensembled results of each model are shown
     (None: where there are not many trials); portfolio: the size of one that stands with them."""
     runs = list(runs)
     for run in runs:
@@ -113,12 +113,12 @@ def make_report(
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_curves(with_cards(with_importance(evidence)), runs)
-        from ..portfolio.variants import MOST_TRIALS, variants_of
+        from ..portfolio.by_regime import MOST_TRIALS, regimes_of
 
         few = len(evidence.trials) <= MOST_TRIALS
-        if few and variants is None or variants or (portfolio and variants is None):
-            made = variants_of(evidence, runs, mirror=mirror, cache=cache, portfolio=portfolio)
-            how = {**how, "by_variant": (made.frame, made.notes)}
+        if few and regimes is None or regimes or (portfolio and regimes is None):
+            made = regimes_of(evidence, runs, mirror=mirror, cache=cache, portfolio=portfolio)
+            how = {**how, "by_regime": (made.frame, made.notes)}
             damage = [*(evidence.meta.get("damage") or []), *made.damage]
             evidence = evidence.but(meta={**evidence.meta, "damage": damage})
         if beside:
@@ -137,13 +137,13 @@ def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Sec
     from ...reports.report import parts_of, write
     from ..papers.published_scores import published_on, published_scores
 
-    apart, by_variant = how.pop("apart", None), how.pop("by_variant", None)
+    apart, by_regime = how.pop("apart", None), how.pop("by_regime", None)
     if how.get("html", True):
         printed = published_on(evidence.meta, evidence.datasets())
         evidence = evidence.but(meta={**evidence.meta, "published": printed})
     computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
     published = published_scores(evidence.meta)
-    parts = parts_of(evidence, published=published, apart=apart, by_variant=by_variant, **computed)
+    parts = parts_of(evidence, published=published, apart=apart, by_regime=by_regime, **computed)
     return parts.sections, write(evidence, out, parts=parts, **how)
 
 

@@ -24,8 +24,10 @@ from .code_identity import source_print
 from .own_models import check_constructor
 from .plan_notes import device_notes, refuse_time_limits, time_notes
 from .portfolio_file import Portfolio
+from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
+    default_first,
     narrow,
     refuse_transductive,
     resolve_space,
@@ -183,6 +185,9 @@ class Plan:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
+        tasks = {name: one.table.task for name, one in self.data.items()}
+        added = {name: one.description.get("added") or "" for name, one in self.data.items()}
+        self.notes += contamination_notes(self.specs, tasks, added)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -222,6 +227,7 @@ class Plan:
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True
+        fixed |= pinned(self.specs[model], task)
         space = narrow(space, fixed, search.choices, of)
         if not self.suite.transductive:
             refuse_transductive(space, of)
@@ -271,12 +277,7 @@ class Plan:
             space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if budget.start_with_default and sampler != "grid" and task in spec.tasks:
-            default = registry.default_config(of, task, space_name)
-            searched = set(registry.spaces(of, task)[space_name]["params"])
-            fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
-            # what a suite adds to a space is always there, the rest where its condition holds
-            kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
-            first = ({**default, **kept},)
+            first = (default_first(of, task, space_name, space),)
         portfolio = options.warm_start
         begins = beginning(portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...common.text import suggest
 from ...models import registry
-from ...sweeps.search.space import Space, Variants
+from ...sweeps.search.space import Fixed, Space, Variants
 from ...sweeps.trial import digest
 
 TRANSDUCTIVE = {
@@ -57,6 +57,17 @@ def narrow(
         return Space.parse({**data, "params": params})
     except ValueError as error:
         raise PlanError(f"the suite narrows the space of {model!r}: {error}") from None
+
+
+def default_first(model: str, task: str, name: str, space: Space) -> dict[str, Any]:
+    """The default configuration of a model, as the first of a study of `space`, which the suite has
+    made of the model's space `name`: what the suite adds to that is always there, the rest where
+    its condition holds."""
+    default = registry.default_config(model, task, name)
+    searched = set(registry.spaces(model, task)[name]["params"])
+    fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
+    kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
+    return {**default, **kept}
 
 
 def _unknown(name: str, model: str, params: Mapping[str, Any]) -> PlanError:

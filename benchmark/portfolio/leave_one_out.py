@@ -47,9 +47,9 @@ class PortfolioRow:
     ) -> dict[str, Any]:
         """Columns of the row of a fold; its `n_candidates` is the number of configurations whose
         predictions are there."""
-        from ...reports.sections.variants import LEFT_OUT, PORTFOLIO
+        from ...reports.sections.regimes import LEFT_OUT, PORTFOLIO
 
-        base = {"model": PORTFOLIO, "variant": LEFT_OUT}
+        base = {"model": PORTFOLIO, "regime": LEFT_OUT}
         gone = {dataset} | self._twins.get(dataset, frozenset())
         matrix = self._matrix
         columns = [j for j, name in enumerate(matrix.datasets) if name not in gone]

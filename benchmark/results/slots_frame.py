@@ -24,7 +24,7 @@ COPIERS = 2  # columns that are put in order at once
 # What comes from the slot's own record, from the record of its trial, and from the first of these
 # for a slot that was linked to a trial that ran for another.
 OWN, PLACE = ("study", "stage", "index"), ("dataset", "fold", "model")
-RESULT = ("seed", "config", "status", "cause", "message", *COSTS, *RARE_COSTS)
+RESULT: tuple[str, ...] = ("seed", "config", "status", "cause", "message", *COSTS, *RARE_COSTS)
 RESULT += ("id", "origin", "time", "cpu")
 
 

@@ -71,6 +71,7 @@ def blocks_of(
     """
     found: dict[tuple[str, int], Block] = {}
     notes: list[str] = []
+    seen: set[tuple[Any, ...]] = set()  # a trial of several runs counts once
     for run in runs:
         ledger = Ledger(Path(run))
         plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
@@ -86,6 +87,10 @@ def blocks_of(
                 notes.append(f"Without {dataset}: {error}")
                 continue
             for row in mine.itertuples(index=False):
+                place = (row.study, row.stage, row.index, row.id)
+                if place in seen:
+                    continue
+                seen.add(place)
                 block = found.get((row.dataset, row.fold))
                 if block is None:
                     fold = folds[row.fold]

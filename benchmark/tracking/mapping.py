@@ -72,8 +72,9 @@ class StudyRun:
     `trials` holds the points of trial 0, 1, ... up to the first that has not ended, so that it only
     grows at its end; `children` the runs of the same trials (of a study on rungs once it has ended:
     the highest rung of each), none where the sweep has too many. `finals` and `params` (of the
-    chosen configuration, the trial `chosen`) are there once the study has ended. `dataset` names
-    the data as MLflow does: digest, source, profile.
+    chosen configuration, the trial `chosen`) are there once the study has ended. `held`: the points
+    of trials wait for these, because MLflow lists metrics in the order of their coming. `dataset`
+    names the data as MLflow does: digest, source, profile.
     """
 
     study: str
@@ -88,6 +89,7 @@ class StudyRun:
     finals: list[Point] = field(default_factory=list)
     children: list[TrialRun] = field(default_factory=list)
     chosen: int | None = None
+    held: bool = False
 
     @cached_property
     def final_digest(self) -> str:
@@ -238,16 +240,17 @@ def _study_run(
     run.tags["status"] = _status_text(status, len(search), study["n_trials"], search)
     run.tags["mlflow.note.content"] = _description(run.tags["status"], metric, chosen, rows)
     if shown and not study.get("rungs"):
-        run.children = [_trial_run(row) for row in search[: len(run.trials)]]
+        run.children = [_trial_run(row, metric) for row in search[: len(run.trials)]]
     elif shown and ended:
-        run.children = [_trial_run(row) for row in _search(rows, highest=True)]
+        run.children = [_trial_run(row, metric) for row in _search(rows, highest=True)]
+    run.held = shown and not ended
     if ended:
         if chosen is not None:
             run.chosen = chosen["index"]
             run.params = {k: _text(v) for k, v in _config(chosen).items()}
             run.tags["tabsweep.trial_id"] = chosen["id"]
             run.tags["tabsweep.trial_index"] = str(chosen["index"])
-        run.finals = list(_final_points(chosen, search, rows, max(times)))
+        run.finals = list(_final_points(chosen, search, rows, metric, max(times)))
     return run
 
 
@@ -260,11 +263,11 @@ def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:
     return [found[index] for index in sorted(found)]
 
 
-def _trial_run(row: Row) -> TrialRun:
+def _trial_run(row: Row, metric: str) -> TrialRun:
     """A trial as a run of its own: all its parameters, scores and costs."""
     end = _milliseconds(row["time"])
     done = row["status"] == DONE
-    values = {name: row[name] for name in _scores_of(row)} if done else {}
+    values = {name: row[name] for name in _scores_of(row, metric)} if done else {}
     values |= {name: row.get(name) for name in COSTS} if done else {}
     tags = {
         "dataset": row["dataset"],
@@ -291,8 +294,10 @@ def _trial_run(row: Row) -> TrialRun:
     )
 
 
-def _scores_of(row: Row) -> list[str]:
-    return [name for name in sorted(row) if name.startswith(("val_", "test_"))]
+def _scores_of(row: Row, metric: str) -> list[str]:
+    """The names of the scores of a row, those by the metric of the study first."""
+    names = [name for name in sorted(row) if name.startswith(("val_", "test_"))]
+    return sorted(names, key=lambda name: name.partition("_")[2] != metric)
 
 
 def _curve_points(curve: Any, time_ms: int) -> list[Point]:
@@ -337,11 +342,11 @@ def _trial_points(
 
 
 def _final_points(
-    chosen: Row | None, search: list[Row], rows: list[Row], time_ms: int
+    chosen: Row | None, search: list[Row], rows: list[Row], metric: str, time_ms: int
 ) -> Iterator[Point]:
     values: dict[str, float | None] = {}
     if chosen is not None:
-        values |= {name: chosen[name] for name in _scores_of(chosen)}
+        values |= {name: chosen[name] for name in _scores_of(chosen, metric)}
         values["fit_s"], values["predict_s"] = chosen["fit_s"], chosen["predict_s"]
     unique = {row["id"]: row for row in rows}.values()
     for cost in ("fit_s", "cpu_s"):

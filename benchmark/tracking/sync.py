@@ -131,7 +131,7 @@ def sync(
         except (TrackingError, LedgerError):
             raise
         except Exception as error:
-            raise _explain(error, uri) from None
+            raise explain(error, uri) from None
         report.seconds = time.monotonic() - started
         cursor = {
             **report.to_data(),
@@ -177,7 +177,8 @@ def _cursor_path(run: Path, uri: str) -> Path:
     return folder / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.json"
 
 
-def _explain(error: Exception, uri: str) -> TrackingError:
+def explain(error: Exception, uri: str) -> TrackingError:
+    """The error of a store in one line without secrets."""
     text = scrub(error, uri) or type(error).__name__
     if scheme_of(uri) == "sqlite":
         return TrackingError(
@@ -351,14 +352,15 @@ def _fill(
     below = want.children[shown:]
     common = {k: v for k, v in run.data.tags.items() if k in COMMON}
     store.write(id, below, common, fresh=fresh)
-    points = [point for trial in want.trials[count:] for point in trial]
+    now = count if want.held else len(want.trials)
+    points = [point for trial in want.trials[count:now] for point in trial]
     if want.finals and finals != want.final_digest:
-        points += want.finals
+        points = want.finals + points
         finals = want.final_digest
         if want.chosen is not None and want.chosen < shown:
             store.choose(id, want.chosen)
     tags = {k: v for k, v in want.tags.items() if run.data.tags.get(k) != v}
-    mark = f"{len(want.trials)}:{want.trials_digest(len(want.trials))}:{finals}"
+    mark = f"{now}:{want.trials_digest(now)}:{finals}"
     if run.data.tags.get(SYNCED) != mark:
         tags[SYNCED] = mark  # with the last batch: earlier ones may be written twice
     if below:
@@ -382,7 +384,7 @@ def _fill(
             client.update_run(id, status=RUNNING)
         else:
             client.set_terminated(id, status=want.status, end_time=want.end_ms)
-    return wrote, len(want.trials) - count
+    return wrote, max(now - count, len(below))
 
 
 def _batches(points: Sequence[Point], size: int) -> Iterator[Sequence[Point]]:

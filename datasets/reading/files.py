@@ -12,7 +12,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -63,9 +63,12 @@ MARKUP = {
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError)
 
 
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
 def free_memory() -> float:
     """Bytes that this process can still allocate: the least of what the machine, its container
-    (cgroup v2) and its own limits (`ulimit`) leave; infinity where the system does not say."""
+    (cgroups) and its own limits (`ulimit`) leave; infinity where the system does not say."""
     found = [math.inf]
     try:
         import resource
@@ -74,13 +77,15 @@ def free_memory() -> float:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
         used = [int(n) * page for n in Path("/proc/self/statm").read_text(encoding="ascii").split()]
-        for limit, mine in ((resource.RLIMIT_AS, used[0]), (resource.RLIMIT_DATA, used[5])):
-            soft = resource.getrlimit(limit)[0]
+        for what, mine in ((resource.RLIMIT_AS, used[0]), (resource.RLIMIT_DATA, used[5])):
+            soft = resource.getrlimit(what)[0]
             if soft != resource.RLIM_INFINITY:
                 found.append(soft - mine)
-        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     except (ImportError, OSError, ValueError):
-        pass  # another system; or no limit on the container
+        pass  # another system
+    for limit in CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # the other version of cgroups; or no limit ("max")
+            found.append(int(Path(limit).read_text(encoding="ascii")))
     return max(0, min(found))
 
 

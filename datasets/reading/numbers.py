@@ -9,34 +9,33 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...common import number_forms
+
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
-DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
-SPACES = " \u00a0\u202f\u2009'\u2019"  # that stand between thousands, apostrophes too
-GROUPED_BY_POINT = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
+DECIMAL_COMMA = re.compile(number_forms.DECIMAL_COMMA)
+SPACES = number_forms.SPACES + number_forms.APOSTROPHES  # that stand between thousands
+GROUPED_BY_POINT = re.compile(number_forms.grouped("."))
 
 # How the numbers of a column are written -> the form of every cell, the forms of which a cell must
-# be there, and what is taken away or replaced. No group of thousands begins with 0: "0,125" has a
-# decimal comma.
-_FIRST = r"[1-9]\d{0,2}"  # the first group of thousands
-_PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+# be there, and what is taken away or replaced.
 _STYLES: dict[str, tuple[str, str, tuple[tuple[str, str], ...]]] = {
     "decimal commas": (
-        rf"[-+]?(\d+|{_FIRST}(\.\d{{3}})+)(,\d*)?([eE][-+]?\d+)?",
+        number_forms.POINTS_AND_COMMA,
         r".*,.*",
         ((".", ""), (",", ".")),
     ),
     "commas between thousands": (
-        rf"{_PLAIN}|[-+]?{_FIRST}(,\d{{3}})+(\.\d*)?",
+        number_forms.COMMA_THOUSANDS,
         r".*,.*",
         ((",", ""),),
     ),
     "points between thousands": (
-        rf"[-+]?(\d{{1,3}}|{_FIRST}(\.\d{{3}})+)",
+        number_forms.POINT_THOUSANDS,
         r".*\..*\..*",
         ((".", ""),),
     ),
     "spaces between thousands": (
-        rf"{_PLAIN}|[-+]?({_FIRST}([{SPACES}]\d{{3}})+|\d+)([.,]\d+)?",
+        rf"{number_forms.PLAIN}|{number_forms.space_thousands(SPACES, '.,')}",
         rf".*\d[{SPACES}]\d.*",
         (*((space, "") for space in SPACES), (",", ".")),
     ),

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...common import number_forms
+from ...common.number_forms import APOSTROPHES, SPACES, space_thousands
+
 MISSING_WORDS = frozenset(
     ("", "?", "-", "--", "na", "n/a", "nan", "null", "none", "nil", "missing", "#n/a")
 )
@@ -15,8 +18,6 @@ MISSING_WORDS = frozenset(
 
 SIGNS = re.compile(r"^(?P<minus>[-+]?)\s*[$€£¥]\s*|\s*[%€$£¥]$")
 LEADING_ZERO = re.compile(r"[-+]?0\d+")
-SPACES = " \u00a0\u2009\u202f"
-APOSTROPHES = "'’"
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,16 @@ class Notation:
         return float(text.replace(self.decimal, "."))
 
 
-def _grouped(separators: str) -> str:
-    """The form of a whole number with a separator between thousands; no such group begins with 0,
-    or "0,125" would be 125."""
-    return rf"[-+]?(\d{{1,3}}|[1-9]\d{{0,2}}([{separators}]\d{{3}})+)"
-
-
-PLAIN = Notation("plain numbers", r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+PLAIN = Notation("plain numbers", number_forms.PLAIN)
 NOTATIONS = (  # the first that covers every text of a column is taken
     PLAIN,
-    Notation("commas between thousands", rf"{_grouped(',')}(\.\d+)?", ","),
-    Notation("numbers with a decimal comma", r"[-+]?\d+(,\d+)?", "", ","),
-    Notation("points between thousands", rf"{_grouped('.')}(,\d+)?", ".", ","),
-    Notation("spaces between thousands", rf"{_grouped(SPACES)}(\.\d+)?", SPACES),
-    Notation("spaces and a comma", rf"{_grouped(SPACES)}(,\d+)?", SPACES, ","),
-    Notation("apostrophes between thousands", rf"{_grouped(APOSTROPHES)}(\.\d+)?", APOSTROPHES),
-    Notation("underscores between thousands", rf"{_grouped('_')}(\.\d+)?", "_"),
+    Notation("commas between thousands", number_forms.COMMA_THOUSANDS, ","),
+    Notation("numbers with a decimal comma", number_forms.DECIMAL_COMMA, "", ","),
+    Notation("points between thousands", number_forms.POINTS_AND_COMMA, ".", ","),
+    Notation("spaces between thousands", space_thousands(SPACES, "."), SPACES),
+    Notation("spaces and a comma", space_thousands(SPACES, ","), SPACES, ","),
+    Notation("apostrophes between thousands", space_thousands(APOSTROPHES, "."), APOSTROPHES),
+    Notation("underscores between thousands", space_thousands("_", "."), "_"),
 )
 
 

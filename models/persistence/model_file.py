@@ -142,7 +142,7 @@ def save_model(
         "version": VERSION,
         "model": model,
         "schema": schema.to_data(),
-        "libraries": _versions(name),
+        "libraries": versions(name),
         "python": platform.python_version(),
         "about": dict(about or {}),
     }
@@ -190,7 +190,8 @@ def _arguments(estimator: Any, config: Mapping[str, Any] | None) -> dict[str, An
     return {"seed": seed, "threads": threads, "config": plain}
 
 
-def _versions(name: str) -> dict[str, str]:
+def versions(name: str) -> dict[str, str]:
+    """{distribution: installed version} of tabsweep and the libraries of a model."""
     found = {}
     for library in ("tabsweep", *registry.spec(name).libraries):
         try:

@@ -193,7 +193,32 @@ def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
         slug = "as-run" if order == AS_RUN else "any-order"
         header = ("model", *(f"n = {n}" for n in wide.columns))
         tables.append(ReportTable(f"budgets-{slug}", title, header, (Panel(tuple(rows)),), notes))
-    return Section("budgets", "What if the budget had been n trials", tuple(tables), cells)
+    title = "What if the budget had been n trials"
+    return Section("budgets", title, tuple(tables), cells, (verdict(found),))
+
+
+def verdict(found: pd.DataFrame) -> str:
+    """Who leads after all trials, and since which number of them, in a sentence. `found`:
+    `mean_ranks`."""
+    if not len(found):
+        return "No verdict: no dataset has a score of two models after every number of trials."
+    orders = set(found["order"])
+    part = found[found["order"] == (EXPECTED if EXPECTED in orders else AS_RUN)]
+    leaders = {}
+    for n, mine in part.groupby("n", sort=True):
+        best = mine.loc[mine["mean_rank"].idxmin()]
+        leaders[int(n)] = str(best["model"]), float(best["mean_rank"])
+    last = max(leaders)
+    name, rank = leaders[last]
+    other = [n for n in sorted(leaders) if leaders[n][0] != name]
+    over = footnotes.plural(int(part["n_datasets"].iloc[0]), "dataset")
+    said = (
+        f"After {footnotes.plural(last, 'trial')} {name} leads with mean rank {rank:.2f} on {over}"
+    )
+    if not other:
+        return f"{said}, as it does after every smaller number of trials."
+    n = other[-1]
+    return f"{said}; after {footnotes.plural(n, 'trial')} it was {leaders[n][0]}."
 
 
 def figure(evidence: Evidence, cells: pd.DataFrame) -> str:

@@ -125,7 +125,23 @@ def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Arra
     title = "Calibration on the test rows, mean over the folds."
     header = ("model", *HEADS.values())
     table = ReportTable("calibration", title, header, tuple(panels), notes)
-    return Section("calibration", "Calibration", (table,), frame.reset_index(drop=True))
+    remarks = (verdict(means),)
+    return Section("calibration", "Calibration", (table,), frame.reset_index(drop=True), remarks)
+
+
+def verdict(means: pd.DataFrame) -> str:
+    """Which model is calibrated best, and which worst, in a sentence. `means`: a row per (dataset,
+    model) with its `ece`; the datasets that have every model count."""
+    wide = means.pivot(index="dataset", columns="model", values="ece").dropna()
+    if not len(wide):
+        return "No verdict: no dataset has probabilities of every model."
+    ece = wide.mean().sort_values(kind="stable")
+    over = f"over {footnotes.plural(len(wide), 'dataset')}"
+    first = f"{ece.index[0]} {ece.iloc[0]:.4f}"
+    if len(ece) == 1:
+        return f"Expected calibration error {over}: {first}."
+    last = f"{ece.index[-1]} {ece.iloc[-1]:.4f}"
+    return f"Expected calibration error, mean {over}: lowest {first}, highest {last}."
 
 
 def _figures(y: Array, proba: Array) -> dict[str, float]:

@@ -83,7 +83,26 @@ def section(evidence: Evidence, frame: pd.DataFrame) -> Section:
             "no fold has two trials with stored predictions, so there are no ensembles"
         )
     frame = frame.sort_values(["dataset", "fold", "library"], kind="stable").reset_index(drop=True)
-    return Section("greedy", "Greedy ensembles", _tables(evidence, frame), frame[COLUMNS])
+    tables = _tables(evidence, frame)
+    return Section("greedy", "Greedy ensembles", tables, frame[COLUMNS], (verdict(frame),))
+
+
+def verdict(frame: pd.DataFrame) -> str:
+    """On how many datasets the ensemble of all trials is better than the chosen trial, in a
+    sentence; of the first model's trials where there is one model."""
+    libraries = sorted(set(frame["library"]), key=lambda name: (name != EVERYONE, name))
+    wins = _wins(frame)
+    library = next((name for name in libraries if name in wins), None)
+    if library is None:
+        return "No verdict: no dataset has test scores of both."
+    n, better, worse = wins[library]
+    p = sign_test(better, worse)
+    of = "all models" if library == EVERYONE else library
+    return (
+        f"A greedy ensemble of the trials of {of} is better than the trial that validation chose "
+        f"on {better} of {footnotes.plural(n, 'dataset')}, and worse on {worse} (sign test: p = "
+        f"{p_text(p)})."
+    )
 
 
 def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[ReportTable, ...]:
@@ -131,22 +150,27 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
     return ReportTable(f"greedy-{task}", title, header, tuple(panels), notes)
 
 
-def _tests(frame: pd.DataFrame) -> ReportTable:
-    """The ensemble against the chosen trial over the datasets, for each library."""
-    rows = []
-    figures: dict[str, list[int]] = {}
-    sizes: dict[str, int] = {}
+def _wins(frame: pd.DataFrame) -> dict[str, tuple[int, int, int]]:
+    """{library: (datasets, those on which the ensemble is better, those on which it is worse)}."""
+    found = {}
     for library, part in frame.groupby("library", sort=True):
         signs = [METRICS[m].sign for m in part["metric"]]
         losses = part[["test_single", "test_ensemble"]].mul(signs, axis=0)
         means = losses.assign(dataset=part["dataset"]).groupby("dataset", sort=True).mean().dropna()
         if len(means):
             rank = ranks(means.to_numpy(dtype=float), "min")  # near-equal scores tie
-            figures[str(library)] = [int((sign * (rank[:, 1] - 1.5) < 0).sum()) for sign in (1, -1)]
-            sizes[str(library)] = len(means)
-    p = [sign_test(better, worse) for better, worse in figures.values()]
-    for (library, (better, worse)), raw, adjusted in zip(figures.items(), p, holm(p), strict=True):
-        counts = [sizes[library], better, sizes[library] - better - worse, worse]
+            better, worse = (int((sign * (rank[:, 1] - 1.5) < 0).sum()) for sign in (1, -1))
+            found[str(library)] = len(means), better, worse
+    return found
+
+
+def _tests(frame: pd.DataFrame) -> ReportTable:
+    """The ensemble against the chosen trial over the datasets, for each library."""
+    rows = []
+    wins = _wins(frame)
+    p = [sign_test(better, worse) for _, better, worse in wins.values()]
+    for (library, (n, better, worse)), raw, adjusted in zip(wins.items(), p, holm(p), strict=True):
+        counts = [n, better, n - better - worse, worse]
         texts = [escape.label(library), *map(str, counts), p_text(raw), p_text(adjusted)]
         rows.append(
             tuple(TableCell(t, bold=i == 6 and adjusted < ALPHA) for i, t in enumerate(texts))

@@ -64,16 +64,125 @@ def _studies(steps: pd.DataFrame) -> set[tuple[object, ...]]:
     return set(_keys(steps[(steps["n"] == 1) & steps["best"].notna()]))
 
 
-def regrets(found: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Datasets (rows) by tuners (columns): mean regret over the models after n trials."""
+def regrets(found: pd.DataFrame, n: int, unit: Sequence[str] = ("dataset",)) -> pd.DataFrame:
+    """Datasets, or what else `unit` names (rows) by tuners (columns): mean regret over the models
+    after n trials."""
     mine = found[found["n"] == n]
-    return mine.groupby(["dataset", "tuner"], sort=True)["regret"].mean().unstack()
+    return mine.groupby([*unit, "tuner"], sort=True)["regret"].mean().unstack()
 
 
 def section(evidence: Evidence, found: pd.DataFrame, notes: Sequence[str] = ()) -> Section:
     """The file `tuners`. `found`: `frame`; `evidence`: names the metrics; `notes`: further ones."""
     tables = (_regret_table(evidence, found, notes), _pair_table(found))
-    return Section("tuners", "Tuner against tuner", tables, found)
+    return Section("tuners", "Tuner against tuner", tables, found, (verdict(found),))
+
+
+def verdict(found: pd.DataFrame) -> str:
+    """Which tuner has the lowest regret after the last trial, and how many pairs are told apart."""
+    n = int(found["n"].max())
+    wide = regrets(found, n).dropna()
+    if not len(wide):
+        return "No verdict: no dataset has every tuner."
+    means = wide.mean().sort_values(kind="stable")
+    pairs = list(combinations(wide.columns, 2))
+    p = holm([wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)).p for a, b in pairs])
+    apart = sum(value < ALPHA for value in p)
+    return (
+        f"After {footnotes.plural(n, 'trial')} {means.index[0]} has the lowest mean regret "
+        f"({means.iloc[0]:.3f}) over {footnotes.plural(len(wide), 'dataset')}; {apart} of "
+        f"{footnotes.plural(len(pairs), 'pair')} of tuners differ significantly (Wilcoxon, Holm)."
+    )
+
+
+def replay_section(
+    evidence: Evidence,
+    found: pd.DataFrame,
+    known: pd.DataFrame,
+    rungs: pd.DataFrame,
+    *,
+    repeats: int,
+    notes: Sequence[str] = (),
+) -> Section:
+    """The file `tuners` of a run that was replayed. `found`: `frame` of the replays, with each of
+    the `repeats` as a fold; `known`: a row per (dataset, model) with what its black box can answer;
+    `rungs`: a row per (setting, dataset, model), see `_rung_table`, empty without halving."""
+    more = (
+        "Replayed: nothing was fitted. A suggestion is answered by the recorded trial of the same "
+        "study that is nearest in the scaled space, see the table of what is known; mean over "
+        f"{footnotes.plural(repeats, 'repeat')} under other seeds.",
+        *notes,
+    )
+    tables = [_regret_table(evidence, found, more), _pair_table(found, KEYS[:2])]
+    tables.append(_knowledge_table(known))
+    if len(rungs):
+        tables.append(_rung_table(rungs))
+    return Section("tuners", "Tuner against tuner, replayed", tuple(tables), found)
+
+
+def _knowledge_table(known: pd.DataFrame) -> ReportTable:
+    rows = []
+    for row in known.itertuples(index=False):
+        rho = row.neighbour_correlation
+        texts = [
+            str(row.n_trials),
+            str(row.n_axes),
+            f"{100 * row.exact:.0f}",
+            f"{row.distance:.3f}",
+            f"{row.neighbour_distance:.3f}",
+            "n/a" if np.isnan(rho) else f"{rho:.2f}",
+        ]
+        names = (TableCell(escape.label(str(row.dataset))), TableCell(escape.label(str(row.model))))
+        rows.append((*names, *map(TableCell, texts)))
+    header: tuple[str, ...] = ("dataset", "model", "trials", "axes", "exact %", "distance")
+    header += ("between neighbours", "neighbours' correlation")
+    notes = (
+        "Trials: of the smallest fold. Exact: suggestions that had run as they are. Distance: of "
+        "the answers, then of each trial and its nearest other one, as root mean square over the "
+        "axes of the space, each from 0 to 1. Correlation: Spearman's, of each trial's loss with "
+        "that of its nearest other one: near 1 the box knows what lies between its trials, near 0 "
+        "it does not, and the ranking of tuners above says nothing of this model. What no replay "
+        "knows: configurations better than all that ran, the time of a fit elsewhere, and results "
+        "of rungs on which a configuration was not run.",
+    )
+    panels = (Panel(tuple(rows)),)
+    return ReportTable("tuners-known", "What the replay knows.", header, panels, notes, n_labels=2)
+
+
+def _rung_table(rungs: pd.DataFrame) -> ReportTable:
+    """`rungs`: setting, dataset, model, `loss` of the chosen configuration and `cpu`, CPU seconds,
+    means over the folds, where they are known; the first setting is that of the run."""
+    settings = list(dict.fromkeys(rungs["setting"]))
+    loss = rungs.pivot(index=KEYS[:2], columns="setting", values="loss")[settings]
+    cpu = rungs.pivot(index=KEYS[:2], columns="setting", values="cpu")[settings]
+    own = loss[settings[0]]
+    apart = {s: (loss[s] - own).dropna().to_numpy(dtype=float) for s in settings}
+    tests = [wilcoxon(apart[s]) for s in settings[1:]]
+    adjusted = [None, *holm([t.p for t in tests])]
+    rows = []
+    for setting, p in zip(settings, adjusted, strict=True):
+        shares = (cpu[setting] / cpu[settings[0]].where(cpu[settings[0]] > 0)).dropna()
+        rows.append(
+            (
+                TableCell(escape.label(setting)),
+                TableCell(f"{len(apart[setting])} of {len(own)}"),
+                TableCell(str(int((apart[setting] < 0).sum()))),
+                TableCell(str(int((apart[setting] > 0).sum()))),
+                TableCell(f"{100 * shares.mean():.0f}" if len(shares) else "n/a"),
+                TableCell("" if p is None else p_text(p), bold=p is not None and p < ALPHA),
+            )
+        )
+    title = "Halving settings, from the rungs that were recorded."
+    notes = (
+        "Fewer promotions at every rung than the run's own, which is the first line. Known: pairs "
+        "of dataset and model of which every fit that such a search needs is in the run; where "
+        "fewer go on, another configuration may be the best of the next rung, which the run took "
+        "no further. More promotions, more rungs and other lengths were never run: no replay "
+        "knows them. Better, worse: pairs with a lower or a higher validation loss of the chosen "
+        "configuration than the run's, mean over the folds; CPU: share of the run's seconds. p: "
+        "Wilcoxon's signed-rank test against the run over the known pairs, with Holm's correction.",
+    )
+    header = ("promotions", "known", "better", "worse", "CPU %", "p Holm")
+    return ReportTable("tuners-rungs", title, header, (Panel(tuple(rows)),), notes)
 
 
 def _regret_table(evidence: Evidence, found: pd.DataFrame, more: Sequence[str]) -> ReportTable:
@@ -112,8 +221,10 @@ def _mean_ranks(evidence: Evidence, last: pd.DataFrame, column: str) -> pd.Serie
     return pd.Series(means, index=wide.columns)
 
 
-def _pair_table(found: pd.DataFrame) -> ReportTable:
-    wide = regrets(found, int(found["n"].max())).dropna()
+def _pair_table(found: pd.DataFrame, unit: Sequence[str] = ("dataset",)) -> ReportTable:
+    wide = regrets(found, int(found["n"].max()), unit).dropna()
+    each = "dataset" if len(unit) == 1 else "pair"
+    counted = footnotes.plural(len(wide), each) + " of dataset and model" * (each == "pair")
     pairs = list(combinations(wide.columns, 2))
     tests = [wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)) for a, b in pairs]
     rows = []
@@ -125,11 +236,9 @@ def _pair_table(found: pd.DataFrame) -> ReportTable:
         p = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
         rows.append((*map(TableCell, [*texts, p_text(test.p)]), p))
     header = ("tuner", "against", "better", "equal", "worse", "p", "p Holm")
-    title = (
-        f"Regret after the last trial, pair by pair over {footnotes.plural(len(wide), 'dataset')}."
-    )
+    title = f"Regret after the last trial, pair by pair over {counted}."
     notes = (
-        "p: Wilcoxon's signed-rank test, exact, two-sided, zeros by Pratt, one number per dataset; "
+        f"p: Wilcoxon's signed-rank test, exact, two-sided, zeros by Pratt, one number per {each}; "
         f"Holm's correction over the pairs. Bold: below {ALPHA:g}. A pair that is not "
         "bold is not shown to be equal.",
     )

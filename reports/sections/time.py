@@ -82,7 +82,8 @@ def _rank_table(evidence: Evidence, ranked: pd.DataFrame) -> ReportTable:
 
 def _score_table(evidence: Evidence, cells: pd.DataFrame) -> ReportTable:
     ts = sorted(set(cells["time"]))
-    panels, n_rows, left_out = [], 0, 0
+    panels: list[Panel] = []
+    n_rows, left_out = 0, 0
     for dataset, part in cells.groupby("dataset", sort=True):
         name = evidence.headline(str(part["task"].iloc[0]))
         wide = part.pivot(index="model", columns="time", values="mean")[ts]

@@ -143,6 +143,35 @@ def test_a_trial_that_ends_its_own_worker_for_ever_is_a_failure_at_last(swept) -
     assert "/no/such/folder" in around["message"] and not swept.starts["unreadable limits"]
 
 
+BLOCKED = """
+import os, signal, time
+from tabsweep.sweeps.workers.interruption import SignalWatch, TrialInterrupted
+
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # as deploy/slurm.sh starts Ray
+watch = SignalWatch()
+with watch.trial():
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("goes on")
+watch.check()
+print("a result counts")
+try:
+    watch.check(failed=True)
+except TrialInterrupted as error:
+    print(error, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.fault(36)
+def test_a_blocked_sigterm_lets_a_trial_end_and_makes_a_failure_beside_it_a_loss() -> None:
+    """The signal may have ended a process that the trial had started. The worker then ends."""
+    run = [sys.executable, "-c", BLOCKED]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    told = ["goes on", "a result counts", "the worker received SIGTERM"]
+    assert done.stdout.splitlines() == told
+
+
 # ---------------------------------------------------------------------- every exception
 
 

@@ -7,6 +7,7 @@ poor as the test wants them.
 from __future__ import annotations
 
 import ast
+import gzip
 import json
 import os
 import re
@@ -15,7 +16,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import feather, parquet
 from repo import ROOT, dotted, modules, tree
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.datasets.reading import files
@@ -213,6 +217,32 @@ def test_a_table_larger_than_memory_is_one_line_and_no_traceback(factor):
         assert re.search(r"E007: large.csv: \d+ MB need about \d+ MB of memory, \d+ MB are", line)
     else:
         assert re.search("BENCH-E007: .*memory ran out|BENCH-E016: ", line), line
+    assert not Path("runs").exists()
+
+
+@pytest.mark.fault(24)
+@pytest.mark.parametrize("name", ["bomb.parquet", "bomb.feather", "bomb.csv.gz"])
+def test_a_small_file_with_a_table_larger_than_memory_is_refused_before_it_is_read(name):
+    rows = 3_000_000  # of a constant: a few KB in the file
+    table = pa.table({"a": np.zeros(rows), "b": ["x" * 20] * rows, "price": np.ones(rows)})
+    if name.endswith(".parquet"):
+        parquet.write_table(table, name)
+    elif name.endswith(".feather"):
+        feather.write_feather(table, name, compression="zstd")
+    else:
+        with gzip.open(name, "wt", compresslevel=1) as file:
+            file.write("a,b,price\n")
+            for _ in range(rows // 1000):
+                file.write(f"0.0,{'x' * 20},1.0\n" * 1000)
+    del table
+    before = LIMIT.format(room=2 * 10**8, factor=files.BYTES_PER_BYTE)
+    call = ("sweep", "--csv", name, "--target", "price", "--model", "constant", *FAST)
+    (found,) = bench(call, before=before, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    assert Path("proof").exists(), "there was memory enough"
+    said = found.err.decode()
+    assert found.code in (2, 3) and "Traceback" not in said, said
+    (line,) = [line for line in said.splitlines() if line.startswith("error ")]
+    assert "BENCH-E007" in line and name in line and "memory" in line, line
     assert not Path("runs").exists()
 
 

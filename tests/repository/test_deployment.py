@@ -417,7 +417,7 @@ def slurm(folder: Path) -> dict[str, str]:
     """The environment of a job on two nodes, with a user's environment activated."""
     stubs = folder / "stubs"
     stubs.mkdir()
-    for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
+    for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("squeue", SCONTROL)):
         (stubs / name).write_text(text)
         (stubs / name).chmod(0o755)
     base = {k: v for k, v in os.environ.items() if not k.startswith(compose.FOREIGN)}

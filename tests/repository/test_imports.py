@@ -38,6 +38,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "cli_nightly",
             "cli_portfolio",
             "cli_publish",
+            "cli_track",
             "cli_upkeep",
             "library",
             "perf",
@@ -48,7 +49,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("papers", "portfolio", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("completion", "console", "errors", "cell", "prediction_time"),
+        ("checkpoint_options", "completion", "console", "errors", "cell", "prediction_time"),
     ),
     "sweeps": (
         ("ray_tune",),

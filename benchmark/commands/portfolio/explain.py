@@ -1,4 +1,4 @@
-"""`bench explain variants`: the trials and weights behind default, tuned and ensembled scores."""
+"""`bench explain regimes`: the trials and weights behind default, tuned and ensembled scores."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 
 from ...console import OK, Console, count
 from ...errors import SweepError
-from ...portfolio.variants import variants_of
+from ...portfolio.by_regime import regimes_of
 from ...results.evidence_builder import evidence_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def explain_variants(
+def explain_regimes(
     console: Console,
     dataset: str,
     model: str,
@@ -31,36 +31,36 @@ def explain_variants(
     mirror: str | None = None,
     cache: str | None = None,
 ) -> int:
-    """Compute the scores of a model's variants again from the stored predictions, and print what
+    """Compute the scores of a model's regimes again from the stored predictions, and print what
     they follow from. model: of the run, "all models" or "portfolio"; again: the command that makes
     the trials from nothing. Raises SweepError for a model that is not there."""
     from ....common.text import suggest
     from ....reports.explain import direction_of
-    from ....reports.sections.variants import PORTFOLIO
+    from ....reports.sections.regimes import PORTFOLIO
 
     if model == PORTFOLIO and portfolio is None:
         raise SweepError("the row of the portfolio needs its size: --portfolio N, as in the report")
     evidence = evidence_of(folders)
     size = portfolio if model == PORTFOLIO else None
     where: dict[str, Any] = {"mirror": mirror, "cache": cache, "only": dataset}
-    made = variants_of(evidence, folders, portfolio=size, **where)
+    made = regimes_of(evidence, folders, portfolio=size, **where)
     mine = made.frame[made.frame["model"] == model]
     if not len(mine):
         known = sorted({*made.frame["model"], PORTFOLIO})
         raise SweepError(f"no model {model!r} on {dataset!r}; {suggest(model, known)}")
     trials = evidence.trials.drop_duplicates("id").set_index("id")
     metric = str(mine["metric"].iloc[0])
-    words = ["bench", "explain", "variants", dataset, model]
+    words = ["bench", "explain", "regimes", dataset, model]
     words += ["--portfolio", str(portfolio)] if size else []
     words += [word for folder in folders for word in ("--run", str(folder))]
-    found = [_variant(rows, str(name)) for name, rows in mine.groupby("variant", sort=False)]
+    found = [_regime(rows, str(name)) for name, rows in mine.groupby("regime", sort=False)]
     console.data(
         {
-            "table": "variants",
+            "table": "regimes",
             "dataset": dataset,
             "model": model,
             "metric": metric,
-            "variants": found,
+            "regimes": found,
             "folds": [{k: v for k, v in row.items() if v == v} for row in mine.to_dict("records")],
             "command": shlex.join(words),
             "trials_command": again,
@@ -68,9 +68,9 @@ def explain_variants(
             "differences": list(differences),
         }
     )
-    console.say(f"variants, {dataset}, {model}; metric {metric}, {direction_of(metric)}\n")
-    for variant, rows in mine.groupby("variant", sort=False):
-        console.say(f"{variant}")
+    console.say(f"regimes, {dataset}, {model}; metric {metric}, {direction_of(metric)}\n")
+    for regime, rows in mine.groupby("regime", sort=False):
+        console.say(f"{regime}")
         for row in rows.to_dict("records"):
             console.say(f"  fold {row['fold']}: {_step(row, trials)}")
         console.say(f"  {_mean(rows)}")
@@ -85,11 +85,11 @@ def explain_variants(
     return OK
 
 
-def _variant(rows: pd.DataFrame, name: str) -> dict[str, Any]:
+def _regime(rows: pd.DataFrame, name: str) -> dict[str, Any]:
     known = rows["score"].dropna()
     value = float(np.mean(known.to_numpy())) if len(known) == len(rows) else None
     reasons = sorted({reason for reason in rows["reason"] if reason})
-    return {"variant": name, "value": value, "reasons": reasons}
+    return {"regime": name, "value": value, "reasons": reasons}
 
 
 def _step(row: dict[str, Any], trials: pd.DataFrame) -> str:
@@ -104,7 +104,7 @@ def _step(row: dict[str, Any], trials: pd.DataFrame) -> str:
         f"{n} x {trials.at[id, 'model']} trial {trials.at[id, 'index']} ({id[:12]})"
         for id, n in members.items()
     ]
-    if row["variant"] == "default":
+    if row["regime"] == "default":
         return f"{score}, test score of the study's first trial, the default ({id_of(members)})"
     chosen = f"chosen of {count(int(row['n_candidates']), 'trial')} by validation"
     return (

@@ -49,6 +49,7 @@ def learn_command(
         size=size,
         comments=[one_line(shlex.join(words), 1000), *REGRET],
     )
+    out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, text.encode("utf-8"))
     found = portfolio_file.load(out)
     whole = [entry for entry in entries if not entry.without]

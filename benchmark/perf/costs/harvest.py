@@ -49,7 +49,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.check:
         for run in given.runs:
-            check(run)
+            check(run, given.out)
         return
     found: dict[str, list[Cost]] = defaultdict(list)
     for run in given.runs:
@@ -69,7 +69,7 @@ def defaults(model: str) -> dict[str, float]:
 
 def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
     """At most `most` costs that lie far apart, each the mean of those around it."""
-    costs = condensed(costs)
+    costs = list(condensed(costs))
     if len(costs) <= most:
         return costs
     logs = [cost.work.logs() for cost in costs]
@@ -122,9 +122,9 @@ def _line(cost: Cost) -> str:
     return json.dumps(row)
 
 
-def check(run: Path) -> None:
+def check(run: Path, file: Path) -> None:
     """Print, for each model of a run, its measured CPU seconds beside those of the table."""
-    table = read_table()
+    table = read_table(file)
     total = expected = 0.0
     print(f"{run}\n{'model':24} {'fits':>5} {'measured':>9} {'table':>9} {'ratio':>6}")
     for model, costs in sorted(costs_in(Ledger(run), defaults).items()):

@@ -129,6 +129,7 @@ class Layer:
         self.powers = np.empty(n, INT)
 
     def products(self) -> None:
+        """The matrix products alone."""
         for _begin, q, g in self._blocks(self.grad):
             weights = torch.matmul(q, self.k.transpose(1, 2))
             torch.matmul(weights, self.v)
@@ -139,6 +140,7 @@ class Layer:
             torch.matmul(d_logits.transpose(1, 2), q)
 
     def draws(self) -> None:
+        """The positions that are dropped, drawn for both passes."""
         for begin, q, _ in self._blocks(self.grad):
             for _pass in range(2):
                 dropped_at(q.shape[0] * q.shape[1] * self.n, P, (1, begin))

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from calls import bench, working_in
 from tabsweep.benchmark.planning import portfolio_file
@@ -232,3 +233,28 @@ def test_a_file_that_is_no_portfolio_is_refused_before_anything_runs(work, text,
     Path("bad.toml").write_text(text)
     found = bench("sweep", "--suite", "./drawn.toml", "--warm-start", "bad.toml", *FAST)
     assert found.code == 2 and "BENCH-E001" in found.err and told in found.err
+
+
+def test_the_reports_portfolio_row_is_what_the_other_datasets_choose(work):
+    five = GRID.replace('"breast-cancer-wdbc"]', '"breast-cancer-wdbc", "diabetes", "digits"]')
+    Path("five.toml").write_text(five.replace("folds = 2", "folds = 1"))
+    sweep("./five.toml", "five")
+    assert bench("report", "runs/five", "--portfolio", 1, "--out", "one").code == 0
+    scores = pd.read_csv("one/regime-scores.csv").set_index(["dataset", "regime"])["mean"]
+    rows = load_results(Path("runs/five"))
+    selects = {"multiclass": "accuracy", "binary": "roc_auc", "regression": "rmse"}
+    rows["metric"] = rows["task"].map(selects)
+    signs = {"accuracy": -1, "roc_auc": -1, "rmse": 1}
+    rows["loss"] = [signs[r["metric"]] * r[f"val_{r['metric']}"] for _, r in rows.iterrows()]
+    groups = rows.groupby("dataset")["loss"]
+    best, middle = groups.transform("min"), groups.transform("median")
+    rows["regret"] = ((rows["loss"] - best) / (middle - best)).clip(0, 1)
+    rows.loc[middle == best, "regret"] = (rows["loss"] > best).astype(float)
+    wide = rows.pivot_table(index="config", columns="dataset", values="regret")
+    for dataset in wide:
+        others = wide.drop(columns=dataset).mean(axis=1)
+        mine = rows[rows["dataset"] == dataset].set_index("config")
+        metric = mine["metric"].iloc[0]
+        allowed = mine.loc[others[others <= others.min() + 1e-9].index, f"test_{metric}"]
+        found = scores[dataset, "leave one dataset out"]
+        assert np.isclose(allowed.to_numpy(), found, rtol=1e-9).any()

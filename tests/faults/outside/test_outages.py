@@ -176,7 +176,7 @@ def test_a_preempted_job_saves_requeues_itself_and_ends_with_the_tables_of_a_qui
 @pytest.mark.fault(30)
 def test_a_job_out_of_time_requeues_itself_and_goes_on(cluster: slurm.Slurm, folder: Path) -> None:
     ours = jobs(cluster, folder, "limit", 1.0)
-    ours.submit("--time=2", "--signal=B:USR1@90")  # minutes; SLURM may be a minute early
+    ours.submit("--time=4", "--signal=B:USR1@120")  # minutes; SLURM may be a minute early
     ours.running(restarts=1)
     done = len(ours.sweep.finished())
     assert 0 < done < storm.N_TRIALS, ours.text()

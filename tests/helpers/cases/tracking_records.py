@@ -133,7 +133,7 @@ def shown(run: Path, *, history: bool = False) -> dict[str, Any]:
         run_id = project(Ledger(run), live=False).run_id
         for item in client.search_runs([experiment.experiment_id]):
             tags = {k: v for k, v in item.data.tags.items() if k != "tabsweep.synced"}
-            if tags["tabsweep.run_id"] != run_id:
+            if tags.get("tabsweep.run_id") != run_id or tags["tabsweep.key"] == f"{run_id}:":
                 continue
             assert tags["tabsweep.key"] not in found, "two runs with one key"
             found[tags["tabsweep.key"]] = {
@@ -152,6 +152,34 @@ def shown(run: Path, *, history: bool = False) -> dict[str, Any]:
                     )
                     for name in item.data.metrics
                 }
+    return found
+
+
+def trials_shown(run: Path) -> dict[str, Any]:
+    """{(study, index): what MLflow shows} of the runs of single trials, without ids."""
+    from mlflow.tracking import MlflowClient
+
+    with tracking_store.quiet_mlflow():
+        client = MlflowClient(tracking_store.default_uri(run))
+        experiment = client.get_experiment_by_name("tiny-quick").experiment_id
+        every = {item.info.run_id: item for item in client.search_runs([experiment])}
+    found = {}
+    for item in every.values():
+        tags = dict(item.data.tags)
+        parent = every.get(tags.pop("mlflow.parentRunId", ""))
+        if parent is None or parent.data.tags["run"] != run.name:
+            continue
+        key = parent.info.run_name, int(tags["tabsweep.trial"])
+        assert key not in found, "two runs of one trial"
+        found[key] = {
+            "name": item.info.run_name,
+            "status": item.info.status,
+            "times": (item.info.start_time, item.info.end_time),
+            "user": item.info.user_id,
+            "params": item.data.params,
+            "metrics": item.data.metrics,
+            "tags": tags,
+        }
     return found
 
 

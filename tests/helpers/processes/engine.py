@@ -44,7 +44,8 @@ POSTGRES_FILE = f"""FROM {PYTHON}
 RUN apt-get update && apt-get install --no-install-recommends --yes postgresql \
     && rm -rf /var/lib/apt/lists/* \
     && install -d -o postgres -g postgres /var/lib/postgresql/data \
-    && ln -s /usr/lib/postgresql/*/bin/pg_* /usr/lib/postgresql/*/bin/psql /usr/local/bin/ || true
+    && install -d -o postgres -g postgres -m 3777 /var/run/postgresql \
+    && ln -sf /usr/lib/postgresql/*/bin/pg_* /usr/lib/postgresql/*/bin/psql /usr/local/bin/
 COPY --chmod=755 entrypoint /usr/local/bin/entrypoint
 ENTRYPOINT ["/usr/local/bin/entrypoint"]
 """

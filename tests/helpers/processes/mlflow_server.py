@@ -18,9 +18,19 @@ from postgres import free_port
 
 
 class MLflowServer:
-    """`mlflow server` on a database that is there already; its schema is made before it starts."""
+    """`mlflow server` on a database that is there already; its schema is made before it starts.
 
-    def __init__(self, store: str, *, workers: int = 1, port: int | None = None) -> None:
+    auth: with MLflow's users; (password of the user `admin`, what others may do by default).
+    """
+
+    def __init__(
+        self,
+        store: str,
+        *,
+        workers: int = 1,
+        port: int | None = None,
+        auth: tuple[str, str] | None = None,
+    ) -> None:
         self.store, self.workers, self.port = store, workers, port or free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="tabsweep-mlflow-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -30,6 +40,16 @@ class MLflowServer:
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         }
+        self._app: tuple[str, ...] = ()
+        if auth is not None:
+            (self.folder / "auth.ini").write_text(
+                f"[mlflow]\ndatabase_uri = sqlite:///{self.folder}/auth.db\n"
+                f"default_permission = {auth[1]}\nadmin_username = admin\n"
+                f"admin_password = {auth[0]}\nauth_cache_ttl_seconds = 60\n"
+            )
+            self._environment["MLFLOW_AUTH_CONFIG_PATH"] = str(self.folder / "auth.ini")
+            self._environment["MLFLOW_FLASK_SERVER_SECRET_KEY"] = "a secret of this test"
+            self._app = ("--app-name", "basic-auth")
 
     @property
     def uri(self) -> str:
@@ -44,7 +64,15 @@ class MLflowServer:
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(*mlflow, "server", "--host", "127.0.0.1", "--port", str(self.port)),
+                    *(
+                        *mlflow,
+                        "server",
+                        *self._app,
+                        "--host",
+                        "127.0.0.1",
+                        "--port",
+                        str(self.port),
+                    ),
                     *("--workers", str(self.workers), "--allowed-hosts", "127.0.0.1:*"),
                     *("--artifacts-destination", str(self.folder / "artifacts")),
                 ],

@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from tabsweep.datasets.reading.numbers import read_numbers
 from tabsweep.models.library.columns import ColumnReader
 from tabsweep.models.library.number_texts import bare, notation_of, numbers_in
 
@@ -215,3 +216,14 @@ def test_a_made_column_takes_no_name_that_is_there():
     assert found["d.year"].tolist() == [5.0] and found["d.year_"].tolist() == [2024.0]
     with pytest.raises(ValueError, match="twice"):
         ColumnReader().fit(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize(
+    "texts", [["1,234", "12345"], ["1,234", "12.5"], ["1.234,5", "1234"], ["1 234,5", "20"],
+              ["1'234", "20"], ["0,125", "3"], ["1.234.567", "12"]]
+)  # fmt: skip
+def test_the_library_and_the_reader_of_files_read_the_same_numbers(texts):
+    notation = notation_of(texts)
+    assert notation is not None
+    wanted = read_numbers(pd.Series(texts, dtype=str), ",").values
+    assert numbers_in(texts, notation).tolist() == wanted.tolist()

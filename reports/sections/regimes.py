@@ -20,37 +20,37 @@ from ..output.gains import HEADER, NOTES, gain, gain_rows
 from ..output.tables import Panel, ReportTable, Section, TableCell, bare, decimals_for, fixed
 from ..statistics.ranking import places
 
-NAME, TITLE = "variants", "Default, tuned and ensembled"
-SCORES_NAME, SCORES_TITLE = "variant-scores", "Default, tuned and ensembled: scores"
+NAME, TITLE = "regimes", "Default, tuned and ensembled"
+SCORES_NAME, SCORES_TITLE = "regime-scores", "Default, tuned and ensembled: scores"
 DEFAULT, TUNED, ENSEMBLED = "default", "tuned", "tuned + ensembled"
 LEFT_OUT = "leave one dataset out"
 ORDER = (DEFAULT, TUNED, ENSEMBLED, LEFT_OUT)
 EVERYONE = "all models"
 PORTFOLIO = "portfolio"
 
-# Of the frame: one row per (dataset, fold, model, variant). score: by the metric on test rows, val
+# Of the frame: one row per (dataset, fold, model, regime). score: by the metric on test rows, val
 # on validation rows; reason: why there is no score; members: {trial id: weight} as JSON; measured,
 # estimated: of a portfolio, the shares of its regrets on other datasets that are known so.
-COLUMNS = """dataset task fold metric model variant score val n_candidates n_members members reason
+COLUMNS = """dataset task fold metric model regime score val n_candidates n_members members reason
     measured estimated""".split()
 
 _ONE, _PARTIAL = "¹", "†"
 
 
-def row_name(model: str, variant: str) -> str:
-    """The name of a row among those of all models and variants.
+def row_name(model: str, regime: str) -> str:
+    """The name of a row among those of all models and regimes.
 
     >>> row_name("knn", "tuned")
     'knn (tuned)'
     """
-    return f"{model} ({variant})"
+    return f"{model} ({regime})"
 
 
 def as_evidence(evidence: Evidence, frame: pd.DataFrame) -> Evidence:
-    """Evidence in which each variant is a model of its own: for ranks among the variants alone.
+    """Evidence in which each regime is a model of its own: for ranks among the regimes alone.
     frame: COLUMNS; `evidence` is what it was made from."""
     known = frame["score"].notna()
-    names = [row_name(m, v) for m, v in zip(frame["model"], frame["variant"], strict=True)]
+    names = [row_name(m, v) for m, v in zip(frame["model"], frame["regime"], strict=True)]
     planned = frame[["dataset", "task", "fold"]].assign(
         model=names, n_trials=1, reason=np.where(known, "", frame["reason"])
     )
@@ -72,21 +72,21 @@ def sections(
     board: pd.DataFrame,
     notes: Sequence[str] = (),
 ) -> list[Section]:
-    """The files `variants` and `variant-scores`.
+    """The files `regimes` and `regime-scores`.
 
     evidence: of the run; frame: COLUMNS; cells: `cells.headline_cells` of `as_evidence`; board: the
     leaderboard's frame of the same; notes: what could not be read.
     """
     split = _by_row(frame)
     cells = cells.assign(
-        variant=[split[name][1] for name in cells["model"]],
+        regime=[split[name][1] for name in cells["model"]],
         row=cells["model"],
         metric=[evidence.headline(task) for task in cells["task"]],
         model=[split[name][0] for name in cells["model"]],
     )
     reasons = _reasons(frame)
     board = board[(board["view"] == "complete")].copy()
-    board.insert(4, "variant", [split[name][1] for name in board["model"]])
+    board.insert(4, "regime", [split[name][1] for name in board["model"]])
     board["model"] = [split[name][0] for name in board["model"]]
     tables = (*_boards(evidence, frame, board, notes), _gains(cells))
     first = Section(NAME, TITLE, tables, board)
@@ -99,20 +99,20 @@ def sections(
 
 
 def _by_row(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    pairs = frame[["model", "variant"]].drop_duplicates().itertuples(index=False, name=None)
-    return {row_name(model, variant): (model, variant) for model, variant in pairs}
+    pairs = frame[["model", "regime"]].drop_duplicates().itertuples(index=False, name=None)
+    return {row_name(model, regime): (model, regime) for model, regime in pairs}
 
 
 def _reasons(frame: pd.DataFrame) -> dict[tuple[str, str, str], str]:
-    """{(dataset, model, variant): the first reason why a fold of it has no score}."""
+    """{(dataset, model, regime): the first reason why a fold of it has no score}."""
     lost = frame[frame["score"].isna() & (frame["reason"] != "")]
     return {
-        (r.dataset, r.model, r.variant): r.reason
-        for r in lost.drop_duplicates(["dataset", "model", "variant"]).itertuples(index=False)
+        (r.dataset, r.model, r.regime): r.reason
+        for r in lost.drop_duplicates(["dataset", "model", "regime"]).itertuples(index=False)
     }
 
 
-# --- ranks among all variants ---------------------------------------------------------------------
+# --- ranks among all regimes ---------------------------------------------------------------------
 
 
 def _boards(
@@ -160,9 +160,9 @@ def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
             )
             for name, text in texts.items()
         ]
-        lines.append((TableCell(escape.label(str(row["model"]))), TableCell(row["variant"]),
+        lines.append((TableCell(escape.label(str(row["model"]))), TableCell(row["regime"]),
                       *figures))  # fmt: skip
-    out = [f"{r.model} ({r.variant})" for r in rows[rows["note"] != ""].itertuples(index=False)]
+    out = [f"{r.model} ({r.regime})" for r in rows[rows["note"] != ""].itertuples(index=False)]
     if out:
         text = f"not ranked, too few complete scores: {footnotes.join(out, limit=100)}"
         lines.append((TableCell(text, span=width),))
@@ -178,7 +178,7 @@ def _board_notes(frame: pd.DataFrame) -> list[str]:
         "al. 2004), from stored predictions; nothing was fitted again. The test rows only score.",
         "The rows of a model share trials and are not independent; all figures are among the rows "
         "of this table, so they are not those of the leaderboard, and no other table ranks them.",
-        "bench explain variants DATASET MODEL --run RUN names the trials and weights behind every "
+        "bench explain regimes DATASET MODEL --run RUN names the trials and weights behind every "
         "score and computes it again.",
     ]
     if (frame["model"] == EVERYONE).any():
@@ -208,7 +208,7 @@ def _gains(cells: pd.DataFrame) -> ReportTable:
     metric = whole.groupby("dataset", sort=True)["metric"].first().map(METRICS.__getitem__)
     error = [metric[d].error(v) for d, v in zip(whole["dataset"], whole["mean"], strict=True)]
     wide = whole.assign(error=error).pivot(
-        index=["model", "dataset"], columns="variant", values="error"
+        index=["model", "dataset"], columns="regime", values="error"
     )
     wide = wide.reindex(columns=[DEFAULT, TUNED, ENSEMBLED])
     panels = []
@@ -237,8 +237,8 @@ def _scores(
     reasons: Mapping[tuple[str, str, str], str],
 ) -> ReportTable:
     name = evidence.headline(task)
-    members = frame.groupby(["dataset", "model", "variant"], sort=True)["n_members"].mean()
-    tried = frame.groupby(["dataset", "model", "variant"], sort=True)["n_candidates"].max()
+    members = frame.groupby(["dataset", "model", "regime"], sort=True)["n_members"].mean()
+    tried = frame.groupby(["dataset", "model", "regime"], sort=True)["n_candidates"].max()
     panels, marks = [], set()
     why: dict[str, dict[str, None]] = {}
     for dataset, part in cells.groupby("dataset", sort=True):
@@ -250,18 +250,18 @@ def _scores(
         lines = []
         for model in sorted(set(part["model"]), key=lambda m: (m in (EVERYONE, PORTFOLIO), m)):
             line = [TableCell(escape.label(str(model)))]
-            mine = {r.variant: r for r in part[part["model"] == model].itertuples(index=False)}
+            mine = {r.regime: r for r in part[part["model"] == model].itertuples(index=False)}
             if PORTFOLIO == model:
                 mine = {ENSEMBLED: mine[LEFT_OUT]}
-            for variant in (DEFAULT, TUNED, ENSEMBLED):
-                cell = mine.get(variant)
+            for regime in (DEFAULT, TUNED, ENSEMBLED):
+                cell = mine.get(regime)
                 if cell is None or cell.state not in (COMPLETE, PARTIAL):
                     line.append(TableCell("–"))
-                    key = (str(dataset), model, cell.variant if cell is not None else variant)
+                    key = (str(dataset), model, cell.regime if cell is not None else regime)
                     if key in reasons:
                         why.setdefault(reasons[key], {})[f"{model} ({key[2]})"] = None
                     continue
-                one = variant == TUNED and tried.get((dataset, model, variant)) == 1
+                one = regime == TUNED and tried.get((dataset, model, regime)) == 1
                 mark = (_PARTIAL if cell.state == PARTIAL else "") + (_ONE if one else "")
                 marks |= set(mark)
                 at = place.get(cell.row)
@@ -270,7 +270,7 @@ def _scores(
                     TableCell(shown(cell.mean), spread, bold=at == 1, underline=at == 2, mark=mark)
                 )
             last = mine.get(ENSEMBLED)
-            n = members.get((dataset, model, last.variant)) if last is not None else None
+            n = members.get((dataset, model, last.regime)) if last is not None else None
             line.append(TableCell("–" if n is None or n != n else f"{n:.1f}"))
             lines.append(tuple(line))
         panels.append(Panel(tuple(lines), escape.label(str(dataset))))
@@ -303,17 +303,17 @@ def _number(name: str, part: pd.DataFrame) -> Any:
 def _tidy(
     frame: pd.DataFrame, cells: pd.DataFrame, reasons: Mapping[tuple[str, str, str], str]
 ) -> pd.DataFrame:
-    """One row per (dataset, model, variant): the CSV."""
-    keys = ["dataset", "model", "variant"]
+    """One row per (dataset, model, regime): the CSV."""
+    keys = ["dataset", "model", "regime"]
     counts = frame.groupby(keys, sort=True)[["n_candidates", "n_members"]].mean().reset_index()
     found = cells.merge(counts, on=keys, how="left")
     found["direction"] = [METRICS[name].direction for name in found["metric"]]
-    there = zip(found["dataset"], found["model"], found["variant"], strict=True)
+    there = zip(found["dataset"], found["model"], found["regime"], strict=True)
     found["reason"] = [reasons.get(key, "") for key in there]
     found["state"] = found["state"].where(found["state"].isin([COMPLETE, PARTIAL]), "no score")
-    columns = "dataset task model variant metric direction mean spread n_folds n_planned state"
+    columns = "dataset task model regime metric direction mean spread n_folds n_planned state"
     columns += " n_candidates n_members reason"
-    rank = {variant: i for i, variant in enumerate(ORDER)}
-    found = found.assign(at=found["variant"].map(rank))
+    rank = {regime: i for i, regime in enumerate(ORDER)}
+    found = found.assign(at=found["regime"].map(rank))
     found = found.sort_values(["dataset", "model", "at"], kind="stable")
     return found[columns.split()].reset_index(drop=True)

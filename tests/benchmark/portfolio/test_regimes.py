@@ -39,7 +39,7 @@ start_with_default = false
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A working directory with a run and its report."""
-    with working_in(tmp_path_factory.mktemp("variants")) as folder:
+    with working_in(tmp_path_factory.mktemp("regimes")) as folder:
         Path("five.toml").write_text(SUITE)
         found = bench("sweep", "--suite", "./five.toml", "--name", "five", *FAST)
         assert found.code == 0, found
@@ -50,16 +50,16 @@ def table(name: str, folder: str = "runs/five/report") -> pd.DataFrame:
     return pd.read_csv(Path(folder) / f"{name}.csv", keep_default_na=False, na_values=[""])
 
 
-def of(frame: pd.DataFrame, dataset: str, model: str, variant: str) -> pd.Series:
+def of(frame: pd.DataFrame, dataset: str, model: str, regime: str) -> pd.Series:
     rows = frame[
-        (frame["dataset"] == dataset) & (frame["model"] == model) & (frame["variant"] == variant)
+        (frame["dataset"] == dataset) & (frame["model"] == model) & (frame["regime"] == regime)
     ]
     assert len(rows) == 1
     return rows.iloc[0]
 
 
 def test_the_default_is_the_first_trial_and_the_tuned_the_score_of_the_other_tables(work):
-    rows, scores = table("variant-scores"), table("scores")
+    rows, scores = table("regime-scores"), table("scores")
     trials = load_results("runs/five")
     for dataset in ("iris", "wine"):
         for model in ("knn", "decision-tree"):
@@ -92,7 +92,7 @@ def by_hand(block, model):
 
 
 def test_the_ensemble_is_chosen_on_validation_rows_and_scored_on_test_rows(work):
-    rows = table("variant-scores")
+    rows = table("regime-scores")
     blocks, notes = blocks_of(["runs/five"])
     assert notes == []
     for model, name in (("knn", "knn"), ("decision-tree", "decision-tree"), (None, "all models")):
@@ -103,41 +103,41 @@ def test_the_ensemble_is_chosen_on_validation_rows_and_scored_on_test_rows(work)
 
 
 def test_explain_computes_each_of_these_numbers_again(work):
-    rows = table("variant-scores")
-    said = bench("explain", "variants", "wine", "knn", "--run", "runs/five", "--json")
+    rows = table("regime-scores")
+    said = bench("explain", "regimes", "wine", "knn", "--run", "runs/five", "--json")
     assert said.code == 0, said.err
     found = json.loads(said.out)
-    assert [v["variant"] for v in found["variants"]] == ["default", "tuned", "tuned + ensembled"]
-    for variant in found["variants"]:
-        expected = of(rows, "wine", "knn", variant["variant"])["mean"]
-        assert variant["value"] == pytest.approx(expected, abs=1e-11)
+    assert [v["regime"] for v in found["regimes"]] == ["default", "tuned", "tuned + ensembled"]
+    for regime in found["regimes"]:
+        expected = of(rows, "wine", "knn", regime["regime"])["mean"]
+        assert regime["value"] == pytest.approx(expected, abs=1e-11)
     words = shlex.split(found["command"])
-    assert bench(*words[1:]).out.startswith("variants, wine, knn")
+    assert bench(*words[1:]).out.startswith("regimes, wine, knn")
     again = shlex.split(found["trials_command"])
     assert again[:2] == ["bench", "sweep"]
-    wrong = bench("explain", "variants", "wine", "kn", "--run", "runs/five")
+    wrong = bench("explain", "regimes", "wine", "kn", "--run", "runs/five")
     assert wrong.code == 2 and "knn" in wrong.err
 
 
 def test_no_other_table_changes_and_the_rows_stand_in_their_own_on_the_page(work):
-    assert bench("report", "runs/five", "--no-variants", "--out", "plain").code == 0
+    assert bench("report", "runs/five", "--no-regimes", "--out", "plain").code == 0
     for name in ("scores", "leaderboard", "ranks", "tests", "coverage"):
         both = [Path(folder) / f"{name}.csv" for folder in ("plain", "runs/five/report")]
         assert both[0].read_bytes() == both[1].read_bytes()
-    assert not Path("plain/variants.csv").exists()
+    assert not Path("plain/regimes.csv").exists()
     page = Path("runs/five/report/html/index.html").read_text()
-    assert 'id="variants"' in page and 'id="variant-scores"' in page
-    board = table("variants")
-    assert {"default", "tuned", "tuned + ensembled"} <= set(board["variant"])
-    assert "ranked together" in Path("runs/five/report/variants.tex").read_text()
+    assert 'id="regimes"' in page and 'id="regime-scores"' in page
+    board = table("regimes")
+    assert {"default", "tuned", "tuned + ensembled"} <= set(board["regime"])
+    assert "ranked together" in Path("runs/five/report/regimes.tex").read_text()
 
 
 def test_what_was_not_measured_is_named_and_not_guessed(work):
     words = ("--suite", "./five.toml", "--budget", "undefaulted", "--name", "bare")
     assert bench("sweep", *words, *FAST).code == 0
-    row = of(table("variant-scores", "runs/bare/report"), "iris", "knn", "default")
+    row = of(table("regime-scores", "runs/bare/report"), "iris", "knn", "default")
     assert np.isnan(row["mean"]) and "does not begin with the default" in row["reason"]
-    assert "not measured" in Path("runs/bare/report/variant-scores.md").read_text()
+    assert "not measured" in Path("runs/bare/report/regime-scores.md").read_text()
 
 
 def test_predictions_that_are_gone_are_named_and_the_other_rows_stay(work):
@@ -147,7 +147,7 @@ def test_predictions_that_are_gone_are_named_and_the_other_rows_stay(work):
             path.unlink()
     found = bench("report", "runs/gone", "--out", "gone")
     assert found.code == 3 and "no ensemble on iris" in found.err
-    rows = table("variant-scores", "gone")
+    rows = table("regime-scores", "gone")
     assert np.isfinite(of(rows, "iris", "knn", "tuned")["mean"])
     lost = of(rows, "iris", "knn", "tuned + ensembled")
     assert np.isnan(lost["mean"]) and "predictions" in lost["reason"]
@@ -155,16 +155,16 @@ def test_predictions_that_are_gone_are_named_and_the_other_rows_stay(work):
 
 def test_the_same_run_gives_the_same_bytes(work):
     assert bench("report", "runs/five", "--out", "again").code == 0
-    for name in ("variants.csv", "variants.md", "variant-scores.csv", "variant-scores.tex"):
+    for name in ("regimes.csv", "regimes.md", "regime-scores.csv", "regime-scores.tex"):
         first = (Path("runs/five/report") / name).read_bytes()
         assert (Path("again") / name).read_bytes() == first
 
 
 def test_the_portfolios_row_needs_other_datasets_to_learn_on(work):
     assert bench("report", "runs/five", "--portfolio", 2, "--out", "few").code == 0
-    row = of(table("variant-scores", "few"), "iris", "portfolio", "leave one dataset out")
+    row = of(table("regime-scores", "few"), "iris", "portfolio", "leave one dataset out")
     assert "learned on 4 other datasets" in row["reason"] and np.isnan(row["mean"])
-    found = bench("explain", "variants", "iris", "portfolio", "--run", "runs/five")
+    found = bench("explain", "regimes", "iris", "portfolio", "--run", "runs/five")
     assert found.code == 2 and "--portfolio N" in found.err
     found = bench("report", "--from", "rtdl", "--portfolio", 2)
     assert found.code == 2

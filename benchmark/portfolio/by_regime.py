@@ -35,8 +35,8 @@ MOST_TRIALS = 2000  # with which a report makes these tables unasked; their cost
 
 
 @dataclass(frozen=True)
-class Variants:
-    """`frame`: the columns of `reports.sections.variants`; `notes`: datasets without predictions;
+class Regimes:
+    """`frame`: the columns of `reports.sections.regimes`; `notes`: datasets without predictions;
     `damage`: predictions that were found damaged."""
 
     frame: pd.DataFrame
@@ -44,7 +44,7 @@ class Variants:
     damage: list[str] = field(default_factory=list)
 
 
-def variants_of(
+def regimes_of(
     evidence: Evidence,
     runs: Sequence[Path],
     *,
@@ -52,8 +52,8 @@ def variants_of(
     cache: str | Path | None = None,
     portfolio: int | None = None,
     only: str | None = None,
-) -> Variants:
-    """The results of `evidence`, of these runs, by variant.
+) -> Regimes:
+    """The results of `evidence`, of these runs, by regime.
 
     portfolio: size of a portfolio that is learned without each dataset, as a further row. only: the
     one dataset wanted. Raises LedgerError for no run.
@@ -62,7 +62,7 @@ def variants_of(
 
     from ...reports.aggregation.cells import studies
     from ...reports.metrics import metric
-    from ...reports.sections.variants import COLUMNS, DEFAULT, ENSEMBLED, EVERYONE, TUNED
+    from ...reports.sections.regimes import COLUMNS, DEFAULT, ENSEMBLED, EVERYONE, TUNED
 
     begins = _first_trials(runs)
     table = studies(evidence)
@@ -90,23 +90,23 @@ def variants_of(
             place = {**base, "model": study.model}
             first = firsts.get((dataset, fold, study.model))
             why = begins.get(study_name(study._asdict()), "not measured: no such study in the runs")
-            rows.append({**place, "variant": DEFAULT, **_default(study, first, why, head)})
+            rows.append({**place, "regime": DEFAULT, **_default(study, first, why, head)})
             score = getattr(study, f"test_{head.name}")
             n_tried = counts.get((dataset, fold, study.model), 0)
             tuned = {"score": score, "reason": _open(study), "n_candidates": n_tried}
-            rows.append({**place, "variant": TUNED, **tuned})
+            rows.append({**place, "regime": TUNED, **tuned})
             found = _ensemble(block, study.model, head, arrays, damage)
             if study.state == "unsupported":
                 found = {"reason": _open(study)}
-            rows.append({**place, "variant": ENSEMBLED, **found})
+            rows.append({**place, "regime": ENSEMBLED, **found})
         if mine["model"].nunique() > 1:
-            place = {**base, "model": EVERYONE, "variant": ENSEMBLED}
+            place = {**base, "model": EVERYONE, "regime": ENSEMBLED}
             rows.append({**place, **_ensemble(block, None, head, arrays, damage)})
         if loo is not None:
             rows.append({**base, **loo.row(block, head, arrays, damage, str(dataset))})
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
     frame["reason"] = frame["reason"].fillna("")
-    return Variants(frame, notes, list(dict.fromkeys(damage)))
+    return Regimes(frame, notes, list(dict.fromkeys(damage)))
 
 
 def _first_trials(runs: Iterable[Path]) -> dict[str, str]:

@@ -1,0 +1,100 @@
+"""The verbs `bench fit`, `bench track sync` and `bench ui`: saved models, and MLflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .arguments import DATA, RUN, URI, model_name
+from .checkpoint_options import checkpoint_options
+from .console import ENVIRONMENT, OK, Console, common
+from .errors import check_run
+
+
+@click.command(short_help="Fit a run's chosen configuration on all data and save it.")
+@RUN
+@click.option(
+    "--model",
+    callback=lambda context, option, given: given and model_name(given),
+    help="Default: the best by validation score.",
+)
+@click.option("--dataset", help="Needed where the run has several.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write.")
+@click.option("--csv", type=click.Path(path_type=Path), help="The run's CSV, where it has moved.")
+@click.option("--mlflow", is_flag=True, help="Log the model to MLflow, too, and register it there.")
+@click.option(
+    "--register-as", metavar="NAME", help="With --mlflow: its name there; default DATASET-MODEL."
+)
+@DATA
+@checkpoint_options
+@URI
+@common
+def fit(
+    console: Console,
+    run: Path,
+    mlflow: bool,
+    register_as: str | None,
+    tracking_uri: str | None,
+    **given: Any,
+) -> int:
+    """Fit the configuration that a run chose on all data; save it with its preprocessing.
+
+    \b
+    bench fit runs/csv-houses-quick --out houses.tabsweep
+    bench fit runs/csv-houses-quick --mlflow   # for mlflow.pyfunc.load_model
+    """
+    check_run(run)
+    if register_as and not mlflow:
+        raise click.UsageError("--register-as needs --mlflow")
+    from .commands.fit import fit_chosen
+
+    path = fit_chosen(run, note=console.say, **given)
+    console.data({"model": str(path)})
+    console.say(str(path))
+    if mlflow:
+        from .commands.fit_mlflow import log_chosen
+
+        log_chosen(console, run, path, name=register_as, tracking_uri=tracking_uri, **given)
+    return OK
+
+
+@click.group()
+def track() -> None:
+    """Bring runs into MLflow."""
+
+
+@track.command("sync", short_help="Bring MLflow up to date with a run.")
+@RUN
+@click.option(
+    "--trials",
+    type=click.IntRange(min=0),
+    envvar="TABSWEEP_TRACKING_TRIALS",
+    help="A run for each trial in sweeps of at most so many trials. [default: 2000]",
+)
+@URI
+@common
+def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: str | None) -> int:
+    """Bring MLflow up to date with the run's ledger; a second call adds nothing."""
+    check_run(run)
+    from .tracking.follower import place_of, sync
+
+    found = sync(run, uri=tracking_uri, trials_shown=trials)
+    console.data(found.to_data())
+    console.say(str(found))
+    console.say(place_of(run, tracking_uri))
+    return OK
+
+
+@click.command()
+@RUN
+@URI
+@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
+@common
+def ui(console: Console, run: Path, tracking_uri: str | None, port: int) -> int:
+    """Serve the MLflow UI for a run, on this machine only."""
+    check_run(run)
+    from .tracking.follower import serve_ui
+
+    return OK if serve_ui(run, tracking_uri, port, say=console.say) else ENVIRONMENT

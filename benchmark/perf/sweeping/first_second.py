@@ -1,0 +1,128 @@
+"""From the command to the first result of `bench sweep`, and what is imported until then.
+
+    python -m tabsweep.benchmark.perf.sweeping.first_second [--before CHECKOUT] [--times 5]
+    python -m tabsweep.benchmark.perf.sweeping.first_second --imports
+
+Each measurement is a process of its own in a folder of its own: `bench sweep --suite uci-small
+--budget quick`, and a sweep of one CSV file. The clock runs from the start of the process to the
+first result in the run's ledger; the sweep is then told to stop. With `--before` the
+other checkout's command runs in turns with this one's, so that both meet the same load, and the
+ratio of the medians is what counts. `--imports`: the CPU seconds and the largest subtrees of the
+imports of the driver and of a worker's first trial, by `python -X importtime`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parents[3]
+PATIENCE_S = 300.0
+CASES = {
+    "uci-small quick": ("--suite", "uci-small", "--budget", "quick"),
+    "one CSV": ("--csv", "mine.csv", "--target", "y", "--budget", "quick"),
+}
+STARTS = {
+    "driver": "from tabsweep.benchmark.cli import main; import tabsweep.benchmark.running.sweep",
+    "worker, before a trial": "import tabsweep.benchmark.running.run_trial",
+    "worker, knn's first trial": "import tabsweep.benchmark.running.run_trial, "
+    "tabsweep.models.knn, sklearn.neighbors",
+    "worker, mlp's first trial": "import tabsweep.benchmark.running.run_trial, tabsweep.models.mlp",
+}
+
+
+def first_result_s(checkout: Path, words: tuple[str, ...]) -> float:
+    """Seconds from the start of the command to its first result."""
+    with tempfile.TemporaryDirectory(prefix="tabsweep-first-") as folder:
+        lines = ["x,z,y"] + [f"{i % 17},{(i * 7) % 13},{(i % 17) > 8}" for i in range(300)]
+        Path(folder, "mine.csv").write_text("\n".join(lines) + "\n")
+        began = time.monotonic()
+        # of the checkout's own environment: workers import the package by its name
+        command = [str(checkout / ".venv" / "bin" / "bench"), "sweep", *words, "--name", "r"]
+        sweep = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": ""},
+        )
+        ledger = Path(folder, "runs", "r", "ledger")
+        try:
+            while time.monotonic() - began < PATIENCE_S and sweep.poll() is None:
+                if any(b'"kind":"result"' in f.read_bytes() for f in ledger.glob("*.jsonl")):
+                    return time.monotonic() - began
+                time.sleep(0.02)
+            return float("nan")
+        finally:
+            if sweep.poll() is None:
+                sweep.send_signal(signal.SIGINT)
+                sweep.wait(PATIENCE_S)
+
+
+def imports(code: str) -> tuple[float, list[tuple[str, float]]]:
+    """(CPU seconds of a process that runs the code, over those of Python alone; the largest
+    subtrees of its imports with their milliseconds)."""
+
+    def cpu(*words: str) -> float:
+        before = os.times()
+        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        after = os.times()
+        return (
+            after.children_user
+            + after.children_system
+            - (before.children_user + before.children_system)
+        )
+
+    seconds = statistics.median(cpu("-c", code) for _ in range(3)) - cpu("-c", "pass")
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stderr
+    found: dict[str, float] = {}
+    for line in told.splitlines():
+        parts = line.removeprefix("import time:").split("|")
+        if len(parts) == 3 and parts[1].strip().isdigit():
+            found[parts[2].strip()] = int(parts[1]) / 1000
+    tops = sorted(found.items(), key=lambda item: -item[1])
+    return seconds, [t for t in tops if t[0].count(".") < 2 or "tabsweep" in t[0]][:10]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--case", choices=sorted(CASES))
+    parser.add_argument("--imports", action="store_true")
+    asked = parser.parse_args()
+    if asked.imports:
+        for name, code in STARTS.items():
+            seconds, tops = imports(code)
+            print(f"{name}: {seconds:.2f} s CPU")
+            print("   " + ", ".join(f"{module} {ms:.0f} ms" for module, ms in tops))
+        return
+    sides = {"after": HERE, **({"before": asked.before} if asked.before else {})}
+    for case in [asked.case] if asked.case else CASES:
+        found: dict[str, list[float]] = {side: [] for side in sides}
+        for turn in range(asked.times):
+            for side in sorted(sides, reverse=turn % 2 == 0):
+                found[side].append(first_result_s(sides[side], CASES[case]))
+        for side, values in found.items():
+            each = ", ".join(f"{v:.1f}" for v in sorted(values))
+            print(f"{case}, {side}: {statistics.median(values):.1f} s  ({each})")
+        if asked.before:
+            ratio = statistics.median(found["after"]) / statistics.median(found["before"])
+            print(f"{case}: after / before {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()

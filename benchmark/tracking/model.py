@@ -1,0 +1,213 @@
+"""A model that `bench fit` saved, as MLflow knows models: logged, registered, and loaded by pyfunc.
+
+The model file itself is what MLflow stores; no pickle is written. `mlflow.pyfunc.load_model` reads
+it by `_load_pyfunc` below, so that tabsweep must be installed where it is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ...models.persistence.model_file import Fitted, load_model
+from ...sweeps.store.ledger import Ledger
+from .experiments import experiment_of, user_of
+from .mapping import project, run_id_of
+from .store import Refused, TrackingError, check, default_uri, open_store, probe, quiet_mlflow
+from .sync import explain
+
+if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
+
+TRUST_VARIABLE = "TABSWEEP_TRUST"  # classes from outside that a loaded model may import
+EXAMPLE_ROWS = 5
+
+
+class PyFunc:
+    """What `mlflow.pyfunc.load_model` gives: `predict` of a frame with the columns of training."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        self.fitted = fitted
+
+    def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:
+        """(N,) values or class labels; with params={"probabilities": True} a frame (N, C) of the
+        probabilities of the classes."""
+        if (params or {}).get("probabilities"):
+            names = [str(label) for label in self.fitted.labels]
+            return pd.DataFrame(self.fitted.predict_proba(model_input), columns=names)
+        return self.fitted.predict(model_input)
+
+
+def _load_pyfunc(path: str) -> PyFunc:
+    """MLflow's way in. Classes from outside tabsweep are imported only where TABSWEEP_TRUST names
+    them, separated by commas."""
+    import os
+
+    trust = [name for name in os.environ.get(TRUST_VARIABLE, "").split(",") if name]
+    return PyFunc(load_model(path, trust=trust))
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Where a model went: its registered name and version, and addresses for MLflow."""
+
+    name: str
+    version: str
+    uri: str
+    run_id: str
+    experiment: str
+
+
+def log_fitted(
+    path: Path,
+    run: Path,
+    example: pd.DataFrame,
+    *,
+    name: str | None = None,
+    uri: str | None = None,
+    trust: tuple[str, ...] = (),
+) -> Logged:
+    """Log a model file with its signature and an input example, and register it.
+
+    run: the sweep that chose it, in whose experiment it is shown. example: rows of its training
+    data. name: of the registered model; default <dataset>-<model>. Raises TrackingError.
+    """
+    uri = check(uri or default_uri(run))
+    probe(uri)
+    fitted = load_model(path, trust=trust)
+    dataset = str(fitted.about.get("dataset", "table"))
+    registered = name or re.sub(r"[/:]+", "-", f"{dataset}-{fitted.name}")
+    ledger = Ledger(run)
+    projection = project(ledger, live=False)
+    try:
+        with quiet_mlflow():
+            client = open_store(uri)
+            found = experiment_of(client, projection.experiment, projection.note, run, uri)
+            tags = {
+                "dataset": dataset,
+                "model": fitted.name,
+                "run": run.resolve().name,
+                "fitted_run_id": run_id_of(ledger),
+                "mlflow.user": user_of(uri),
+                "mlflow.source.name": "bench fit",
+                "mlflow.source.type": "LOCAL",
+                "mlflow.note.content": f"{fitted.name} fitted on {fitted.about.get('fitted_on')}",
+            }
+            made = client.create_run(
+                found.experiment_id, tags=tags, run_name=f"{dataset}/{fitted.name} (fit)"
+            )
+            id = made.info.run_id
+            try:
+                version, address = _log(client, id, uri, path, fitted, example, registered)
+            except BaseException:
+                client.set_terminated(id, status="FAILED")
+                raise
+            client.set_terminated(id)
+    except TrackingError:
+        raise
+    except Exception as error:
+        if getattr(error, "error_code", None) == "PERMISSION_DENIED":
+            raise Refused(
+                f"the registered model {registered!r} belongs to somebody else: name another with "
+                f"--register-as ({type(error).__name__})"
+            ) from None
+        raise explain(error, uri) from None
+    return Logged(registered, version, address, id, found.name)
+
+
+def _log(
+    client: Any,
+    id: str,
+    uri: str,
+    path: Path,
+    fitted: Fitted,
+    example: pd.DataFrame,
+    registered: str,
+) -> tuple[str, str]:
+    """(version, address) of the model in the registry."""
+    import mlflow
+
+    import_path = __name__
+    rows = plain_rows(example.iloc[:EXAMPLE_ROWS], fitted)
+    about = fitted.about
+    validation = about.get("validation", {})
+    if isinstance(validation, Mapping) and "mean" in validation:
+        key = f"val_{validation['metric']}"
+        client.log_metric(id, key, float(validation["mean"]))
+    for key, value in dict(about.get("chosen_config", {})).items():
+        client.log_param(id, key, str(value)[:6000])
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    try:
+        with mlflow.start_run(run_id=id):
+            info = mlflow.pyfunc.log_model(
+                name="model",
+                loader_module=import_path,
+                data_path=str(path),
+                signature=signature_of(fitted, example),
+                input_example=rows,
+                registered_model_name=registered,
+                pip_requirements=requirements(fitted),
+            )
+    finally:
+        mlflow.set_tracking_uri(before)
+    version = str(info.registered_model_version)
+    return version, f"models:/{registered}/{version}"
+
+
+def plain_rows(frame: pd.DataFrame, fitted: Fitted) -> pd.DataFrame:
+    """Rows as a client would send them: numbers as float64, categories as texts or numbers."""
+    parts = {}
+    for column in fitted.schema.columns:
+        values = frame[column.name]
+        if column.kind == "numeric":
+            parts[column.name] = values.astype("float64")
+        else:
+            plain = values.astype(object)
+            parts[column.name] = plain.where(plain.notna(), None)
+    return pd.DataFrame(parts).reset_index(drop=True)
+
+
+def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
+    """Columns by name, what comes out, and the one parameter, from the training rows.
+
+    Doubles and texts; any type where whole numbers were seen, because MLflow refuses integers for
+    a double and fractions for a long. Categories may be missing.
+    """
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.types.schema import AnyType
+
+    columns = []
+    for column in fitted.schema.columns:
+        numeric = column.kind == "numeric"
+        if numeric:
+            values = frame[column.name].astype("float64").dropna()
+            plain = bool((values % 1 != 0).any())
+        else:
+            plain = all(isinstance(level, str) for level in column.categories)
+        kind = (DataType.double if numeric else DataType.string) if plain else AnyType()
+        columns.append(ColSpec(kind, str(column.name), required=numeric))
+    rows = plain_rows(frame.iloc[:EXAMPLE_ROWS], fitted)
+    out = fitted.predict(rows)
+    kind = DataType.double if fitted.schema.task == "regression" else DataType.string
+    if kind is DataType.string and not all(isinstance(value, str) for value in out):
+        outputs = None  # labels that are numbers: MLflow's types would change them
+    else:
+        outputs = Schema([ColSpec(kind)])
+    flag = ParamSpec("probabilities", DataType.boolean, default=False)
+    params = None if fitted.schema.task == "regression" else ParamSchema([flag])
+    return ModelSignature(inputs=Schema(columns), outputs=outputs, params=params)
+
+
+def requirements(fitted: Fitted) -> list[str]:
+    """tabsweep, and the libraries of the model, in the versions that fitted it."""
+    from ...models.persistence.model_file import versions
+
+    found = versions(fitted.name)
+    return [f"{name}=={version}" for name, version in found.items() if version != "absent"]

@@ -1,0 +1,99 @@
+"""TabICL: a Transformer pretrained on synthetic tables (Qu et al. 2025), by its library."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..base import Number
+from ..optional import optional
+from .checkpoint_file import without_downloads
+from .estimator import InContextEstimator
+
+
+class TabICL(InContextEstimator):
+    """TabICL of the library `tabicl` (extra `tabicl`), with a checkpoint file of the user's.
+
+    There is no training: the rows are the context of a forward pass. Categories are ordinal codes,
+    gaps are imputed with a 0/1 column. Validation rows are not used. A fit cannot be resumed, and
+    the seed draws the orders of columns and classes in the ensemble.
+
+    Parameters
+    ----------
+    task, seed, threads
+        As for every model, see `Estimator`.
+    checkpoint : str, default ""
+        The sha256 that the file must have, see `InContextEstimator`.
+    n_estimators : int, default 8, in [1, 256]
+        Passes with other orders of columns and classes, and other scalings.
+    softmax_temperature : float, default 0.9, in (0, 10]
+        Temperature of the probabilities, for classes alone.
+    outlier_threshold : float, default 4.0, in (0, 1000]
+        Numbers so many standard deviations away are clipped.
+
+    Examples
+    --------
+    >>> from tabsweep.models.in_context.tabicl import TabICL
+    >>> TabICL(task="regression", n_estimators=4).n_estimators
+    4
+
+    References
+    ----------
+    Qu et al. 2025, TabICL, arXiv:2502.05564.
+    """
+
+    model = "tabicl"
+    rules = {
+        "n_estimators": Number(1, 256, whole=True),
+        "softmax_temperature": Number(0.0, 10.0, low_open=True),
+        "outlier_threshold": Number(0.0, 1000.0, low_open=True),
+    }
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        checkpoint: str = "",
+        n_estimators: int = 8,
+        softmax_temperature: float = 0.9,
+        outlier_threshold: float = 4.0,
+    ) -> None:
+        super().__init__(task=task, seed=seed, threads=threads, checkpoint=checkpoint)
+        self.n_estimators = n_estimators
+        self.softmax_temperature = softmax_temperature
+        self.outlier_threshold = outlier_threshold
+
+    @staticmethod
+    def spaces() -> dict[str, Any]:
+        """The default configuration alone, and it on four passes."""
+        return {
+            "default": {"params": {}, "note": "no training: the default is the only trial"},
+            "quick": {
+                "params": {"n_estimators": {"kind": "fixed", "value": 4}},
+                "note": "four passes",
+                "search": {"strategy": "grid", "n_configs": 1},
+            },
+        }
+
+    def _made(self) -> Any:
+        file = self._file()  # before the library: without a checkpoint it is of no use
+        library = optional("tabicl", model="tabicl", extra="tabicl")
+        common = {
+            "model_path": str(file.path),
+            "allow_auto_download": False,
+            "n_estimators": self.n_estimators,
+            "outlier_threshold": self.outlier_threshold,
+            "device": "cpu",
+            "use_amp": False,
+            "random_state": self.seed,
+            "n_jobs": self.threads,
+        }
+        if self.task == "regression":
+            return library.TabICLRegressor(**common)
+        return library.TabICLClassifier(softmax_temperature=self.softmax_temperature, **common)
+
+    def _quiet(self) -> AbstractContextManager[None]:
+        names = ("tabicl._sklearn.classifier", "tabicl._sklearn.regressor", "tabicl._sklearn.base")
+        return without_downloads(self.model, *names)

@@ -1,0 +1,89 @@
+"""`bench fit --mlflow`: a registered model predicts in a fresh process as the saved file does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from tabsweep.benchmark.cli import main
+from tabsweep.benchmark.tracking.store import default_uri
+from tabsweep.models.persistence.model_file import load_model
+
+pytestmark = pytest.mark.xdist_group("mlflow")
+
+ASK = """
+import sys, json, mlflow, numpy as np, pandas as pd
+model = mlflow.pyfunc.load_model("models:/" + sys.argv[1])
+rows = pd.read_json(sys.argv[2], orient="table")
+signature = model.metadata.signature
+assert signature is not None and model.input_example is not None, "signature or example missing"
+flat = {"labels": [str(v) for v in model.predict(rows)]}
+if signature.params is not None:
+    flat["probabilities"] = model.predict(rows, params={"probabilities": True}).to_numpy().tolist()
+print("ANSWER" + json.dumps(flat))
+"""
+
+
+def ask(run: Path, model: str, rows: Path) -> dict[str, list[object]]:
+    """What the registered model answers in a process of its own."""
+    import json
+
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, model, str(rows)],
+        env={**os.environ, "MLFLOW_TRACKING_URI": default_uri(run)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.rpartition("ANSWER")[2])
+
+
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_a_registered_model_predicts_in_a_fresh_process_as_its_file_does(
+    task: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    n = 90
+    frame = pd.DataFrame(
+        {
+            "size": random.normal(size=n).round(3),
+            "rooms": random.integers(1, 6, n),
+            "town": random.choice(["Bonn", "Ulm", "Trier"], n),
+        }
+    )
+    frame.loc[::9, "size"] = np.nan
+    frame.loc[::11, "town"] = None
+    total = frame["rooms"] + frame["size"].fillna(0.0)
+    words = np.where(total > 4, "high", np.where(total > 2, "middle", "low"))
+    frame["y"] = words if task == "multiclass" else total.round(3)
+    file = tmp_path / "houses.csv"
+    frame.to_csv(file, index=False)
+
+    def bench(*words: str) -> str:
+        done = CliRunner().invoke(main, list(words))
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    runs = str(tmp_path / "runs")
+    bench(
+        *("sweep", "--csv", str(file), "--target", "y", "--model", "lightgbm", "--model", "knn"),
+        *("--trials", "2", "--folds", "2", "--workers", "0", "--runs", runs),
+        *("--tracking-uri", "none", "--quiet"),
+    )
+    run = tmp_path / "runs" / "csv-houses-quick"
+    bench("fit", str(run), "--model", "lightgbm", "--mlflow", "--register-as", "mine")
+    bench("fit", str(run), "--model", "lightgbm", "--mlflow", "--register-as", "mine")
+    rows = frame.drop(columns="y").head(20)
+    place = tmp_path / "rows.json"
+    rows.to_json(place, orient="table", index=False)
+    answer = ask(run, "mine/2", place)
+    fitted = load_model(next((run / "fitted").iterdir()))
+    assert answer["labels"] == [str(value) for value in fitted.predict(rows)]
+    if task == "multiclass":
+        assert answer["probabilities"] == fitted.predict_proba(rows).tolist()

@@ -1,0 +1,130 @@
+"""MLflow servers of several users, that refuse, or that restart while a sweep ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mlflow_server import MLflowServer
+from tabsweep.benchmark.tracking import follower as tracking
+from tracking_records import make_run, records
+
+pytestmark = pytest.mark.xdist_group("mlflow")
+
+PASSWORDS = {"admin": "admin-password-1", "ann": "ann-password-1", "bob": "bob-password-1"}
+SWEEP = (
+    *("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", "2"),
+    *("--trials", "2", "--workers", "0", "--quiet"),
+)
+
+
+def sweep(folder: Path, uri: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`bench sweep` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "tabsweep.benchmark.cli", "sweep", *SWEEP]
+        + ["--runs", str(folder), "--tracking-uri", uri],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def login(name: str, password: str = "") -> dict[str, str]:
+    return {
+        "MLFLOW_TRACKING_USERNAME": name,
+        "MLFLOW_TRACKING_PASSWORD": password or PASSWORDS[name],
+    }
+
+
+@pytest.mark.fault(18)
+def test_a_sweep_whose_server_is_down_says_so_last_and_ends_with_6(
+    tmp_path: Path, closed_port: int
+) -> None:
+    done = sweep(tmp_path, f"http://127.0.0.1:{closed_port}")
+    assert done.returncode == 6, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert "MLflow is behind" in last and f"bench track sync {tmp_path}" in last
+    assert (tmp_path / "smoke-quick" / "report" / "scores.md").is_file()
+
+
+@pytest.fixture(scope="module", params=["READ", "NO_PERMISSIONS"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
+    """MLflow's own server with users ann and bob, and what others may do with one's experiments."""
+    import mlflow.server
+
+    folder = tmp_path_factory.mktemp("auth")
+    with MLflowServer(
+        f"sqlite:///{folder}/mlflow.db", auth=(PASSWORDS["admin"], request.param)
+    ) as (running):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in login("admin").items():
+                patch.setenv(name, value)
+            client = mlflow.server.get_app_client("basic-auth", running.uri)
+            for name in ("ann", "bob"):
+                client.create_user(name, PASSWORDS[name])
+        yield running
+
+
+@pytest.mark.nightly
+def test_two_users_of_one_server_both_find_their_sweeps_there(
+    server: MLflowServer, tmp_path: Path
+) -> None:
+    found = {}
+    for name in ("ann", "bob"):
+        done = sweep(tmp_path / name, server.uri, **login(name))
+        assert done.returncode == 0, done.stderr
+        known = tracking.last_sync(tmp_path / name / "smoke-quick", uri=server.uri)
+        assert known is not None and known["complete"]
+        found[name] = known["experiment"]
+    assert found == {"ann": "smoke-quick", "bob": "smoke-quick (bob)"}
+
+
+@pytest.mark.nightly
+def test_a_wrong_password_ends_a_sweep_with_6_at_once(server: MLflowServer, tmp_path: Path) -> None:
+    done = sweep(tmp_path, server.uri, **login("bob", "wrong"))
+    assert done.returncode == 6, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert "refuses 'bob'" in last and "MLFLOW_TRACKING_PASSWORD" in last
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(18)
+def test_the_last_pass_waits_for_a_server_that_restarts(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", records())
+    (tmp_path / "server").mkdir()
+    with MLflowServer(f"sqlite:///{tmp_path}/server/mlflow.db") as server:
+        syncer = tracking.Syncer(run, uri=server.uri, interval_s=0.5).start()
+        until = time.monotonic() + 180
+        while tracking.last_sync(run, uri=server.uri) is None and time.monotonic() < until:
+            time.sleep(0.2)
+        assert tracking.last_sync(run, uri=server.uri) is not None
+        server.stop(signal.SIGKILL)
+        from tabsweep.sweeps.store.ledger import Ledger
+        from tracking_records import STUDIES, plan, result
+
+        more = Ledger(run, write=True)
+        more.append([plan(5), *(result(study, 4) for study in STUDIES)])
+        more.close()
+        back = subprocess.Popen(  # while the driver waits in `stop`
+            [sys.executable, "-c", "import time; time.sleep(15)"]
+        )
+        import threading
+
+        def restart() -> None:
+            back.wait()
+            server.start()
+
+        thread = threading.Thread(target=restart)
+        thread.start()
+        said: list[str] = []
+        assert syncer.stop(say=said.append) is None
+        thread.join()
+        assert len(said) == 1 and "waiting for MLflow" in said[0]
+        again = tracking.sync(run, uri=server.uri)
+        assert (again.runs, again.created, again.updated) == (3, 0, 0)

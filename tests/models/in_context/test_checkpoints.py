@@ -1,0 +1,191 @@
+"""TabICL and TabPFN on tiny random checkpoints: outputs, identity, licence, and no download."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny_checkpoints
+from calls import bench, working_in
+from small_sweeps import FAST, answer
+from tabsweep.models.in_context import checkpoint_file
+from tabsweep.models.registry import MODELS, make_model, names
+from tabsweep.sweeps.store.ledger import Ledger
+
+LIBRARIES = ("tabicl", "tabpfn")
+TASKS = ("binary", "multiclass", "regression")
+N = 60
+
+
+def rows(task: str) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(N, 2))
+    colours = pd.Categorical(rng.choice(["x", "y", "z"], N))
+    frame = pd.DataFrame({"a": numbers[:, 0], "b": numbers[:, 1], "c": colours})
+    frame.loc[::7, "b"] = np.nan
+    if task == "regression":
+        return frame, 3 * numbers[:, 0] + 5
+    return frame, np.array(["one", "two", "three"])[np.arange(N) % (2 if task == "binary" else 3)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a checkpoint for each model and kind of task."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for name in LIBRARIES:
+        pytest.importorskip(name, reason=f"needs the extra {name}")
+        for kind in ("classifier", "regressor"):
+            place = folder / f"{name}-{kind}.ckpt"
+            getattr(tiny_checkpoints, name)(place, regression=kind == "regressor")
+    return folder
+
+
+@pytest.fixture
+def named(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files are named and their licences accepted."""
+    for path in files.glob("*.ckpt"):
+        monkeypatch.setenv(f"TABSWEEP_{path.stem.replace('-', '_').upper()}", str(path))
+    monkeypatch.setenv(checkpoint_file.ACCEPTED, "tabicl, tabpfn")
+    return files
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Connections that were tried; each fails."""
+    tried: list[Any] = []
+
+    def refuse(self: socket.socket, address: Any) -> None:
+        tried.append(address)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    return tried
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_the_same_seed_gives_the_same_predictions_without_a_network(name, task, named, no_network):
+    x, y = rows(task)
+    one, same, other = (
+        make_model(name, task=task, seed=seed, n_estimators=2).fit(x, y) for seed in (3, 3, 4)
+    )
+    ask = "predict" if task == "regression" else "predict_proba"
+    found = getattr(one, ask)(x)
+    np.testing.assert_array_equal(found, getattr(same, ask)(x))
+    assert not np.array_equal(found, getattr(other, ask)(x))
+    assert np.isfinite(found).all() and not no_network
+    if task != "regression":
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        assert set(one.predict(x)) <= set(y)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_predictions_equal_those_of_the_library_itself(name, named):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(40, 3)), np.arange(40) % 3
+    ours = make_model(name, task="multiclass", seed=7, n_estimators=2).fit(x, y).predict_proba(x)
+    path = named / f"{name}-classifier.ckpt"
+    if name == "tabicl":
+        from tabicl import TabICLClassifier
+
+        library: Any = TabICLClassifier(
+            n_estimators=2, model_path=path, allow_auto_download=False, device="cpu",
+            use_amp=False, random_state=7, n_jobs=1,
+        )  # fmt: skip
+    else:
+        from tabpfn import TabPFNClassifier
+
+        library = TabPFNClassifier(
+            n_estimators=2, model_path=str(path), device="cpu", random_state=7,
+            softmax_temperature=0.9, categorical_features_indices=[],
+            ignore_pretraining_limits=True,
+        )  # fmt: skip
+    theirs = library.fit(x, y).predict_proba(x).astype(float)
+    np.testing.assert_allclose(ours, theirs / theirs.sum(axis=1, keepdims=True), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_downloader_that_is_called_in_a_fit_refuses(name, named, monkeypatch):
+    path = named / f"{name}-classifier.ckpt"
+    real = checkpoint_file.checkpoint_of(name, "binary")
+    monkeypatch.setenv(f"TABSWEEP_{name.upper()}_CLASSIFIER", str(path))
+    model = make_model(name, task="binary", checkpoint=real.sha256)
+    with model._quiet():
+        import huggingface_hub
+
+        with pytest.raises(checkpoint_file.CheckpointError, match="download"):
+            huggingface_hub.hf_hub_download("jingang/TabICL", "x.ckpt")
+    assert huggingface_hub.hf_hub_download.__name__ == "hf_hub_download"
+
+
+def test_without_a_file_a_licence_or_the_planned_bytes_a_fit_says_the_way_out(
+    named, monkeypatch, tmp_path
+):
+    x, y = rows("binary")
+    for name in LIBRARIES:
+        variable = checkpoint_file.variable(name, "binary")
+        with pytest.raises(ValueError, match="was planned with"):
+            make_model(name, task="binary", checkpoint="0" * 64).fit(x, y)
+        with pytest.raises(ValueError, match="sha256 of a file"):
+            make_model(name, task="binary", checkpoint="mine.ckpt")
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, str(tmp_path / "absent.ckpt"))
+            with pytest.raises(ValueError, match=variable):
+                make_model(name, task="binary").fit(x, y)
+            patch.delenv(variable)
+            with pytest.raises(ValueError, match=f"--checkpoint {name}-classifier=PATH"):
+                make_model(name, task="binary").fit(x, y)
+        with monkeypatch.context() as patch:
+            patch.setenv(checkpoint_file.ACCEPTED, "")
+            with pytest.raises(ValueError, match=f"--accept-licence {name}"):
+                make_model(name, task="binary").fit(x, y)
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, name, None)  # as if it were not installed
+            with pytest.raises(ImportError, match=rf"tabsweep\[{name}\]"):
+                make_model(name, task="binary").fit(x, y)
+
+
+def test_they_are_listed_and_no_suite_has_them_by_default():
+    assert set(LIBRARIES) <= set(names()) and not set(LIBRARIES) & set(MODELS)
+
+
+def test_a_sweep_keeps_the_sha256_in_every_trial_and_notes_what_was_pretrained_on(
+    files, tmp_path, monkeypatch
+):
+    for name in ("TABSWEEP_TABICL_CLASSIFIER", checkpoint_file.ACCEPTED):
+        monkeypatch.setenv(name, "")
+    sweep = ("sweep", "--suite", "smoke", "--dataset", "iris", "--dataset", "wine", "--folds", 1)
+    sweep += ("--model", "tabicl", *FAST)
+    place = tmp_path / "mine.ckpt"
+    place.write_bytes((files / "tabicl-classifier.ckpt").read_bytes())
+    named = ("--checkpoint", f"tabicl-classifier={place}")
+    accept = ("--accept-licence", "tabicl")
+    with working_in(tmp_path):
+        without = bench(*sweep, "--name", "a")
+        assert without.code == 2 and "BENCH-E002" in without.err and "--checkpoint" in without.err
+        refused = bench(*sweep, *named, "--name", "a")
+        assert refused.code == 2 and "BSD 3-Clause" in refused.err
+        wrong = bench(*sweep, "--checkpoint", "tabnet=x")
+        assert wrong.code == 2 and "tabicl-classifier" in wrong.err
+        found = answer(*sweep, *named, *accept, "--name", "a")
+        sha256 = hashlib.sha256(place.read_bytes()).hexdigest()
+        assert any("no list" in note and sha256[:12] in note for note in found["notes"])
+        trials = list(Ledger(Path("runs/a")).records("result"))
+        assert trials and all(one["config"]["checkpoint"] == sha256 for one in trials)
+        place.with_name("mine.ckpt.pretraining.txt").write_text("Iris  # by its authors\nadult\n")
+        found = answer(*sweep, *named, *accept, "--name", "b")
+        (note,) = [note for note in found["notes"] if sha256[:12] in note]
+        assert note.startswith("Contamination") and "iris" in note and "wine" not in note
+        assert note in Path("runs/b/report/about.md").read_text("utf-8")
+        tiny_checkpoints.tabicl(place, regression=False, seed=1)
+        other = bench(*sweep, *named, *accept, "--name", "a")
+        assert other.code == 2, "another checkpoint is another space: the run is not mixed"
+        answer(*sweep, *named, *accept, "--name", "c")
+        ids = [{one["id"] for one in Ledger(Path(f"runs/{n}")).records("result")} for n in "abc"]
+        assert ids[0] == ids[1] and not ids[0] & ids[2]

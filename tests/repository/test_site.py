@@ -1,0 +1,64 @@
+"""The documentation as a site, built strictly, with every page and model; its examples run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repo import ROOT
+
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` does; skipped where Sphinx is not installed."""
+    for name in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(name, reason=f"needs {name}, of the extra docs")
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    words += ["-d", str(folder / "doctrees"), "docs", str(folder / "html")]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def test_the_site_is_built_without_a_warning_and_has_a_page_for_each_document(site: Path) -> None:
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in documents()}
+    assert len(pages) > 20
+    assert [page for page in sorted(pages) if not (site / page).exists()] == []
+
+
+def documents() -> list[Path]:
+    return sorted((ROOT / "docs").glob("**/*.md"))
+
+
+def test_the_site_has_every_estimator_and_every_public_function(site: Path) -> None:
+    import tabsweep
+
+    text = "".join((site / name).read_text("utf-8") for name in ("api.html", "api-models.html"))
+    named = set(re.findall(r'id="tabsweep\.(\w+)"', text))
+    assert {*tabsweep.__all__} - named == set()
+
+
+def test_make_docs_and_continuous_integration_build_the_site_strictly() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "-m sphinx -W --keep-going -q -b html docs build/docs" in makefile
+    assert "run: make docs" in (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_at_a_small_size(example: Path, tmp_path: Path) -> None:
+    small = {"TABSWEEP_EXAMPLE_ROWS": "80", "TABSWEEP_EXAMPLE_TRIALS": "1"}
+    text = example.read_text(encoding="utf-8")
+    assert text.startswith("# %% [markdown]") and any(name in text for name in small)
+    words = [sys.executable, "-W", "ignore", str(example)]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=600, env=os.environ | small
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
