@@ -342,9 +342,9 @@ def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
         "In brackets: 95 % interval of the Elo, over resamples of the datasets, where at least "
         f"{MIN_BOOTSTRAP} are ranked.",
         "Fit and predict: seconds per 1,000 rows of the configurations whose test scores count (as "
-        "planned, whatever the budget chosen above), median over the ranked datasets. Predictions: a "
-        "batch of 1,000 rows where that was measured, else the validation and test rows, of which a "
-        "small table's cost is mostly that of a call. Other trials ran beside them.",
+        "planned, whatever the budget chosen above), median over the ranked datasets. Predictions: "
+        "a batch of 1,000 rows where that was measured, else the validation and test rows; on small "
+        "tables that is mostly what a call costs. Other trials ran beside them.",
     ]
 
 
