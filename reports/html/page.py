@@ -343,8 +343,8 @@ def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
         f"{MIN_BOOTSTRAP} are ranked.",
         "Fit and predict: seconds per 1,000 rows of the configurations whose test scores count (as "
         "planned, whatever the budget chosen above), median over the ranked datasets. Predictions: "
-        "a batch of 1,000 rows where that was measured, else the validation and test rows; on small "
-        "tables that is mostly what a call costs. Other trials ran beside them.",
+        "a batch of 1,000 rows where that was measured, else the validation and test rows; on "
+        "small tables that is mostly what a call costs. Other trials ran beside them.",
     ]
 
 
