@@ -310,10 +310,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
         ),
         click.option(
-            "--portfolio",
-            type=click.IntRange(1, 1000),
-            metavar="N",
-            help="With them N configurations learned on the other datasets, ensembled.",
+            "--portfolio", type=click.IntRange(1), help="So many configurations learned elsewhere."
         ),
         click.option(
             "--out",
@@ -456,9 +453,9 @@ def check_options(given: dict[str, Any]) -> Suite | None:
     Raises SweepError for options that exclude each other, SuiteError, UnknownDataset, NoRun.
     """
     from ..datasets import catalog
-    from .planning import portfolio_file
     from .planning import suite as suites
     from .planning.own_tables import csv_names, targets_for
+    from .planning.portfolios import portfolio_file
 
     if given["warm_start"] is not None:
         portfolio_file.load(given["warm_start"])

@@ -1,9 +1,13 @@
-"""The verbs of `bench beside`."""
+"""The verbs of `bench beside` and `bench portfolio`: what others, and other datasets, tell."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
+from .completion import complete_runs
 from .console import Console, common
 
 
@@ -22,3 +26,55 @@ def beside_list(console: Console) -> int:
     from .commands.listings import beside_command
 
     return beside_command(console)
+
+
+@click.group()
+def portfolio() -> None:
+    """Configurations learned on datasets that are done, for datasets to come."""
+
+
+@portfolio.command("learn", short_help="Choose a few configurations from finished runs.")
+@click.argument(
+    "runs",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME...",
+    shell_complete=complete_runs,
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1, 1000),
+    default=8,
+    show_default=True,
+    help="Number of configurations.",
+)
+@click.option(
+    "--per-model", is_flag=True, help="So many of each model, instead of over all models."
+)
+@click.option(
+    "--leave-one-out",
+    is_flag=True,
+    help="For each dataset of the runs also a choice that knows nothing of it.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The portfolio file to write, for bench sweep --warm-start FILE.",
+)
+@common
+def learn(console: Console, runs: tuple[Path, ...], **given: Any) -> int:
+    """Choose the configurations that together have the lowest validation regret, on average over
+    the datasets of the runs, and write them as a portfolio file; nothing is fitted again.
+
+    \b
+    bench portfolio learn runs/uci-small-quick --per-model --size 3 --out portfolio.toml
+    bench sweep --suite mine --warm-start portfolio.toml
+
+    What is in the file, and how regret is estimated: docs/suites.md, Portfolios.
+    """
+    from .commands.portfolio.learn import learn_command
+
+    return learn_command(console, runs, **given)

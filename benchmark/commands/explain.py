@@ -242,7 +242,7 @@ class Origin:
     def _write_portfolio(self) -> Path:
         """Write the portfolio of the run's warm start to a file, which the command can name; its
         path."""
-        from ..planning.portfolio_file import ALL, Entry, Portfolio, to_toml
+        from ..planning.portfolios.portfolio_file import ALL, Entry, Portfolio, to_toml
 
         held = Portfolio.of_data(self.plan["options"]["warm_start"])
         entries = [Entry(model=m, config=c, without=w) for m, c, w in held.chosen]

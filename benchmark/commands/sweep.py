@@ -33,12 +33,12 @@ from ..console import (
 )
 from ..console import FAILED as EXIT_FAILED
 from ..errors import SweepError, check_name, check_run
-from ..planning import portfolio_file
 from ..planning import suite as suites
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
 from ..planning.plan import Options, Plan
 from ..planning.plan_record import plan_in, planned_slots
+from ..planning.portfolios import portfolio_file
 from ..results.run_status import status_of
 from ..running import sweep
 from ..running.cpus import available_cpus, check_workers

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..planning.portfolio_file import ALL, EACH, Entry
+from ..planning.portfolios.portfolio_file import ALL, EACH, Entry
 from .regrets import Matrix, Trials, matrix_of
 
 

@@ -28,7 +28,7 @@ from ..planning import environment
 from ..planning.code_identity import computes_with
 from ..planning.plan import Plan, find_model
 from ..planning.plan_record import last_plan, planned_slots
-from ..planning.warm_start import notes as warm_notes
+from ..planning.portfolios.warm_start import notes as warm_notes
 from . import async_search
 from .data import gather
 from .event_log import EventLog

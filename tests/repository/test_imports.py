@@ -36,7 +36,6 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "cli_data",
             "cli_lists",
             "cli_nightly",
-            "cli_portfolio",
             "cli_publish",
             "cli_track",
             "cli_upkeep",

@@ -10,7 +10,7 @@ from ....common.files import write_atomically
 from ....common.text import one_line
 from ...console import OK, Console, count
 from ...errors import check_run
-from ...planning import portfolio_file
+from ...planning.portfolios import portfolio_file
 from ...portfolio.regrets import MIN_TRIALS, trials_of
 from ...portfolio.selection import learn, scope_of
 

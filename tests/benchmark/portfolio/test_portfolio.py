@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench, working_in
-from tabsweep.benchmark.planning import portfolio_file
 from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.benchmark.planning.portfolios import portfolio_file
 from tabsweep.benchmark.portfolio.regrets import encoded, matrix_of, trials_of
 from tabsweep.benchmark.portfolio.selection import greedy
 from tabsweep.benchmark.results.evidence_builder import load_results

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...common.text import one_line
-from ...sweeps.search.json_values import identity
-from ...sweeps.search.space import Space
-from ...sweeps.trial import canonical
+from ....common.text import one_line
+from ....sweeps.search.json_values import identity
+from ....sweeps.search.space import Space
+from ....sweeps.trial import canonical
 from .portfolio_file import Portfolio
 
 Config = dict[str, Any]

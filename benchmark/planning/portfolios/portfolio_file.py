@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from ...common.text import one_line
-from ...sweeps.trial import canonical, digest
-from .suite import MAX_BYTES, MISSPELT, Strict, SuiteError, explain, line_of, toml_lines
+from ....common.text import one_line
+from ....sweeps.trial import canonical, digest
+from ..suite import MAX_BYTES, MISSPELT, Strict, SuiteError, explain, line_of, toml_lines
 
 Config = dict[str, Any]
 
