@@ -484,11 +484,10 @@ class Plan:
 
 def loss_function(metric: str) -> Callable[[Result], float | None]:
     """Validation score as something to minimise; None where it is undefined or there is none."""
-    turned = METRICS[metric].loss
 
     def loss(result: Result) -> float | None:
         value = result.val.get(metric) if result.status == DONE else None
-        return None if value is None else turned(value)
+        return None if value is None else METRICS[metric].loss(value)
 
     return loss
 
