@@ -35,6 +35,7 @@ URI = click.option(
     envvar="TABSWEEP_TRACKING_URI",
     help="MLflow server; default: SQLite in the run's folder. 'none' switches tracking off.",
 )
+POSITIVE = click.FloatRange(min=0, min_open=True)
 WORKERS = click.option(
     "--workers",
     type=click.IntRange(min=0),
@@ -174,16 +175,8 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),
         click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
-        click.option(
-            "--study-s",
-            type=click.FloatRange(min=0, min_open=True),
-            help="CPU seconds of fits per study: it stops there if not at --trials.",
-        ),
-        click.option(
-            "--time-limit-s",
-            type=click.FloatRange(min=0, min_open=True),
-            help="Seconds of a fit of a network or boosting; it keeps its best steps so far.",
-        ),
+        click.option("--study-s", type=POSITIVE, help="CPU seconds per study that end its search."),
+        click.option("--time-limit-s", type=POSITIVE, help="Seconds that end a fit, best so far."),
         click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
         click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
         click.option(

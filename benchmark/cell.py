@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .prediction_time import prediction_times
+from ..common.prediction_time import prediction_times
 
 if TYPE_CHECKING:
     from ..datasets.protocols import Fold

@@ -42,7 +42,7 @@ def _one_model(console: Console, name: str) -> int:
     from dataclasses import asdict
 
     from ...models import registry
-    from ..planning.plan import find_model
+    from ..planning.own_models import find_model
     from ..running.request import import_folders
 
     import_folders([name])

@@ -29,8 +29,8 @@ from ...sweeps.workers.pool import ClusterLost
 from ..arguments import check_options
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
 from ..errors import SweepError
+from ..planning.own_models import UnknownModel
 from ..planning.own_tables import csv_run_name
-from ..planning.plan import UnknownModel
 from ..planning.suite import load
 from ..tracking.store import has_secret, redact
 

@@ -1,4 +1,4 @@
-"""Models of the user: whether their constructor can be called, before any trial runs."""
+"""Models that a request names: which are there, and whether those of the user can be made."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
 from .space_overrides import PlanError
+
+
+class UnknownModel(ValueError):
+    """A model that is not registered, not installed and not importable."""
+
+
+def find_model(name: str) -> registry.ModelSpec:
+    """The spec of a model. Raises UnknownModel with a suggestion."""
+    try:
+        return registry.spec(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise UnknownModel(str(error)) from None
 
 
 def check_constructor(

@@ -22,16 +22,19 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
 from .options import Options as Options
-from .own_models import check_constructor
-from .plan_notes import device_notes, refuse_time_limits, time_notes
+from .own_models import check_constructor, find_model
 from .portfolios.warm_start import Beginning, beginning
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
     default_first,
+    device_notes,
     narrow,
+    refuse_time_limits,
     refuse_transductive,
     resolve_space,
+    time_notes,
+    time_words,
     transductive_by,
     transductive_note,
 )
@@ -259,7 +262,7 @@ class Plan:
             n_trials=n_trials,
             first=begins.first,
             begins=begins,
-            seeds=evaluation_seeds(options.seed, budget),
+            seeds=tuple(range(options.seed, options.seed + budget.seeds)),
             lag=search.lag or budget.lag,
             halving=halving,
             asynchronous=asynchronous,
@@ -296,10 +299,7 @@ class Plan:
                 found["sampler"][key] += f", {how} on {rungs}"
             elif study.save_every:
                 found["sampler"][key] += f", saved every {study.save_every} steps"
-            if study.study_s:
-                found["sampler"][key] += f", at most {study.study_s:g} CPU s a study"
-            if study.time_limit_s:
-                found["sampler"][key] += f", at most {study.time_limit_s:g} s a fit"
+            found["sampler"][key] += time_words(study.study_s, study.time_limit_s)
         if self.options.warm_start:
             found["warm start"] = {"portfolio": self.options.warm_start.id}
         return found
@@ -372,8 +372,7 @@ class Plan:
             "source": print_["source"],
             "libraries": print_["libraries"],
         }
-        if plan.time_limit_s is not None:
-            identity["time_limit_s"] = plan.time_limit_s
+        identity |= {"time_limit_s": plan.time_limit_s} if plan.time_limit_s is not None else {}
         if self.options.portable:  # other bytes: such trials are not mixed with others
             identity["portable"] = LEVEL
 
@@ -443,32 +442,14 @@ class Plan:
         return data.table, data.folds
 
 
-def evaluation_seeds(seed: int, budget: Budget) -> tuple[int, ...]:
-    """The seeds of the chosen configuration's evaluation; the first is the tuning seed itself."""
-    return tuple(range(seed, seed + budget.seeds))
-
-
 def loss_function(metric: str) -> Callable[[Result], float | None]:
     """Validation score as something to minimise; None where it is undefined or there is none."""
-    turned = METRICS[metric].loss
 
     def loss(result: Result) -> float | None:
         value = result.val.get(metric) if result.status == DONE else None
-        return None if value is None else turned(value)
+        return None if value is None else METRICS[metric].loss(value)
 
     return loss
-
-
-class UnknownModel(ValueError):
-    """A model that is not registered, not installed and not importable."""
-
-
-def find_model(name: str) -> registry.ModelSpec:
-    """The spec of a model. Raises UnknownModel with a suggestion."""
-    try:
-        return registry.spec(name)
-    except (ValueError, ImportError, AttributeError) as error:
-        raise UnknownModel(str(error)) from None
 
 
 def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:

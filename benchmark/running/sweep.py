@@ -26,7 +26,8 @@ from ..console import count
 from ..errors import NoGpu, SweepError, check_gpu, check_name
 from ..planning import environment
 from ..planning.code_identity import computes_with
-from ..planning.plan import Plan, find_model
+from ..planning.own_models import find_model
+from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, planned_slots
 from ..planning.portfolios.warm_start import notes as warm_notes
 from . import async_search

@@ -145,7 +145,8 @@ def _knowledge_table(known: pd.DataFrame) -> ReportTable:
         "of rungs on which a configuration was not run.",
     )
     panels = (Panel(tuple(rows)),)
-    return ReportTable("tuners-known", "What the replay knows.", header, panels, notes, n_labels=2)
+    title = "What the replay knows."
+    return ReportTable("tuners-known", title, header, panels, notes, n_labels=2)
 
 
 def _rung_table(rungs: pd.DataFrame) -> ReportTable:

@@ -48,7 +48,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("papers", "portfolio", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("checkpoint_options", "completion", "console", "errors", "cell", "prediction_time"),
+        ("checkpoint_options", "completion", "console", "errors", "cell"),
     ),
     "sweeps": (
         ("ray_tune",),

@@ -12,7 +12,7 @@ from ...console import OK, REGRESSION, Console
 from ...nightly.checkout import checkout_of, full_commit, subject
 from ...nightly.first_bad import bisect, told
 from ...planning.environment import ROOT
-from ...planning.plan import find_model
+from ...planning.own_models import find_model
 from .night import context_of
 
 

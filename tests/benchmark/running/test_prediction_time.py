@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.prediction_time import BATCH, ROWS, SINGLE, prediction_times
+from tabsweep.common.prediction_time import BATCH, ROWS, SINGLE, prediction_times
 
 
 class Model:

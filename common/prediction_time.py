@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 BATCH, SINGLE = "predict_1k_s", "predict_1k_single_s"  # seconds per 1,000 rows, of batches of 1,000
 ROWS = 1000
 SHARE, LEAST_S = 0.02, 0.05  # of the trial's seconds that a measurement may take; at least so many
@@ -67,7 +65,7 @@ def prediction_times(
 
 def _rows(X: Any, n: int, *, start: int = 0) -> Any:
     """`n` rows of a DataFrame from row `start` on, again from its first after its last."""
-    return X.iloc[(start + np.arange(n)) % len(X)].reset_index(drop=True)
+    return X.iloc[[(start + i) % len(X) for i in range(n)]].reset_index(drop=True)
 
 
 def _repeated(predict: Callable[[Any], Any], inputs: list[Any], seconds: float) -> list[float]:
