@@ -61,14 +61,15 @@ step bench sweep --suite mine.toml $small
 
 echo "# MLflow"
 echo
-echo "\$ bench ui runs/uci-small-quick --port 5731   # until its page answers, then Ctrl-C"
+echo "\$ bench ui runs/uci-small-quick --port 5731   # until its page answers"
 start=$SECONDS
-bench ui runs/uci-small-quick --port 5731 > ui.log 2>&1 &
+setsid bench ui runs/uci-small-quick --port 5731 > ui.log 2>&1 &
 server=$!
+trap 'kill -- "-$server" 2> /dev/null' EXIT
 python - <<'PY'
 import time, urllib.request
 
-for _ in range(240):
+for _ in range(1200):  # ten minutes, for a busy machine
     try:
         page = urllib.request.urlopen("http://127.0.0.1:5731/", timeout=5)
         print("answer", page.status)
@@ -78,7 +79,8 @@ for _ in range(240):
 else:
     raise SystemExit("MLflow did not answer: see ui.log")
 PY
-kill -INT "$server" && wait "$server" || true
+kill -- "-$server" && wait "$server" || true # what was started in the background ignores Ctrl-C
+trap - EXIT
 echo "# $((SECONDS - start)) s"
 
 echo "# the library"

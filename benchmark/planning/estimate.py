@@ -15,15 +15,16 @@ from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import slot_places
 from ...sweeps.study import Slot
 from ...sweeps.trial import DONE
-from .cost_history import costs_in
-from .costs import Cost, Regression, Work, condensed, settings_of, shipped
-from .machine_speed import probe_s
+from .costs.history import costs_in
+from .costs.machine_speed import probe_s
+from .costs.measured import Cost, Regression, Work, condensed, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
 from .plan_record import planned_slots
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
 TRIAL_S = 0.03  # of a trial around its fit: scores, predictions, records
+BARE_MB = 200.0  # of a worker that has imported little
 RAY_MB = 900.0  # of the driver, Ray and its processes
 GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that nobody has measured
 
@@ -195,12 +196,16 @@ class TrialCosts:
             means, sds = regression(works)
             seconds = [float(s) for s in means]
             highs = [s * math.exp(float(sd)) for s, sd in zip(seconds, sds, strict=True)]
-        limit = self._plan.limits.timeout_s
+        limit = min(self._plan.limits.timeout_s, study.time_limit_s or math.inf)
         share = _share(study)
+        if study.study_s is not None:  # a study ends with its CPU seconds, whatever is left
+            slots = planned_slots(study.to_data())
+            mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
+            share *= min(1.0, study.study_s / max(slots * mean, 1e-9))
         return TrialCost(
             seconds=share * sum(min(s, limit) for s in seconds) / len(seconds),
             high=share * sum(min(s, limit) for s in highs) / len(highs),
-            mb=self._memory(model, works[0], spec.memory_mb(*shape)),
+            mb=self._memory(model, spec.memory_mb(*shape)),
             guess=guess,
         )
 
@@ -231,19 +236,19 @@ class TrialCosts:
         found = [(name, self._regression(name, False)) for name in (*names,) or GUESSES]
         return [(name, regression) for name, regression in found if regression is not None]
 
-    def _memory(self, model: str, work: Work, declared: float) -> float:
-        """Peak MB of a worker: as the nearest measured fit of the model, and more by what the model
-        declares for more rows and features; without a measurement what it declares."""
+    def _memory(self, model: str, declared: float) -> float:
+        """Peak MB of a worker: the least that a measured fit of the model had over what the model
+        declares (other fits had the libraries of other models beside them), and what it declares
+        for this shape; without a measurement the interpreter's in the first's place."""
         known = [*self._history[False].get(model, []), *self._table.costs.get(model, [])]
         known = [cost for cost in known if cost.mb]
         if not known:
             return INTERPRETER_MB + declared
-        place = work.logs()
-        near = min(known, key=lambda cost: math.dist(place, cost.work.logs()))
         if model not in MODELS:
-            return near.mb
-        there = MODELS[model].memory_mb(near.work.rows, near.work.features, near.work.classes)
-        return max(near.mb + declared - there, 300.0)
+            return min(cost.mb for cost in known)
+        spec = MODELS[model]
+        over = [c.mb - spec.memory_mb(c.work.rows, c.work.features, c.work.classes) for c in known]
+        return max(min(over), BARE_MB) + declared
 
 
 def _drawn(study: StudyPlan) -> list[dict[str, Any]]:

@@ -147,9 +147,7 @@ class Plan:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
-        tasks = {name: one.table.task for name, one in self.data.items()}
-        added = {name: one.description.get("added") or "" for name, one in self.data.items()}
-        self.notes += contamination_notes(self.specs, tasks, added)
+        self.notes += contamination_notes(self.specs, self.data)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from ...datasets import catalog
 from ...datasets.errors import DataError
@@ -26,12 +27,32 @@ def _file(spec: ModelSpec, task: str) -> CheckpointFile:
         raise PlanError(str(error)) from None
 
 
-def contamination_notes(
-    specs: Mapping[str, ModelSpec], tasks: Mapping[str, str], added: Mapping[str, str]
-) -> list[str]:
-    """One sentence for each checkpoint of the plan: which of its datasets (name -> task) it was
-    pretrained on, by the list beside it. `added`: {dataset: the added dataset that it is}."""
-    notes = []
+class HasTask(Protocol):
+    """A table, of which the task counts here."""
+
+    task: str
+
+
+class Described(Protocol):
+    """A dataset of a plan (`plan.Data`)."""
+
+    @property
+    def table(self) -> HasTask:
+        """Its table."""
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """What the plan keeps of it; "added" names the added dataset that it is."""
+
+
+def contamination_notes(specs: Mapping[str, ModelSpec], data: Mapping[str, Described]) -> list[str]:
+    """One sentence for each checkpoint of the plan: which of the plan's datasets it was pretrained
+    on, by the list beside it."""
+    notes: list[str] = []
+    if not any(spec.checkpoint for spec in specs.values()):
+        return notes
+    tasks = {name: one.table.task for name, one in data.items()}
+    added = {name: str(one.description.get("added") or "") for name, one in data.items()}
     for model, spec in sorted(specs.items()):
         if not spec.checkpoint:
             continue

@@ -197,7 +197,9 @@ class Progress:
 
     def _eta(self) -> str:
         left, said = self._left
-        return rough(max(0.0, left - (time.monotonic() - said)))
+        # before the first trial has ended only the start can have been waited for
+        least = 0.0 if self.states else self._pace.left_s(self._work)
+        return rough(max(least, left - (time.monotonic() - said)))
 
     def _say(self, text: str) -> None:
         if self.quiet:

@@ -126,12 +126,7 @@ def without_downloads(model: str, *names: str) -> Iterator[None]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise CheckpointError("a download was refused: checkpoints are files of the user's")
 
-    downloaders = (
-        "hf_hub_download",
-        "snapshot_download",
-        "download_model",
-        "ensure_license_accepted",
-    )
+    downloaders = "hf_hub_download snapshot_download download_model ensure_license_accepted".split()
     held = [
         (module, name, getattr(module, name))
         for module in (hub, *modules)

@@ -25,6 +25,7 @@ MAX_AXES = 7  # hyperparameters of the parallel coordinates
 MAX_CHOSEN = 200  # configurations in the list of the chosen ones
 MAX_FAILURES = 40  # kinds of failures
 SCORE = "score"
+STEPS = {"n_estimators": "boosting rounds", "max_iter": "boosting rounds"}  # of learning curves
 
 
 def page(source: Source, name: str) -> dict[str, Any]:
@@ -217,7 +218,7 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
     if not lines:
         return []
     lines.sort(key=lambda pair: (-pair[0], pair[1].name))
-    by = " or ".join(sorted({str(curve["by"]) for curve in found})).replace("_", " ")
+    by = " or ".join(sorted({STEPS.get(curve["by"], str(curve["by"])) for curve in found}))
     title = "Learning curves of chosen fits"
     drawn = charts.lines(
         [line for _, line in lines],

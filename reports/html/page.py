@@ -342,8 +342,9 @@ def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
         "In brackets: 95 % interval of the Elo, over resamples of the datasets, where at least "
         f"{MIN_BOOTSTRAP} are ranked.",
         "Fit and predict: seconds per 1,000 rows of the configurations whose test scores count (as "
-        "planned, whatever the budget chosen above), median over the ranked datasets; measured "
-        "while other trials ran beside them. On small tables they are mostly what a call costs.",
+        "planned, whatever the budget chosen above), median over the ranked datasets. Predictions: "
+        "a batch of 1,000 rows where that was measured, else the validation and test rows; on "
+        "small tables that is mostly what a call costs. Other trials ran beside them.",
     ]
 
 

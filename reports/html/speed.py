@@ -6,15 +6,16 @@ import numpy as np
 
 from ..evidence import STUDY, Evidence
 
-FIT, PREDICT = "fit_s", "predict_s"
+FIT, PREDICT, MEASURED = "fit_s", "predict_s", "predict_1k_s"
 
 
 def per_1000_rows(evidence: Evidence) -> dict[tuple[str, str], tuple[float, float]]:
     """{(dataset, model): (fit, predict)}: median seconds per 1,000 rows, over the folds and seeds.
 
     Of the trials whose test scores count: the evaluation runs, or the chosen tuning trial. A fit is
-    divided by the rows that it learns from, the predictions by those that they are for (validation
-    and test rows); NaN where seconds or rows (meta's `facts`) are not known.
+    divided by the rows that it learns from. Predictions are those of a batch of 1,000 rows, where
+    the trial measured it; else those of the validation and test rows, divided by their number. NaN
+    where seconds or rows (meta's `facts`) are not known.
     """
     sizes = {
         name: facts["sizes"]
@@ -23,18 +24,20 @@ def per_1000_rows(evidence: Evidence) -> dict[tuple[str, str], tuple[float, floa
     }
     counts = evidence.having("stage", "eval") | evidence.trials["selected"].to_numpy(dtype=bool)
     counts = counts & evidence.having("status", "done")
-    rows = evidence.trials.loc[counts, [*STUDY, "stage", FIT, PREDICT]]
-    rows = rows[rows["dataset"].isin(list(sizes))]
+    rows = evidence.trials.loc[counts, [*STUDY, "stage", FIT, PREDICT, MEASURED]]
+    rows = rows[rows["dataset"].isin(list(sizes)) | rows[MEASURED].notna()]
     if not len(rows):
         return {}
     evaluated = (rows["stage"] == "eval").groupby([rows[name] for name in STUDY]).transform("any")
     rows = rows[(rows["stage"] == "eval") | ~evaluated]
     train, val, test = (
-        rows["dataset"].map({name: found[i] for name, found in sizes.items()}) for i in range(3)
+        rows["dataset"].map({name: found[i] for name, found in sizes.items()}).astype(float)
+        for i in range(3)
     )
+    usual = 1000.0 * rows[PREDICT] / (val + test).replace(0.0, np.nan)
     rows = rows.assign(
         fit=1000.0 * rows[FIT] / train.replace(0.0, np.nan),
-        predict=1000.0 * rows[PREDICT] / (val + test).replace(0.0, np.nan),
+        predict=rows[MEASURED].where(rows[MEASURED].notna(), usual),
     )
     found = rows.groupby(["dataset", "model"], sort=True)[["fit", "predict"]].median()
     return {

@@ -150,7 +150,9 @@ def write_files(folder: Path) -> None:
         '[budgets.quick]\nmodels = ["linear", "knn"]\nfolds = 1\ntrials = 1\n',
         encoding="utf-8",
     )
-    (folder / "mymodel.py").write_text(python_blocks(MODEL)[0], encoding="utf-8")
+    classes = [python_blocks(MODEL)[0], *python_blocks("README.md")]
+    own = [text for text in classes if re.search(r"^class ", text, flags=re.MULTILINE)]
+    (folder / "mymodel.py").write_text("\n\n".join(own), encoding="utf-8")
 
 
 @pytest.mark.nightly

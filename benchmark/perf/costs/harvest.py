@@ -1,4 +1,4 @@
-"""The shipped table of costs, made from ledgers: `benchmark/planning/cost_table.json`.
+"""The shipped table of costs, made from ledgers: `benchmark/planning/costs/table.json`.
 
     bench sweep --suite benchmark/perf/costs/costs.toml --workers 1 --runs RUNS
     python benchmark/perf/costs/harvest.py RUNS/costs-default [RUN ...]
@@ -23,8 +23,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tabsweep.benchmark.planning.cost_history import costs_in
-from tabsweep.benchmark.planning.costs import (
+from tabsweep.benchmark.planning.costs.history import costs_in
+from tabsweep.benchmark.planning.costs.machine_speed import probe_s
+from tabsweep.benchmark.planning.costs.measured import (
     FILE,
     Cost,
     Regression,
@@ -34,7 +35,6 @@ from tabsweep.benchmark.planning.costs import (
     settings_of,
 )
 from tabsweep.benchmark.planning.environment import capture
-from tabsweep.benchmark.planning.machine_speed import probe_s
 from tabsweep.models import registry
 from tabsweep.sweeps.store.ledger import Ledger
 

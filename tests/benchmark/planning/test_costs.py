@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 from calls import bench
-from tabsweep.benchmark.planning.costs import Cost, Regression, Work, condensed, shipped
-from tabsweep.benchmark.planning.machine_speed import probe_s
+from tabsweep.benchmark.planning.costs.machine_speed import probe_s
+from tabsweep.benchmark.planning.costs.measured import Cost, Regression, Work, condensed, shipped
 from tabsweep.benchmark.running.progress import START_S, Pace, Progress
 from tabsweep.models.registry_entries import MODELS
 from tabsweep.sweeps.trial import DONE, Result

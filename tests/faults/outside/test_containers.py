@@ -223,14 +223,8 @@ def test_a_smoke_job_survives_kills_of_worker_mlflow_postgres_and_head(site: Sit
     site.finished(site.job(*SMOKE, "--name", "quiet"))
     quiet = site.run("quiet")
     n = check_whole(quiet)
-    lock = (
-        json.loads((quiet / "report" / "environment.json").read_text())
-        if (quiet / "report" / "environment.json").exists()
-        else None
-    )
-    assert lock is None or lock["lock"]
     runs = int(site.query("SELECT count(*) FROM runs WHERE lifecycle_stage = 'active'"))
-    assert runs > n
+    assert 0 < runs <= n  # one for each study
 
     job = site.job(*SMOKE, "--name", "killed")
     wait_for(lambda: site.n_results("killed") > 2, "the first results", timeout_s=240)

@@ -56,7 +56,7 @@ CANNOT: list[tuple[str, str]] = [
 ]
 """(pattern, reason)."""
 
-CODES = {r"bench retry ": (0, 5)}  # nothing failed, so nothing is run again
+CODES = {r"bench (retry|logs .*--failed)": (0, 5)}  # nothing failed: nothing to run or show
 IRIS = "--suite smoke --dataset iris --folds 1 --trials 3"
 SAMPLERS = ("random", "tpe", "hyperopt")
 RUNS: dict[str, str] = {

@@ -131,6 +131,13 @@ def test_seconds_are_those_of_the_configurations_that_count(known):
     assert {name for name, _ in found} == {"data-0"}  # the rows of the others are not known
 
 
+def test_predictions_that_were_measured_in_a_batch_count_instead():
+    one = evidence_of(results(n=3, n_trials=6).assign(predict_1k_s=0.25), **meta())
+    found = speed.per_1000_rows(one)
+    assert found["data-0", "forest"] == pytest.approx((1.0 / 0.2, 0.25))
+    assert np.isnan(found["data-1", "forest"][0]) and found["data-1", "forest"][1] == 0.25
+
+
 def test_a_dataset_s_page_says_what_the_data_is(made):
     text = Tags(made["dataset-data-0.html"]).text
     for words in ("CC BY 4.0", "A. Author: Data (2001).", "one value in weight", "yes (90)"):

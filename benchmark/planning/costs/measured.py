@@ -1,6 +1,6 @@
 """What trials cost: measured costs, and a regression from them to configurations not measured.
 
-The costs in `cost_table.json` ship with the product; `benchmark/perf/costs/harvest.py` makes the
+The costs in `table.json` ship with the product; `benchmark/perf/costs/harvest.py` makes the
 file from ledgers. Trials in the user's own ledgers join them as further points.
 """
 
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).with_name("cost_table.json")
+FILE = Path(__file__).with_name("table.json")
 
 # Cost of a fit ~ product of value ** exponent: the exponent expected before anything is measured,
 # and how far from it measurements may take it (standard deviation).
@@ -106,7 +106,7 @@ class CostTable:
 
 
 def read_table(file: Path = FILE) -> CostTable:
-    """The costs in a file like `cost_table.json`."""
+    """The costs in a file like `table.json`."""
     data = json.loads(file.read_text(encoding="utf-8"))
     table = CostTable(data["machine"])
     for model, entry in data["models"].items():

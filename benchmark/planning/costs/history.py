@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...models.registry_entries import MODELS
-from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.trial import DONE
-from .costs import Cost, Work, settings_of
-from .plan_record import last_plan
+from ....models.registry_entries import MODELS
+from ....sweeps.store.ledger import Ledger, Record
+from ....sweeps.trial import DONE
+from ..plan_record import last_plan
+from .measured import Cost, Work, settings_of
 
 TICK_S = 0.01  # in which the CPU seconds of a fit are counted
 Defaults = Callable[[str], Mapping[str, Any]]

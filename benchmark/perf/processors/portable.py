@@ -1,6 +1,6 @@
 """Cost of pinned instruction sets (`bench sweep --portable`): CPU time of fits, pinned over not.
 
-python benchmark/perf/portable.py [--repeats 3] [MODEL...]
+python benchmark/perf/processors/portable.py [--repeats 3] [MODEL...]
 
 Two processes take turns, one pinned and one not, so that both see the same load.
 """
