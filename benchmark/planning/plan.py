@@ -38,7 +38,7 @@ from .space_overrides import (
     transductive_by,
     transductive_note,
 )
-from .suite import DEFAULT_METRIC, Budget, Suite
+from .suite import DEFAULT_METRIC, Suite
 
 KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device", "portable")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit

@@ -183,7 +183,7 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import AnyType
 
-    columns = []
+    columns: list[Any] = []
     for column in fitted.schema.columns:
         numeric = column.kind == "numeric"
         if numeric:
@@ -199,9 +199,10 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
     if kind is DataType.string and not all(isinstance(value, str) for value in out):
         outputs = None  # labels that are numbers: MLflow's types would change them
     else:
-        outputs = Schema([ColSpec(kind)])
+        answer: Any = [ColSpec(kind)]
+        outputs = Schema(answer)
     flag = ParamSpec("probabilities", DataType.boolean, default=False)
-    params = None if fitted.schema.task == "regression" else ParamSchema([flag])
+    params: Any = None if fitted.schema.task == "regression" else ParamSchema([flag])
     return ModelSignature(inputs=Schema(columns), outputs=outputs, params=params)
 
 
