@@ -31,12 +31,11 @@ from .arguments import (
     without_choice,
 )
 from .checkpoint_options import checkpoint_options
-from .cli_beside import beside
+from .cli_beside import beside, publish
 from .cli_data import data
 from .cli_lists import models, runs, suites
 from .cli_nightly import baseline, nightly
 from .cli_portfolio import portfolio
-from .cli_publish import publish
 from .cli_track import fit, track, ui
 from .cli_upkeep import merge, verify
 from .completion import complete_runs, script

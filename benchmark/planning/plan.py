@@ -22,9 +22,14 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import source_print
 from .own_models import check_constructor
-from .plan_notes import device_notes, refuse_time_limits, time_notes
+from .plan_notes import (
+    contamination_notes,
+    device_notes,
+    pinned,
+    refuse_time_limits,
+    time_notes,
+)
 from .portfolio_file import Portfolio
-from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
     default_first,

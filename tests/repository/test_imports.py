@@ -37,7 +37,6 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "cli_lists",
             "cli_nightly",
             "cli_portfolio",
-            "cli_publish",
             "cli_track",
             "cli_upkeep",
             "library",
