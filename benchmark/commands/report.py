@@ -92,12 +92,14 @@ def make_report(
     beside: Sequence[str] = (),
     regimes: bool | None = None,
     portfolio: int | None = None,
+    shown: Sequence[str] | None = None,
     **how: Any,
 ) -> tuple[list[Path], list[Section], list[str]]:
     """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
     it was read). beside: entrants whose published results stand beside ours; DataError for one that
     there is not. regimes: whether the default, tuned and ensembled results of each model are shown
-    (None: where there are not many trials); portfolio: the size of one that stands with them."""
+    (None: where there are not many trials); portfolio: the size of one that stands with them.
+    shown: how the pages call the runs in commands; by default, as they were named."""
     runs = list(runs)
     for run in runs:
         check_run(run)
@@ -105,6 +107,8 @@ def make_report(
         from ..results.evidence_builder import evidence_of
 
         evidence = evidence_of(runs)
+        if shown is not None:
+            evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
         from ..results.importance import with_importance
         from ..results.learning_curves import with_curves
         from ..results.page_facts import with_cards

@@ -74,7 +74,9 @@ def read_runs(paths: Iterable[Path]) -> list[Run]:
     found = []
     for path in dict.fromkeys(path.resolve() for path in paths):
         check_run(path)
-        found.append(Run(path.name, path, plan_in(Ledger(path)), evidence_of([path])))
+        evidence = evidence_of([path])
+        evidence = evidence.but(meta={**evidence.meta, "runs": [f"runs/{path.name}"]})
+        found.append(Run(path.name, path, plan_in(Ledger(path)), evidence))
     found.sort(key=lambda run: (run.last, run.name, str(run.path)))
     taken: dict[str, int] = {}
     named = []

@@ -53,7 +53,10 @@ def publish(
         damage: list[str] = []
         for run in runs:
             place = staging / "runs" / slug(run.name)
-            found = make_report([run.path], place, mirror=mirror, cache=cache, beside=beside)
+            shown = [f"runs/{run.name}"]  # no folder of this machine
+            found = make_report(
+                [run.path], place, mirror=mirror, cache=cache, beside=beside, shown=shown
+            )
             damage += [f"{run.name}: {text}" for text in found[2]]
         if beside:
             from ...results.beside import with_published
