@@ -42,6 +42,7 @@ SETTINGS = {
     "RAY_DASHBOARD_PORT": "18999",
 }
 SMOKE = ("--suite", "smoke")
+APART = ("--runs", "/runs/apart")  # a run takes finished trials from the others of its folder
 MODEL = """
 import time
 from tabsweep.models.knn import KNN
@@ -128,7 +129,7 @@ class Site:
     def run(self, name: str) -> Path:
         """A copy of the folder of a run, as it is now."""
         (id,) = self.ids("ray-head")
-        made = Path(tempfile.mkdtemp(dir=self.folder)) / name
+        made = Path(tempfile.mkdtemp(dir=self.folder)) / Path(name).name
         self.docker.docker("cp", f"{id}:/runs/{name}", made)
         return made
 
@@ -226,16 +227,16 @@ def test_a_smoke_job_survives_kills_of_worker_mlflow_postgres_and_head(site: Sit
     runs = int(site.query("SELECT count(*) FROM runs WHERE lifecycle_stage = 'active'"))
     assert 0 < runs <= n  # one for each study
 
-    job = site.job(*SMOKE, "--name", "killed")
-    wait_for(lambda: site.n_results("killed") > 2, "the first results", timeout_s=240)
+    job = site.job(*SMOKE, *APART, "--name", "killed")
+    wait_for(lambda: site.n_results("apart/killed") > 2, "the first results", timeout_s=240)
     for service in ("ray-worker", "mlflow", "postgres"):
         site.kill(service)
     site.kill("ray-head")  # and with it the driver
     assert job.wait(600) != 0
     for service in SERVICES:
         site.healthy(service)
-    site.finished(site.job(*SMOKE, "--name", "killed"))
-    killed = site.run("killed")
+    site.finished(site.job(*SMOKE, *APART, "--name", "killed"))
+    killed = site.run("apart/killed")
     assert check_whole(killed) == n and tables(killed) == tables(quiet)
 
 
@@ -290,7 +291,7 @@ def test_docker_stop_at_random_moments_of_600_trials_records_no_failure(site: Si
     took = []
     for number in range(storm.HITS):
         if job is None or job.poll() is not None:
-            job = site.job(*words, "--name", "stopped", folder=True)
+            job = site.job(*words, *APART, "--name", "stopped", folder=True)
         time.sleep(chance.uniform(2.0, 20.0))
         service = ("ray-head", "ray-worker")[number % 2]
         (id,) = site.ids(service)
@@ -305,8 +306,8 @@ def test_docker_stop_at_random_moments_of_600_trials_records_no_failure(site: Si
             assert job.wait(300) != 0 or hits["between sweeps"]
     if job is not None:
         job.wait(1800)
-    site.finished(site.job(*words, "--name", "stopped", folder=True))
-    stopped = site.run("stopped")
+    site.finished(site.job(*words, *APART, "--name", "stopped", folder=True))
+    stopped = site.run("apart/stopped")
     assert check_whole(stopped) == n and tables(stopped) == tables(calm)
     print(
         f"\ndocker stop: {storm.HITS} hits ({dict(hits)}), each took {min(took):.0f} to "
