@@ -183,7 +183,7 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import AnyType
 
-    columns = []
+    columns: list[Any] = []
     for column in fitted.schema.columns:
         numeric = column.kind == "numeric"
         if numeric:
@@ -201,7 +201,7 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
     else:
         outputs = Schema([ColSpec(kind)])
     flag = ParamSpec("probabilities", DataType.boolean, default=False)
-    params = None if fitted.schema.task == "regression" else ParamSchema([flag])
+    params: Any = None if fitted.schema.task == "regression" else ParamSchema([flag])
     return ModelSignature(inputs=Schema(columns), outputs=outputs, params=params)
 
 

@@ -142,7 +142,7 @@ class Store:
             have: set[str] = set()
             for first in range(0, len(every), ROWS):
                 some = every[first : first + ROWS]
-                query = sa.select(db.SqlRun.run_uuid).where(db.SqlRun.run_uuid.in_(some))
+                query: Any = sa.select(db.SqlRun.run_uuid).where(db.SqlRun.run_uuid.in_(some))
                 have |= set(session.execute(query).scalars())
             rows = Rows()
             for trial in trials:
