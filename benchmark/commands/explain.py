@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ...reports.explain import Trace
 
 REGIMES = "regimes"  # default, tuned and ensembled
+# Options of a plan that `bench reproduce` does not take.
+SWEEP_ALONE = ("sampler", "space", "seed", "asynchronous", "study_s", "time_limit_s", "portable",
+               "warm_start")  # fmt: skip
 FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
@@ -167,6 +170,7 @@ class Origin:
         more = _given(options, ("sampler", "space", "study_s", "time_limit_s"))
         more += ["--seed", str(options["seed"])] if options["seed"] else []
         more += ["--async", options["asynchronous"]] if options.get("asynchronous") else []
+        more += ["--portable"] if options.get("portable") else []
         more += ["--warm-start", str(self._write_portfolio())] if "warm_start" in options else []
         csv = self.plan["datasets"][dataset].get("csv")
         if csv and not self.plan["suite"].get("file"):
@@ -204,16 +208,16 @@ class Origin:
         return words
 
     def _by_reproduce(self, table: str, known: suites.Suite | None) -> bool:
-        """Whether `bench reproduce` runs this plan: it has no --sampler, --space or --seed."""
+        """Whether `bench reproduce` runs this plan: it has no option that only
+        `bench sweep` knows."""
         from ..papers.catalog import suite_names
 
         behind = suite_names().get(table)
         options = self.plan["options"]
-        special = [options[name] for name in ("sampler", "space", "seed")]
         return (
             known is not None
             and known.name == behind
-            and not any([*special, options.get("asynchronous"), options.get("warm_start")])
+            and not any(options.get(name) for name in SWEEP_ALONE)
             and not self._limits(known)
         )
 

@@ -91,6 +91,14 @@ class Run:
         """The seed of the run."""
         return int(self.plan["options"]["seed"])
 
+    @property
+    def time_limit_s(self) -> float | None:
+        """Wall seconds of a fit of a model trained in steps in the run; None without limit."""
+        options = self.plan["options"]
+        budget = self.plan["suite"]["budgets"][options["budget"]]
+        limit = options.get("time_limit_s") or budget.get("time_limit_s")
+        return float(limit) if limit else None
+
     def mean_loss(self, model: str) -> float | None:
         """Mean loss of the model's chosen configurations; None where a fold has none."""
         chosen = self.chosen.get(model, {})
@@ -219,7 +227,9 @@ def score_cell(
 ) -> Score:
     """A configuration on a fold that it was not tried on; a failure has no loss."""
     spec = registry.spec(model)
-    identity = {"target": spec.target, "threads": spec.threads}
+    identity: dict[str, Any] = {"target": spec.target, "threads": spec.threads}
+    if run.time_limit_s is not None and spec.resource:
+        identity["time_limit_s"] = run.time_limit_s
     trial = Trial(run.dataset, fold, model, config, run.seed, identity)
     try:
         result = run_trial(trial, data)
@@ -287,9 +297,16 @@ def _target_of(described: Mapping[str, Any]) -> str:
 
 
 def fit_all(
-    model: str, choice: Choice, table: Table, folds: Mapping[int, Fold], seed: int
+    model: str,
+    choice: Choice,
+    table: Table,
+    folds: Mapping[int, Fold],
+    seed: int,
+    time_limit_s: float | None = None,
 ) -> tuple[Any, tuple[Any, ...], str]:
-    """Step 3 of the rule: (fitted estimator, what it was given, a sentence about the rows)."""
+    """Step 3 of the rule: (fitted estimator, what it was given, a sentence about the rows).
+    time_limit_s: that of the run's fits, for a model trained in steps that knows no number of
+    rounds."""
     spec = registry.spec(model)
 
     def make(config: Mapping[str, Any]) -> Any:
@@ -317,6 +334,10 @@ def fit_all(
     else:
         fitted_on = f"all {table.n_rows} rows"
         training = (table.rows(every), table.target)
+    limited = time_limit_s is not None and spec.resource and isinstance(estimator, Estimator)
+    if limited and not (stops and by_rounds and choice.rounds is not None):
+        estimator.limit_time(time_limit_s)
+        fitted_on += f", for at most {time_limit_s:g} s as in the run"
     estimator.fit(*training)
     return estimator, training, fitted_on
 
@@ -346,7 +367,9 @@ def fit_chosen(
     path = place(run, out, found.dataset, name)
     table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
     choice = choose_config(found, name, asked, (table, folds), note)
-    estimator, training, fitted_on = fit_all(asked, choice, table, folds, found.seed)
+    estimator, training, fitted_on = fit_all(
+        asked, choice, table, folds, found.seed, found.time_limit_s
+    )
     described = found.described.get("csv") or {"target": _target_of(found.described)}
     schema = Schema.of(
         table.frame, table.task, classes=table.classes, target=str(described.get("target", ""))

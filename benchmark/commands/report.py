@@ -46,6 +46,8 @@ def report_command(
         raise SweepError("--beside goes with runs; published results have no rows beside them")
     if results is not None and (how.pop("regimes") or how.pop("portfolio")):
         raise SweepError("--regimes and --portfolio go with runs, which keep their predictions")
+    if how.get("regimes") is False and how.get("portfolio"):
+        raise SweepError("--portfolio is a row of what --no-regimes leaves out: leave one out")
     damage: list[str] = []
     if results is None:
         runs = list(runs)
@@ -119,7 +121,16 @@ def make_report(
             evidence = with_curves(with_cards(with_importance(evidence)), runs)
         from ..portfolio.by_regime import MOST_TRIALS, regimes_of
 
-        few = len(evidence.trials) <= MOST_TRIALS
+        n = len(evidence.trials)
+        few = n <= MOST_TRIALS
+        if not few and regimes is None and portfolio is None:
+            note = (
+                f"Default, tuned and ensembled results are left out, as there are {n:,} trials, "
+                f"more than {MOST_TRIALS:,}: bench report --regimes makes them."
+            )
+            evidence = evidence.but(
+                meta={**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), note]}
+            )
         if few and regimes is None or regimes or (portfolio and regimes is None):
             made = regimes_of(evidence, runs, mirror=mirror, cache=cache, portfolio=portfolio)
             how = {**how, "by_regime": (made.frame, made.notes)}

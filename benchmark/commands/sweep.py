@@ -37,7 +37,7 @@ from ..planning import suite as suites
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
 from ..planning.plan import Options, Plan
-from ..planning.plan_record import plan_in, planned_slots
+from ..planning.plan_record import plan_in
 from ..planning.portfolios import portfolio_file
 from ..results.run_status import status_of
 from ..running import sweep
@@ -273,9 +273,12 @@ def run_and_report(
             warn_of_data(console, plan)
             for note in plan.notes:
                 console.say(note)
-            total = sum(planned_slots(study.to_data()) for study in plan.studies)
             left = details["left"]
-            pace = Pace(by_study(plan), details["workers"])
+            total = details["known"] + sum(left.values())
+            expected = by_study(plan)
+            timed = [study.name for study in plan.studies if study.study_s is not None]
+            rest = {name: left[name] * expected[name] for name in timed if name in left}
+            pace = Pace(expected, details["workers"], rest)
             work = sum(n * pace.seconds(study) for study, n in left.items())
             progress.begin(total, request.name, known=details["known"], pace=pace, work=work)
         elif event == "started":

@@ -19,7 +19,7 @@ from .costs.history import costs_in
 from .costs.machine_speed import probe_s
 from .costs.measured import Cost, Regression, Work, condensed, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
-from .plan_record import planned_slots
+from .plan_record import ended_slots, planned_slots
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
@@ -78,6 +78,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     ids = {r["id"] for ledger in ledgers for r in ledger.records("result") if r["status"] == DONE}
     costs = TrialCosts(plan, ledgers, speed=probe_s())
     finished_slots = slot_places(own) if own is not None else {}
+    at_end = ended_slots(own) if own is not None else {}
     planned = {study.name: study for study in plan.studies}
     found = Estimate(
         cells=0,
@@ -99,6 +100,8 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     ended = Counter(Slot.parse(key)[0] for key in finished_slots)
     for study in plan.build():
         n = planned_slots(study.meta)
+        if study.study_s is not None:
+            n = at_end.get((study.name, study.n_trials), n)
         already = min(n, ended[study.name])
         left = n - already
         found.cells += n

@@ -22,11 +22,20 @@ class Pace:
     """Seconds that a sweep still takes: the estimate of what is left, corrected by what the trials
     that ended took against theirs.
 
-    expected: {study: seconds of one of its trials}; those of other studies take the mean.
+    expected: {study: seconds of one of its trials}; those of other studies take the mean. rest:
+    {study whose search ends by CPU seconds: seconds that it takes yet}, however many trials these
+    are.
     """
 
-    def __init__(self, expected: Mapping[str, float], workers: int) -> None:
+    def __init__(
+        self,
+        expected: Mapping[str, float],
+        workers: int,
+        rest: Mapping[str, float] | None = None,
+    ) -> None:
         self._expected = expected
+        self._rest = dict(rest or {})
+        self._timed = frozenset(self._rest)
         self.starts = workers > 0  # Ray and workers, before the first trial
         self._workers = max(1, workers)
         mean = sum(expected.values()) / len(expected) if expected else 1.0
@@ -34,18 +43,26 @@ class Pace:
         self._told = self._took = 0.0
 
     def seconds(self, study: str) -> float:
-        """The expected seconds of one of a study's trials."""
-        return self._expected.get(study, self._mean)
+        """The expected seconds of one of a study's trials; 0 where `rest` has the study."""
+        return 0.0 if study in self._timed else self._expected.get(study, self._mean)
 
     def observe(self, study: str, took: float) -> None:
         """Take in the seconds of a trial that has ended."""
+        if study in self._timed:
+            self._rest[study] = max(0.0, self._rest.get(study, 0.0) - took)
+            return
         self._told += self.seconds(study)
         self._took += took
 
+    def end(self, study: str) -> None:
+        """A study has ended: it takes no more."""
+        self._rest.pop(study, None)
+
     def left_s(self, work: float) -> float:
-        """Seconds on the clock for trials that are expected to take `work` seconds."""
+        """Seconds on the clock for trials that are expected to take `work` seconds, and for the
+        studies of `rest`."""
         ratio = (self._took + TRUST_S) / (self._told + TRUST_S)
-        return work * ratio / self._workers
+        return (work * ratio + sum(self._rest.values())) / self._workers
 
 
 class Progress:
@@ -143,6 +160,7 @@ class Progress:
             self._say(f"retry: {trial.dataset}/{trial.fold}/{trial.model} after {details['cause']}")
         elif event == "study":
             study = details["study"]
+            self._pace.end(study.name)
             if "n_seeds" in study.meta:  # failures may have left fewer slots than were planned
                 spared = planned_slots(dict(study.meta)) - study.n_slots
                 self.total -= spared

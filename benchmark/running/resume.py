@@ -9,7 +9,7 @@ from ...sweeps.store.records import slot_places
 from ...sweeps.trial import Limits
 from ..errors import SweepError
 from ..planning.plan import KEY_PARTS, Options, Plan
-from ..planning.plan_record import last_plan, planned_slots
+from ..planning.plan_record import ended_slots, last_plan, planned_slots, study_name
 from .request import Request
 
 OLDER = {"portable": {"sweep": False}}  # parts that plans of older versions lack
@@ -100,9 +100,14 @@ def failed_under_less(record: Record, limits: Limits) -> bool:
 
 
 def all_ended(ledger: Ledger) -> bool:
-    """Whether every slot of the plan in force has a result: a resume then most likely runs
-    nothing."""
+    """Whether every slot of the plan in force has a result, or its study ended before it: a resume
+    then most likely runs nothing."""
     plan = last_plan(ledger)
     if plan is None:
         return False
-    return len(slot_places(ledger)) >= sum(map(planned_slots, plan["studies"]))
+    at_end = ended_slots(ledger)
+    planned = [
+        at_end.get((study_name(study), study["n_trials"]), planned_slots(study))
+        for study in plan["studies"]
+    ]
+    return len(slot_places(ledger)) >= sum(planned)

@@ -286,7 +286,8 @@ class _Sweep:
             "workers": self._ray.n_workers,
         }
         for study in studies:
-            about["left"][study.name] -= study.n_done
+            left = about["left"][study.name] - study.n_done
+            about["left"][study.name] = 0 if study.finished else left
         self._listener("plan", {"plan": self.plan, "ledger": self.ledger, **about})
         self._listener("started", {})
 

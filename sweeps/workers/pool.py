@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..store.checkpoints import Checkpoints
 from ..study import Needs
-from ..trial import Limits, Result, Trial, canonical, failure
+from ..trial import FAILED, Limits, Result, Trial, canonical, failure
 from .interruption import Interrupted
 
 # (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
@@ -112,8 +113,23 @@ def guarded(
 ) -> Result:
     """Run a trial; what it raises becomes a failure with a cause, where it is one of `caught`.
 
-    An interruption from outside is none of them: nothing is known of the trial then.
+    An interruption from outside is none of them: nothing is known of the trial then. A failure has
+    the CPU seconds that it took.
     """
+    began = time.process_time()
+    result = _guarded(run_trial, trial, data, checkpoints, caught)
+    if result.status != FAILED or "cpu_s" in result.costs:
+        return result
+    return replace(result, costs={**result.costs, "cpu_s": time.process_time() - began})
+
+
+def _guarded(
+    run_trial: RunTrial,
+    trial: Trial,
+    data: Any,
+    checkpoints: Checkpoints | None,
+    caught: tuple[type[BaseException], ...],
+) -> Result:
     more = [] if trial.fidelity is None else [checkpoints]
     try:
         return checked(run_trial(trial, data, *more))

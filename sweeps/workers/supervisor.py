@@ -113,7 +113,9 @@ class Supervisor:
             actor.queue.popleft()
             self._group.refs.pop(ref, None)
             message = f"ran longer than {job.limits.timeout_s:g} s"
-            result = failure("timeout", message, output=output)
+            # its worker is ended unasked: the CPU seconds are those of the clock, of one thread
+            costs = {"cpu_s": job.limits.timeout_s}
+            result = failure("timeout", message, output=output, costs=costs)
             outcomes.append(JobOutcome(job, result, worker=actor.name))
             outcomes.extend(self._group.retire(actor))
         return outcomes
