@@ -14,6 +14,7 @@ from urllib.parse import quote
 from ...common.text import one_line
 from ..download import NetworkAccess, Refused, Unreachable
 from ..errors import DataError, DatasetUnavailable, Md5Mismatch, UnknownDataset
+from ..reading.files import BYTES_PER_BYTE, free_memory
 
 SERVER = "https://www.openml.org/api/v1"
 DESCRIPTION_BYTES = 32 << 20  # of an answer in JSON
@@ -150,10 +151,12 @@ class Server:
     def file(self, url: str, what: str, md5: str = "") -> bytes:
         """The bytes at an address that the server named, checked against `md5` where it is given
         (Md5Mismatch)."""
-        data = self._get(url, what, FILE_BYTES)
-        if len(data) > FILE_BYTES:
+        most = int(min(FILE_BYTES, free_memory() / BYTES_PER_BYTE))
+        data = self._get(url, what, most)
+        if len(data) > most:
             raise DataError(
-                f"{what}: {url} has more than {FILE_BYTES >> 30} GiB, too large for this"
+                f"{what}: {one_line(url, 120)} has more than {most / 1e6:,.0f} MB, the most that "
+                "can be read with the memory that is free; nothing was kept"
             )
         found = hashlib.md5(data, usedforsecurity=False).hexdigest()
         if md5 and found != md5:
@@ -165,7 +168,7 @@ class Server:
         data = self._get(url, what, DESCRIPTION_BYTES)
         try:
             found = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or lists in lists without end
             found = None
         if not isinstance(found, dict):
             raise DataError(
@@ -207,7 +210,7 @@ def _said(body: bytes) -> str:
         inner = found.get("error", found) if isinstance(found, dict) else {}
         code = inner.get("code")
         said = inner.get("message") or inner.get("detail") or inner.get("title") or ""
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         code, said = (
             match[1] if (match := re.search(rf"<oml:{key}>([^<]*)</oml:{key}>", text)) else ""
             for key in ("code", "message")

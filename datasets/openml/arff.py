@@ -17,9 +17,11 @@ from ..reading.files import check_memory
 NUMBERS = ("numeric", "real", "integer")
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 ATTRIBUTE = re.compile(rf"@attribute\s+({QUOTED}|[^\s{{]+)\s*(.+)", re.IGNORECASE | re.DOTALL)
-BARE = r"(?!['\"])[^,]*?"
-CELL = re.compile(rf"\s*({QUOTED}|{BARE})\s*(,|$)", re.DOTALL)
-ENTRY = re.compile(rf"\s*(\d+)\s+({QUOTED}|{BARE})\s*(,|$)", re.DOTALL)
+# The matcher never goes back over a character (possessive), so a line takes time in proportion to
+# its length. A value without quotes may end in spaces; `_value` removes them.
+BARE = r"(?!['\"])[^,]*+"
+CELL = re.compile(rf"\s*+(?:({QUOTED})\s*+|({BARE}))(,|$)", re.DOTALL)
+ENTRY = re.compile(rf"\s*+(\d++)\s++(?:({QUOTED})\s*+|({BARE}))(,|$)", re.DOTALL)
 ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 ODD = re.compile("['\"\\\\%]")  # a line with one of these is taken apart cell by cell
@@ -72,6 +74,14 @@ def read_arff(data: bytes, where: str) -> Arff:
         columns = _plain(body, line, attributes, where)
     frame = pd.DataFrame(dict(enumerate(columns)))
     return Arff(attributes, frame)
+
+
+def _value(quoted: str | None, bare: str | None) -> str | None:
+    """A cell's text; None for a question mark without quotes."""
+    if quoted is not None:
+        return _unquoted(quoted)
+    text = (bare or "").rstrip()
+    return None if text == "?" else text
 
 
 def _unquoted(token: str) -> str:
@@ -131,9 +141,9 @@ def _cells(line: str) -> list[str | None]:
         match = CELL.match(line, at)
         if not match:  # text after a closing quote
             raise ValueError(one_line(line[at:], 40))
-        found.append(None if match[1] == "?" else _unquoted(match[1]))
+        found.append(_value(match[1], match[2]))
         at = match.end()
-        if not match[2]:
+        if not match[3]:
             return found
 
 
@@ -205,7 +215,7 @@ def _sparse(body: str, line: int, attributes: tuple[Attribute, ...], where: str)
                 raise DataError(
                     f"{where}: line {number}: {one_line(inside[at:], 40)!r} is no entry"
                 )
-            columns[int(match[1])][place] = None if match[2] == "?" else _unquoted(match[2])
+            columns[int(match[1])][place] = _value(match[2], match[3])
             at = match.end()
     return [_column(one, cells, where) for one, cells in zip(attributes, columns, strict=True)]
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..output import escape
 
 WIDTH = 460  # so that the text can be read on a telephone, where it is scaled by .8
-LEFT, RIGHT, TOP, BOTTOM = 56, 146, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 56, 152, 12, 40
 NAME = 20  # characters of a name
 KEY = 16  # pixels of a line beside its name
 MAX_COLOURED = 10  # series with a colour; the others are thin and grey
@@ -126,7 +126,7 @@ def lines(series: Sequence[Series], *, title: str, x: str, y: str, log_x: int = 
         parts.append(f'<circle class="{kind}" cx="{px(end_x)}" cy="{px(end_y)}" r="3"/>')
         kind = f"line c{number}" if number < MAX_COLOURED else "rest"
         parts.append(f'<path class="key {kind}" d="M{left} {px(top)}h{KEY}"/>')
-        label = text(escape.label(line.name, NAME - 2))
+        label = text(escape.label(line.name, NAME - 3))
         parts.append(f'<text class="name" x="{left + KEY + 4}" y="{px(top + 4)}">{label}</text>')
     return svg(parts, height, f"{title}. {_spoken(series)}")
 

@@ -136,7 +136,7 @@ function costFigure(data, matrix, entries) {
     draw("path", { class: "grid", d: `M${left} ${atY(score)}H${right}` }),
     words(left - 6, atY(score) + 4, String(score), "tick end"),
   ]);
-  const marks = high - low > 1.2 ? [1] : [1, 2, 5];
+  const marks = high - low > 2.2 ? [1] : [1, 2, 5];
   for (let p = Math.floor(low); p <= high; p++)
     for (const step of marks) {
       const value = step * 10 ** p;

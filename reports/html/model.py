@@ -183,7 +183,7 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
     if not lines:
         return []
     lines.sort(key=lambda pair: (-pair[0], pair[1].name))  # the slowest searches are coloured
-    title = "Tuning: how soon the best configuration came"
+    title = "Progress of the search on each dataset"
     drawn = charts.lines(
         [line for _, line in lines],
         title=title,
@@ -224,14 +224,14 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
         [line for _, line in lines],
         title=title,
         x=by,
-        y="validation loss" if alone else "share of the fall of the loss",
+        y="validation loss" if alone else "share of the loss reduction",
     )
     note = (
         "Validation loss after each step of the fit that validation chose, on the first fold."
         if alone
         else "On the first fold of each dataset, the fit that validation chose: 0 is its loss on "
         "the validation rows at the first step, 1 the lowest; a curve that turns down overfits. "
-        "Falls below −0.5 are cut there."
+        "Values below −0.5 are drawn at −0.5."
     )
     return [{"title": title, "svg": drawn, "note": note}]
 

@@ -111,7 +111,7 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
         rows.append((TableCell(who), TableCell(reason, span=len(header) - 1)))
     metric = footnotes.metric_title(evidence.headline(task))
     title = (
-        f"Is the best model of each dataset better there? {metric[:1].upper()}{metric[1:]} on "
+        f"The best model of each dataset against the others, {metric} on "
         f"{footnotes.TASK_TITLES[task]}: p-values over the folds."
     )
     ratios = sorted({f"{r:.3g}" for r in frame["test_over_train"].dropna()})

@@ -24,6 +24,7 @@ NAME, TITLE = "regimes", "Default, tuned and ensembled"
 SCORES_NAME, SCORES_TITLE = "regime-scores", "Default, tuned and ensembled: scores"
 DEFAULT, TUNED, ENSEMBLED = "default", "tuned", "tuned + ensembled"
 LEFT_OUT = "leave one dataset out"
+KINDS = {"all": "all datasets", "subset": "independent, learnable subset"}
 ORDER = (DEFAULT, TUNED, ENSEMBLED, LEFT_OUT)
 EVERYONE = "all models"
 PORTFOLIO = "portfolio"
@@ -118,14 +119,14 @@ def _reasons(frame: pd.DataFrame) -> dict[tuple[str, str, str], str]:
 def _boards(
     evidence: Evidence, frame: pd.DataFrame, board: pd.DataFrame, notes: Sequence[str]
 ) -> list[ReportTable]:
-    header = ("model", "what", "mean rank ↓", "win rate ↑", "Elo ↑", "norm. ↑", "improv. % ↓")
+    header = ("model", "result", "mean rank ↓", "win rate ↑", "Elo ↑", "norm. ↑", "improv. % ↓")
     found: list[ReportTable] = []
     for scope in list(dict.fromkeys(board["scope"]))[::-1]:
         panels = []
         mine = board[board["scope"] == scope]
         for selection in dict.fromkeys(mine["datasets"]):
             rows = mine[mine["datasets"] == selection]
-            panels.append(_board_panel(rows, str(selection), len(header)))
+            panels.append(_board_panel(rows, KINDS[str(selection)], len(header)))
         title = f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}."
         said = [*_board_notes(frame), *notes] if not found else []
         name = f"{NAME}-{str(scope).replace(' ', '-')}"
@@ -178,6 +179,8 @@ def _board_notes(frame: pd.DataFrame) -> list[str]:
         "al. 2004), from stored predictions; nothing was fitted again. The test rows only score.",
         "The rows of a model share trials and are not independent; all figures are among the rows "
         "of this table, so they are not those of the leaderboard, and no other table ranks them.",
+        "Norm.: normalised score, 1 for the smallest error of a dataset and 0 for the largest. "
+        "Improv.: improvability, 1 − best error of the dataset / own error.",
         "bench explain regimes DATASET MODEL --run RUN names the trials and weights behind every "
         "score and computes it again.",
     ]

@@ -79,7 +79,7 @@ def _friedman_table(
         mine = [m for m in matrices if m.scope.subset == subset]
         rows = [_friedman_row(m, frame) for m in mine]
         panels.append(Panel(tuple(rows), mine[0].scope.kind))
-    title = "Do the models differ across datasets? Friedman's test on their ranks."
+    title = "Friedman's test of the models' ranks across datasets."
     notes = [
         *footnotes.setting(evidence),
         footnotes.CLAIMS["datasets"],
@@ -89,6 +89,7 @@ def _friedman_table(
         "from which Nemenyi's test calls them different at .05.",
         f"Significant pairs: pairs of models with a Wilcoxon p of at most {_short(ALPHA)} after "
         "Holm's correction over all pairs of the line.",
+        *_out_of_reach(matrices),
         *_untested(matrices),
         "A large p does not show that models are equal, only that N datasets show no difference.",
         *_subset_note(evidence, matrices),
@@ -103,6 +104,29 @@ def _untested(matrices: list[RankingMatrix]) -> list[str]:
         if why_no_pairs(matrix):
             said.setdefault(why_no_pairs(matrix), []).append(matrix.scope.title)
     return [f"Pairs in {'; '.join(names)}: {reason}." for reason, names in said.items()]
+
+
+def _out_of_reach(matrices: list[RankingMatrix]) -> list[str]:
+    """Where Wilcoxon's test with Holm's correction cannot call any pair different."""
+    named = [
+        f"{m.scope.title} ({len(m.datasets)} datasets: at least {p_text(_smallest_holm(m))})"
+        for m in matrices
+        if not why_no_pairs(m) and _smallest_holm(m) > ALPHA
+    ]
+    if not named:
+        return []
+    return [
+        f"No pair can be significant, whatever the scores, on {'; '.join(named)}: Wilcoxon's p on "
+        "N datasets is at least 2/2^N, and Holm's correction multiplies the smallest p by the "
+        "number of pairs. Nemenyi's test compares mean ranks by a critical difference of its own "
+        "and may still tell some of these models apart."
+    ]
+
+
+def _smallest_holm(matrix: RankingMatrix) -> float:
+    """The smallest p that Holm's correction over all pairs can leave."""
+    n_pairs = math.comb(len(matrix.models), 2)
+    return min(1.0, smallest_p(len(matrix.datasets)) * n_pairs)
 
 
 def _short(p: float) -> str:
@@ -186,10 +210,10 @@ def _matrix_notes(matrices: list[RankingMatrix]) -> list[str]:
         n, n_pairs = len(matrix.datasets), math.comb(len(matrix.models), 2)
         text = f"{'Subset' if matrix.scope.subset else 'All'}: {n} datasets, "
         text += f"{n_pairs} pairs in the family"
-        if smallest_p(n) * n_pairs > ALPHA:
+        if _smallest_holm(matrix) > ALPHA:
             text += (
-                f"; with so few datasets no single pair can fall below {p_text(smallest_p(n))}, "
-                f"which Holm's first step takes to {p_text(min(1.0, smallest_p(n) * n_pairs))}"
+                f"; the smallest p on so few datasets is {p_text(smallest_p(n))}, after Holm's "
+                f"correction {p_text(_smallest_holm(matrix))}, so no pair can be significant"
             )
         notes.append(text + ".")
     return notes

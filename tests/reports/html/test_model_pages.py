@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -34,6 +36,7 @@ PUBLISHED = [
     {"method": "Net", "metric": "roc_auc", "value": 0.91, "spread": 0.01, "table": "A Paper, 2"},
     {"method": "Old", "metric": "accuracy", "value": 0.5, "spread": float("nan"), "table": "B, 1"},
 ]
+RUN = "runs/a  'b'\n$(c) <i>"
 NOTES = {"about data-1 alone": ["data-1"], "about data-0 alone": ["data-0"]}
 
 
@@ -44,7 +47,7 @@ def meta():
             "forest": ["classical", "many trees", "Breiman 2001"],
             "net": ["gbdt", "", ""],
         },
-        "runs": ["runs/a b"],
+        "runs": [RUN],
         "notes": ["about all", *NOTES],
         "notes_of": NOTES,
         "published": {"data-0": [{**row, "comparable": i == 0} for i, row in enumerate(PUBLISHED)]},
@@ -78,7 +81,16 @@ def test_every_cell_of_a_model_is_on_its_page_and_leads_to_its_trials(made, know
             assert f'href="dataset-{data}.html#of-{name}"' in text
             assert f'<tr id="of-{name}">' in made[f"dataset-{data}.html"]
             assert f'href="dataset-{data}.html#of-{name}"' in made["index.html"]
-            assert f"bench explain scores {data} {name} --run &#39;runs/a b&#39;" in text
+            assert f"bench explain scores {data} {name} --run $&#39;runs/a  " in text
+
+
+def test_a_copied_command_names_the_run_whatever_its_folder_is_called(made):
+    found = re.findall(r"<code>(bench explain [^<]*)</code>", made["model-net.html"])
+    for command in found:
+        shown = ["bash", "-c", f"bench() {{ printf '%s\\0' \"$@\"; }}; {html.unescape(command)}"]
+        said = subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+        assert said.split("\0")[3:] == ["net", "--run", RUN, ""]
+    assert len(found) == 3
 
 
 def test_the_commands_are_text_before_a_script_makes_buttons(made):

@@ -223,11 +223,32 @@ def test_a_wrong_md5_a_cut_parquet_and_cut_splits_leave_nothing(openml):
         assert refused("openml:59")[0] == "BENCH-E007", wrong[-40:]
 
 
+def test_text_after_a_closing_quote_is_refused_and_long_lines_are_read_at_once(openml):
+    head = b"@relation r\n@attribute t string\n@attribute class {a,b}\n@data\n"
+    rows = [b"x,a", b"x, b"] * 44
+    for body, wrong in (
+        (b"x, 'a' b", True),
+        (b"'x'y,a", True),
+        (b"x" + b" " * 300_000 + b"y,a", False),
+    ):
+        openml.add_dataset(61, "flowers", flowers(), md5_checksum="")
+        openml.files[DATA] = head + b"\n".join([body, *rows, b"' ', b"])
+        if wrong:
+            id, line = refused("openml:59")
+            assert id == "BENCH-E007" and "line 5" in line
+        else:
+            assert bench("data", "add", "openml:59").code == 0
+
+
 def test_a_server_that_cannot_be_reached_or_is_none_is_one_line(openml):
     address = openml.url
     openml.trouble[TASK] = [(200, "application/json", b"[]"), (200, "text/plain", b"hello")]
     assert refused("openml:59")[0] == "BENCH-E007"
     assert refused("openml:59")[0] == "BENCH-E007"
+    openml.trouble[TASK] = [(200, "application/json", b"[" * 1_000_000)]
+    assert refused("openml:59")[0] == "BENCH-E007"
+    openml.trouble[TASK] = [(412, "application/json", b"[" * 1_000_000)]
+    assert refused("openml:59")[0] == "BENCH-E013"
     assert refused("openml:59", "--openml", "ftp://host/api")[0] == "BENCH-E007"
     openml.close()
     id, line = refused("openml:59", "--openml", address)
