@@ -71,7 +71,7 @@ def learn(console: Console, runs: tuple[Path, ...], **given: Any) -> int:
 
     \b
     bench portfolio learn runs/uci-small-quick --per-model --size 3 --out portfolio.toml
-    bench sweep --suite mine --warm-start portfolio.toml
+    bench sweep --suite mine.toml --warm-start portfolio.toml
 
     What is in the file, and how regret is estimated: docs/suites.md, Portfolios.
     """

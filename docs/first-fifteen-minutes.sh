@@ -63,9 +63,9 @@ echo "# MLflow"
 echo
 echo "\$ bench ui runs/uci-small-quick --port 5731   # until its page answers"
 start=$SECONDS
-setsid bench ui runs/uci-small-quick --port 5731 > ui.log 2>&1 &
+bench ui runs/uci-small-quick --port 5731 > ui.log 2>&1 &
 server=$!
-trap 'kill -- "-$server" 2> /dev/null' EXIT
+trap 'kill "$server" 2> /dev/null' EXIT
 python - <<'PY'
 import time, urllib.request
 
@@ -79,7 +79,7 @@ for _ in range(1200):  # ten minutes, for a busy machine
 else:
     raise SystemExit("MLflow did not answer: see ui.log")
 PY
-kill -- "-$server" && wait "$server" || true # what was started in the background ignores Ctrl-C
+kill "$server" && wait "$server" # what was started in the background ignores Ctrl-C; it ends its server
 trap - EXIT
 echo "# $((SECONDS - start)) s"
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,7 @@ NEVER_SEEN_S = 15.0  # and so long for one that has not
 RETRY_S = 3.0
 LAST_PASS_S = 240.0  # for the last pass with its wait
 LONGEST_WAIT_S = 60.0
+ENDING_S = 10.0  # for the server of `bench ui` to end by itself
 SILENT_S = 5.0  # a driver says what it waits for after this
 
 
@@ -250,16 +253,42 @@ def place_of(run: Path, uri: str | None = None) -> str:
 def serve_ui(run: Path, uri: str | None, port: int, *, say: Callable[[str], None]) -> bool:
     """Serve the MLflow UI of a run until Ctrl-C; the default store is brought up to date first.
 
-    Returns whether the server ended well. Raises TrackingError as `ui_command`.
+    SIGTERM and SIGHUP do the same as Ctrl-C: the server ends with all its processes. Returns
+    whether it ended well. To be called in the main thread. Raises TrackingError as `ui_command`.
     """
     if uri is None:
         sync(run)
     command, environment = ui_command(run, uri, port), ui_environment(run, uri)
     say(f"MLflow UI: {ui_url(run, uri, port)}  (Ctrl-C stops it)")
+    ending = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ending}
+    # A session of its own: its workers end with it, and Ctrl-C reaches it through this process.
+    server = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
-        return subprocess.call(command, env=environment) == 0
+        return server.wait() == 0
     except KeyboardInterrupt:
         return True
+    finally:
+        for number in (signal.SIGINT, *ending):
+            before.setdefault(number, signal.getsignal(number))
+            signal.signal(number, signal.SIG_IGN)
+        _end_group(server)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_group(leader: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group, and the group: SIGTERM, after ENDING_S SIGKILL."""
+    until = time.monotonic() + ENDING_S
+    number = signal.SIGTERM
+    with suppress(ProcessLookupError):  # the group is empty
+        while number != signal.SIGKILL:
+            if time.monotonic() >= until:
+                number = signal.SIGKILL
+            os.killpg(leader.pid, number)
+            leader.poll()  # else it stays in its group
+            time.sleep(0.1)
+    leader.wait()
 
 
 def main(argv: list[str] | None = None) -> int:

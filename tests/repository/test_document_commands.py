@@ -22,6 +22,7 @@ from document_commands import (
     python_blocks,
     reason,
 )
+from repo import ROOT
 from tabsweep.benchmark.cli import main
 
 BENCH = Path(sys.executable).with_name("bench")
@@ -34,6 +35,8 @@ def test_every_command_is_run_or_named_with_the_reason_why_not() -> None:
     assert [str(c) for c in found if reason(c) is None and appended(c) is None] == []
     idle = [p for p, _ in CANNOT if not any(re.match(p, c.text) for c in found)]
     assert not idle, "reasons for commands that no document has any more"
+    tests = {name for _, why in CANNOT for name in re.findall(r"tests/[\w./]+", why)}
+    assert [name for name in sorted(tests) if not (ROOT / name).exists()] == []
 
 
 def test_every_command_of_the_program_is_parsed_as_it_stands(
@@ -78,7 +81,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory, mirror: str):
         run = folder / name / "runs" / name
         if not run.exists():
             run.parent.mkdir(parents=True)
-            words = ["bench", "sweep", *RUNS[name].split(), "--name", name]
+            text = RUNS[name]
+            for other in re.findall(r"\{(\w+)\}", text):
+                file = folder / f"{other}.toml"
+                learn = ["bench", "portfolio", "learn", str(made(other)), "--out", str(file)]
+                done = call([*learn, "--per-model"], folder, mirror)
+                assert done.returncode == 0, done.stdout + done.stderr
+                text = text.replace(f"{{{other}}}", str(file))
+            words = ["bench", "sweep", *text.split(), "--name", name]
             words += ["--workers", "0", "--tracking-uri", "none"]
             done = call(words, folder / name, mirror)
             assert done.returncode == 0, done.stdout + done.stderr

@@ -30,28 +30,39 @@ SHRINK: list[tuple[str, str]] = [
     (r"bench reproduce npt-table-11", f"--model knn --dataset yacht {ONE}"),
     (r"bench experiment ", "--size tiny --device cpu --threads 1"),
     (r"bench (status|logs|report|explain|compare|analyse|fit|predict|suites|models) ?", ""),
-    (r"bench (data (inspect|add|list|remove|passport)|beside|clean) ?", ""),
+    (r"bench (data (inspect|add|list|remove|passport)|beside|clean|publish|portfolio learn) ?", ""),
 ]
 """(pattern, options that are appended): the first that matches counts."""
 
 CANNOT: list[tuple[str, str]] = [
     (r"make ", "sets .venv up from a package index; the tests run inside of it"),
+    (
+        r"export TABSWEEP_TABICL",
+        "a file of the reader: tests/models/in_context/test_checkpoints.py",
+    ),
+    (r"bench .*--model tab(icl|pfn)", "a pretrained model: tests/models/in_context/"),
+    (r"bench .*openml\W", "needs OpenML: tests/benchmark/commands/data/test_openml.py"),
     (r"export .*(RAY_AUTH|MLFLOW)", "a secret that the reader fills in"),
     (r"ray start ", "opens a head to the network: tests/faults start one on the loopback"),
-    (r"bench .*--address (auto|http)", "needs a cluster: tests/faults/test_cluster.py"),
-    (r"docker ", "needs docker: tests/repository/test_deployment.py"),
+    (r"bench .*--address (auto|http)", "needs a cluster: tests/faults/test_hosts.py"),
+    (r"docker |export COMPOSE_FILE", "needs docker: tests/faults/outside/test_containers.py"),
+    (
+        r"deploy/(secrets|backup|restore)\.sh",
+        "needs docker: tests/faults/outside/test_containers.py",
+    ),
+    (r"kubectl ", "needs Kubernetes: tests/repository/test_kubernetes.py"),
     (r"cp (\.env|~)", "files of an installation: tests/repository/test_deployment.py"),
-    (r"sbatch ", "needs SLURM: tests/repository/test_deployment.py"),
-    (r"bench .*--tracking-uri https", "needs an MLflow server: tests/benchmark/tracking"),
-    (r"bench ui ", "serves until Ctrl-C: tests/benchmark/tracking"),
-    (r"bench (nightly|baseline)", "minutes for each cell: tests/benchmark/nightly"),
+    (r"sbatch ", "needs SLURM: tests/faults/outside/test_outages.py"),
+    (r"bench .*--tracking-uri https", "needs an MLflow server: tests/benchmark/tracking/"),
+    (r"bench ui ", "serves until Ctrl-C: tests/benchmark/tracking/test_interface.py"),
+    (r"bench (nightly|baseline)", "minutes for each cell: tests/benchmark/nightly/"),
     (r"git (add|commit|clone)", "changes a repository"),
     (
         r"(mkdir|systemctl|loginctl|journalctl) ",
-        "installs a timer: tests/repository/test_workflows",
+        "installs a timer: tests/repository/test_workflows.py",
     ),
-    (r"bench merge runs/mine /mnt", "the disk of another machine: tests/benchmark/commands/upkeep"),
-    (r"bench data add .*--format arrays", "an archive of gigabytes: tests/datasets/added"),
+    (r"bench merge runs/mine /mnt", "the disk of another machine: tests/faults/test_merge.py"),
+    (r"bench data add .*--format arrays", "an archive of gigabytes: tests/datasets/added/"),
     (r"bench data remove weather", "added by a command above that cannot run"),
 ]
 """(pattern, reason)."""
@@ -69,10 +80,14 @@ RUNS: dict[str, str] = {
     "npt-small-paper": "--suite npt-uci --dataset yacht --model catboost --folds 1 --trials 1",
     "npt-uci-reduced": "--suite npt-uci --budget reduced --dataset yacht --model catboost "
     "--folds 1 --trials 1",
+    "uci-small-standard": "--suite uci-small --budget standard --dataset iris --dataset wine "
+    "--model knn --folds 1 --trials 2",
+    **dict.fromkeys(("first", "second", "cold"), f"{IRIS} --model knn"),
+    "warm": f"{IRIS} --model knn --warm-start {{cold}}",
     **dict.fromkeys(("monday", "tuesday", "saturday", "sunday"), f"{IRIS} --model knn"),
     **{name: f"{IRIS} --model random-forest --sampler {name}" for name in SAMPLERS},
 }
-"""{run that commands read: the sweep that makes it}."""
+"""{run that commands read: the sweep that makes it; {name} in it: a portfolio of that run}."""
 
 
 @dataclass(frozen=True)

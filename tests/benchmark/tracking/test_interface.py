@@ -1,0 +1,72 @@
+"""`bench ui` as a process: whoever ends it ends its MLflow server with all its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tabsweep.benchmark.tracking.store import Unreachable, probe
+from tracking_records import records
+
+pytestmark = pytest.mark.xdist_group("mlflow")
+
+
+def wait_for(condition: Callable[[], Any], timeout_s: float = 240) -> Any:
+    """The first truth that `condition` gives."""
+    until = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.1)
+    return found
+
+
+def answers(uri: str) -> bool:
+    try:
+        probe(uri)
+    except Unreachable:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("number", "serving"),
+    [
+        (signal.SIGTERM, False),
+        pytest.param(signal.SIGTERM, True, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, True, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, True, marks=pytest.mark.nightly),
+    ],
+)
+def test_bench_ui_leaves_no_process_behind(
+    number: int, serving: bool, fresh: Any, closed_port: int, tmp_path: Path
+) -> None:
+    run = fresh("a", records()[:3])
+    words = [sys.executable, "-m", "tabsweep.benchmark.cli", "ui", str(run)]
+    with open(tmp_path / "log", "wb") as log:
+        bench = subprocess.Popen(
+            [*words, "--port", str(closed_port)], stdout=log, stderr=log, start_new_session=True
+        )
+    seen: list[psutil.Process] = []
+    try:
+        here = psutil.Process(bench.pid)
+        wait_for(lambda: here.children() or bench.poll() is not None)
+        if serving:
+            wait_for(lambda: answers(f"http://127.0.0.1:{closed_port}") or bench.poll() is not None)
+        seen = here.children(recursive=True)
+        assert len(seen) >= 1 + serving, (tmp_path / "log").read_text()
+        os.kill(bench.pid, number)
+        assert bench.wait(60) == 0, (tmp_path / "log").read_text()
+        assert psutil.wait_procs(seen, timeout=10)[1] == []
+        assert not answers(f"http://127.0.0.1:{closed_port}")
+    finally:
+        for process in (*seen, bench):
+            if process.pid and psutil.pid_exists(process.pid):
+                process.kill()
