@@ -126,7 +126,7 @@ def test_secrets_are_files_and_nothing_that_docker_shows_has_one(tmp_path: Path)
     old = {path.name: path.read_text() for path in run[1].iterdir()}
     assert (old["postgres_password"], old["ray_auth_token"]) == ("a$b c", "#0123")
     assert old["mlflow_tracking_password"] == "xy" and {*old} == {*SECRETS}
-    assert "POSTGRES_PASSWORD" in told and "MLFLOW_TRACKING_PASSWORD_FILE=" in told
+    assert "POSTGRES_PASSWORD" in refused.stdout and "MLFLOW_TRACKING_PASSWORD_FILE=" in told
 
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     for name, service in services().items():
