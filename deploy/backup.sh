@@ -8,9 +8,9 @@
 # copied as a killed driver would leave it: `bench resume` goes on from it.
 set -euo pipefail
 umask 077
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-folder=${1:?the folder to write, which must not exist}
+folder=$(realpath -m -- "${1:?the folder to write, which must not exist}")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [[ -e $folder ]]; then
     echo "backup.sh: $folder is there already" >&2
     exit 2
@@ -21,10 +21,11 @@ trap 'rm -rf "$folder.partial"' EXIT
 # The database first: what it names is in the artifacts then.
 docker compose exec -T postgres pg_dump --username=tabsweep --format=custom mlflow \
     > "$folder.partial/database.dump"
-docker compose exec -T mlflow tar -C /artifacts -cf - . | gzip > "$folder.partial/artifacts.tar.gz"
-# tar's 1: a file changed while it was read.
-docker compose exec -T ray-head sh -c 'tar -C /runs -cf - . || test $? = 1' \
-    | gzip > "$folder.partial/runs.tar.gz"
+archive() { # SERVICE, PATH; tar's 1: a file changed while it was read
+    docker compose exec -T "$1" sh -c "tar -C '$2' -cf - . || test \$? = 1" | gzip
+}
+archive mlflow /artifacts > "$folder.partial/artifacts.tar.gz"
+archive ray-head /runs > "$folder.partial/runs.tar.gz"
 (cd "$folder.partial" && sha256sum ./*.dump ./*.gz > SHA256SUMS)
 mv "$folder.partial" "$folder"
 trap - EXIT

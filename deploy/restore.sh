@@ -8,9 +8,9 @@
 # starts the rest. The secrets must be those of then, or new ones: PostgreSQL's user gets the one of
 # now, users of MLflow keep their passwords of then.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-folder=${1:?the folder that deploy/backup.sh wrote}
+folder=$(realpath -e -- "${1:?the folder that deploy/backup.sh wrote}")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 (cd "$folder" && sha256sum --check --quiet SHA256SUMS)
 
 refuse() {
@@ -18,9 +18,16 @@ refuse() {
     exit 3
 }
 into() { # VOLUME'S SERVICE, PATH, ARCHIVE
+    local code=0
     docker compose run --rm --no-deps -T --entrypoint sh "$1" -ec "
-        test -z \"\$(ls -A '$2')\" || exit 3
-        tar -C '$2' -xzf -" < "$folder/$3" || refuse "$2 is"
+        test -z \"\$(ls -A '$2')\" || exit 33
+        tar -C '$2' -xzf -" < "$folder/$3" || code=$?
+    ((code != 33)) || refuse "$2 is"
+    ((code == 0)) || {
+        echo "restore.sh: $3 could not be unpacked into $2 (code $code, see above); before the next" \
+            "try: \`docker compose down --volumes\`" >&2
+        exit 1
+    }
 }
 
 docker compose up --detach --wait postgres

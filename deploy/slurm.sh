@@ -63,7 +63,7 @@ node() {
         "--memory=$((mb * 75 / 100 * 1048576))" "--object-store-memory=$((mb * 15 / 100 * 1048576))"
     )
     export OMP_NUM_THREADS=1 RAY_worker_niceness=0 RAY_TMPDIR=$2
-    local ray ended= attempt code blocked='import os, signal, sys
+    local ray= ended= attempt code blocked='import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which the shell took from it
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 os.execvp(sys.argv[1], sys.argv[1:])'

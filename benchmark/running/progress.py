@@ -24,20 +24,20 @@ class Pace:
 
     expected: {study: seconds of one of its trials}; those of other studies take the mean. rest:
     {study whose search ends by CPU seconds: seconds that it takes yet}, however many trials these
-    are.
+    are. workers: None for all that a cluster has, which `found` says later.
     """
 
     def __init__(
         self,
         expected: Mapping[str, float],
-        workers: int,
+        workers: int | None,
         rest: Mapping[str, float] | None = None,
     ) -> None:
         self._expected = expected
         self._rest = dict(rest or {})
         self._timed = frozenset(self._rest)
-        self.starts = workers > 0  # Ray and workers, before the first trial
-        self._workers = max(1, workers)
+        self.starts = workers != 0  # Ray and workers, before the first trial
+        self._workers, self.asked = workers or 1, workers is not None
         mean = sum(expected.values()) / len(expected) if expected else 1.0
         self._mean = max(mean, 1e-3)
         self._told = self._took = 0.0
@@ -57,6 +57,11 @@ class Pace:
     def end(self, study: str) -> None:
         """A study has ended: it takes no more."""
         self._rest.pop(study, None)
+
+    def found(self, workers: int) -> None:
+        """So many workers are there, where nobody asked for a number."""
+        if not self.asked:
+            self._workers = max(1, workers)
 
     def left_s(self, work: float) -> float:
         """Seconds on the clock for trials that are expected to take `work` seconds, and for the
@@ -108,7 +113,8 @@ class Progress:
             return
         if not self._terminal:
             before = f", {known} of them finished" if known else ""
-            about = f", about {rough(self._left[0])}" if pace and total > known else ""
+            told = pace is not None and pace.asked and total > known
+            about = f", about {rough(self._left[0])}" if told else ""
             self._say(f"{title}: {count(total, 'trial')} planned{before}{about}")
             return
         from rich.console import Console
@@ -174,6 +180,9 @@ class Progress:
                 self._say(self._best)
         elif event == "warning":
             self._say(f"warning: {details['message']}")
+        elif event == "beat":
+            there = details["workers"]
+            self._pace.found(len(there() if callable(there) else there))
         elif event == "waiting":
             self._wait_for(details["for"])
         elif event == "lost node":

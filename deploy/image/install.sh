@@ -19,6 +19,10 @@ set -- --requirement runtime.lock
 [ "$device" != cpu ] || set -- --no-deps "$@"
 [ -z "$index" ] || set -- --extra-index-url "$index" "$@"
 "$pip" install "$@"
+# torch's version is asked first: one for CUDA cannot even be imported here, with another message.
 /opt/tabsweep/bin/python -c "
-import catboost, lightgbm, mlflow, ray, sklearn, torch, xgboost
-assert '$device' == 'cuda' or torch.version.cuda is None, 'torch has CUDA: give TORCH_INDEX_URL'"
+import importlib.util, pathlib, runpy
+version = pathlib.Path(importlib.util.find_spec('torch').origin).with_name('version.py')
+if '$device' != 'cuda' and runpy.run_path(str(version))['cuda'] is not None:
+    raise SystemExit('install.sh: torch has CUDA: TORCH_INDEX_URL must be an index of wheels for CPUs')
+import catboost, lightgbm, mlflow, ray, sklearn, torch, xgboost"

@@ -74,6 +74,16 @@ def test_the_first_eta_is_the_estimate_and_trials_correct_it():
     assert pace.left_s(100.0) == pytest.approx(150.0, rel=0.05)
 
 
+def test_a_cluster_without_a_number_of_workers_has_an_eta_once_it_has_answered(capsys):
+    pace = Pace({"a": 1.0}, workers=None)
+    progress = Progress(quiet=False, color=False)
+    progress.begin(100, "run", pace=pace, work=100.0)
+    assert "about" not in capsys.readouterr().err
+    assert pace.starts and pace.left_s(100.0) == 100.0
+    progress.listen("beat", {"workers": [{}] * 4, "queued": {}})
+    assert pace.left_s(100.0) == 25.0
+
+
 def test_one_slow_first_trial_does_not_make_an_hour_of_a_minute(capsys):
     progress = Progress(quiet=False, color=False)
     pace = Pace({"d/0/knn": 0.1, "d/0/npt": 4.0}, workers=2)

@@ -50,7 +50,7 @@ from tabsweep.models.knn import KNN
 
 class Brief(KNN):
     def _fit(self, x, y, val):
-        time.sleep(0.3)
+        time.sleep(0.6)
         super()._fit(x, y, val)
 """
 WITH_A_FOLDER = """
@@ -67,6 +67,7 @@ class Site:
 
     def __init__(self, docker: Engine, folder: Path) -> None:
         self.docker, self.folder = docker, folder
+        self._runs: Path | None = None
         for name in ("docker-compose.yml", "deploy"):
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, folder / name)
@@ -138,6 +139,15 @@ class Site:
         words = ("exec", "-T", "ray-head", "bench", "status", f"/runs/{name}", "--json")
         done = self.compose(*words, check=False)
         return json.loads(done.stdout)["done"] if done.returncode == 0 else 0
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """The results of a run so far, read in the volume itself."""
+        if self._runs is None:
+            volume = f"{SETTINGS['COMPOSE_PROJECT_NAME']}_runs"
+            self._runs = Path(self.docker.inspect(volume)["Mountpoint"])
+        run = self._runs / name
+        there = (run / "ledger" / "MANIFEST.json").exists()
+        return list(Ledger(run).records("result")) if there else []
 
     def query(self, text: str) -> str:
         """What PostgreSQL answers."""
@@ -287,29 +297,35 @@ def test_docker_stop_at_random_moments_of_600_trials_records_no_failure(site: Si
 
     chance = random.Random(storm.SEED)
     job = None
-    hits = Counter[str]()
+    codes = list[int]()
     took = []
     for number in range(storm.HITS):
-        if job is None or job.poll() is not None:
-            job = site.job(*words, *APART, "--name", "stopped", folder=True)
-        time.sleep(chance.uniform(2.0, 20.0))
-        service = ("ray-head", "ray-worker")[number % 2]
-        (id,) = site.ids(service)
-        hits["while a sweep ran" if job.poll() is None else "between sweeps"] += 1
+        before = len(site.records("apart/stopped"))
+
+        def trial(before: int = before) -> bool:
+            nonlocal job
+            if job is not None and job.poll() is not None:
+                codes.append(job.returncode)
+                job = None
+            if job is None:
+                job = site.job(*words, *APART, "--name", "stopped", folder=True)
+            return len(site.records("apart/stopped")) > before
+
+        wait_for(trial, f"a trial before stop {number + 1}", timeout_s=300)
+        time.sleep(chance.uniform(0.0, storm.RUN_S))
+        (id,) = site.ids(("ray-head", "ray-worker")[number % 2])
         began = time.monotonic()
         site.docker.docker("stop", id)
         took.append(time.monotonic() - began)
         site.docker.docker("start", id)
-        for one in ("ray-head", "ray-worker"):
-            site.healthy(one)
-        if service == "ray-head":
-            assert job.wait(300) != 0 or hits["between sweeps"]
-    if job is not None:
-        job.wait(1800)
+        site.healthy("ray-head")
+    assert len(site.records("apart/stopped")) < n, "the sweep had ended before the stops had"
+    assert job is not None and 0 not in codes, codes
+    job.wait(1800)
     site.finished(site.job(*words, *APART, "--name", "stopped", folder=True))
     stopped = site.run("apart/stopped")
     assert check_whole(stopped) == n and tables(stopped) == tables(calm)
     print(
-        f"\ndocker stop: {storm.HITS} hits ({dict(hits)}), each took {min(took):.0f} to "
-        f"{max(took):.0f} s; {n} results, 0 failed, the tables of a calm sweep"
+        f"\ndocker stop: {storm.HITS} hits, each took {min(took):.0f} to {max(took):.0f} s; jobs "
+        f"ended with {codes}; {n} results, 0 failed, the tables of a calm sweep"
     )

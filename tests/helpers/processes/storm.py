@@ -15,7 +15,7 @@ HITS = int(os.environ.get("TABSWEEP_STORM_HITS", "10"))
 SEED = int(os.environ.get("TABSWEEP_STORM_SEED", "0"))
 PAUSE_S = 0.3  # before every trial, so that the sweep outlasts the hits
 STARTING = 1 / 3  # share of the hits that come while everything starts
-START_S, RUN_S = 12.0, 4.0  # such a hit comes so long after the start, another after a trial's
+START_S, RUN_S = 12.0, 4.0  # such a hit comes so long after the start, another after a trial's end
 
 DATASETS = ("breast-cancer-wdbc", "diabetes", "wine")
 MODELS = ("knn", "linear")
@@ -37,25 +37,26 @@ def logging_bench(folder: Path, log: Path, pause_s: float = PAUSE_S) -> Path:
 
 
 class Storm:
-    """Draws the moments of the hits, and counts what they hit."""
+    """Draws the moments of the hits, and counts what they hit. `starting`: share of the hits that
+    come while everything starts."""
 
-    def __init__(self, sweep: Sweep, name: str) -> None:
-        self.sweep, self.name = sweep, name
+    def __init__(self, sweep: Sweep, name: str, starting: float = STARTING) -> None:
+        self.sweep, self.name, self._starting = sweep, name, starting
         self._chance = random.Random(f"{SEED} {name}")
         self._hits: list[tuple[int, float]] = []  # trials that ran then, seconds to the end
 
     def moment(self, alive: Callable[[], object] = lambda: True) -> None:
         """Wait for the next one after a start. `alive`: raises where the sweep has ended."""
-        if self._chance.random() < STARTING:
+        if self._chance.random() < self._starting:
             time.sleep(self._chance.uniform(0.0, START_S))
             return
         before = len(self.sweep.lines())
 
         def trial() -> bool:
             alive()
-            return len(self.sweep.lines()) > before
+            return any(line.word == "finish" for line in self.sweep.lines()[before:])
 
-        wait_for(trial, f"a trial before hit {len(self._hits) + 1}", timeout_s=240)
+        wait_for(trial, f"a trial's end before hit {len(self._hits) + 1}", timeout_s=240)
         time.sleep(self._chance.uniform(0.0, RUN_S))
 
     def hit(self, act: Callable[[], object]) -> None:
