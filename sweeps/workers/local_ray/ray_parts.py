@@ -18,6 +18,10 @@ from typing import Any
 
 # The parameters of Ray's node, as `ray start --no-monitor --include-log-monitor=false` sets them.
 LEFT_OUT = {"no_monitor": True, "include_log_monitor": False}
+# Nobody can listen there. Where no server has left its address, Ray's agent asks for it each second
+# and writes that into its log; where one that serves nothing has, the agent sends events, with the
+# cluster's token, to whoever listens on that port.
+NOWHERE = b"127.0.0.1:0"
 
 
 @contextmanager
@@ -31,6 +35,7 @@ def fewer_parts() -> Iterator[None]:
         for module, name, value in changes:
             setattr(module, name, value)
         yield
+        _answer_agent()
     finally:
         for module, name, value in before:
             setattr(module, name, value)
@@ -48,3 +53,16 @@ def _changes() -> Iterator[tuple[Any, str, Any]]:
     yield services, "start_api_server", lambda *args, **options: (None, None)
     # the answer decides which agent is started; to find it Ray imports all that a dashboard needs
     yield utils, "get_dashboard_dependency_error", lambda: ImportError("no dashboard is wanted")
+
+
+def _answer_agent() -> None:
+    """Leave the address of a dashboard server that the agent looks for."""
+    from ray._private import ray_constants
+    from ray.experimental import internal_kv
+
+    internal_kv._internal_kv_put(
+        ray_constants.DASHBOARD_ADDRESS,
+        NOWHERE,
+        overwrite=True,
+        namespace=ray_constants.KV_NAMESPACE_DASHBOARD,
+    )
