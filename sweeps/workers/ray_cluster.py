@@ -12,6 +12,7 @@ from typing import Any
 
 from ...common.portable import PINS, pinned
 from .local_ray.ray_confinement import confined, unconfined
+from .local_ray.ray_parts import fewer_parts
 
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
@@ -174,7 +175,7 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
             "include_dashboard": False,
             "object_store_memory": 512 * 2**20,
         }
-        with confined():
+        with confined(), fewer_parts():
             ray.init(**options)
     else:
         if pinned():  # a local Ray inherits the variables
