@@ -30,7 +30,7 @@ def beside_list(console: Console) -> int:
 
 @click.group()
 def portfolio() -> None:
-    """Configurations learned on datasets that are done, for datasets to come."""
+    """Learn configurations for a warm start from finished runs."""
 
 
 @portfolio.command("learn", short_help="Choose a few configurations from finished runs.")
