@@ -234,12 +234,14 @@ class CatBoost(Stepwise):
         booster = self._library(self.n_estimators, self.seed)
         if val:
             booster.set_params(**self._stopping())
+        # on a GPU the library refuses callbacks: there the fit knows no limit of time
+        clocked = self._deadline is not None and self.device == "cpu"
         self.model_ = self._train(
             booster,
             self._pool(x, y),
             eval_set=self._pool(*val) if val else None,
             use_best_model=val is not None,
-            **({"callbacks": [_Clock(self._out_of_time)]} if self._deadline is not None else {}),
+            **({"callbacks": [_Clock(self._out_of_time)]} if clocked else {}),
         )
         self.n_iter_ = self.best_iteration_ = int(self.model_.tree_count_)
         if val:

@@ -414,7 +414,9 @@ def explain(
     if kind in ("greater_than_equal", "greater_than"):
         bound = f"at least {context['ge']}" if "ge" in context else f"more than {context['gt']}"
         return path, f"must be {bound}, not {shown}"
-    if kind == "too_short":
+    if kind == "less_than_equal":
+        return path, f"must be at most {context['le']}, not {shown}"
+    if kind in ("too_short", "string_too_short"):
         return path, "must not be empty"
     wanted = {
         "string_type": "a text",

@@ -127,9 +127,10 @@ def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
     ]
 
 
-def join(names: Iterable[str], limit: int = 12) -> str:
-    """Names joined for a sentence; after `limit` of them their number."""
-    shown = [escape.label(n) for n in names]
+def join(names: Iterable[str], limit: int = 12, *, whole: bool = False) -> str:
+    """Names joined for a sentence; after `limit` of them their number. whole: they are labels
+    already, and none is cut."""
+    shown = list(names) if whole else [escape.label(n) for n in names]
     if len(shown) > limit:
         return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"
     return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)

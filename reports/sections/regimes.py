@@ -47,6 +47,11 @@ def row_name(model: str, regime: str) -> str:
     return f"{model} ({regime})"
 
 
+def _shown(model: str, regime: str) -> str:
+    """`row_name` for a sentence: the model as tables show it."""
+    return row_name(escape.label(model), regime)
+
+
 def as_evidence(evidence: Evidence, frame: pd.DataFrame) -> Evidence:
     """Evidence in which each regime is a model of its own: for ranks among the regimes alone.
     frame: COLUMNS; `evidence` is what it was made from."""
@@ -163,9 +168,9 @@ def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
         ]
         lines.append((TableCell(escape.label(str(row["model"]))), TableCell(row["regime"]),
                       *figures))  # fmt: skip
-    out = [f"{r.model} ({r.regime})" for r in rows[rows["note"] != ""].itertuples(index=False)]
+    out = [_shown(r.model, r.regime) for r in rows[rows["note"] != ""].itertuples(index=False)]
     if out:
-        text = f"not ranked, too few complete scores: {footnotes.join(out, limit=100)}"
+        text = f"not ranked, too few complete scores: {footnotes.join(out, limit=100, whole=True)}"
         lines.append((TableCell(text, span=width),))
     return Panel(tuple(lines), n)
 
@@ -262,7 +267,7 @@ def _scores(
                     line.append(TableCell("–"))
                     key = (str(dataset), model, cell.regime if cell is not None else regime)
                     if key in reasons:
-                        why.setdefault(reasons[key], {})[f"{model} ({key[2]})"] = None
+                        why.setdefault(reasons[key], {})[_shown(model, key[2])] = None
                     continue
                 one = regime == TUNED and tried.get((dataset, model, regime)) == 1
                 mark = (_PARTIAL if cell.state == PARTIAL else "") + (_ONE if one else "")
@@ -287,7 +292,10 @@ def _scores(
         "members: different trials in the ensemble, mean over the folds.",
         *([f"{_ONE} One configuration ran: nothing was tuned."] if _ONE in marks else []),
         *([f"{_PARTIAL} Some folds only: not compared."] if _PARTIAL in marks else []),
-        *(f"–: {reason}: {footnotes.join(names, limit=12)}." for reason, names in why.items()),
+        *(
+            f"–: {reason}: {footnotes.join(names, limit=12, whole=True)}."
+            for reason, names in why.items()
+        ),
     ]
     header = ("model", DEFAULT, TUNED, ENSEMBLED, "members")
     return ReportTable(f"{SCORES_NAME}-{task}", title, header, tuple(panels), tuple(notes))

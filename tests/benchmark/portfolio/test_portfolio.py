@@ -223,7 +223,11 @@ def test_explain_prints_a_command_with_the_portfolio_of_the_run(work):
     ("text", "told"),
     [
         ("version = 1\nsize = 1\nlearned_on = {}\nmodels = 3", "models"),
-        ("version = 2\nsize = 1\nlearned_on = {}\nconfiguration = []", "version"),
+        (
+            "version = 2\nsize = 1\nlearned_on = {}\nconfiguration = []",
+            "version: must be at most 1, not 2",
+        ),
+        (MINE.replace('"knn"', '""'), "model: must not be empty"),
         (MINE.replace("'{", "'["), "configuration 1"),
         (MINE.replace('"wine"\n', '"nowhere"\n'), "nowhere"),
         ("\x00", "cannot read"),

@@ -164,6 +164,7 @@ def test_the_portfolios_row_needs_other_datasets_to_learn_on(work):
     assert bench("report", "runs/five", "--portfolio", 2, "--out", "few").code == 0
     row = of(table("regime-scores", "few"), "iris", "portfolio", "leave one dataset out")
     assert "learned on 4 other datasets" in row["reason"] and np.isnan(row["mean"])
+    assert ": portfolio (leave one dataset out)." in Path("few/regime-scores.md").read_text()
     found = bench("explain", "regimes", "iris", "portfolio", "--run", "runs/five")
     assert found.code == 2 and "--portfolio N" in found.err
     found = bench("report", "--from", "rtdl", "--portfolio", 2)
