@@ -195,7 +195,11 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "families": [pair for pair in families if pair[1] in data["families"]],
         "models": [_model_row(source, name) for name in evidence.models],
         "max_model_pages": MAX_MODEL_PAGES,
-        "anchors": {escape.label(m): source.anchor(m) for m in evidence.models},
+        "anchors": {  # of the cells that were planned: the others have no row to lead to
+            (escape.label(name), escape.label(cell.model)): source.anchor(cell.model)
+            for name in source.names
+            for cell in source.cells[name]
+        },
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
         "why": mine.why_not,
         "caption": _caption(evidence, mine),

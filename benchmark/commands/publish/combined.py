@@ -7,6 +7,7 @@ setting gets a column of its own, such as `iris (2)`. No cell is mixed from two 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,9 +65,18 @@ class Combined:
     notes: tuple[str, ...]
 
 
+def slug(name: str) -> str:
+    """A run's name as that of a folder in an address.
+
+    >>> slug("uci-small.quick"), slug("Läufe 3")
+    ('uci-small.quick', 'L-ufe-3')
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+
+
 def read_runs(paths: Iterable[Path]) -> list[Run]:
     """The runs, oldest first; one that is named twice counts once. Names are those of the folders,
-    with -2, -3, ... where two have the same. Raises NoRun, LedgerError, EvidenceError."""
+    with -2, -3, ... where two would have one address. Raises NoRun, LedgerError, EvidenceError."""
     from ....sweeps.store.ledger import Ledger
     from ...planning.plan_record import plan_in
     from ...results.evidence_builder import evidence_of
@@ -78,11 +88,14 @@ def read_runs(paths: Iterable[Path]) -> list[Run]:
         evidence = evidence.but(meta={**evidence.meta, "runs": [f"runs/{path.name}"]})
         found.append(Run(path.name, path, plan_in(Ledger(path)), evidence))
     found.sort(key=lambda run: (run.last, run.name, str(run.path)))
-    taken: dict[str, int] = {}
+    taken: set[str] = set()
     named = []
     for run in found:
-        taken[run.name] = n = taken.get(run.name, 0) + 1
-        named.append(run if n == 1 else replace(run, name=f"{run.name}-{n}"))
+        name, n = run.name, 1
+        while slug(name).casefold() in taken:
+            name, n = f"{run.name}-{n + 1}", n + 1
+        taken.add(slug(name).casefold())
+        named.append(replace(run, name=name))
     return named
 
 

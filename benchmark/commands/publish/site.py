@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ....common.files import write_atomically
 from ...errors import SweepError
 from ..report import make_report, parts_and_files
-from .combined import Combined, Run, combine, read_runs
+from .combined import Combined, Run, combine, read_runs, slug
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,15 +73,6 @@ def publish(
         return _moved(staging, out, old), damage
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def slug(name: str) -> str:
-    """A run's name as that of a folder in an address.
-
-    >>> slug("uci-small.quick"), slug("Läufe 3")
-    ('uci-small.quick', 'L-ufe-3')
-    """
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
 def _files_of(out: Path) -> set[str]:
@@ -196,7 +186,9 @@ def _page(
             "notes": whole.notes,
             "standings": [_figures(entry) for entry in standings],
             "why": first["why"],
-            "caption": first["caption"],
+            "caption": [  # without the columns that this page does not have
+                line for line in first["caption"] if not line.startswith("Fit and predict")
+            ],
             "ranked": first["ranked"],
             "sections": [
                 {
@@ -232,6 +224,8 @@ def _figures(entry: Mapping[str, Any]) -> dict[str, str]:
     return {
         "place": str(entry["place"]),
         "model": str(entry["model"]),
+        "file": f"{BOARD}/html/{entry['file']}" if entry["file"] else "",
+        "interval": str(entry["interval"]),
         "mean": f"{entry['mean']:.2f}",
         "se": f"{entry['se']:.2f}" if entry["se"] == entry["se"] else "",
         "win": f"{100 * entry['win']:.0f} %",

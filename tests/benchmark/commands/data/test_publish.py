@@ -85,7 +85,10 @@ def test_the_same_runs_give_the_same_bytes_in_any_order_and_every_link_is_in_the
         for link in links_of(page):
             if not link.startswith(("#", "data:")):
                 assert "://" not in link and not link.startswith("/"), (page, link)
-                assert (page.parent / link.partition("#")[0]).is_file(), (page, link)
+                file, _, place = link.partition("#")
+                assert (page.parent / file).is_file(), (page, link)
+                if place:
+                    assert f'id="{place}"' in (page.parent / file).read_text("utf-8"), (page, link)
         assert "default-src &#39;none&#39;" in page.read_text("utf-8")
     for name, data in contents(site).items():
         assert str(runs).encode() not in (gzip.decompress(data) if name.endswith("gz") else data)
@@ -160,7 +163,11 @@ def test_an_earlier_site_is_replaced_and_any_other_folder_is_refused(runs, site)
 def test_runs_of_one_name_have_folders_of_their_own(runs):
     (runs / "other").mkdir(exist_ok=True)
     shutil.copytree(runs / "runs" / "third", runs / "other" / "third")
-    ran = bench("publish", "runs/third", "other/third", "--out", "twins", "--title", "Us & <them>")
+    for name in ("a b", "a-b"):
+        shutil.copytree(runs / "runs" / "third", runs / "other" / name)
+    same = ("other/third", "other/a b", "other/a-b")
+    ran = bench("publish", "runs/third", *same, "--out", "twins", "--title", "Us & <them>")
     assert ran.code == 0, ran.err
-    assert (runs / "twins" / "runs" / "third-2" / "html" / "index.html").is_file()
+    reports = {path.parents[1].name for path in Path("twins/runs").glob("*/html/index.html")}
+    assert reports == {"third", "third-2", "a-b", "a-b-2"}
     assert "<h1>Us &amp; &lt;them&gt;</h1>" in (runs / "twins" / "index.html").read_text("utf-8")
