@@ -26,13 +26,14 @@ def load_class(target: str) -> type:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"cannot import {module_name!r} for model {target!r}: {error}; "
-            "is it installed, or on PYTHONPATH?"
+            "is it a file here, installed, or on PYTHONPATH?"
         ) from error
     found = getattr(module, class_name, None)
     if not inspect.isclass(found):
         classes = [n for n, v in vars(module).items() if inspect.isclass(v)]
         raise ValueError(
-            f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, classes)}"
+            f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, classes)}; "
+            f"its classes: {', '.join(classes[:10]) or 'none'}"
         )
     return found
 

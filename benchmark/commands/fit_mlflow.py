@@ -8,7 +8,7 @@ from typing import Any
 
 from ..console import Console
 from ..tracking.model import TRUST_VARIABLE, log_fitted
-from ..tracking.store import default_uri, redact
+from ..tracking.store import Unreachable, default_uri, redact
 from .fit import read_data, read_run
 
 
@@ -30,7 +30,13 @@ def log_chosen(
     print how it is loaded."""
     table, _folds = read_data(read_run(run, dataset), mirror=mirror, cache=cache, csv=csv)
     outside = (model,) if model and ":" in model else ()
-    logged = log_fitted(path, run, table.frame, name=name, uri=tracking_uri, trust=outside)
+    try:
+        logged = log_fitted(path, run, table.frame, name=name, uri=tracking_uri, trust=outside)
+    except Unreachable as error:
+        raise Unreachable(
+            f"{error}; the model is saved in {path}: run the same command when the server is up, "
+            "or without --tracking-uri, which registers it in the run's own mlflow.db"
+        ) from None
     uri = redact(tracking_uri or default_uri(run))
     console.data({"model": str(path), "mlflow": logged.uri, "run_id": logged.run_id})
     console.say(

@@ -61,7 +61,12 @@ def logs_command(
         console.say(show(line))
     if not found:
         what = "event" if events else "output of a trial"
-        console.say(f"{path}: no {what}" + (" that matches" if path.exists() else ": nothing yet"))
+        if failed and not (study or trial or worker):
+            what = "warning or error" if events else "trial that failed or lost its worker"
+            console.say(f"{path}: no {what}; nothing to show")
+        else:
+            matches = " that matches" if path.exists() else ": nothing yet"
+            console.say(f"{path}: no {what}{matches}")
         return NOTHING
     return OK
 

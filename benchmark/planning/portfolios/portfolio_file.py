@@ -104,6 +104,10 @@ def load(path: Path) -> Portfolio:
             raise SuiteError(f"{path} is larger than {MAX_BYTES // 100_000} MB: it is no portfolio")
         text = path.read_text(encoding="utf-8-sig")
         data = tomllib.loads(text)
+    except FileNotFoundError:
+        raise SuiteError(
+            f"there is no portfolio {path}: bench portfolio learn RUN --out {path} makes one"
+        ) from None
     except (OSError, ValueError) as error:
         raise SuiteError(one_line(f"cannot read the portfolio {path}: {error}", 500)) from None
     try:
