@@ -35,7 +35,8 @@ from .store import (
 from .sync import SyncReport, last_sync, sync
 
 URI_VARIABLE = "TABSWEEP_TRACKING_URI"  # how a follower is told: a command line is public
-NICENESS = 10
+NICENESS = 15
+LOWEST = 19  # of Unix
 UNFINISHED_EVERY_S = 60.0  # a follower shows studies that still run this often
 RESTART_S = 90.0  # the last pass waits so long for a server that has answered during the sweep
 NEVER_SEEN_S = 15.0  # and so long for one that has not
@@ -74,6 +75,8 @@ class Syncer:
                 env={**os.environ, URI_VARIABLE: self.uri},
                 start_new_session=True,  # Ctrl-C is the driver's affair
             )
+        # at once: it imports MLflow while the first workers import what they need
+        _lower_priority(self._process.pid)
         return self
 
     def stop(
@@ -129,12 +132,23 @@ class Syncer:
         return f"MLflow is behind: {error}. Results are safe in the ledger; run `{again}`"
 
 
+def _lower_priority(pid: int) -> None:
+    """Let a child, which leads a session of its own, have what time of the processors this process
+    and its workers leave."""
+    with suppress(OSError):  # it has ended already
+        mine = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, pid, min(mine + NICENESS, LOWEST))
+    # Linux shares time between sessions first, where it was built so: a process's own priority
+    # then counts only inside of its session, and this is the session's.
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(f"{NICENESS}")
+
+
 def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOBase) -> str | None:
     """Sync whenever the ledger has grown, until the parent ends; the last pass's error or None.
 
     The last pass is tried again while a server does not answer: it may be on its way up.
     """
-    os.nice(NICENESS)
     error: str | None = None
     reached = False
     seen: object = None

@@ -3,12 +3,13 @@
     python -m tabsweep.benchmark.perf.sweeping.first_second [--before CHECKOUT] [--times 5]
     python -m tabsweep.benchmark.perf.sweeping.first_second --imports
 
-Each measurement is a process of its own in a folder of its own: `bench sweep --suite uci-small
---budget quick`, and a sweep of one CSV file. The clock runs from the start of the process to the
-first result in the run's ledger; the sweep is then told to stop. With `--before` the
-other checkout's command runs in turns with this one's, so that both meet the same load, and the
-ratio of the medians is what counts. `--imports`: the CPU seconds and the largest subtrees of the
-imports of the driver and of a worker's first trial, by `python -X importtime`.
+Each measurement is a process of its own in a folder of its own: `bench sweep --suite smoke --budget
+quick`, the same of uci-small, and a sweep of one CSV file. The clock runs from the start of the
+process to the first result in the run's ledger; the sweep is then told to stop. The CPU seconds are
+those of the command and of all that it had started by then (without processes that have ended).
+With `--before` the other checkout's command runs in turns with this one's, so that both meet the
+same load, and the ratio of the medians is what counts. `--imports`: the CPU seconds and the largest
+subtrees of the imports of the driver and of a worker's first trial, by `python -X importtime`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
+
+import psutil
 
 HERE = Path(__file__).parents[3]
 PATIENCE_S = 300.0
 CASES = {
+    "smoke quick": ("--suite", "smoke", "--budget", "quick"),
     "uci-small quick": ("--suite", "uci-small", "--budget", "quick"),
     "one CSV": ("--csv", "mine.csv", "--target", "y", "--budget", "quick"),
 }
@@ -38,8 +43,15 @@ STARTS = {
 }
 
 
-def first_result_s(checkout: Path, words: tuple[str, ...]) -> float:
-    """Seconds from the start of the command to its first result."""
+class First(NamedTuple):
+    """Seconds on the clock, and of CPU, from the start of a command to its first result."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def first_result(checkout: Path, words: tuple[str, ...]) -> First:
+    """Measure one command; NaN where it ended without a result."""
     with tempfile.TemporaryDirectory(prefix="tabsweep-first-") as folder:
         lines = ["x,z,y"] + [f"{i % 17},{(i * 7) % 13},{(i % 17) > 8}" for i in range(300)]
         Path(folder, "mine.csv").write_text("\n".join(lines) + "\n")
@@ -57,13 +69,26 @@ def first_result_s(checkout: Path, words: tuple[str, ...]) -> float:
         try:
             while time.monotonic() - began < PATIENCE_S and sweep.poll() is None:
                 if any(b'"kind":"result"' in f.read_bytes() for f in ledger.glob("*.jsonl")):
-                    return time.monotonic() - began
+                    return First(time.monotonic() - began, cpu_of_family(sweep.pid))
                 time.sleep(0.02)
-            return float("nan")
+            return First(float("nan"), float("nan"))
         finally:
             if sweep.poll() is None:
                 sweep.send_signal(signal.SIGINT)
                 sweep.wait(PATIENCE_S)
+
+
+def cpu_of_family(pid: int) -> float:
+    """CPU seconds of a process and of its descendants that live."""
+    parent = psutil.Process(pid)
+    seconds = 0.0
+    for process in [parent, *parent.children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue
+        seconds += times.user + times.system
+    return seconds
 
 
 def imports(code: str) -> tuple[float, list[tuple[str, float]]]:
@@ -112,16 +137,20 @@ def main() -> None:
         return
     sides = {"after": HERE, **({"before": asked.before} if asked.before else {})}
     for case in [asked.case] if asked.case else CASES:
-        found: dict[str, list[float]] = {side: [] for side in sides}
+        found: dict[str, list[First]] = {side: [] for side in sides}
         for turn in range(asked.times):
             for side in sorted(sides, reverse=turn % 2 == 0):
-                found[side].append(first_result_s(sides[side], CASES[case]))
-        for side, values in found.items():
-            each = ", ".join(f"{v:.1f}" for v in sorted(values))
-            print(f"{case}, {side}: {statistics.median(values):.1f} s  ({each})")
-        if asked.before:
-            ratio = statistics.median(found["after"]) / statistics.median(found["before"])
-            print(f"{case}: after / before {ratio:.2f}")
+                found[side].append(first_result(sides[side], CASES[case]))
+        for kind in First._fields:
+            unit = "s" if kind == "wall_s" else "s CPU"
+            median = {}
+            for side, firsts in found.items():
+                values = sorted(getattr(first, kind) for first in firsts)
+                median[side] = statistics.median(values)
+                each = ", ".join(f"{v:.1f}" for v in values)
+                print(f"{case}, {side}: {median[side]:.1f} {unit}  ({each})", flush=True)
+            if asked.before:
+                print(f"{case}: after / before {median['after'] / median['before']:.2f}")
 
 
 if __name__ == "__main__":
