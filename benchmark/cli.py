@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..common.network import PASSWORD_FILE, password_from_file
 from ..common.portable import pin_or_restart
 from .arguments import (
     ADDRESS,
@@ -57,6 +58,10 @@ def main() -> None:
     Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 4 regression, 5 nothing to do,
     6 done, but MLflow lacks some of it, 130 interrupted.
     """
+    try:
+        password_from_file()
+    except OSError as error:
+        raise click.UsageError(f"{PASSWORD_FILE}: {error}") from error
 
 
 @main.command(short_help="Tune every model of a suite on every dataset; write tables.")

@@ -1,8 +1,12 @@
-"""Network addresses: whether one is of this machine alone."""
+"""Network addresses: whether one is of this machine alone; MLflow's password from a file."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
+from pathlib import Path
+
+PASSWORD, PASSWORD_FILE = "MLFLOW_TRACKING_PASSWORD", "TABSWEEP_TRACKING_PASSWORD_FILE"
 
 
 def is_loopback(host: str) -> bool:
@@ -17,3 +21,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def password_from_file() -> None:
+    """Give MLflow's client the password in the file that TABSWEEP_TRACKING_PASSWORD_FILE names, a
+    container's secret; a MLFLOW_TRACKING_PASSWORD that is set stays.
+
+    Raises OSError where the file cannot be read.
+    """
+    if (name := os.environ.get(PASSWORD_FILE)) and not os.environ.get(PASSWORD):
+        os.environ[PASSWORD] = Path(name).read_text(encoding="utf-8").rstrip("\r\n")

@@ -475,3 +475,21 @@ def test_the_slurm_script_refuses_what_cannot_work(
     )
     assert done.returncode == 2 and complaint in done.stderr
     assert not list(Path("/tmp").glob(f"ray-{os.getpid()}-*"))
+
+
+def test_a_command_in_a_container_has_the_password_of_its_file(tmp_path: Path) -> None:
+    """`docker compose exec` does not pass through start-ray."""
+    (tmp_path / "password").write_text("it's\n")
+    program = (
+        "import os; from tabsweep.common.network import password_from_file; password_from_file(); "
+        "print(os.environ['MLFLOW_TRACKING_PASSWORD'])"
+    )
+    env = {**os.environ, "TABSWEEP_TRACKING_PASSWORD_FILE": str(tmp_path / "password")}
+    env.pop("MLFLOW_TRACKING_PASSWORD", None)
+    run = [sys.executable, "-c", program]
+    assert subprocess.check_output(run, env=env, text=True) == "it's\n"
+    env["TABSWEEP_TRACKING_PASSWORD_FILE"] = str(tmp_path / "nowhere")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("bench"), "suites"], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "TABSWEEP_TRACKING_PASSWORD_FILE" in done.stderr
