@@ -15,6 +15,9 @@ from tabsweep.datasets.reading.cells import read_file
 FREE = 50_000_000  # bytes
 
 
+POOLS = []  # tables that the traceback of a refusal holds are freed to their pool, however late
+
+
 def write(table, path, form, compression="zstd"):
     if form == "parquet":
         pq.write_table(table, path, compression=compression, row_group_size=len(table))
@@ -51,6 +54,7 @@ def test_a_small_file_that_holds_much_is_refused(form, kind, tmp_path, monkeypat
     assert path.stat().st_size * files.BYTES_PER_BYTE < FREE / 10
     monkeypatch.setattr(files, "free_memory", lambda: FREE)
     pool, usual = pa.proxy_memory_pool(pa.system_memory_pool()), pa.default_memory_pool()
+    POOLS.append(pool)
     pa.set_memory_pool(pool)
     try:
         with pytest.raises(DataError, match=r"small: .* MB need about .* use a sample of the rows"):
