@@ -43,6 +43,7 @@ class Head:
     def jobs(self, path: str = "", method: str = "GET") -> Any:
         """Ray's own interface, without any of our code."""
         request = urllib.request.Request(f"{self.url}/api/jobs/{path}", method=method)
-        request.add_header("Authorization", f"Bearer {self.outside['RAY_AUTH_TOKEN']}")
+        token = Path(self.outside["RAY_AUTH_TOKEN_PATH"]).read_text(encoding="utf-8").strip()
+        request.add_header("Authorization", f"Bearer {token}")
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
