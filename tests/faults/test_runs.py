@@ -285,7 +285,10 @@ def test_predictions_without_a_byte_are_used_by_nobody(own):
     assert sweep(own, "two").code == 0  # would copy the trials, could it vouch for them
     assert set(Counter(fits()).values()) == {2}
     assert set(load_results("runs/two")["origin"]) == {""}
-    assert bench("report", "runs/one").code == 0  # scores stand in the records
+    scores = Path("runs/one/report/scores.csv").read_bytes()
+    found = bench("report", "runs/one")  # scores stand in the records; ensembles need predictions
+    assert found.code == 3 and "predictions/000000.bin" in found.err
+    assert Path("runs/one/report/scores.csv").read_bytes() == scores
 
 
 # ---------------------------------------------------------------------- senseless numbers
