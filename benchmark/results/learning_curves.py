@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,8 @@ def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
     for row in wanted.to_dict("records"):
         ledger, at = next(((of, p[row["id"]]) for of, p in places if row["id"] in p), (None, 0))
         curve = ledger.at(at)["info"].get(CURVE) if ledger is not None else None
-        if curve and len(curve["points"]) > 1:
+        # asynchronous searches keep (step, loss) of their rungs in its place
+        if isinstance(curve, Mapping) and len(curve["points"]) > 1:
             entry = {"dataset": row["dataset"], "fold": row["fold"], **curve}
             found.setdefault(row["model"], []).append(entry)
     return evidence.but(meta={**evidence.meta, "curves": found}) if found else evidence

@@ -158,8 +158,10 @@ def project(
         if run.chosen is not None:
             chosen = next(row for row in rows if row["selected"])
             info = ledger.at(results[chosen["id"]]).get("info", {})
-            run.finals += _curve_points(info.get("curve"), max(p.time_ms for p in run.finals))
-            run.tags["mlflow.note.content"] += _curve_note(info.get("curve"))
+            curve = info.get("curve")  # of an asynchronous search a list, of its rungs
+            curve = curve if isinstance(curve, Mapping) else None
+            run.finals += _curve_points(curve, max(p.time_ms for p in run.finals))
+            run.tags["mlflow.note.content"] += _curve_note(curve)
         run.tags["mlflow.note.content"] += alone
         run.tags = {**common, "tabsweep.run_id": run_id, "tabsweep.key": run.key, **run.tags}
         if run.status in (FINISHED, NO_SCORE) or not finished_only:

@@ -127,7 +127,8 @@ def test_a_report_of_damaged_predictions_is_written_and_ends_with_3(run: Path) -
     found = bench("report", run, "--json")
     assert found.code == 3 and f"bench verify {run}" in found.err
     said = json.loads(found.out)
-    assert all("000000.bin" in text for text in said["damage"]) and len(said["damage"]) == 2
+    assert said["damage"] and all("000000.bin" in text for text in said["damage"])
+    assert len(set(said["damage"])) == len(said["damage"])
     assert all(Path(path).exists() for path in said["files"])
 
 
