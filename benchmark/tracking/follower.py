@@ -275,16 +275,21 @@ def serve_ui(run: Path, uri: str | None, port: int, *, say: Callable[[str], None
     command, environment = ui_command(run, uri, port), ui_environment(run, uri)
     say(f"MLflow UI: {ui_url(run, uri, port)}  (Ctrl-C stops it)")
     ending = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in ending}
+    early: list[int] = []  # signals while the server is being started: heard when it can be ended
+    before = {
+        number: signal.signal(number, lambda number, frame: early.append(number))
+        for number in (signal.SIGINT, *ending)
+    }
     # A session of its own: its workers end with it, and Ctrl-C reaches it through this process.
     server = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
-        return server.wait() == 0
+        for number in before:
+            signal.signal(number, signal.default_int_handler)
+        return True if early else server.wait() == 0
     except KeyboardInterrupt:
         return True
     finally:
-        for number in (signal.SIGINT, *ending):
-            before.setdefault(number, signal.getsignal(number))
+        for number in before:
             signal.signal(number, signal.SIG_IGN)
         _end_group(server)
         for number, handler in before.items():
