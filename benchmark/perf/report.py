@@ -36,7 +36,7 @@ from tabsweep.sweeps.trial import digest
 
 MODELS, DATASETS, FOLDS = 30, 25, 10
 QUIET = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-READS = 12.0  # largest multiple of the CPU time in which pyarrow reads the same files
+READS = 20.0  # largest multiple of the CPU time in which pyarrow reads the same files
 AT_ONCE = 100  # studies that run side by side, so that their records lie mixed
 METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 NAMES = {
