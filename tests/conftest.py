@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ pytest_plugins = ["parity_reading"]
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-for name in ("TABSWEEP_TRACKING_URI", "MLFLOW_TRACKING_URI"):
-    os.environ.pop(name, None)
+os.environ.pop("MLFLOW_TRACKING_URI", None)
+# The follower of a sweep imports MLflow and makes a store, which takes longer than most sweeps of
+# tests. Those of tracking ask for it by the fixture `tracked`.
+os.environ["TABSWEEP_TRACKING_URI"] = "none"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,3 +78,11 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Downloads, copies and added datasets go to folders of this test session."""
     os.environ["TABSWEEP_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["TABSWEEP_DATA"] = str(tmp_path_factory.mktemp("added"))
+
+
+@pytest.fixture(scope="module")
+def tracked() -> Iterator[None]:
+    """Sweeps are tracked as by default: in a SQLite file in the folder of each run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TABSWEEP_TRACKING_URI")
+        yield

@@ -242,6 +242,8 @@ def _mlflow() -> tuple[str, str]:
     uri = os.environ.get("TABSWEEP_TRACKING_URI", "")
     if not uri:
         return OKAY, "SQLite in each run's folder (set TABSWEEP_TRACKING_URI for a server)"
+    if uri == "none":
+        return OKAY, "off (TABSWEEP_TRACKING_URI is none)"
     parsed = urlparse(uri)
     if parsed.scheme not in ("http", "https"):
         return OKAY, f"{parsed.scheme} store"

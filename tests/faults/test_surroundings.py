@@ -166,6 +166,7 @@ def test_a_home_that_cannot_be_written_is_done_without(tmp_path):
     env = {"HOME": str(home), "TMPDIR": str(tmp_path)}
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "TABSWEEP_CACHE"):
         env[name] = ""
+    env["TABSWEEP_TRACKING_URI"] = ""
     before = "import os; [os.environ.pop(k) for k in [*os.environ] if not os.environ[k]]"
     call = ("sweep", "--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", "1")
     more = ("--trials", "1", "--workers", "0", "--name", "r")  # MLflow's store is in the run

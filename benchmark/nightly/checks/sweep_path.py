@@ -20,6 +20,7 @@ NAME = "sweep-path"
 TABLES = ("scores", "ranks", "tests", "folds", "leaderboard", "look-first")
 ENDINGS = ("tex", "md", "csv")
 LIMIT_S = 900.0  # of each command
+QUIETLY = ("--tracking-uri", "none", "--quiet")  # MLflow behind a slow machine is no regression
 ATTEMPTS = 3  # at hitting the driver while it works
 SUITES = {
     "full": ("--suite", "smoke", "--folds", 3),
@@ -39,7 +40,7 @@ def sweep_path(context: NightContext) -> StepResult:
     folder = context.night / NAME
     shutil.rmtree(folder, ignore_errors=True)  # the half of a night that was killed itself
     folder.mkdir(parents=True)
-    options = (*SUITES["tiny" if context.tiny else "full"], "--tracking-uri", "none", "--quiet")
+    options = (*SUITES["tiny" if context.tiny else "full"], *QUIETLY)
     serial = _Run(context, folder, "serial", options)
     ended = serial.to_its_end("sweep", 0)
     if ended.code != 0:
@@ -120,7 +121,7 @@ class _Run:
     def command(self, verb: str, workers: int) -> list[str]:
         """`bench sweep` or `bench resume` for this run."""
         if verb == "resume":
-            words: tuple[object, ...] = (self.path, "--quiet")
+            words: tuple[object, ...] = (self.path, *QUIETLY)
         else:
             words = (*self._options, "--runs", self.path.parent, "--name", self.path.name)
         return child.bench(self._context, verb, *words, "--workers", workers)

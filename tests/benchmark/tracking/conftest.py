@@ -28,6 +28,11 @@ def _first_use(run: Path, uri: str, barrier: Any, answers: Any) -> None:
         answers.put((None, repr(error)))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _tracked(tracked: None) -> None:
+    """All tests of this folder track as sweeps do by default."""
+
+
 @pytest.fixture(scope="session")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """A store whose first use was by four processes at once, and what these processes said."""
