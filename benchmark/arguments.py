@@ -118,6 +118,14 @@ TASK = click.option(
 RUN = click.argument(
     "run", type=click.Path(path_type=Path), metavar="DIR/NAME", shell_complete=complete_runs
 )
+SEVERAL_RUNS = click.argument(
+    "runs",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME...",
+    shell_complete=complete_runs,
+)
 
 
 def options(*decorators: Decorator) -> Decorator:

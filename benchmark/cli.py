@@ -18,6 +18,7 @@ from .arguments import (
     PAPER,
     RUN,
     RUNS,
+    SEVERAL_RUNS,
     TIMEOUT,
     URI,
     WORKERS,
@@ -278,14 +279,7 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
 
 
 @main.command(short_help="Analyse a run's trials and predictions; fits nothing.")
-@click.argument(
-    "runs",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR/NAME...",
-    shell_complete=complete_runs,
-)
+@SEVERAL_RUNS
 @click.option(
     "--what",
     type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .completion import complete_runs
+from .arguments import SEVERAL_RUNS
 from .console import Console, common
 
 
@@ -34,14 +34,7 @@ def portfolio() -> None:
 
 
 @portfolio.command("learn", short_help="Choose a few configurations from finished runs.")
-@click.argument(
-    "runs",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR/NAME...",
-    shell_complete=complete_runs,
-)
+@SEVERAL_RUNS
 @click.option(
     "--size",
     type=click.IntRange(1, 1000),

@@ -7,20 +7,12 @@ from typing import Any
 
 import click
 
-from .arguments import DATA
-from .completion import complete_runs
+from .arguments import DATA, SEVERAL_RUNS
 from .console import Console, common
 
 
 @click.command(short_help="Write a static site with the leaderboard of runs.")
-@click.argument(
-    "runs",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR/NAME...",
-    shell_complete=complete_runs,
-)
+@SEVERAL_RUNS
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .arguments import DATA, RUN
+from .arguments import DATA, RUN, SEVERAL_RUNS
 from .console import Console, common
 from .errors import check_run
 
@@ -27,9 +27,7 @@ def verify(console: Console, run: Path) -> int:
 
 
 @click.command(short_help="Unite runs of several machines or people.")
-@click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR/NAME..."
-)
+@SEVERAL_RUNS
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR/NAME", help="The new run."
 )

@@ -19,6 +19,7 @@ from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE, FAILED, canonical, digest
 from ..planning.plan_record import study_name
 from ..results.evidence_builder import planned_rows
+from ..results.learning_curves import learning_curve
 
 Row = dict[str, Any]
 
@@ -157,9 +158,7 @@ def project(
         )
         if run.chosen is not None:
             chosen = next(row for row in rows if row["selected"])
-            info = ledger.at(results[chosen["id"]]).get("info", {})
-            curve = info.get("curve")  # of an asynchronous search a list, of its rungs
-            curve = curve if isinstance(curve, Mapping) else None
+            curve = learning_curve(ledger.at(results[chosen["id"]]).get("info", {}))
             run.finals += _curve_points(curve, max(p.time_ms for p in run.finals))
             run.tags["mlflow.note.content"] += _curve_note(curve)
         run.tags["mlflow.note.content"] += alone

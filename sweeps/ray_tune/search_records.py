@@ -21,6 +21,8 @@ from ..study import TUNE, Config, Slot, Study
 from ..trial import DONE, FAILED, Result, Trial
 from .trial_state import Curve, Track
 
+RUNG_LOSSES = "rung_losses"  # what a row's info calls a configuration's [[step, loss], ...]
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -30,6 +32,14 @@ class Ended:
     config: Config
     loss: float | None
     curve: Curve
+
+
+def rung_losses(info: Mapping[str, Any]) -> Curve:
+    """[(step, validation loss), ...] at which the search looked at a configuration, of its row's
+    info; rows of earlier versions hold them as `curve`, where a fit's learning curve stands now."""
+    old = info.get("curve")
+    found = info.get(RUNG_LOSSES, old if isinstance(old, list) else ())
+    return [(int(step), loss) for step, loss in found]
 
 
 class SearchRecords:
@@ -131,7 +141,7 @@ class SearchRecords:
                 continue
             result = result_of(record)
             loss = study.loss_of(result) if result.status == DONE else None
-            curve = list(result.info.get("curve", ()))
+            curve = rung_losses(result.info)
             self.ended[name][index] = Ended(record["stage"], record["config"], loss, curve)
         if changed and not allow_code_change:
             raise SourceChanged(changed, changed)
@@ -188,7 +198,7 @@ class SearchRecords:
         stop = study.fidelities(track.config)[rung]["stop"]
         fidelity = {"length": track.length, "stop": stop, "every": track.every}
         trial = self._trial(study, track.index, track.config, fidelity)
-        info = {**result.info, "curve": track.curve}
+        info = {**result.info, RUNG_LOSSES: track.curve}
         if self.how == "pbt":
             info["history"] = track.history
         result = replace(result, info=info, costs=track.costs or result.costs)

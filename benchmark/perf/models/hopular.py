@@ -11,22 +11,24 @@ memory is that of a process of its own over what it held before its first step.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 from tabsweep.benchmark.papers.hopular.cost import FOLDER as PAPER
 from tabsweep.benchmark.papers.hopular.cost import training_of
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
+from tabsweep.benchmark.perf.models.networks import (
+    PlainLamb,
+    options_of,
+    random_table,
+    seconds,
+    told_of,
+)
 from tabsweep.models.deep.cell_masking import generator
 from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.trainer import Training, computing
@@ -49,11 +51,7 @@ LINEAR = 1.5  # how much more memory a further row may take at the largest n tha
 def training(case: str, method: str) -> Training:
     """The method on random numbers of the case's shape, dropout and losses as by default."""
     n, numeric, sizes, classes, width, blocks, nets = CASES[case]
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.standard_normal((n, numeric)))
-    for j, size in enumerate(sizes):
-        frame[f"c{j}"] = pd.Categorical(rng.integers(0, size, n).astype(str))
-    y = rng.integers(0, classes, n) if classes else rng.standard_normal(n)
+    frame, y = random_table(n, numeric, sizes, classes)
     task = {0: "regression", 2: "binary"}.get(classes, "multiclass")
     shape = {"width": width}
     if method == "hopular":
@@ -130,35 +128,31 @@ class Plain(nn.Module):
         return x + net.out((weights @ v).transpose(1, 2).flatten(2))
 
 
-class PlainLamb:
+class PlainAveragedLamb(PlainLamb):
     """LAMB with bias correction outside of its ratio, clipping and the average of the weights."""
 
-    def __init__(self, params: list[Tensor]) -> None:
-        self.params, self.average = params, [p.detach().clone() for p in params]
-        self.m = [torch.zeros_like(p) for p in params]
-        self.v = [torch.zeros_like(p) for p in params]
-        self.t = 0
+    def clip(self) -> None:
+        """To a norm of 1 of all together."""
+        found = [p.grad for p in self.params if p.grad is not None]
+        scale = (1.0 / torch.stack([grad.norm() for grad in found]).norm()).clamp(max=1.0)
+        for grad in found:
+            grad *= scale
 
-    @torch.no_grad()
-    def step(self, lr: float) -> None:
-        """One update of all tensors and of their average."""
-        self.t += 1
-        norm = torch.stack([p.grad.norm() for p in self.params if p.grad is not None]).norm()
-        scale = (1.0 / norm).clamp(max=1.0)
-        debias = (1 - 0.999**self.t) ** 0.5 / (1 - 0.9**self.t)
-        for p, m, v, slow in zip(self.params, self.m, self.v, self.average, strict=True):
-            if p.grad is None:
-                continue
-            grad = p.grad * scale
-            m.mul_(0.9).add_(grad, alpha=0.1)
-            v.mul_(0.999).addcmul_(grad, grad, value=0.001)
-            r = m / (v.sqrt() + 1e-6) + 0.1 * p
-            p -= lr * debias * p.norm().clamp(max=10) / r.norm() * r
+    def direction(self, p: Tensor, m: Tensor, v: Tensor) -> Tensor:
+        """With weight decay."""
+        return super().direction(p, m, v) + 0.1 * p
+
+    def debias(self) -> float:
+        """As in Adam."""
+        return (1 - 0.999**self.t) ** 0.5 / (1 - 0.9**self.t)
+
+    def follow(self) -> None:
+        """By a share of 0.005 after each update."""
+        for p, slow in zip(self.params, self.average, strict=True):
             slow += 0.005 * (p - slow)
-            p.grad = None
 
 
-def plain_step(plain: Plain, task: Any, lamb: PlainLamb) -> None:
+def plain_step(plain: Plain, task: Any, lamb: PlainAveragedLamb) -> None:
     """One epoch: cells masked as ours are, losses column by column, features and target alike."""
     columns, cells = plain.columns, task.cells
     shown, flags = noisy(cells, columns, 0.025, 0.175, generator(torch.device("cpu"), lamb.t))
@@ -175,20 +169,13 @@ def plain_step(plain: Plain, task: Any, lamb: PlainLamb) -> None:
     lamb.step(1e-3)
 
 
-def made_plain(ours: Training) -> tuple[Plain, PlainLamb]:
+def made_plain(ours: Training) -> tuple[Plain, PlainAveragedLamb]:
     """The plain network with the same weights, and its optimiser."""
     plain = Plain(ours.task.module)  # type: ignore[arg-type]
-    return plain, PlainLamb(list(plain.parameters()))
+    return plain, PlainAveragedLamb(list(plain.parameters()))
 
 
 # -- measuring ------------------------------------------------------------------------------------
-
-
-def seconds(run: Callable[[], Any]) -> float:
-    """Wall seconds of a call."""
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began
 
 
 def difference(ours: Training, plain: Plain) -> float:
@@ -292,16 +279,11 @@ def papers_ratios() -> None:
 
 def main() -> int:
     """Parse the options and measure; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--inside", default="", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = options_of(__doc__, of="cases", threads=2, repeats=3)
     if given.inside:
         inside(given.only, given.threads, given.inside)
         return 0
-    print(f"load {os.getloadavg()[0]:.1f}, {given.threads} threads, torch {torch.__version__}")
+    print(told_of(given.threads))
     print("L=8: 8 blocks of 8 nets; d=10: 2 blocks of 4 nets; e=32; dropout and losses by default")
     print(f"{'case':14} {'step':>10} {'a row':>10} {'plain /':>10} {'NPT step':>10} {'ours /':>10} "
           f"{'max':>10}")  # fmt: skip

@@ -13,18 +13,21 @@ process of its own over what it held before its first step.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
+from tabsweep.benchmark.perf.models.networks import (
+    PlainLamb,
+    options_of,
+    random_table,
+    seconds,
+    told_of,
+)
 from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.layers.attention import BLOCK, ROWS
 from tabsweep.models.deep.trainer import Training, computing, seeded
@@ -51,11 +54,7 @@ TARGET = 0.6
 def estimator(case: str) -> tuple[NPT, NPTTask]:
     """An NPT with 8 layers and 8 heads on a random table of the case's shape, dropout 0.1."""
     n, numeric, sizes, classes, width = CASES[case]
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.standard_normal((n, numeric)))
-    for j, size in enumerate(sizes):
-        frame[f"c{j}"] = pd.Categorical(rng.integers(0, size, n).astype(str))
-    y = rng.integers(0, classes, n) if classes else rng.standard_normal(n)
+    frame, y = random_table(n, numeric, sizes, classes)
     model = NPT(task="binary" if classes else "regression", width=width, steps=10**6)
     with model._others(None, None):
         x, target = model._prepare(frame, y)
@@ -121,36 +120,24 @@ class Plain(nn.Module):
         return r + F.dropout(block.narrow(hidden), p)
 
 
-class PlainLamb:
-    """LAMB and Lookahead, a tensor at a time."""
+class PlainLookahead(PlainLamb):
+    """LAMB and Lookahead."""
 
-    def __init__(self, params: list[Tensor]) -> None:
-        self.params, self.slow = params, [p.detach().clone() for p in params]
-        self.m = [torch.zeros_like(p) for p in params]
-        self.v = [torch.zeros_like(p) for p in params]
-        self.t = 0
+    def clip(self) -> None:
+        """Each value by itself."""
+        for p in self.params:
+            if p.grad is not None:
+                p.grad.clamp_(-1, 1)
 
-    @torch.no_grad()
-    def step(self, lr: float) -> None:
-        """One update of all tensors."""
-        self.t += 1
-        for p, m, v in zip(self.params, self.m, self.v, strict=True):
-            if p.grad is None:
-                continue
-            grad = p.grad.clamp(-1, 1)
-            m.mul_(0.9).add_(grad, alpha=0.1)
-            v.mul_(0.999).addcmul_(grad, grad, value=0.001)
-            r = m / (v.sqrt() + 1e-6)
-            ratio = p.norm().clamp(max=10) / r.norm()
-            p -= lr * ratio * r
-            p.grad = None
+    def follow(self) -> None:
+        """Half way, every 6 updates, and the weights go there."""
         if self.t % 6 == 0:
-            for p, slow in zip(self.params, self.slow, strict=True):
+            for p, slow in zip(self.params, self.average, strict=True):
                 slow += 0.5 * (p - slow)
                 p.copy_(slow)
 
 
-def plain_step(plain: Plain, task: NPTTask, lamb: PlainLamb, step: int) -> None:
+def plain_step(plain: Plain, task: NPTTask, lamb: PlainLookahead, step: int) -> None:
     """One training step: cells masked as ours are, losses column by column."""
     shown, truth, features, targets = task.draw(step)
     outputs = plain(plain.inputs(shown), 0.1)
@@ -223,13 +210,6 @@ def flops(case: str) -> float:
 # -- measuring ------------------------------------------------------------------------------------
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    """Wall seconds of a call."""
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began
-
-
 def measure(case: str, threads: int, repeats: int) -> float:
     """Prints one line; returns the share of the products' rate that the fastest step reaches."""
     torch.manual_seed(0)
@@ -245,7 +225,7 @@ def measure(case: str, threads: int, repeats: int) -> float:
         if plain is not None:
             params = [*plain.into.parameters(), *plain.out.parameters(), *net.blocks.parameters()]
             params += [net.embedding.index]
-            lamb = PlainLamb(params)
+            lamb = PlainLookahead(params)
             with torch.no_grad():
                 theirs, decoded = plain(plain.inputs(cells)), net.decode(net(cells))
                 for j in range(net.columns.n):
@@ -307,23 +287,18 @@ def inside(case: str, threads: int, which: str) -> None:
                 Training(task, model._recipe(), seed=0).run(2)
             else:
                 plain = Plain(task.module)
-                lamb = PlainLamb([p for p in plain.parameters() if p.requires_grad])
+                lamb = PlainLookahead([p for p in plain.parameters() if p.requires_grad])
                 for step in range(2):
                     plain_step(plain, task, lamb, step)
 
 
 def main() -> int:
     """Parse the options and measure; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--inside", default="", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = options_of(__doc__, of="cases", threads=1, repeats=7)
     if given.inside:
         inside(given.only, given.threads, given.inside)
         return 0
-    print(f"load {os.getloadavg()[0]:.1f}, {given.threads} threads, torch {torch.__version__}")
+    print(told_of(given.threads))
     print("8 layers, 8 heads, dropout 0.1, feature and target loss, LAMB with Lookahead; medians,")
     print("and the share of the step in its products among the fastest runs")
     print(

@@ -11,14 +11,13 @@ last one makes of them. Medians; also the time of the matrix products that no fo
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import time
 
 import numpy as np
 import torch
 from tabsweep.benchmark.perf.models import npt
+from tabsweep.benchmark.perf.models.networks import options_of, told_of
 from tabsweep.models.deep.cells import Cells
 from tabsweep.models.deep.trainer import computing
 from tabsweep.models.npt.network import Block, Context, NPTNetwork
@@ -118,14 +117,11 @@ def measure(n: int, n_asked: int, repeats: int, settings: PredictionSettings) ->
 
 def main() -> None:
     """Parse the options and measure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=16000)
-    parser.add_argument("--asked", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
-    load = f"load {os.getloadavg()[0]:.1f}, {given.threads} threads, torch {torch.__version__}"
-    print(f"{load}; {given.asked} rows asked of {given.rows} stored ones, 10 columns, e=32")
+    given = options_of(__doc__, rows=16000, asked=1000, repeats=3, threads=1)
+    print(
+        f"{told_of(given.threads)}; {given.asked} rows asked of {given.rows} stored ones, "
+        "10 columns, e=32"
+    )
     with computing(given.threads), torch.no_grad():
         model = npt.estimator("d=10 n=500")[0]
         measure(given.rows, given.asked, given.repeats, model)

@@ -14,10 +14,8 @@ choose embedded inputs, as RTDL's code did (70): ours does more.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -29,6 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 from tabsweep.benchmark.perf.measuring import or_dash, peak_mb, peak_printed
+from tabsweep.benchmark.perf.models.networks import options_of, told_of
 from tabsweep.models.deep.optimisers import clip_norm, clip_values
 from tabsweep.models.deep.trainer import Training, computing, seeded
 from tabsweep.models.registry import MODELS, defaults, make_model
@@ -251,16 +250,11 @@ def inside(name: str, threads: int, which: str) -> None:
 
 def main() -> int:
     """Parse the options and measure; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="models whose name begins so")
-    parser.add_argument("--inside", default="", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = options_of(__doc__, of="models", steps=30, threads=1)
     if given.inside:
         inside(given.only, given.threads, given.inside)
         return 0
-    print(f"load {os.getloadavg()[0]:.1f}, {given.threads} threads, torch {torch.__version__}")
+    print(told_of(given.threads))
     print(f"{ROWS:,} rows, {NUMBERS} numbers, {len(LEVELS)} categories; medians of {given.steps}")
     print(f"{'model':15} {'weights':>9} {'weights':>9} {'rows a':>6} {'ours':>9} {'epoch':>8} "
           f"{'theirs':>9} {'theirs':>7}")  # fmt: skip

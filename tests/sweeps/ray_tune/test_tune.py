@@ -244,7 +244,8 @@ def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[
         track = search.records.track(study, index)
         track.step, track.curve = step, [(5, 1.0), (step, 1.0 / step)]
         arrays = {"val": np.ones(2), "test": np.zeros(2)}
-        result = Result(status=DONE, val={"loss": 1.0 / step}, predictions=arrays)
+        info = {"curve": {"by": "steps", "points": [[step, 1.0 / step]]}}
+        result = Result(status=DONE, val={"loss": 1.0 / step}, predictions=arrays, info=info)
         search.records.write(study, track, result, "by hand")
     return ledger, heard
 
@@ -263,6 +264,25 @@ def test_a_search_that_ended_is_settled_from_its_rows_without_ray(tmp_path):
     evaluated = study.open(slot)
     assert evaluated.fidelity == {"length": 15, "stop": 15, "every": 5}  # a cell as any other
     assert evaluated.id not in {record["id"] for record in ledger.records("result")}
+
+
+def test_losses_at_rungs_leave_the_learning_curve_of_the_fit_where_it_is(tmp_path):
+    ledger, _ = rows_by_hand(tmp_path)
+    rows = [record["info"] for record in ledger.records("result")]
+    assert [info["curve"]["points"] for info in rows] == [[[15, 1 / 15]], [[5, 1 / 5]]]
+    search = search_of(toy_study(tmp_path / "log", 2), "asha", ledger)
+    search.replay()
+    at_rungs = {i: ended.curve for i, ended in search.records.ended["toy/0/toy"].items()}
+    assert at_rungs == {0: [(5, 1.0), (15, 1 / 15)], 1: [(5, 1.0), (5, 1 / 5)]}
+
+
+def test_a_search_goes_on_from_rows_of_a_version_that_called_its_losses_a_curve(tmp_path):
+    ledger, _ = rows_by_hand(tmp_path)
+    new = list(ledger.records("result"))
+    ledger.append([{**record, "info": {"curve": record["info"]["rung_losses"]}} for record in new])
+    search = search_of(toy_study(tmp_path / "log", 2), "asha", ledger)
+    search.replay()
+    assert search.records.ended["toy/0/toy"][0].curve == [(5, 1.0), (15, 1 / 15)]
 
 
 def test_rows_of_other_code_are_refused_or_run_again(tmp_path):
@@ -324,7 +344,7 @@ def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_pa
     assert Counter(event for event, _ in heard)["result"] == 6 and heard[-1][0] == "study"
     done = next(d["result"] for event, d in heard if event == "result" and d["slot"].index == 0)
     assert done.output == "number 0 at 10\n" and done.costs["fit_s"] == 1.5
-    assert done.info["curve"] == [(5, 1 / 5), (10, 1 / 10), (15, 1 / 15)]
+    assert done.info["rung_losses"] == [(5, 1 / 5), (10, 1 / 10), (15, 1 / 15)]
     assert (tally.ran, tally.done, tally.failed, tally.interrupted) == (6, 2, 4, False)
     arrays = ledger.get_predictions(rows[0]["predictions"])
     assert arrays["val"].tolist() == [1 / 15] * 3
