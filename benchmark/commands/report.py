@@ -134,8 +134,9 @@ def make_report(
         if few and regimes is None or regimes or (portfolio and regimes is None):
             made = regimes_of(evidence, runs, mirror=mirror, cache=cache, portfolio=portfolio)
             how = {**how, "by_regime": (made.frame, made.notes)}
-            damage = [*(evidence.meta.get("damage") or []), *made.damage]
-            evidence = evidence.but(meta={**evidence.meta, "damage": damage})
+            # what both kinds of ensembles could not read is said once
+            damage = dict.fromkeys([*(evidence.meta.get("damage") or []), *made.damage])
+            evidence = evidence.but(meta={**evidence.meta, "damage": [*damage]})
         if beside:
             from ..results.beside import run_datasets, with_published
 

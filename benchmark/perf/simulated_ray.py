@@ -122,5 +122,8 @@ class SimulatedRay(RayCalls):
     def result_if_there(self, ref: Any) -> None:
         """No worker dies, so nobody asks."""
 
+    def process(self, pid: int) -> None:
+        """No actor has a process of its own."""
+
     def kill(self, actor: Actor) -> None:
         """Nothing is left of it."""

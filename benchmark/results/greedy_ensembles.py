@@ -101,7 +101,7 @@ def ensemble_row(
     try:
         found = ensembled(block, candidates, metric, arrays)
     except LedgerError as error:
-        damage.append(f"no ensemble on {block.dataset}, fold {block.fold}: {error}")
+        damage.append(f"{block.dataset}: {error}")  # as where ensembles of seeds are made
         return {"reason": f"stored predictions are gone or damaged: {error}"}
     if found is None:
         return {"reason": "the metric is undefined on these validation rows"}

@@ -61,7 +61,7 @@ def with_ensembles(
             except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
                 notes.append(f"No ensembles on {dataset}: {error}")
                 if isinstance(error, LedgerError):
-                    damage.append(f"no ensembles on {dataset}: {error}")
+                    damage.append(f"{dataset}: {error}")
     if not rows and not notes:
         return evidence
     # a study of several runs has the same ensembles in each

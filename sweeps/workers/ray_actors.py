@@ -31,6 +31,8 @@ class TrialActor:
     starting: resolves when the process is up; None from then on. Until then no trial's time runs.
     head_since: when the first job began, or the actor's start, by the monotonic clock.
     worn: no further job is sent to it, and it ends when its queue is empty.
+    process: on the driver's own node, once it is up: psutil.Process, for which no later process
+    with the same number is taken.
     """
 
     name: str
@@ -43,6 +45,7 @@ class TrialActor:
     starting: Any = None
     worn: bool = False
     pid: int = 0
+    process: Any = None
 
     def describe(self) -> dict[str, Any]:
         """The actor as an entry of `WorkerPool.workers`."""
@@ -200,6 +203,8 @@ class ActorGroup:
         """The process of an actor has come up, so that its first trial begins."""
         self.starting.pop(actor.starting, None)
         actor.starting, actor.pid = None, pid
+        if actor.node.id == self._here:
+            actor.process = self._calls.process(pid)
         actor.head_since = time.monotonic()
         self._changed(actor)
 
@@ -319,8 +324,13 @@ class ActorGroup:
         return outcomes + self.retire(actor)
 
     def close(self, *, reachable: bool) -> None:
-        """End all actors, where Ray can still be reached, and let go of all that is Ray's, which
-        must not outlive the session."""
+        """End all actors, and let go of all that is Ray's, which must not outlive the session.
+
+        Where Ray cannot be reached any more, the processes on the driver's own node are ended
+        without it; those elsewhere end once Ray there sees that the driver is gone.
+        """
+        if not reachable:
+            self._calls.end([a.process for a in self.actors.values() if a.process is not None])
         for actor in self.actors.values():
             if reachable:
                 self._calls.kill(actor.handle)

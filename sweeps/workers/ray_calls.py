@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from .ray_cluster import Node, nodes, raylet_here
+
+END_S = 10.0  # how long killed processes may take to be gone
 
 
 class RayCalls:
@@ -77,3 +81,25 @@ class RayCalls:
             self._ray.kill(actor)
         except RaySystemError:  # "Actor creation cancelled"
             return
+
+    def process(self, pid: int) -> Any:
+        """A process of this machine (psutil.Process), None where it has ended."""
+        import psutil
+
+        with suppress(psutil.Error):
+            return psutil.Process(pid)
+        return None
+
+    def end(self, processes: Iterable[Any]) -> None:
+        """End processes of this machine and all that they started, without Ray, and wait until they
+        are gone."""
+        import psutil
+
+        found = []
+        for process in processes:
+            with suppress(psutil.Error):
+                found += [*process.children(recursive=True), process]
+        for process in found:
+            with suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(found, timeout=END_S)

@@ -27,8 +27,7 @@ def test_a_driver_whose_ray_dies_says_how_to_go_on_and_blames_no_trial(tmp_path:
         assert driver.wait(60) == 3, sweep.output()
     finally:
         sweep.off()
-    wait_for(lambda: not alive(line.pid), "the end of the worker, which sees that its raylet died")
-    assert line in sweep.running()  # a trial was hit
+    assert not alive(line.pid) and line in sweep.running()  # a trial was hit
     assert "error BENCH-E021: " in sweep.output()
     assert f"bench resume {sweep.run}" in sweep.output()  # the way out
     wait_for(lambda: not any(alive(process.pid) for process in family), "the end of all of Ray")
