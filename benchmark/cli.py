@@ -155,6 +155,7 @@ def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int
 @ADDRESS
 @DATA
 @URI
+@checkpoint_options
 @common
 def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) -> int:
     """Run failed trials again (all, or those of a cause), under larger limits if given.
@@ -383,6 +384,7 @@ def experiment(console: Console, name: str | None, paper: Path | None, **given: 
     show_default=True,
     help="Copy the columns that the model does not know, such as identifiers.",
 )
+@checkpoint_options
 @common
 def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) -> int:
     """Predict every row of a file with a model that `bench fit` saved."""

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...common.files import file_sha256
 from ...common.text import one_line
 from ..card import Card
 from ..errors import DataError
@@ -279,13 +278,5 @@ def card_text(found: Arrays, name: str, origin: str, facts: dict[str, Any], made
     for role in ROLES:
         path = made / (f"{role}.json" if role == "labels" else f"{role}.npy")
         if path.exists():
-            lines += [
-                "",
-                "[[files]]",
-                f'role = "{role}"',
-                f'name = "{path.name}"',
-                'url = ""',
-                f'sha256 = "{file_sha256(path)}"',
-                f"bytes = {path.stat().st_size}",
-            ]
+            lines += store.file_lines(role, path)
     return "\n".join(lines) + "\n"

@@ -32,6 +32,19 @@ def folder() -> Path:
     return Path(base).expanduser().absolute() / "tabsweep" / "datasets"
 
 
+def file_lines(role: str, path: Path) -> list[str]:
+    """The lines of a card that pin a stored file: its role, name, checksum and size."""
+    return [
+        "",
+        "[[files]]",
+        f'role = "{role}"',
+        f'name = "{path.name}"',
+        'url = ""',
+        f'sha256 = "{file_sha256(path)}"',
+        f"bytes = {path.stat().st_size}",
+    ]
+
+
 def names() -> list[str]:
     """The names of the added datasets, sorted; reads no card."""
     try:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from ...common.files import file_sha256
 from ...common.text import one_line, suggest
 from ..card import Card
 from ..errors import DataError
@@ -116,13 +115,7 @@ def card_text(
             f"{key} = {toml_list(v) if isinstance(v, list) else toml_string(v)}"
             for key, v in options.items()
         ),
-        "",
-        "[[files]]",
-        'role = "data"',
-        f'name = "{copy.name}"',
-        'url = ""',
-        f'sha256 = "{file_sha256(copy)}"',
-        f"bytes = {copy.stat().st_size}",
+        *store.file_lines("data", copy),
     ]
     return "\n".join(lines) + "\n"
 

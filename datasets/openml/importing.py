@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ...common.files import file_sha256
 from ...common.text import one_line
 from ..added import store
 from ..added.importing import Added, slug, toml_text
@@ -25,6 +24,7 @@ VALIDATION = 0.2  # share of a fold's training rows
 VALIDATION_SEED = 0
 ROLES = {"TRAIN": tables.TRAIN, "TEST": tables.TEST}
 MOST_SPLIT_CELLS = 1 << 31
+NAMED_BY_NONE = 255  # a row of a fold that no line of the splits has named
 
 
 @dataclass(frozen=True)
@@ -177,18 +177,21 @@ def read_splits(data: bytes, n_rows: int, where: str) -> np.ndarray:
     if n_folds * n_rows > MOST_SPLIT_CELLS:
         raise DataError(f"{where}: {n_folds} folds of {n_rows} rows are too many")
     fold = np.ravel(fold)
-    seen = np.zeros((n_folds, n_rows), dtype=np.uint8)
-    np.add.at(seen, (fold, rows), 1)
-    if (seen != 1).any():
-        at, row = np.argwhere(seen != 1)[0]
-        how = "in no part" if seen[at, row] == 0 else "named twice"
+    cells = fold * n_rows + rows
+    parts = np.full(n_folds * n_rows, NAMED_BY_NONE, dtype=np.uint8)
+    parts[cells] = roles.to_numpy(dtype=np.uint8)
+    absent = parts == NAMED_BY_NONE
+    if absent.any() or len(cells) > len(parts):
+        named = np.sort(cells)
+        odd = absent.argmax() if absent.any() else named[1:][named[1:] == named[:-1]][0]
+        at, row = divmod(int(odd), n_rows)
+        how = "in no part" if absent[odd] else "named twice or more often"
         repeat, number = pairs[:, at]
         raise DataError(
             f"{where}: row {row} is {how} of repeat {repeat}, fold {number}; each row has to be "
             "trained on or tested: cut short, or a task that cannot be added"
         )
-    parts = np.empty((n_folds, n_rows), dtype=np.uint8)
-    parts[fold, rows] = roles.to_numpy(dtype=np.uint8)
+    parts = parts.reshape(n_folds, n_rows)
     for at in range(n_folds):
         if len(np.unique(parts[at])) < 2:
             raise DataError(f"{where}: fold {at} has no row to train on, or none to test")
@@ -254,13 +257,5 @@ def card_text(
         f"md5 = {toml_text(about.md5)}",
     ]
     for role, path in files:
-        lines += [
-            "",
-            "[[files]]",
-            f'role = "{role}"',
-            f'name = "{path.name}"',
-            'url = ""',
-            f'sha256 = "{file_sha256(path)}"',
-            f"bytes = {path.stat().st_size}",
-        ]
+        lines += store.file_lines(role, path)
     return "\n".join(lines) + "\n"

@@ -100,8 +100,8 @@ def checkpoint_of(model: str, task: str, sha256: str = "") -> CheckpointFile:
         ) from None
     if sha256 and found.sha256 != sha256:
         raise CheckpointError(
-            f"{name}={one_line(given, 120)} has sha256 {found.sha256}, the trial was planned with "
-            f"{sha256}: name that file, or start another run"
+            f"{name}={one_line(given, 120)} has sha256 {found.sha256}; the run or the saved model "
+            f"has {sha256}: name that file, or start another run"
         )
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import Estimator, InvalidConfig
+from ..base import Estimator, InvalidConfig, Number
 from ..optional import undisturbed
 from ..preprocessing import Policy
 from .checkpoint_file import SHA256, CheckpointFile, checkpoint_of
@@ -23,15 +23,46 @@ class InContextEstimator(Estimator):
     checkpoint : str, default ""
         The sha256 that the user's file must have; "" for any. A sweep sets it, so that the
         checkpoint is part of every trial's identity.
+    n_estimators : int, default 8, in [1, 256]
+        Passes with other orders of the columns.
+    softmax_temperature : float, default 0.9, in (0, 10]
+        Temperature of the probabilities.
     """
 
     model = ""
+    rules = {
+        "n_estimators": Number(1, 256, whole=True),
+        "softmax_temperature": Number(0.0, 10.0, low_open=True),
+    }
     computes_in = "float32"
     policy = Policy("none", "ordinal", "impute", "standard")
 
-    def __init__(self, *, task: str, seed: int = 0, threads: int = 1, checkpoint: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        task: str,
+        seed: int = 0,
+        threads: int = 1,
+        checkpoint: str = "",
+        n_estimators: int = 8,
+        softmax_temperature: float = 0.9,
+    ) -> None:
         super().__init__(task=task, seed=seed, threads=threads)
         self.checkpoint = checkpoint
+        self.n_estimators = n_estimators
+        self.softmax_temperature = softmax_temperature
+
+    @staticmethod
+    def spaces() -> dict[str, Any]:
+        """The default configuration alone, and it on four passes."""
+        return {
+            "default": {"params": {}, "note": "no training: the default is the only trial"},
+            "quick": {
+                "params": {"n_estimators": {"kind": "fixed", "value": 4}},
+                "note": "four passes",
+                "search": {"strategy": "grid", "n_configs": 1},
+            },
+        }
 
     def check(self) -> None:
         """Raises `InvalidConfig` where a parameter is outside what the model accepts."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from ..base import Number
 from ..optional import optional
 from .checkpoint_file import without_downloads
@@ -44,8 +46,7 @@ class TabICL(InContextEstimator):
 
     model = "tabicl"
     rules = {
-        "n_estimators": Number(1, 256, whole=True),
-        "softmax_temperature": Number(0.0, 10.0, low_open=True),
+        **InContextEstimator.rules,
         "outlier_threshold": Number(0.0, 1000.0, low_open=True),
     }
 
@@ -60,22 +61,15 @@ class TabICL(InContextEstimator):
         softmax_temperature: float = 0.9,
         outlier_threshold: float = 4.0,
     ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads, checkpoint=checkpoint)
-        self.n_estimators = n_estimators
-        self.softmax_temperature = softmax_temperature
+        super().__init__(
+            task=task,
+            seed=seed,
+            threads=threads,
+            checkpoint=checkpoint,
+            n_estimators=n_estimators,
+            softmax_temperature=softmax_temperature,
+        )
         self.outlier_threshold = outlier_threshold
-
-    @staticmethod
-    def spaces() -> dict[str, Any]:
-        """The default configuration alone, and it on four passes."""
-        return {
-            "default": {"params": {}, "note": "no training: the default is the only trial"},
-            "quick": {
-                "params": {"n_estimators": {"kind": "fixed", "value": 4}},
-                "note": "four passes",
-                "search": {"strategy": "grid", "n_configs": 1},
-            },
-        }
 
     def _made(self) -> Any:
         file = self._file()  # before the library: without a checkpoint it is of no use
@@ -93,6 +87,16 @@ class TabICL(InContextEstimator):
         if self.task == "regression":
             return library.TabICLRegressor(**common)
         return library.TabICLClassifier(softmax_temperature=self.softmax_temperature, **common)
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        super()._fit(x, y, val)
+        # The library keeps its passes by scaling in the order of a set of texts, which differs from
+        # process to process, and sums in that order: the last bits would differ, too.
+        passes = self.model_.ensemble_generator_
+        for name in ("ensemble_configs_", "feature_shuffles_", "class_shuffles_"):
+            held = getattr(passes, name, {})  # a regression has no orders of classes
+            for scaling in sorted(held):
+                held.move_to_end(scaling)
 
     def _quiet(self) -> AbstractContextManager[None]:
         names = ("tabicl._sklearn.classifier", "tabicl._sklearn.regressor", "tabicl._sklearn.base")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..base import Number
 from ..optional import optional
 from .checkpoint_file import without_downloads
 from .estimator import InContextEstimator
@@ -42,36 +41,6 @@ class TabPFN(InContextEstimator):
     """
 
     model = "tabpfn"
-    rules = {
-        "n_estimators": Number(1, 256, whole=True),
-        "softmax_temperature": Number(0.0, 10.0, low_open=True),
-    }
-
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        checkpoint: str = "",
-        n_estimators: int = 8,
-        softmax_temperature: float = 0.9,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads, checkpoint=checkpoint)
-        self.n_estimators = n_estimators
-        self.softmax_temperature = softmax_temperature
-
-    @staticmethod
-    def spaces() -> dict[str, Any]:
-        """The default configuration alone, and it on four passes."""
-        return {
-            "default": {"params": {}, "note": "no training: the default is the only trial"},
-            "quick": {
-                "params": {"n_estimators": {"kind": "fixed", "value": 4}},
-                "note": "four passes",
-                "search": {"strategy": "grid", "n_configs": 1},
-            },
-        }
 
     def _made(self) -> Any:
         file = self._file()  # before the library: without a checkpoint it is of no use

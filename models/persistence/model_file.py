@@ -36,6 +36,8 @@ import pandas as pd
 from ...common.files import write_atomically
 from .. import registry
 from ..base import Estimator
+from ..in_context.checkpoint_file import CheckpointError
+from ..in_context.entries import IN_CONTEXT
 from .allowlist import NotPlain
 from .archive import (
     MAX_BYTES,
@@ -53,6 +55,7 @@ from .serialization import Reader, Writer
 from .trial_prediction import check_apart, predict_made_up
 
 FORMAT, VERSION = "tabsweep-model", 1
+OURS = {**registry.MODELS, **IN_CONTEXT}  # their code is tabsweep's
 OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs", "device")
 N_CHECKED = 200  # training rows whose predictions a saved model must repeat
 
@@ -169,7 +172,7 @@ def save_model(
 
 def _registered_name(estimator: Any) -> str:
     target = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
-    return next((n for n, s in registry.MODELS.items() if s.target == target), target)
+    return next((n for n, s in OURS.items() if s.target == target), target)
 
 
 def _arguments(estimator: Any, config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -351,6 +354,8 @@ def open_members(
             _restore(estimator, state, members, model["threads"])
     except NotPlain as error:
         raise ModelFileError(f"it holds {error}; refused") from None
+    except CheckpointError as error:  # the file is whole, the user's own part is not there
+        raise ModelFileError(str(error)) from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, ModelFileError):
             raise
@@ -360,8 +365,8 @@ def open_members(
 
 def _trusted(name: str, target: str, trust: Collection[str]) -> str:
     """The name, if importing its class imports nothing that the file chose; else ModelFileError."""
-    if name in registry.MODELS:
-        if registry.MODELS[name].target != target:
+    if name in OURS:
+        if OURS[name].target != target:
             raise ModelFileError(f"it says that {name} is {target!r}, which it is not; refused")
         return name
     if registry.entry_points().get(name) == target or name in trust:

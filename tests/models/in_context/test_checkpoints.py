@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +133,7 @@ def test_without_a_file_a_licence_or_the_planned_bytes_a_fit_says_the_way_out(
     x, y = rows("binary")
     for name in LIBRARIES:
         variable = checkpoint_file.variable(name, "binary")
-        with pytest.raises(ValueError, match="was planned with"):
+        with pytest.raises(ValueError, match="name that file"):
             make_model(name, task="binary", checkpoint="0" * 64).fit(x, y)
         with pytest.raises(ValueError, match="sha256 of a file"):
             make_model(name, task="binary", checkpoint="mine.ckpt")
@@ -189,3 +192,69 @@ def test_a_sweep_keeps_the_sha256_in_every_trial_and_notes_what_was_pretrained_o
         answer(*sweep, *named, *accept, "--name", "c")
         ids = [{one["id"] for one in Ledger(Path(f"runs/{n}")).records("result")} for n in "abc"]
         assert ids[0] == ids[1] and not ids[0] & ids[2]
+
+
+HOUSES = "number,kind,noise,sold\n" + "".join(
+    f"{np.sin(i):.4f},{'xyz'[i % 3]},{np.cos(7 * i):.4f},{'yes' if np.sin(i) > 0.1 else 'no'}\n"
+    for i in range(60)
+)
+
+
+def process(*words: object, **environment: str) -> str:
+    """`bench` in a process of its own: its standard error."""
+    ran = subprocess.run(
+        [sys.executable, "-c", "from tabsweep.benchmark.cli import main; main()", *map(str, words)],
+        env={**os.environ, **environment}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, (ran.stdout, ran.stderr)
+    return ran.stderr
+
+
+@pytest.fixture
+def unnamed(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a table; no checkpoint is named, as `bench` names one for its process."""
+    for name in ("TABSWEEP_TABICL_CLASSIFIER", checkpoint_file.ACCEPTED):
+        monkeypatch.setenv(name, "")
+    with working_in(tmp_path):
+        Path("houses.csv").write_text(HOUSES)
+        yield files
+
+
+SWEEP = ("sweep", "--csv", "houses.csv", "--target", "sold", "--model", "tabicl", "--folds", 1)
+
+
+def of_tabicl(path: Path) -> tuple[str, ...]:
+    return ("--checkpoint", f"tabicl-classifier={path}", "--accept-licence", "tabicl")
+
+
+def test_a_saved_model_predicts_the_same_bytes_in_every_process_that_has_its_checkpoint(
+    unnamed, monkeypatch
+):
+    file = unnamed / "tabicl-classifier.ckpt"
+    predict = ("predict", "one.tabsweep", "houses.csv", "--out")
+    answer(*SWEEP, *of_tabicl(file), *FAST, "--name", "one")
+    answer("fit", "runs/one", "--out", "one.tabsweep")
+    assert Path("one.tabsweep").stat().st_size < file.stat().st_size / 4, "weights stay outside"
+    for seed in ("1", "4"):  # {"none", "power"} in both orders, as the library holds its passes
+        assert "does not predict" not in process(*predict, f"{seed}.csv", PYTHONHASHSEED=seed)
+    assert Path("1.csv").read_bytes() == Path("4.csv").read_bytes()
+    assert pd.read_csv("1.csv")["prediction"].isin(["yes", "no"]).all()
+    other = bench(*predict, "p.csv", *of_tabicl(unnamed / "tabicl-regressor.ckpt"))
+    assert other.code == 2 and "name that file" in other.err and "whole model" not in other.err
+    monkeypatch.setenv("TABSWEEP_TABICL_CLASSIFIER", "")
+    lacking = bench(*predict, "p.csv")
+    assert lacking.code == 2 and "--checkpoint tabicl-classifier=PATH" in lacking.err
+    assert not Path("p.csv").exists()
+    assert bench(*predict, "p.csv", *of_tabicl(file)).code == 0
+    assert Path("p.csv").read_bytes() == Path("1.csv").read_bytes()
+
+
+@pytest.mark.nightly
+def test_a_sweep_under_ray_has_the_results_of_one_in_a_process(unnamed):
+    named = of_tabicl(unnamed / "tabicl-classifier.ckpt")
+    process(*SWEEP, *named, "--workers", 1, "--tracking-uri", "none", "--name", "ray")
+    process(*SWEEP, *named, *FAST, "--name", "here", "--runs", "own")
+    scores = [Path(f"{run}/report/scores.csv").read_bytes() for run in ("runs/ray", "own/here")]
+    assert scores[0] == scores[1]
+    retried = bench("retry", "runs/ray", *named, "--workers", 0, "--tracking-uri", "none")
+    assert retried.code == 5, retried.err  # nothing has failed

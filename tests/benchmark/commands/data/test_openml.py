@@ -221,6 +221,11 @@ def test_a_wrong_md5_a_cut_parquet_and_cut_splits_leave_nothing(openml):
     for wrong in (made[:-2000], made[:-3], b"@relation x\n@data\n", splits(91), b" ", made[:60]):
         openml.add_task(59, 61, made=wrong)
         assert refused("openml:59")[0] == "BENCH-E007", wrong[-40:]
+    for times in (1, 255, 256, 257, 512):  # a count in one byte would be back at one
+        again = made + b"TEST,0,0,0\n" * times
+        openml.add_task(59, 61, made=again)
+        id, line = refused("openml:59")
+        assert id == "BENCH-E007" and "row 0 is named twice" in line and "fold 0" in line
 
 
 def test_text_after_a_closing_quote_is_refused_and_long_lines_are_read_at_once(openml):
