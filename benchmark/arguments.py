@@ -90,12 +90,13 @@ CHOICE = (
         "ones, such as default.",
     ),
 )
-COLUMNS = ("group", "time", "drop", "missing", "categorical", "numeric")
+COLUMNS = ("group", "time", "weight", "drop", "missing", "categorical", "numeric")
 READING = (
     click.option("--group", metavar="COLUMN", help="Rows with one value here stay in one part."),
     click.option(
         "--time", metavar="COLUMN", help="Rows are split by it: train, then validate, then test."
     ),
+    click.option("--weight", metavar="COLUMN", help="How much each row counts."),
     click.option("--drop", multiple=True, metavar="COLUMN", help="Not a feature. Repeatable."),
     click.option(
         "--missing", multiple=True, metavar="TEXT", help="Marks a missing value, too. Repeatable."

@@ -33,7 +33,7 @@ PARSERS = {
     "california": (),
     "counted": ("classes",),
     "arrays": ("numeric", "binary", "categorical", "sizes", "infinite"),
-    "file": ("group", "time", "drop", "missing"),
+    "file": ("group", "time", "weight", "drop", "missing"),
     "openml": ("task", "dataset", "version", "md5"),
 }
 ROLES = {

@@ -33,7 +33,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     if reading.target:
         table = table_from_cells(path, cells, reading, path.stem)
     roles = {reading.target: "target", reading.group: "group", reading.time: "time"}
-    roles |= dict.fromkeys(reading.drop, "left out")
+    roles |= {reading.weight: "weight"} | dict.fromkeys(reading.drop, "left out")
     columns = {}
     for name in map(str, cells.frame.columns):
         values = feature(name, cells, reading, notes) if table is None else None

@@ -36,8 +36,9 @@ class Reading:
 
     target: the column to predict. task: 'binary', 'multiclass', 'classification' or 'regression';
     None: from the target's values. group: rows with the same value here stay in one part of a
-    split. time: the rows' times; training rows come before the tested ones. Neither of the two is a
-    feature, nor is a column in `drop`. missing: texts that mark a missing value, besides MISSING.
+    split. time: the rows' times; training rows come before the tested ones. weight: how much each
+    row counts, in fits and in scores. None of the three is a feature, nor is a column in `drop`.
+    missing: texts that mark a missing value, besides MISSING.
     categorical, numeric: columns whose kind is not to be guessed.
     """
 
@@ -45,6 +46,7 @@ class Reading:
     task: str | None = None
     group: str | None = None
     time: str | None = None
+    weight: str | None = None
     drop: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -276,7 +278,7 @@ def check_columns(path: Path, reading: Reading, columns: Iterable[str]) -> None:
     if reading.task is not None and reading.task not in TASKS:
         raise DataError(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
     roles = {reading.target: "the target"}
-    single = {"group": reading.group, "time": reading.time}
+    single = {"group": reading.group, "time": reading.time, "weight": reading.weight}
     several = dict.fromkeys(reading.drop, "left out")
     for column, role in [
         *((column, f"the {role} column") for role, column in single.items() if column),
@@ -313,12 +315,35 @@ def group_codes(cells: Cells, name: str) -> np.ndarray:
     return pd.factorize(column)[0].astype(np.int64)
 
 
+def row_weights(cells: Cells, name: str, notes: Notes) -> np.ndarray:
+    """(N,) how much each row counts; noted. DataError for a weight that is missing, no number,
+    infinite or below 0, and where all are 0."""
+    column = cells.frame[name]
+    found = read_numbers(column, cells.delimiter)
+    values = found.values
+    wrong = ~np.isfinite(values) | (values < 0)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        shown = "missing" if found.missing[first] else repr(one_line(column.iloc[first], 40))
+        raise DataError(
+            f"weight column {name!r}: on {cells.where(first)} it is {shown}, as {wrong.sum()} rows "
+            "in all are no weights; a weight is a number of at least 0"
+        )
+    if not values.any():
+        raise DataError(f"weight column {name!r} is 0 in all rows: no row counts")
+    notes.sentences.append(
+        f"rows count by column {name!r} ({values.min():g} to {values.max():g}, mean "
+        f"{values.mean():.3g}) in fits and in every validation and test score"
+    )
+    return values
+
+
 def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> Table:
     """The table that `reading` makes of the cells of the file `path`; see `table_from_file`."""
     check_columns(path, reading, cells.frame.columns)
     notes = Notes(list(cells.notices))
     codes, task, classes = encode_target(cells, reading, notes)
-    aside = {reading.target, reading.group, reading.time, *reading.drop}
+    aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}
     kept = [column for column in cells.frame.columns if column not in aside]
     frame = pd.DataFrame({column: feature(column, cells, reading, notes) for column in kept})
     doubtful_points(cells, notes)
@@ -331,6 +356,9 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
     digest = hashlib.sha256(path.read_bytes())
     digest.update(f"|{task}|{reading.target}|".encode())
     digest.update(content_sha256(frame, codes, classes).encode())
+    weights = row_weights(cells, reading.weight, notes) if reading.weight else None
+    if weights is not None:
+        digest.update(f"|weight {reading.weight}|".encode() + weights.astype("<f8").tobytes())
     groups = group_codes(cells, reading.group) if reading.group else None
     times = None
     if reading.time:
@@ -345,6 +373,7 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
         warnings=tuple(notes.all()),
         groups=groups,
         times=times,
+        weights=weights,
     )
 
 

@@ -87,7 +87,8 @@ class Table:
     of the card that decide how they are parsed, and the content. `warnings` are sentences that a
     report should show; one that begins with a fault's id and a colon becomes a flag of the
     passport. `groups` (N,; int64) and `times` (N,; float64) are what the protocols 'grouped' and
-    'temporal' split by. DataError where these do not fit together.
+    'temporal' split by. `weights` (N,; float64, 0 or more) say how much each row counts in fits and
+    scores; None: all alike. DataError where these do not fit together.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Table:
     warnings: tuple[str, ...] = ()
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -124,7 +126,8 @@ class Table:
                 raise DataError(
                     f"{self.name}: column {name!r} is {column.dtype}, not float64 or categorical"
                 )
-        for what, values in (("groups", self.groups), ("times", self.times)):
+        for what in ("groups", "times", "weights"):
+            values = getattr(self, what)
             if values is not None and values.shape != self.target.shape:
                 raise DataError(f"{self.name}: {what} of {values.shape} rows")
         for test, val in self.masks:
@@ -179,3 +182,7 @@ class Table:
     def rows(self, index: np.ndarray) -> pd.DataFrame:
         """The features of the rows `index`, with a new index from 0; categories are kept."""
         return self.frame.iloc[index].reset_index(drop=True)
+
+    def weights_of(self, index: np.ndarray) -> np.ndarray | None:
+        """The weights of the rows `index`; None where all rows count alike."""
+        return None if self.weights is None else self.weights[index]

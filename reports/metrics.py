@@ -1,7 +1,9 @@
 """The metrics by name, each with its direction and its tasks.
 
 Names and meanings are those of scikit-learn, which the tests compare with. The code uses numpy only
-and works on integer class codes, as a sweep scores every trial on validation and on test rows.
+and works on integer class codes, as a sweep scores every trial on validation and on test rows. Rows
+may have weights (n,), all above 0, which mean what `sample_weight` means in scikit-learn; None
+counts every row once.
 """
 
 from __future__ import annotations
@@ -24,20 +26,30 @@ class NonFinitePrediction(ValueError):
     """A prediction that holds NaN or infinity: a failed trial (cause `nonfinite`), not a score."""
 
 
-def accuracy(y: np.ndarray, proba: np.ndarray) -> float:  # (n,), (n, C) -> fraction of rows
-    """Share of rows whose most probable class is right; of equal ones the lower code is taken."""
-    return float(np.mean(proba.argmax(axis=1) == y))
+def accuracy(y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Share of rows whose most probable class is right; of equal ones the lower code is taken.
+
+    y: (n,). proba: (n, C).
+    """
+    return _mean(proba.argmax(axis=1) == y, weights)
 
 
-def balanced_accuracy(y: np.ndarray, proba: np.ndarray) -> float:  # (n,), (n, C)
-    """Mean recall over the classes that occur in `y` (as scikit-learn; Brodersen et al. 2010)."""
-    counts = np.bincount(y, minlength=proba.shape[1])
-    hits = np.bincount(y[proba.argmax(axis=1) == y], minlength=proba.shape[1])
+def balanced_accuracy(y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Mean recall over the classes that occur in `y` (as scikit-learn; Brodersen et al. 2010).
+
+    y: (n,). proba: (n, C).
+    """
+    counts = np.bincount(y, weights, minlength=proba.shape[1])
+    right = proba.argmax(axis=1) == y
+    of_right = None if weights is None else weights[right]
+    hits = np.bincount(y[right], of_right, minlength=proba.shape[1])
     present = counts > 0
     return float(np.mean(hits[present] / counts[present]))
 
 
-def roc_auc(y: np.ndarray, proba: np.ndarray) -> float | None:  # (n,), (n, C)
+def roc_auc(
+    y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None
+) -> float | None:  # (n,), (n, C)
     """Area under the ROC curve; for C > 2 the plain mean over one-vs-rest areas.
 
     Equal scores count one half (the Mann-Whitney statistic). None where a class has no row, or all.
@@ -47,12 +59,14 @@ def roc_auc(y: np.ndarray, proba: np.ndarray) -> float | None:  # (n,), (n, C)
     if n_classes < 2 or (counts == 0).any():
         return None
     if n_classes == 2:
-        return _area(y == 1, proba[:, 1])
-    return float(np.mean([_area(y == c, proba[:, c]) for c in range(n_classes)]))
+        return _area(y == 1, proba[:, 1], weights)
+    return float(np.mean([_area(y == c, proba[:, c], weights) for c in range(n_classes)]))
 
 
-def _area(positive: np.ndarray, score: np.ndarray) -> float:  # (n,) bool, (n,)
-    """P(score of a positive > score of a negative) + half of P(equal)."""
+def _area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray | None) -> float:
+    """P(score of a positive > score of a negative) + half of P(equal); (n,) bool, (n,)."""
+    if weights is not None:
+        return _weighted_area(positive, score, weights)
     _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
     average_rank = np.cumsum(counts) - (counts - 1) / 2.0  # of each distinct score, from 1
     n_positive = int(positive.sum())
@@ -61,48 +75,80 @@ def _area(positive: np.ndarray, score: np.ndarray) -> float:  # (n,) bool, (n,)
     return (rank_sum - n_positive * (n_positive + 1) / 2.0) / n_pairs
 
 
-def log_loss(y: np.ndarray, proba: np.ndarray) -> float:  # (n,), (n, C) -> nats a row
-    """Mean negative log likelihood; probabilities keep float64's epsilon away from 0 and 1."""
+def _weighted_area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray) -> float:
+    """As `_area`, a pair of rows counted by the product of their weights."""
+    _, inverse = np.unique(score, return_inverse=True)
+    for_, against = (np.bincount(inverse, weights * part) for part in (positive, ~positive))
+    below = np.cumsum(against) - against / 2.0  # weight of negatives below each distinct score
+    return float((for_ * below).sum() / (for_.sum() * against.sum()))
+
+
+def log_loss(y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Mean negative log likelihood in nats; float64's epsilon is kept away from 0 and 1.
+
+    y: (n,). proba: (n, C).
+    """
     eps = float(np.finfo(np.float64).eps)
-    return float(-np.mean(np.log(np.clip(proba[np.arange(len(y)), y], eps, 1.0 - eps))))
+    return -_mean(np.log(np.clip(proba[np.arange(len(y)), y], eps, 1.0 - eps)), weights)
 
 
-def mse(y: np.ndarray, value: np.ndarray) -> float:  # (n,), (n,) -> squared target units
-    """Mean squared error."""
-    return float(np.mean(np.square(y - value)))
+def mse(y: np.ndarray, value: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Mean squared error in squared units of the target; y, value: (n,)."""
+    return _mean(np.square(y - value), weights)
 
 
-def rmse(y: np.ndarray, value: np.ndarray) -> float:  # (n,), (n,) -> target units
-    """Root of the mean squared error."""
-    return float(np.sqrt(np.mean(np.square(y - value))))
+def rmse(y: np.ndarray, value: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Root of the mean squared error in units of the target; y, value: (n,)."""
+    return float(np.sqrt(mse(y, value, weights)))
 
 
-def mae(y: np.ndarray, value: np.ndarray) -> float:  # (n,), (n,) -> target units
-    """Mean absolute error."""
-    return float(np.mean(np.abs(y - value)))
+def mae(y: np.ndarray, value: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Mean absolute error in units of the target; y, value: (n,)."""
+    return _mean(np.abs(y - value), weights)
 
 
-def r2(y: np.ndarray, value: np.ndarray) -> float | None:  # (n,), (n,)
+def r2(
+    y: np.ndarray, value: np.ndarray, weights: np.ndarray | None = None
+) -> float | None:  # (n,), (n,)
     """1 - residual / total sum of squares; None for fewer than two rows or a constant target.
 
     DIFF(scikit-learn, r2_score): a constant target gives None instead of 0 or 1.
     """
     if len(y) < 2 or np.ptp(y) == 0.0:
         return None
-    total = float(np.sum(np.square(y - y.mean())))
-    return 1.0 - float(np.sum(np.square(y - value))) / total if total > 0.0 else None
+    each = 1.0 if weights is None else weights
+    middle = y.mean() if weights is None else np.average(y, weights=weights)
+    total = float(np.sum(each * np.square(y - middle)))
+    return 1.0 - float(np.sum(each * np.square(y - value))) / total if total > 0.0 else None
+
+
+def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:  # (n,), (n,)
+    return float(np.mean(values) if weights is None else np.average(values, weights=weights))
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: `fn(y_true, prediction)` is a number, or None where it has no meaning."""
+    """One metric: `fn(y_true, prediction, weights)` is a number, or None where it has no meaning;
+    `value` is the same for weights that may be 0."""
 
     name: str
     direction: str  # 'max': larger is better, 'min': smaller is better
     tasks: tuple[str, ...]
-    fn: Callable[[np.ndarray, np.ndarray], float | None]
+    fn: Callable[..., float | None]
     label: str  # as a table's heading writes it
     bounded: bool = False  # at most 1, so that 1 - value is an error
+
+    def value(
+        self, y: np.ndarray, prediction: np.ndarray, weights: np.ndarray | None = None
+    ) -> float | None:
+        """The metric on checked arrays (see `score_all`). Rows of weight 0 are left out; None where
+        no others are there, and where the metric has no meaning."""
+        if weights is None:
+            return self.fn(y, prediction)
+        there = weights > 0
+        if not there.any():
+            return None
+        return self.fn(y[there], prediction[there], weights[there])
 
     @property
     def sign(self) -> float:
@@ -151,12 +197,17 @@ def metrics_of(task: str) -> list[str]:
 
 
 def score_all(
-    task: str, y_true: np.ndarray, prediction: np.ndarray, n_classes: int = 0
+    task: str,
+    y_true: np.ndarray,
+    prediction: np.ndarray,
+    n_classes: int = 0,
+    weights: np.ndarray | None = None,
 ) -> dict[str, float | None]:
     """Every metric of the task, by name; None where a metric has no meaning on these rows.
 
     `y_true` holds class codes 0..n_classes-1, `prediction` is (n, n_classes) probabilities; for
     regression it is (n,) values (an (n, 1) column is taken too) and `n_classes` is unused.
+    `weights` (n,) say how much each row counts, 0 or more; None: all alike.
     Never NaN or infinity: a metric that overflows is None. Raises NonFinitePrediction for NaN or
     infinity in the prediction, ValueError for wrong shapes, codes or probabilities.
 
@@ -172,7 +223,7 @@ def score_all(
     scores: dict[str, float | None] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for name in names:
-            value = METRICS[name].fn(y, prediction)
+            value = METRICS[name].value(y, prediction, weights)
             scores[name] = value if value is not None and np.isfinite(value) else None
     return scores
 

@@ -319,7 +319,10 @@ def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) ->
         for trial in block.trials:
             if trial.counts and block.task in wanted.tasks:
                 arrays = trial.arrays()
-                val, test = (wanted.fn(block.y[part], arrays[part]) for part in ("val", "test"))
+                val, test = (
+                    wanted.value(block.y[part], arrays[part], block.weights[part])
+                    for part in ("val", "test")
+                )
                 values[trial.id] = val, test
     evidence = with_metric(evidence_of(runs), metric, values)
     return Found(rescored_section(evidence, metric, notes), {}, notes)

@@ -32,12 +32,14 @@ from ...datasets import catalog
 from ...datasets.infer import Reading, table_from_file
 from ...models import registry
 from ...models.base import Estimator
+from ...models.library.weights import fit_by_weights
 from ...models.persistence.model_file import save_model
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
+from ..planning.own_models import taker_of
 from ..planning.own_tables import planned_table
 from ..planning.plan import choose_folds
 from ..results.evidence_builder import planned_rows
@@ -319,18 +321,21 @@ def fit_all(
     takes_val = "X_val" in inspect.signature(estimator.fit).parameters
     stops = estimator._early_stopping() if isinstance(estimator, Estimator) else takes_val
     by_rounds = {"n_estimators", "early_stopping_rounds"} <= set(vars(estimator))
-    every = np.arange(table.n_rows)
+    rest = every = np.arange(table.n_rows)
+    stopping = every[:0]
     if stops and by_rounds and choice.rounds is not None:
         estimator = make({**config, "n_estimators": choice.rounds, "early_stopping_rounds": 0})
         fitted_on = f"all {table.n_rows} rows, {choice.rounds} rounds (the median fold's)"
         training: tuple[Any, ...] = (table.rows(every), table.target)
     elif stops and takes_val:
-        val = folds[min(folds)].val
-        rest = np.setdiff1d(every, val)
+        stopping = folds[min(folds)].val
+        rest = np.setdiff1d(every, stopping)
         fitted_on = (
-            f"{len(rest)} rows; {len(val)} (fold {min(folds)}'s validation part) stopped the fit"
+            f"{len(rest)} rows; {len(stopping)} (fold {min(folds)}'s validation part) stopped the "
+            "fit"
         )
-        training = (table.rows(rest), table.target[rest], table.rows(val), table.target[val])
+        training = (table.rows(rest), table.target[rest])
+        training += (table.rows(stopping), table.target[stopping])
     else:
         fitted_on = f"all {table.n_rows} rows"
         training = (table.rows(every), table.target)
@@ -338,7 +343,14 @@ def fit_all(
     if limited and not (stops and by_rounds and choice.rounds is not None):
         estimator.limit_time(time_limit_s)
         fitted_on += f", for at most {time_limit_s:g} s as in the run"
-    estimator.fit(*training)
+    if table.weights is None:
+        estimator.fit(*training)
+    else:
+        X, y, *val = training
+        own = {"weights": table.weights[rest], "val_weights": table.weights_of(stopping)}
+        own |= dict(zip(("X_val", "y_val"), val, strict=False))
+        fit_by_weights(estimator.fit, estimator, taker_of(spec.target), X, y, **own)
+        fitted_on += ", by their weights"
     return estimator, training, fitted_on
 
 
@@ -392,9 +404,9 @@ def fit_chosen(
         about["missing"] = list(marks)
     path.parent.mkdir(parents=True, exist_ok=True)
     config = None if isinstance(estimator, Estimator) else choice.config
-    save_model(
-        estimator, path, schema=schema, name=asked, config=config, training=training, about=about
-    )
+    # a fit on the training rows alone would not repeat one that had weights, too
+    kept = {"training": training} if table.weights is None else {}
+    save_model(estimator, path, schema=schema, name=asked, config=config, about=about, **kept)
     note(
         f"{name} on {found.dataset}: validation {found.metric} {score:.4g} (mean of {n_folds} "
         f"fold{'s' * (n_folds > 1)}); fitted on {fitted_on}; saved in {path}"

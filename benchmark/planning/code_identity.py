@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import cache
 
 from ...sweeps.fingerprint import fingerprint, versions
 
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
 STATES = f"{PACKAGE}.models.persistence.fit_state"
+WEIGHTS = f"{PACKAGE}.models.library.weights:counting"
 
 
 def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:
     """The fingerprint {source, libraries} of a class in a trial. Where the fit goes through saved
     states, the code that writes them counts too."""
     return dict(fingerprint(target, CELL, *([STATES] if stepwise else [])))
+
+
+@cache
+def weights_print() -> str:
+    """The fingerprint of the code that gives weights of rows to a fit."""
+    return str(fingerprint(WEIGHTS)["source"])
 
 
 def computes_with(targets: Iterable[str], libraries: Iterable[str]) -> dict[str, str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
+from ...models.library.weights import TAKE_WEIGHTS
 from .space_overrides import PlanError
+
+PACKAGE = __name__.partition(".")[0]
 
 
 class UnknownModel(ValueError):
@@ -22,6 +25,43 @@ def find_model(name: str) -> registry.ModelSpec:
         return registry.spec(name)
     except (ValueError, ImportError, AttributeError) as error:
         raise UnknownModel(str(error)) from None
+
+
+def without_weights(spec: registry.ModelSpec) -> str:
+    """Why a model does not run where rows have weights; "" for one whose fit takes them."""
+    if taker_of(spec.target) is not None:
+        return ""
+    if not spec.target.startswith(f"{PACKAGE}."):
+        fit = getattr(registry.load_class(spec.target), "fit", None)
+        if fit is not None and "sample_weight" in inspect.signature(fit).parameters:
+            return ""
+    return f"{spec.name} takes no weights of rows"
+
+
+def weight_notes(specs: Mapping[str, registry.ModelSpec], weighted: Iterable[str]) -> list[str]:
+    """A sentence on the datasets whose rows have weights, with the models that take none.
+
+    Raises PlanError where no model of the sweep takes weights.
+    """
+    names = ", ".join(sorted(weighted))
+    if not names:
+        return []
+    absent = [name for name, spec in specs.items() if without_weights(spec)]
+    if len(absent) == len(specs):
+        takers = ", ".join(sorted(TAKE_WEIGHTS))
+        raise PlanError(
+            f"rows of {names} have weights, and none of the models takes them "
+            f"({', '.join(absent)}). Those that do: {takers}; or leave the weight column "
+            "out (--drop)"
+        )
+    left = f"; models that take none do not run: {', '.join(absent)}" if absent else ""
+    return [f"Rows of {names} count by their weights, in fits and in all scores{left}."]
+
+
+def taker_of(target: str) -> str | None:
+    """The model of the registry behind a target, if it takes weights of rows."""
+    takers = sorted(TAKE_WEIGHTS)
+    return next((name for name in takers if registry.MODELS[name].target == target), None)
 
 
 def check_constructor(

@@ -20,9 +20,9 @@ from ...sweeps.search.samplers import make_sampler
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
-from .code_identity import source_print
+from .code_identity import source_print, weights_print
 from .options import Options as Options
-from .own_models import check_constructor, find_model
+from .own_models import check_constructor, find_model, weight_notes, without_weights
 from .portfolios.warm_start import Beginning, beginning
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
@@ -32,6 +32,7 @@ from .space_overrides import (
     narrow,
     refuse_time_limits,
     refuse_transductive,
+    refuse_weights,
     resolve_space,
     time_notes,
     time_words,
@@ -151,6 +152,8 @@ class Plan:
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
         self.notes += contamination_notes(self.specs, self.data)
+        weighted = [name for name, found in self.data.items() if found.table.weights is not None]
+        self.notes += weight_notes(self.specs, weighted)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -233,6 +236,8 @@ class Plan:
         task, n_classes = data.table.task, max(data.table.n_classes, 1)
         rows = len(data.folds[fold].train)
         reason = registry.unsupported(spec, task, rows, data.table.n_features, n_classes) or ""
+        if data.table.weights is not None:
+            reason = reason or without_weights(spec)
         reason = search.absent or reason
         if task in spec.tasks:
             space_name, space, sampler, n_trials = self.search(model, task, dataset)
@@ -251,6 +256,8 @@ class Plan:
             halving = Halving(rungs.eta, rungs.rungs) if rungs else Halving()
         if halving is not None or save_every is not None:
             refuse_time_limits(model, self.study_s, self.time_limit_s)
+            if data.table.weights is not None and not reason:
+                refuse_weights(model)
         return StudyPlan(
             dataset=dataset,
             task=task,
@@ -372,6 +379,7 @@ class Plan:
             "source": print_["source"],
             "libraries": print_["libraries"],
         }
+        identity |= {"weights": weights_print()} if data.table.weights is not None else {}
         identity |= {"time_limit_s": plan.time_limit_s} if plan.time_limit_s is not None else {}
         if self.options.portable:  # other bytes: such trials are not mixed with others
             identity["portable"] = LEVEL

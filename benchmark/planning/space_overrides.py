@@ -172,6 +172,14 @@ def time_words(study_s: float | None, time_limit_s: float | None) -> str:
     return found + (f", at most {time_limit_s:g} s a fit" if time_limit_s is not None else "")
 
 
+def refuse_weights(model: str) -> None:
+    """Raises PlanError: fits in pieces do not count rows by weights."""
+    raise PlanError(
+        f"model {model!r}: weights of rows do not go with halving, save_every or --async, whose "
+        "fits are in pieces; leave the weight column out (--drop), or take another budget"
+    )
+
+
 def refuse_time_limits(model: str, study_s: float | None, time_limit_s: float | None) -> None:
     """Raises PlanError for a limit of time on a model whose fits are in pieces."""
     limits = {"study_s": study_s, "time_limit_s": time_limit_s}

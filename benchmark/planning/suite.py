@@ -144,10 +144,17 @@ class File(Strict):
     task: Literal["binary", "multiclass", "classification", "regression"] | None = None
     group: str | None = None
     time: str | None = None
+    weight: str | None = None
     drop: list[str] = []
     missing: list[str] = []
     categorical: list[str] = []
     numeric: list[str] = []
+
+    @model_serializer(mode="wrap")
+    def _without_weight(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As usual, without a `weight` that is not set: plans of older runs have none."""
+        found: dict[str, Any] = usual(self)
+        return {name: value for name, value in found.items() if name != "weight" or value}
 
     @property
     def protocol(self) -> str:

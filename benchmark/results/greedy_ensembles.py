@@ -68,7 +68,7 @@ def ensembled(
     parts = {p: np.stack([arrays[t.id][p] for t in candidates]) for p in ("val", "test")}
 
     def loss(prediction: np.ndarray) -> float | None:
-        value = metric.fn(block.y["val"], prediction)
+        value = metric.value(block.y["val"], prediction, block.weights["val"])
         return None if value is None else metric.loss(value)
 
     found = greedy(parts["val"], loss)
@@ -76,7 +76,7 @@ def ensembled(
         return None
     weights = {i: found.members.count(i) for i in sorted(set(found.members))}
     scores = {
-        f"{part}_{kind}": metric.fn(block.y[part], prediction)
+        f"{part}_{kind}": metric.value(block.y[part], prediction, block.weights[part])
         for part in ("val", "test")
         for kind, prediction in (
             ("single", parts[part][found.members[0]]),

@@ -110,13 +110,15 @@ def _scored(
     results = latest_results(ledger)
     rows = []
     for group in groups:
-        y = table.target[folds[group["fold"]].test]
+        test = folds[group["fold"]].test
+        y, weights = table.target[test], table.weights_of(test)
         ids = group["ids"]
         for start in range(0, len(ids) - SIZE + 1, SIZE):
             records = [ledger.at(results[id]) for id in ids[start : start + SIZE]]
             parts = [r["predictions"] for r in records]
             arrays = [ledger.get_predictions({"test": part["test"]})["test"] for part in parts]
-            scores = score_all(table.task, y, np.mean(arrays, axis=0), table.n_classes)
+            mean = np.mean(arrays, axis=0)
+            scores = score_all(table.task, y, mean, table.n_classes, weights)
             rows.append(
                 {
                     **{name: group[name] for name in ("dataset", "task", "fold", "model")},

@@ -47,13 +47,15 @@ class Predicted:
 
 @dataclass
 class Block:
-    """A fold of a dataset: its targets by part, and the trials of all runs on it."""
+    """A fold of a dataset: its targets by part, the weights of the rows where they have some, and
+    the trials of all runs on it."""
 
     dataset: str
     task: str
     fold: int
     n_classes: int
     y: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray | None]
     trials: list[Predicted] = field(default_factory=list)
 
 
@@ -94,8 +96,11 @@ def blocks_of(
                 block = found.get((row.dataset, row.fold))
                 if block is None:
                     fold = folds[row.fold]
-                    y = {"val": table.target[fold.val], "test": table.target[fold.test]}
-                    block = Block(row.dataset, table.task, row.fold, table.n_classes, y)
+                    rows = {"val": fold.val, "test": fold.test}
+                    y = {part: table.target[rows[part]] for part in PARTS}
+                    weights = {part: table.weights_of(rows[part]) for part in PARTS}
+                    known = row.dataset, table.task, row.fold, table.n_classes
+                    block = Block(*known, y, weights)
                     found[row.dataset, row.fold] = block
                 values = {name: getattr(row, name) for name in ("model", "index", "seed", "id")}
                 values |= {name: getattr(row, name) for name in ("loss", "stage", "counts")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 
 import numpy as np
@@ -11,12 +12,14 @@ from ...common.portable import PINS, pinned
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import InvalidConfig, Unsupported
+from ...models.library.weights import counting
 from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ..cell import BadConfig, load_class, run_cell
-from ..planning.code_identity import source_print
+from ..planning.code_identity import source_print, weights_print
 from ..planning.environment import cpu_model
+from ..planning.own_models import taker_of
 
 Data = tuple[Table, Mapping[int, Fold]]
 
@@ -46,6 +49,21 @@ def check_source(trial: Trial) -> None:
             f"the source of {target} is not the one that the sweep began with; "
             "start the sweep again to use the new one"
         )
+    if trial.identity.get("weights") not in (None, weights_print()):
+        raise OtherCode(
+            "the source of what gives weights to rows is not the one that the sweep began with; "
+            "start the sweep again to use the new one"
+        )
+
+
+def fitted_target(trial: Trial, table: Table, fold: Fold) -> AbstractContextManager[str]:
+    """Within it, the target of the class that a trial fits: the model's own, or where rows have
+    weights one whose fit counts the training rows by them."""
+    target = trial.identity["target"]
+    if table.weights is None:
+        return nullcontext(target)
+    weights, val_weights = table.weights[fold.train], table.weights[fold.val]
+    return counting(load_class(target), taker_of(target), weights, val_weights)
 
 
 def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:
@@ -62,20 +80,21 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     table, folds = data
     fold = folds[trial.fold]
     try:
-        cell = run_cell(
-            target=trial.identity["target"],
-            task=table.task,
-            config=trial.config,
-            seed=trial.seed,
-            threads=trial.identity["threads"],
-            table=table,
-            fold=fold,
-            device=trial.identity.get("device", "cpu"),
-            fidelity=trial.fidelity,
-            key=trial.chain,
-            checkpoints=checkpoints,
-            time_limit_s=trial.identity.get("time_limit_s"),
-        )
+        with fitted_target(trial, table, fold) as target:
+            cell = run_cell(
+                target=target,
+                task=table.task,
+                config=trial.config,
+                seed=trial.seed,
+                threads=trial.identity["threads"],
+                table=table,
+                fold=fold,
+                device=trial.identity.get("device", "cpu"),
+                fidelity=trial.fidelity,
+                key=trial.chain,
+                checkpoints=checkpoints,
+                time_limit_s=trial.identity.get("time_limit_s"),
+            )
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))
     except Unsupported as error:
@@ -101,7 +120,13 @@ def score_parts(
     """Every metric of the task on "val" and "test", from the predictions alone."""
     rows = {"val": fold.val, "test": fold.test}
     return {
-        part: score_all(table.task, table.target[rows[part]], values, table.n_classes)
+        part: score_all(
+            table.task,
+            table.target[rows[part]],
+            values,
+            table.n_classes,
+            table.weights_of(rows[part]),
+        )
         for part, values in predictions.items()
     }
 

@@ -91,7 +91,7 @@ def card_text(
     options = {
         key: value
         for key, value in reading.to_data().items()
-        if key in ("group", "time", "drop", "missing")
+        if key in ("group", "time", "weight", "drop", "missing")
     }
     lines = [
         f"name = {toml_text(name)}",

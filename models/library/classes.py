@@ -24,7 +24,7 @@ from .estimator import (
 )
 from .names import KINDS, class_names
 from .presets import BY_PRESET, quick_preset
-from .weights import HANDS
+from .weights import TAKE_WEIGHTS
 
 PACKAGE = "tabsweep"
 OWN = ("task", "seed", "threads", "random_state", "n_jobs")  # given by the wrapper
@@ -66,12 +66,14 @@ def class_of(model: str, kind: str) -> type[LibraryEstimator]:
     base = LibraryClassifier if kind == KINDS[0] else LibraryRegressor
     cls = type(
         name,
-        (Weighted, base) if model in HANDS else (base,),
+        (Weighted, base) if model in TAKE_WEIGHTS else (base,),
         {
             "__module__": PACKAGE,
             "__qualname__": name,
             "__init__": _init_of(shown),
-            "__doc__": docstring(spec, target, kind, defaults, quick, weighted=model in HANDS),
+            "__doc__": docstring(
+                spec, target, kind, defaults, quick, weighted=model in TAKE_WEIGHTS
+            ),
             "spec": spec,
             "hyperparameters": shown,
             "quick": quick,

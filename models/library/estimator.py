@@ -28,10 +28,9 @@ from . import inputs
 from .columns import ColumnNotice, ColumnReader
 from .presets import BY_PRESET, PRESETS
 from .progress import FitProgress
-from .weights import weighted
+from .weights import OFTEN, weighted
 
 BASELINE = "baseline"  # the family of models that learn nothing of X
-OFTEN = 4  # rows that are held out stand there so many times, by weight
 FEWEST_FOR_SPLIT = 30  # rows; with fewer none is held out
 COMMON: dict[str, Any] = {
     "preset": "quick",

@@ -1,23 +1,31 @@
 """Sample weights, for the models whose library takes them.
 
 The models themselves take none: what they hand to their library during a fit is given the weights
-on the way.
+on the way. A class from elsewhere is given them as `sample_weight`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+OFTEN = 4  # rows that are held out stand there so many times, by weight
 
 
 def _on_fit(made: Any, weights: np.ndarray) -> Any:
     """An estimator of scikit-learn whose `fit` gets the weights."""
     made.fit = partial(made.fit, sample_weight=weights)
     return made
+
+
+def _on_mean_loss(made: Any, weights: np.ndarray) -> Any:
+    """As `_on_fit`, for a penalty that stands beside the mean loss of a row."""
+    return _on_fit(made, weights / weights.mean())
 
 
 def _on_data(made: Any, weights: np.ndarray) -> Any:
@@ -32,7 +40,7 @@ HANDS: dict[str, tuple[str, Callable[[Any, np.ndarray], Any]]] = {
     "bagging": ("_build", _on_fit),
     "catboost": ("_pool", _on_data),
     "decision-tree": ("_build", _on_fit),
-    "elastic-net": ("_build", _on_fit),
+    "elastic-net": ("_build", _on_mean_loss),
     "extra-trees": ("_build", _on_fit),
     "gradient-boosting": ("_library", _on_fit),
     "hist-gradient-boosting": ("_library", _on_fit),
@@ -41,7 +49,13 @@ HANDS: dict[str, tuple[str, Callable[[Any, np.ndarray], Any]]] = {
     "random-forest": ("_build", _on_fit),
     "xgboost": ("_matrix", _on_data),
 }
+"""The models whose library takes sample weights."""
+
+TAKE_WEIGHTS = frozenset({*HANDS, "constant"})
 """The models that take sample weights."""
+
+MADE = SimpleNamespace()
+"""The classes that `counting` has made, where a target such as "module:MADE.fit1" finds them."""
 
 
 @contextmanager
@@ -53,19 +67,96 @@ def weighted(name: str, model: Any, weights: np.ndarray | None) -> Iterator[None
     if weights is None:
         yield
         return
-    method, give = HANDS[name]
+    method, give = HANDS.get(name, ("_fit", None))
     make = getattr(model, method)
     made: list[Any] = []
 
     def weighted_first(*args: Any, **named: Any) -> Any:
         found = make(*args, **named)
-        made.append(give(found, weights) if not made else found)  # later ones: validation rows
+        made.append(give(found, weights) if give and not made else found)  # later: validation rows
         return made[-1]
 
-    setattr(model, method, weighted_first)
+    replaced = weighted_first if give else partial(_fit_constant, model, weights)
+    setattr(model, method, replaced)
     try:
         yield
     finally:
         delattr(model, method)
         for found in made:
             getattr(found, "__dict__", {}).pop("fit", None)
+
+
+def _fit_constant(model: Any, weights: np.ndarray, x: np.ndarray, y: np.ndarray, val: Any) -> None:
+    """The fit of `constant`: weighted frequencies, mean, or median."""
+    if model.task != "regression":
+        model.answer_ = np.bincount(y, weights) / weights.sum()
+    elif model.statistic == "median":
+        model.answer_ = np.array([weighted_median(y, weights)])
+    else:
+        model.answer_ = np.array([np.average(y, weights=weights)])
+
+
+def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:  # (N,), (N,)
+    """The value with half of the weight on either side; between two values their mean.
+
+    >>> weighted_median(np.array([5.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]))
+    2.0
+    """
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    low, high = (np.searchsorted(below, below[-1] / 2, side=side) for side in ("left", "right"))
+    return float((values[order[low]] + values[order[high]]) / 2)
+
+
+def fit_by_weights(
+    fit: Callable[..., Any],
+    model: Any,
+    name: str | None,
+    X: Any,
+    y: Any,
+    *,
+    weights: np.ndarray,
+    val_weights: np.ndarray | None = None,
+    **more: Any,
+) -> Any:
+    """`fit(X, y, **more)`, a fit of `model`, with the training rows counted by `weights` (N,).
+
+    X, `X_val`: frames with an index from 0. Rows of weight 0 are as if they were not there;
+    validation rows, which stop a fit, are drawn by `val_weights` (N_val,). name: the model of
+    TAKE_WEIGHTS that it is; None for a class from elsewhere, whose `fit` has the parameter
+    `sample_weight`. ValueError where all training rows weigh nothing.
+    """
+    there = weights > 0
+    if not there.any():
+        raise ValueError("all training rows of this fold have weight 0: nothing to learn")
+    X, y, weights = X[there].reset_index(drop=True), y[there], weights[there]
+    if more.get("X_val") is not None and val_weights is not None and val_weights.any():
+        from .inputs import drawn_by_weight  # its module imports scikit-learn
+
+        rows = drawn_by_weight(val_weights, OFTEN * len(val_weights))
+        more["X_val"] = more["X_val"].iloc[rows].reset_index(drop=True)
+        more["y_val"] = more["y_val"][rows]
+    if name is None:
+        return fit(X, y, sample_weight=weights, **more)
+    with weighted(name, model, weights):
+        return fit(X, y, **more)
+
+
+@contextmanager
+def counting(
+    cls: Any, name: str | None, weights: np.ndarray, val_weights: np.ndarray
+) -> Iterator[str]:
+    """Within it, the target ("module:MADE.fit1") of a class like `cls` whose `fit` is
+    `fit_by_weights`, with these weights of the training rows and the validation rows."""
+    given = {"weights": weights, "val_weights": val_weights}
+
+    def fit(self: Any, X: Any, y: Any, **more: Any) -> Any:
+        return fit_by_weights(partial(cls.fit, self), self, name, X, y, **given, **more)
+
+    own = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    key = f"fit{1 + len(vars(MADE))}"
+    setattr(MADE, key, type(cls.__name__, (cls,), {**own, "fit": wraps(cls.fit)(fit)}))
+    try:
+        yield f"{__name__}:MADE.{key}"
+    finally:
+        delattr(MADE, key)

@@ -47,6 +47,41 @@ def agrees_with_scikit_learn(seed, n_classes):
         assert got[name] == pytest.approx(value, rel=1e-12, abs=1e-14), (name, n_classes, seed)
 
 
+def test_weighted_metrics_agree_with_scikit_learn():
+    """Weights of 0 among them; whole weights are as many copies of a row."""
+    for seed, n_classes in itertools.product(range(4), [2, 4]):
+        rng = np.random.default_rng(seed)
+        y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 60)])
+        proba = np.round(softmax(rng.normal(size=(len(y), n_classes))) * 5) + 0.01  # with ties
+        proba /= proba.sum(axis=1, keepdims=True)
+        w = np.where(np.arange(len(y)) < n_classes, 1.0, rng.integers(0, 3, len(y)) * 0.7)
+        pick, auc = proba.argmax(axis=1), proba[:, 1] if n_classes == 2 else proba
+        how = {"multi_class": "ovr", "average": "macro", "sample_weight": w}
+        want = {
+            "accuracy": oracle.accuracy_score(y, pick, sample_weight=w),
+            "balanced_accuracy": oracle.balanced_accuracy_score(y, pick, sample_weight=w),
+            "roc_auc": oracle.roc_auc_score(y, auc, **how),
+            "log_loss": oracle.log_loss(y, proba, labels=range(n_classes), sample_weight=w),
+        }
+        task = "binary" if n_classes == 2 else "multiclass"
+        assert score_all(task, y, proba, n_classes, w) == pytest.approx(want, rel=1e-12)
+        copies = np.repeat(np.arange(len(y)), rng.integers(1, 4, len(y)))
+        counts = np.bincount(copies).astype(float)
+        repeated = score_all(task, y[copies], proba[copies], n_classes)
+        assert score_all(task, y, proba, n_classes, counts) == pytest.approx(repeated, rel=1e-12)
+        target = rng.normal(50, 20, len(y))
+        value = target + rng.normal(0, 5, len(y))
+        want = {
+            "rmse": oracle.root_mean_squared_error(target, value, sample_weight=w),
+            "mse": oracle.mean_squared_error(target, value, sample_weight=w),
+            "mae": oracle.mean_absolute_error(target, value, sample_weight=w),
+            "r2": oracle.r2_score(target, value, sample_weight=w),
+        }
+        assert score_all("regression", target, value, weights=w) == pytest.approx(want, rel=1e-12)
+    nothing = score_all("regression", target, value, weights=np.zeros(len(y)))
+    assert set(nothing.values()) == {None}
+
+
 def test_regression_metrics_agree_with_scikit_learn():
     for seed in range(5):
         rng = np.random.default_rng(seed)

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from small_tables import NAMES, TINY
 from tabsweep.models.deep.hyperparameters import entries
 from tabsweep.models.library.names import class_names
-from tabsweep.models.library.weights import HANDS
+from tabsweep.models.library.weights import TAKE_WEIGHTS
 from tabsweep.models.registry import MODELS
 from tabsweep.sweeps.fingerprint import imported_names
 
@@ -236,7 +236,7 @@ def test_weights_move_an_answer_to_the_heavier_rows():
         assert "fit" not in vars(without.estimator_)
         pickle.dumps(heavy)
 
-    hold(law, [(n,) for n, (model, _) in class_names().items() if model in HANDS])
+    hold(law, [(n,) for n, (model, _) in class_names().items() if model in TAKE_WEIGHTS])
 
 
 def test_a_fitted_estimator_is_pickled_by_name_and_read_in_another_process(tmp_path):

@@ -1,0 +1,172 @@
+"""Weights of rows (`--weight`): in fits, in scores, in cards, in plans and in reports."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.metrics as oracle
+from calls import bench
+from small_sweeps import FAST, answer
+from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.benchmark.running.run_trial import run_trial
+from tabsweep.datasets import catalog
+from tabsweep.datasets.added import store
+from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.infer import Reading, table_from_file
+from tabsweep.datasets.protocols import Fold
+from tabsweep.models.persistence.model_file import load_model
+from tabsweep.models.registry import MODELS
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.trial import DONE, Trial
+
+pytestmark = pytest.mark.usefixtures("work")
+
+MINE = """
+from sklearn.ensemble import ExtraTreesClassifier
+
+class Mine(ExtraTreesClassifier):
+    tasks = ("binary",)
+    name = "mine"
+
+    def __init__(self, n_estimators=5, random_state=0):
+        super().__init__(n_estimators=n_estimators, random_state=random_state)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
+
+
+def people(n: int = 90) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, 2)).round(6)
+    y = x[:, 0] + rng.normal(0, 0.7, n)
+    frame = pd.DataFrame({"age": x[:, 0], "pay": x[:, 1], "w": rng.integers(0, 4, n)})
+    return frame.assign(bought=np.where(y > 0, "yes", "no"), spent=y.round(6))
+
+
+def table_of(frame: pd.DataFrame, target: str, weight: str | None):
+    frame.to_csv("people.csv", index=False)
+    drop = {"w", "bought", "spent"} - {target, weight}
+    return table_from_file("people.csv", Reading(target, weight=weight, drop=tuple(drop)))
+
+
+def trial(model: str, config=None) -> Trial:
+    identity = {"target": MODELS[model].target, "threads": 1}
+    return Trial("people", 0, model, config or {}, 0, identity)
+
+
+def held(part: np.ndarray) -> Fold:
+    return Fold(0, *(np.flatnonzero(part == k) for k in range(3)))
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "all_twice"),
+    [
+        ("constant", {}, False),
+        ("constant", {"statistic": "median"}, False),
+        ("decision-tree", {"max_depth": 3}, False),
+        # features are standardised over rows, so that a penalty sees other scales, unless all
+        # rows stand there equally often
+        ("linear", {}, True),
+    ],
+)
+def test_a_row_of_weight_two_is_a_row_that_stands_there_twice(model, config, all_twice):
+    frame = people().assign(w=2) if all_twice else people()
+    part = np.repeat([0, 1, 2], len(frame) // 3)
+    copies = np.repeat(np.arange(len(frame)), frame["w"])
+    by_weight, by_copies = held(part), held(part[copies])
+    for target in ("spent", "bought"):
+        weighted = table_of(frame, target, "w")
+        repeated = table_of(frame.iloc[copies], target, None)
+        one = run_trial(trial(model, config), (weighted, {0: by_weight}))
+        two = run_trial(trial(model, config), (repeated, {0: by_copies}))
+        assert (one.status, two.status) == (DONE, DONE), (one.message, two.message)
+        there = np.repeat(np.arange(len(by_weight.test)), frame["w"].iloc[by_weight.test])
+        np.testing.assert_allclose(
+            one.predictions["test"][there], two.predictions["test"], rtol=1e-4, atol=1e-5
+        )
+        assert dict(one.test) == pytest.approx(dict(two.test), rel=1e-4)
+        assert dict(one.val) == pytest.approx(dict(two.val), rel=1e-4)
+
+
+def test_all_models_that_take_weights_are_fitted_with_them_and_scored_as_by_scikit_learn():
+    frame = people()
+    weights = np.where(frame["bought"] == "yes", 20.0, 1.0)
+    weighted = table_of(frame.assign(w=weights), "bought", "w")
+    alike = replace(weighted, weights=None)
+    part = np.arange(len(frame)) % 3
+    fold = held(part)
+    for model in ("lightgbm", "xgboost", "catboost", "random-forest", "elastic-net"):
+        config = {"n_estimators": 20} if model != "elastic-net" else {}
+        one, two = (run_trial(trial(model, config), (t, {0: fold})) for t in (weighted, alike))
+        assert (one.status, two.status) == (DONE, DONE), one.message
+        heavy, light = (r.predictions["test"][:, 1].mean() for r in (one, two))
+        assert heavy > light + 0.05, (model, heavy, light)
+        for name, scores, rows in (("val", one.val, fold.val), ("test", one.test, fold.test)):
+            y, p = weighted.target[rows], one.predictions[name][:, 1]
+            want = oracle.roc_auc_score(y, p, sample_weight=weights[rows])
+            assert scores["roc_auc"] == pytest.approx(want, rel=1e-12)
+            want = oracle.accuracy_score(y, p > 0.5, sample_weight=weights[rows])
+            assert scores["accuracy"] == pytest.approx(want, rel=1e-12)
+
+
+def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
+    people().drop(columns="spent").to_csv("people.csv", index=False)
+    Path("mine_by_weight.py").write_text(MINE)
+    seen = answer("data", "inspect", "people.csv", "--target", "bought", "--weight", "w")
+    assert seen["columns"]["w"]["role"] == "weight"
+    added = ("data", "add", "people.csv", "--target", "bought", "--weight", "w")
+    assert bench(*added).code == 0
+    card = tomllib.loads((store.folder() / "people" / "card.toml").read_text())
+    assert card["options"] == {"weight": "w"} and card["columns"] == ["age", "pay"]
+    again = catalog.load_dataset("people")
+    np.testing.assert_array_equal(again.weights, people()["w"])
+    models = [w for m in ("constant", "svm", "mine_by_weight.py:Mine") for w in ("--model", m)]
+    asked = ("--csv", "people.csv", "--target", "bought", "--weight", "w", *models, *FAST)
+    found = answer("sweep", *asked, "--trials", 1, "--folds", 1, "--name", "w")
+    assert found["done"] == 2 and found["planned"] == 2
+    run = Path("runs/w")
+    plan = plan_in(Ledger(run))
+    reasons = {s["model"]: s["reason"] for s in plan["studies"]}
+    assert reasons == {"constant": "", "mine": "", "svm": "svm takes no weights of rows"}
+    assert plan["datasets"]["people"]["csv"]["weight"] == "w"
+    assert "count by their weights" in (run / "report" / "scores.md").read_text()
+    assert bench("fit", run, "--model", "constant").code == 0
+    w, yes = people()["w"], people()["bought"] == "yes"
+    saved = load_model(run / "fitted" / "people--constant.tabsweep")
+    share = saved.predict_proba(people()[["age", "pay"]])[0, 1]
+    assert share == pytest.approx(w[yes].sum() / w.sum())
+
+
+def test_a_sweep_without_a_model_that_takes_weights_is_refused_before_it_starts():
+    people().drop(columns="spent").to_csv("people.csv", index=False)
+    asked = ("--csv", "people.csv", "--target", "bought", "--weight", "w", *FAST)
+    found = bench("sweep", *asked, "--model", "knn", "--name", "none")
+    assert found.code == 2 and not Path("runs/none").exists()
+    assert "lightgbm" in found.err and "knn" in found.err
+    found = bench("sweep", *asked, "--budget", "halving", "--name", "none")
+    assert found.code == 2 and "halving" in found.err
+
+
+@pytest.mark.parametrize("odd", ["-1", "", "many", "inf"])
+def test_a_weight_that_is_none_is_refused_with_its_line(odd):
+    frame = people().astype({"w": object})
+    frame.loc[4, "w"] = odd
+    with pytest.raises(DataError, match="line 6"):
+        table_of(frame, "bought", "w")
+    with pytest.raises(DataError, match="0 in all rows"):
+        table_of(people().assign(w=0), "bought", "w")
+
+
+def test_weights_are_part_of_what_a_table_is_and_no_weights_change_no_hash():
+    plain = table_of(people(), "bought", None).sha256
+    weighted = table_of(people(), "bought", "w").sha256
+    other = table_of(people().assign(w=1), "bought", "w").sha256
+    assert len({plain, weighted, other}) == 3
