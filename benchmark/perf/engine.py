@@ -1,9 +1,11 @@
 """Cost of the engine: overhead and efficiency against in-process Optuna and Ray Tune.
 
-    python benchmark/perf/engine.py [--slots 2] [--quick]
+    python benchmark/perf/engine.py [--slots 2] [--quick | --short]
 
 Trials sleep, so that nothing but the engine's own cost shows. Everything is measured in one run;
-efficiency is (sum of trial seconds) / (slots x wall) over the trials after the first six.
+efficiency is (sum of trial seconds) / (slots x wall) over the trials after the first six. It is
+what a machine without other work shows: on a busy one a worker also waits for a processor.
+`--short` measures the 60 studies of trials of 0.05 s alone, beside bare calls of Ray actors.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ SPACE = Space.parse(
     }
 )
 WARM_UP = 6
+SHORT = "ours: 60 studies x 20 x 0.05 s"
 
 
 def sleeping_trial(trial: Trial, data: Any) -> Result:
@@ -250,14 +253,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a third of the trials, no Ray Tune")
+    parser.add_argument("--short", action="store_true", help="short trials of many studies alone")
     options = parser.parse_args()
     slots, part = options.slots, 3 if options.quick else 1
     with folder_of() as folder:
+        begin(slots)
+        if options.short:
+            return measure_short(slots, folder)
         return measure(slots, part, options.quick, folder)
 
 
-def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
-    """Measure every variant and compare with the targets; returns the exit code."""
+def begin(slots: int) -> None:
+    """Start Ray and print the head of the table."""
     start = time.perf_counter()
     start_ray(slots=slots)
     print(
@@ -267,6 +274,55 @@ def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
     print(
         f"{'':44} {'trials':>6} {'first s':>8} {'eff.':>8} {'ovh ms':>9} {'per s':>9} {'CPU ms':>9}"
     )
+
+
+def short_trials(slots: int, n_trials: int, folder: Path) -> dict[str, float]:
+    """The figures of 60 studies of trials of 0.05 s."""
+    row = ours(60, n_trials, 0.05, sampler="tpe", slots=slots, folder=folder).row(slots)
+    show(SHORT, row)
+    return row
+
+
+def bare_calls(n: int, seconds: float, *, slots: int) -> Timing:
+    """Calls of Ray actors that sleep, two in each one's queue: no engine, ledger or sampler."""
+    import ray
+
+    @ray.remote(num_cpus=1)
+    class Sleeper:
+        def run(self, seconds: float) -> float:
+            start = time.perf_counter()
+            time.sleep(seconds)
+            return time.perf_counter() - start
+
+    actors = [Sleeper.remote() for _ in range(slots)]
+    ray.get([actor.run.remote(0.0) for actor in actors])
+    timing, cpu = Timing(begin=time.perf_counter()), own_cpu()
+    waiting = {actor.run.remote(seconds): actor for actor in actors for _ in range(2)}
+    left = n - len(waiting)
+    while waiting:
+        for ref in ray.wait(list(waiting))[0]:
+            actor = waiting.pop(ref)
+            timing.add(ray.get(ref))
+            if left:
+                left -= 1
+                waiting[actor.run.remote(seconds)] = actor
+    timing.cpu_ms = 1000 * (own_cpu() - cpu) / n
+    return timing
+
+
+def measure_short(slots: int, folder: Path) -> int:
+    """Measure short trials and bare calls three times in turns and judge the median; returns the
+    exit code."""
+    found = []
+    for _ in range(3):
+        found.append(short_trials(slots, 20, folder)["efficiency"])
+        show("bare calls of Ray actors, 0.05 s", bare_calls(1200, 0.05, slots=slots).row(slots))
+    good = verdict(f"efficiency, {SHORT}, median", sorted(found)[1], 0.95, at_least=True)
+    return 0 if good else 1
+
+
+def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
+    """Measure every variant and compare with the targets; returns the exit code."""
     rows: dict[str, dict[str, float]] = {}
 
     def run(name: str, timing: Timing, n_slots: int = slots) -> None:
@@ -278,7 +334,7 @@ def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
     run("ours: no-op, tpe", ours(20, 60 // part, 0.0, sampler="tpe", **at))
     run("ours: 0.1 s", ours(20, 30 // part, 0.1, sampler="random", **at))
     run("ours: 1 s", ours(20, 6 // part, 1.0, sampler="random", **at))
-    run("ours: 60 studies x 20 x 0.05 s", ours(60, 21 // part, 0.05, sampler="tpe", **at))
+    rows[SHORT] = short_trials(slots, 20 // part, folder)
     run(
         "optuna in process: no-op, random",
         optuna_in_process(20, 150 // part, 0.0, sampler="random"),
@@ -301,12 +357,7 @@ def measure(slots: int, part: int, quick: bool, folder: Path) -> int:
     met = [
         verdict("efficiency, 1 s", rows["ours: 1 s"]["efficiency"], 0.97, at_least=True),
         verdict("efficiency, 0.1 s", rows["ours: 0.1 s"]["efficiency"], 0.93, at_least=True),
-        verdict(
-            "efficiency, 60 x 20 x 0.05 s",
-            rows["ours: 60 studies x 20 x 0.05 s"]["efficiency"],
-            0.85,
-            at_least=True,
-        ),
+        verdict(f"efficiency, {SHORT}", rows[SHORT]["efficiency"], 0.95, at_least=True),
         verdict(
             "driver CPU ms a trial without a sampler",
             rows["ours: no-op, random"]["driver_cpu_ms"],

@@ -1,13 +1,15 @@
 """Optuna's TPE sampler on a history of arrays: the same proposals to the bit, many times faster.
 
-Optuna's sampler spends its time in three places: it turns every old trial into numbers for each
-proposal, it sorts the trials for each parameter under a condition, and it evaluates the density of
-24 candidates under every old trial with one call of a Python function for each number. The first
-two are kept here between proposals. For the third, only which candidate is best counts: a density
-computed with whole arrays decides that wherever the best is ahead of the others by more than the
-two ways to compute it can differ, and Optuna's own decides the rest.
+Optuna's sampler spends its time in four places: it turns every old trial into numbers for each
+proposal, it sorts the trials for each parameter under a condition, it evaluates the density of 24
+candidates under every old trial with one call of a Python function for each number, and it draws
+the candidates with as many such calls. The first two are kept here between proposals. For the
+third, only which candidate is best counts: a density computed with whole arrays decides that
+wherever the best is ahead of the others by more than the two ways to compute it can differ, and
+Optuna's own decides the rest. The fourth is Optuna's code with a distribution function that calls
+the same functions of `math` from one loop (`truncated_normal.py`).
 
-Estimators, draws and random numbers are Optuna's own.
+Estimators and random numbers are Optuna's own.
 """
 
 from __future__ import annotations
@@ -23,11 +25,17 @@ from optuna.samplers._tpe.probability_distributions import _BatchedCategoricalDi
 from optuna.samplers._tpe.sampler import default_gamma
 from scipy.special import ndtr
 
+from .truncated_normal import sample
+
 # How far the best candidate has to be ahead of the next one in the logarithm of the ratio of
 # densities; both ways to compute it are exact to about 1e-10.
 MARGIN = 1e-6
 # Whole numbers closer than this share of their range are left to Optuna: see `log_masses`.
 NARROW = 1e-7
+LEAST = -700.0  # logarithm of what counts as 0 beside 1: see `log_density`
+LOWEST = -1e300  # a logarithm below all others, with which differences can be taken
+BLOCK = 512  # kernels at a time
+FAR = -9.0  # standard deviations: a normal distribution has 1e-19 beyond them
 FIRST_ROWS = 64  # of the arrays, doubled when full
 
 
@@ -95,6 +103,11 @@ class FastTPESampler(TPESampler):
         super().__init__(seed=seed, constant_liar=False)
         self.undecided = 0  # proposals that Optuna's own density decided
 
+    def seed(self, seed: int) -> None:
+        """Draw from here on what a new sampler with this seed draws."""
+        self._rng.rng.seed(seed)
+        self._random_sampler._rng.rng.seed(seed)
+
     def _sample(self, study: Any, trial: Any, search_space: dict[str, BaseDistribution]) -> Any:
         below = study.below()
         good, bad = (
@@ -105,7 +118,8 @@ class FastTPESampler(TPESampler):
             )
             for which in (below, ~below)
         )
-        candidates = good.sample(self._rng.rng, self._n_ei_candidates)
+        drawn = sample(good._mixture_distribution, self._rng.rng, self._n_ei_candidates)
+        candidates = good._untransform(drawn)
         gain = self._compute_acquisition_func(candidates, good, bad)
         best = self._compare(candidates, gain)
         return {
@@ -144,36 +158,56 @@ def log_density(estimator: _ParzenEstimator, samples: Mapping[str, np.ndarray]) 
     """
     mixture = estimator._mixture_distribution
     n, k = len(next(iter(samples.values()))), len(mixture.weights)
-    total = np.zeros((n, k))
-    constant = np.log(mixture.weights)  # (k,): what does not depend on the candidate
+    scale = mixture.weights.copy()  # (k,): the factors that do not depend on the candidate
+    exponent = np.zeros(k)  # the same, as a logarithm
     # Of the real parameters: -(x - mu)^2 / (2 sigma^2) of all at once, as a sum of products.
-    powers: list[np.ndarray] = []  # (n,) each: x^2 and x
+    powers: list[np.ndarray] = []  # (n,) each: x^2, x and 1
     factors: list[np.ndarray] = []  # (k,) each: what they are multiplied with
+    # Of the others: (n, values of kernels) each, and (k,) which of the values a kernel has.
+    tables: list[tuple[np.ndarray, np.ndarray]] = []
     for x, kernels in zip(samples.values(), mixture.distributions, strict=True):
         if isinstance(kernels, _BatchedCategoricalDistributions):
-            total += np.log(kernels.weights).T[x.astype(int)]
+            tables.append((np.log(kernels.weights).T[x.astype(int)], np.arange(k)))
             continue
         low, high = kernels.adapted_low, kernels.adapted_high
         mu, sigma = kernels.mu, kernels.sigma
-        constant -= np.log(mass((low - mu) / sigma, (high - mu) / sigma))
+        scale /= mass_inside(mu, sigma, low, high)
         if kernels.step:
-            total += log_masses(x, kernels)
+            tables.append(log_masses(x, kernels))
             continue
         at = np.log(x) if kernels.is_log else x
         at = np.where((at < low) | (at > high), np.nan, at) - low
-        constant -= np.log(sigma) + 0.5 * ((mu - low) / sigma) ** 2
+        # A share of the range, at least .01: the product over all parameters does not underflow.
+        scale /= sigma / (high - low)
+        precision = 1.0 / sigma**2
+        slope = (mu - low) * precision
+        exponent -= 0.5 * (mu - low) * slope
         powers += [at**2, at]
-        factors += [-0.5 / sigma**2, (mu - low) / sigma**2]
-    if powers:  # not `@`: the threads of a linear algebra library wait in loops for each other
-        total += np.einsum("pn,pk->nk", np.array(powers), np.array(factors))
-    total += constant
-    most = total.max(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.log(np.exp(total - most).sum(axis=1)) + most[:, 0]
+        factors += [-0.5 * precision, slope]
+    exponent += np.log(scale)
+    powers.append(np.ones(n))
+    factors.append(exponent)
+    many, each = np.array(powers), np.array(factors)
+    # Block after block: large arrays are costly to allocate.
+    most, sums = np.full((n, 1), LOWEST), np.zeros(n)
+    for start in range(0, k, BLOCK):
+        block = slice(start, start + BLOCK)
+        # Not `@`: the threads of a linear algebra library wait in loops for each other.
+        total = np.einsum("pn,pk->nk", many, each[:, block])
+        for table, rows in tables:
+            total += table[:, rows[block]]
+        more = np.maximum(most, total.max(axis=1, keepdims=True))
+        total -= more
+        np.maximum(total, LEAST, out=total)  # `exp` is slow where its result is denormal
+        sums *= np.exp(most - more)[:, 0]
+        sums += np.exp(total, out=total).sum(axis=1)
+        most = more
+    return np.where(most > LOWEST, most, np.nan)[:, 0] + np.log(sums)
 
 
-def log_masses(x: np.ndarray, kernels: Any) -> np.ndarray:
-    """(n candidates, n kernels) logs of what normal distributions hold around whole numbers."""
+def log_masses(x: np.ndarray, kernels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Logs of what normal distributions hold around whole numbers: (n candidates, n different
+    kernels), and (n kernels,) which of them a kernel is."""
     # Numbers repeat, and so do kernels: each pair of them is computed once.
     values, where_value = np.unique(x, return_inverse=True)
     pairs, where_pair = np.unique(kernels.mu + 1j * kernels.sigma, return_inverse=True)
@@ -185,7 +219,16 @@ def log_masses(x: np.ndarray, kernels: Any) -> np.ndarray:
         found = np.log(mass((left[:, None] - mu) / sigma, (right[:, None] - mu) / sigma))
     if (right - left).min() < NARROW * (kernels.adapted_high - kernels.adapted_low):
         found[:] = np.nan  # the difference of two distribution functions has too few digits
-    return found[where_value][:, where_pair]
+    return found[where_value], where_pair
+
+
+def mass_inside(mu: np.ndarray, sigma: np.ndarray, low: float, high: float) -> np.ndarray:
+    """(k,) what normal distributions hold between two numbers around their means, to 1e-16."""
+    inside = np.ones(len(mu))
+    for distance in ((low - mu) / sigma, (mu - high) / sigma):
+        near = np.flatnonzero(distance > FAR)  # of the others less than 1e-16 lies beyond
+        inside[near] -= ndtr(distance[near])
+    return inside
 
 
 def mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Optuna's TPE as a backend of the samplers: finished trials in, one configuration out.
 
-The history holds finished trials only, and every suggestion comes from a freshly seeded sampler: it
+The history holds finished trials only, and the sampler is seeded anew for every suggestion: it
 depends on the trials and the seed, not on earlier suggestions. `fast_tpe.py` has the sampler.
 """
 
@@ -21,7 +21,7 @@ class OptunaTPE:
     def __init__(self, space: Space) -> None:
         import optuna
 
-        from .fast_tpe import History
+        from .fast_tpe import FastTPESampler, History
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
@@ -32,6 +32,8 @@ class OptunaTPE:
         labels = sorted(axis.label for axis in space.joint_axes)
         self._joint = {label: self._distributions[label] for label in labels}
         self._history = History(self._distributions)
+        # DIFF(Optuna 5 defaults): no constant liar. It only concerns running trials (none here).
+        self._sampler = FastTPESampler(seed=0)
         self._trial = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING)
 
     def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
@@ -41,10 +43,8 @@ class OptunaTPE:
 
     def propose(self, index: int, seed: int) -> dict[str, Any]:
         """The next configuration, given the trials so far; `seed` below 2**32."""
-        from .fast_tpe import FastTPESampler
-
-        # DIFF(Optuna 5 defaults): no constant liar. It only concerns running trials (none here).
-        sampler: Any = FastTPESampler(seed)
+        sampler: Any = self._sampler
+        sampler.seed(seed)
         history: Any = self._history
         drawn = sampler.sample_relative(history, self._trial, self._joint)
 

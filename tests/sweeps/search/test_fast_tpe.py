@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tabsweep.benchmark.perf.tpe import PlainTPE
-from tabsweep.sweeps.search import fast_tpe
+from tabsweep.sweeps.search import fast_tpe, truncated_normal
 from tabsweep.sweeps.search.json_values import identity
 from tabsweep.sweeps.search.optuna_tpe import OptunaTPE
 from tabsweep.sweeps.search.space import Choice, Float, Int, Maybe, Space
@@ -81,16 +81,20 @@ def test_any_history_leads_to_the_proposal_of_optuna(name, n, ties, seed):
 
 @pytest.mark.parametrize("name", ["reals", "numbers", "tree"])
 def test_proposals_after_many_trials_are_those_of_optuna(name):
-    """More trials than the arrays begin with, and than the kernels' least width changes for."""
-    fast, plain = pair(SPACES[name], 400, ties=False, failures=0.05)
+    """More trials than the arrays begin with, than the kernels' least width changes for, and than
+    a density takes at a time."""
+    n = 2 * fast_tpe.BLOCK
+    fast, plain = pair(SPACES[name], n, ties=False, failures=0.05)
     for seed in (1, 2):
-        assert identity(fast.propose(400, seed)) == identity(plain.propose(400, seed))
+        assert identity(fast.propose(n, seed)) == identity(plain.propose(n, seed))
+    assert fast._sampler.undecided == 0
 
 
-def test_densities_are_those_of_optuna_up_to_a_constant():
+@pytest.mark.parametrize("n", [200, 3 * fast_tpe.BLOCK])
+def test_densities_are_those_of_optuna_up_to_a_constant(n):
     from optuna.samplers import TPESampler
 
-    fast, _ = pair(TREE, 200, ties=False, failures=0.0)
+    fast, _ = pair(TREE, n, ties=False, failures=0.0)
     history, space = fast._history, fast._joint
     sampler = TPESampler(seed=0)
     good, bad = (
@@ -103,6 +107,36 @@ def test_densities_are_those_of_optuna_up_to_a_constant():
     for estimator in (good, bad):
         off = fast_tpe.log_density(estimator, samples) - estimator.log_pdf(samples)
         assert np.ptp(off) < 1e-9
+
+
+def test_the_distribution_function_is_optunas_to_the_bit():
+    from optuna.samplers._tpe import _truncnorm
+
+    rng = np.random.default_rng(0)
+    edges = np.array([-20.0, -1.0, 0.0, -0.0, 1.0, 6.0, np.inf, np.nan, 5e-324])
+    near = np.concatenate([np.nextafter(edges, -np.inf), edges, np.nextafter(edges, np.inf)])
+    for a in (near, 3 * rng.normal(size=2000), rng.uniform(-60, 12, size=2000), np.array([])):
+        with np.errstate(invalid="ignore"):
+            assert truncated_normal.log_ndtr(a).tobytes() == _truncnorm._log_ndtr(a).tobytes()
+
+
+def test_draws_are_those_of_optuna_to_the_bit_and_its_own_modules_stay_as_they_are():
+    from optuna.samplers import TPESampler
+    from optuna.samplers._tpe import _truncnorm
+
+    fast, _ = pair(TREE, 150, ties=False, failures=0.0)
+    made = TPESampler(seed=0)
+    good = made._parzen_estimator_cls(
+        fast._history.observations(fast._joint, fast._history.below()),
+        fast._joint,
+        made._parzen_estimator_parameters,
+    )._mixture_distribution
+    for seed in range(20):
+        one, two = np.random.RandomState(seed), np.random.RandomState(seed)
+        drawn = truncated_normal.sample(good, one, 24)
+        assert drawn.tobytes() == good.sample(two, 24).tobytes()
+        assert one.random_sample() == two.random_sample()
+    assert _truncnorm._log_ndtr is not truncated_normal.log_ndtr
 
 
 def test_what_the_fast_density_cannot_tell_apart_is_left_to_optuna():
