@@ -22,7 +22,6 @@ from .arguments import (
     TIMEOUT,
     URI,
     WORKERS,
-    check_options,
     clean_options,
     compare_options,
     experiment_options,
@@ -30,7 +29,6 @@ from .arguments import (
     report_options,
     reproduce_options,
     sweep_options,
-    without_choice,
 )
 from .checkpoint_options import checkpoint_options
 from .cli_beside import beside, portfolio
@@ -43,6 +41,7 @@ from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
 from .console import OK, Console, Verbs, common
 from .errors import check_address_form, check_run
+from .option_checks import check_options, without_choice
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})

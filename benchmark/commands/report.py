@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import without_choice
+from ..option_checks import without_choice
 from ..console import ENVIRONMENT, OK, Console
 from ..errors import SweepError, check_run
 

@@ -26,7 +26,7 @@ from ...common.network import is_loopback
 from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
 from ...sweeps.workers.pool import ClusterLost
-from ..arguments import check_options
+from ..option_checks import check_options
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
 from ..errors import SweepError
 from ..planning.own_models import UnknownModel

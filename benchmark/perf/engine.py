@@ -287,14 +287,14 @@ def bare_calls(n: int, seconds: float, *, slots: int) -> Timing:
     """Calls of Ray actors that sleep, two in each one's queue: no engine, ledger or sampler."""
     import ray
 
-    @ray.remote(num_cpus=1)
     class Sleeper:
         def run(self, seconds: float) -> float:
             start = time.perf_counter()
             time.sleep(seconds)
             return time.perf_counter() - start
 
-    actors = [Sleeper.remote() for _ in range(slots)]
+    remote: Any = ray.remote(num_cpus=1)(Sleeper)
+    actors = [remote.remote() for _ in range(slots)]
     ray.get([actor.run.remote(0.0) for actor in actors])
     timing, cpu = Timing(begin=time.perf_counter()), own_cpu()
     waiting = {actor.run.remote(seconds): actor for actor in actors for _ in range(2)}

@@ -43,6 +43,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "perf",
         ),  # fmt: skip
         ("commands",),
+        ("option_checks",),
         ("arguments",),
         ("nightly",),
         ("papers", "portfolio", "running", "tracking"),
