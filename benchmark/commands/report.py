@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..option_checks import without_choice
 from ..console import ENVIRONMENT, OK, Console
 from ..errors import SweepError, check_run
+from ..option_checks import without_choice
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence

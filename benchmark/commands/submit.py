@@ -26,9 +26,9 @@ from ...common.network import is_loopback
 from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
 from ...sweeps.workers.pool import ClusterLost
-from ..option_checks import check_options
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
 from ..errors import SweepError
+from ..option_checks import check_options
 from ..planning.own_models import UnknownModel
 from ..planning.own_tables import csv_run_name
 from ..planning.suite import load
