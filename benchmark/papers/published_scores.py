@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .catalog import papers
-from .published_values import published_table
+from .published_values import datasets_in, published_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,8 @@ def published_on(
     for paper in papers():
         for name, entry in paper.file.table.items():
             if not entry.suite or entry.shape != "cells":
+                continue
+            if not datasets_in(paper, name).intersection(datasets):
                 continue
             table = published_table(paper, name)
             rows = table.rows[table.rows["value"].notna() & table.rows["dataset"].isin(datasets)]

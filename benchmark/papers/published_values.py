@@ -110,6 +110,11 @@ def n_values(paper: Paper, name: str) -> int:
     return int(rows["value"].notna().sum()) if "value" in rows else len(rows)
 
 
+def datasets_in(paper: Paper, name: str) -> set[str]:
+    """Our names of the datasets that a table of the paper has cells of. Raises PaperError."""
+    return set(_load(paper, _cells_of(paper, name))["dataset"])
+
+
 def published_table(paper: Paper, name: str) -> PublishedTable:
     """A table of the paper that a suite stands behind, as `reports` sets it beside a run. Raises
     PaperError for a published metric that `metrics` lacks."""
@@ -190,11 +195,16 @@ def _wanted(rows: pd.DataFrame, table: TableEntry) -> Sequence[bool]:
     return [str(method).endswith(table.method_suffix) for method in rows["method"]]
 
 
+def _cells_of(paper: Paper, name: str) -> str:
+    """The table that the cells of a table stand in: another one, where it has means alone."""
+    means = paper.file.table[name].means
+    return means.cells if means else name
+
+
 def _rows(paper: Paper, name: str) -> pd.DataFrame:
     """The rows that are to stand beside ours, in the paper's order, and why some have no value of
     this table (`remark`)."""
-    table = paper.file.table[name]
-    cells = table.means.cells if table.means else name
+    table, cells = paper.file.table[name], _cells_of(paper, name)
     rows = _ranked_cells(paper, table) if table.rank_groups else _load(paper, cells)
     if not table.rank_groups:
         need_columns(rows, _CELLS, paper.published_file(cells))

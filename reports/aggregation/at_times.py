@@ -25,13 +25,21 @@ _RANKS = ["time", "model", "mean_rank", "scored", "n_datasets"]
 def spent(evidence: Evidence) -> pd.DataFrame:
     """`anytime.running` with `cpu`, the CPU seconds of a study so far, from its very beginning:
     trials on lower rungs, which all end before the first full one, are counted there. Empty where
-    no CPU seconds or no validation scores are known."""
+    no CPU seconds or no validation scores are known. Computed once for an evidence: the frame must
+    not be changed.
+    """
+    if "_spent" not in evidence.__dict__:
+        evidence.__dict__["_spent"] = _spent(evidence)
+    found: pd.DataFrame = evidence.__dict__["_spent"]
+    return found
+
+
+def _spent(evidence: Evidence) -> pd.DataFrame:
     steps = running(evidence)
     if not len(steps) or not (steps["cpu"] > 0).any():
         return steps[:0]
     steps = steps.assign(cpu=steps["cpu"].round(6))
-    stages = evidence.trials["stage"].to_numpy()
-    lower = np.array([str(stage).startswith("rung") for stage in stages], dtype=bool)
+    lower = ~(evidence.having("stage", "tune") | evidence.having("stage", "eval"))
     if not lower.any():
         return steps
     sums = evidence.trials.loc[lower].groupby(STUDY, sort=True)["cpu_s"].sum().rename("lower")

@@ -36,7 +36,6 @@ function readChoice() {
 function showBoard(matrix, entries) {
   const rows = entries.map((entry) => {
     const error = entry.se === null ? null : make("small", {}, ` ± ${fixed(entry.se, 2)}`);
-    const cpu = entry.cpu === null ? "n/a" : Math.round(entry.cpu).toLocaleString("en");
     const texts = {
       mean: fixed(entry.mean, 2),
       median: fixed(entry.median, 2),
@@ -46,7 +45,7 @@ function showBoard(matrix, entries) {
       best: String(entry.best),
       fit: seconds(entry.fit),
       predict: seconds(entry.predict),
-      cpu,
+      cpu: seconds(entry.cpu),
     };
     const [name, page] = [DATA.models[entry.model], DATA.pages[entry.model]];
     const kind = DATA.families[entry.model];

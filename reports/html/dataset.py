@@ -42,6 +42,7 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     shown, known = _shown(trials), evidence.importance
     return {
         "title": escape.label(name),
+        "metric": footnotes.metric_title(metric.name),
         "facts": [
             ("task", footnotes.TASK_TITLES[task]),
             ("metric", footnotes.metric_title(metric.name)),
@@ -106,7 +107,7 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
                 "state": cell.state,
                 "cause": cell.cause,
                 "best": bool(cell.best),
-                "cpu": "n/a" if math.isnan(cpu) else f"{cpu:,.1f}",
+                "cpu": seconds(cpu),
                 "order": (loss, cell.model),
             }
         )

@@ -83,7 +83,7 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
     return {
         "dataset": escape.label(cell.dataset),
         "file": f"{source.files[cell.dataset]}#{source.anchor(cell.model)}",
-        "metric": metric.label,
+        "metric": footnotes.metric_title(metric_name),
         "mean": fixed(scale * cell.mean, decimals) if known else "–",
         "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
         "best": bool(cell.best),
@@ -93,7 +93,7 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
         "cause": cell.cause,
         "fit": seconds(fit),
         "predict": seconds(predict),
-        "cpu": "n/a" if math.isnan(cpu) else f"{cpu:,.1f}",
+        "cpu": seconds(cpu),
         "command": commands.explain(source.runs, cell.dataset, cell.model),
     }
 
@@ -145,8 +145,12 @@ def _parsed(config: str) -> Mapping[str, Any] | None:
 def _chosen(source: Source, trials: pd.DataFrame) -> dict[str, Any]:
     """The configurations that validation chose, a row a study, MAX_CHOSEN at most."""
     mine = trials[trials["selected"].to_numpy(dtype=bool)]
+    needed = ["dataset", "task", "fold", "index", "config"]
+    heads = [source.evidence.headline(task) for task in source.evidence.tasks]
+    scores = [f"{part}_{name}" for name in dict.fromkeys(heads) for part in ("val", "test")]
+    shown = mine[[*needed, *(name for name in scores if name in mine)]].head(MAX_CHOSEN)
     rows = []
-    for row in mine.head(MAX_CHOSEN).to_dict("records"):
+    for row in shown.to_dict("records"):
         name = source.evidence.headline(row["task"])
         scale = 100.0 if name in footnotes.PERCENT else 1.0
         val, test = (row.get(f"{part}_{name}") for part in ("val", "test"))

@@ -307,6 +307,7 @@ def _standing(
         "interval": "" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]",
         "fit": speed.seconds(fit),
         "predict": speed.seconds(predict),
+        "cpu": speed.seconds(entry["cpu"]),
     }
 
 

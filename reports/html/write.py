@@ -110,6 +110,8 @@ def _templates() -> jinja2.Environment:
 
 def _visible(value: Any) -> Any:
     """A value as a template prints it: on one line, invisible characters shown."""
+    if value.__class__ is str:  # most of them
+        return escape.one_line(value)
     return value if hasattr(value, "__html__") else escape.one_line(str(value))
 
 

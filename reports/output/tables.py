@@ -462,9 +462,18 @@ def to_csv(frame: pd.DataFrame) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(frame.columns)
-    texts = [list(map(_csv_value, frame.iloc[:, i].tolist())) for i in range(frame.shape[1])]
+    texts = [_csv_texts(frame.iloc[:, i]) for i in range(frame.shape[1])]
     writer.writerows(zip(*texts, strict=True))
     return out.getvalue()
+
+
+def _csv_texts(column: pd.Series) -> list[str]:
+    """The values of a column as `to_csv` writes them."""
+    if column.dtype == "float64":
+        return ["" if value != value else f"{value:.12g}" for value in column.tolist()]
+    if column.dtype == "int64":
+        return list(map(str, column.tolist()))
+    return list(map(_csv_value, column.tolist()))
 
 
 def _csv_value(value: object) -> str:

@@ -132,7 +132,10 @@ def _boards(
         for selection in dict.fromkeys(mine["datasets"]):
             rows = mine[mine["datasets"] == selection]
             panels.append(_board_panel(rows, KINDS[str(selection)], len(header)))
-        title = f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}."
+        title = (
+            f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}. The best of each "
+            "column is bold, the second best underlined."
+        )
         said = [*_board_notes(frame), *notes] if not found else []
         name = f"{NAME}-{str(scope).replace(' ', '-')}"
         text = (*footnotes.setting(evidence), *said)

@@ -111,13 +111,15 @@ def rank_summary(rank: Array) -> dict[str, Array]:  # (n_datasets, n_models) -> 
 
 
 def places(values: Sequence[float], direction: str) -> list[int]:
-    """1 for the best of the values, 2 for the next, and so on; near-equal ones share their place.
+    """One more than the number of better values; near-equal ones share their place.
 
     >>> places([0.9, 0.8, 0.9, 0.7], "max")
-    [1, 2, 1, 3]
+    [1, 3, 1, 4]
     """
     losses = np.asarray(values, dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
-    return (np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True)[1] + 1).tolist()
+    found = np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True, return_counts=True)
+    better = np.cumsum(found[2]) - found[2]
+    return (better[found[1]] + 1).tolist()
 
 
 def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]

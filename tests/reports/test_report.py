@@ -166,12 +166,19 @@ def test_what_the_subset_lacks_is_said_once(tmp_path):
 
 
 def test_the_second_best_is_underlined_and_italic_where_there_is_no_line(tmp_path):
-    frame = rows_of({"d": "binary"}, list("abcd"), score=lambda d, j: (0.9, 0.8, 0.9, 0.8)[j])
+    frame = rows_of({"d": "binary"}, list("abcd"), score=lambda d, j: (0.9, 0.8, 0.7, 0.8)[j])
     written = texts(evidence_of(frame), tmp_path)
     latex, markdown = written["scores.tex"].decode(), written["scores.md"].decode()
-    assert latex.count("\\textbf{.900}") == 2 and latex.count("\\underline{.800}") == 2
-    assert markdown.count("**.900**") == 2 and markdown.count("*.800*") == 2
+    assert latex.count("\\textbf{.900}") == 1 and latex.count("\\underline{.800}") == 2
+    assert markdown.count("**.900**") == 1 and markdown.count("*.800*") == 2
     assert "Italic: underlined" in markdown
+
+
+def test_a_model_behind_several_best_ones_is_not_second(tmp_path):
+    frame = rows_of({"d": "binary"}, list("abc"), score=lambda d, j: (0.9, 0.5, 0.9)[j])
+    written = texts(evidence_of(frame), tmp_path)
+    latex = written["scores.tex"].decode()
+    assert latex.count("\\textbf{.900}") == 2 and "\\underline" not in latex
 
 
 def test_the_parquet_file_is_the_tidy_frame_unrounded_and_the_same_to_the_byte(tmp_path):

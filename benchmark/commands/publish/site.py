@@ -168,13 +168,14 @@ def _page(
 ) -> str:
     from ....reports.html import page
     from ....reports.html.write import other_page
-    from ....reports.output import escape, footnotes
+    from ....reports.output import footnotes
+    from ....reports.statistics.ranking import places
 
     first = page.index(page.Source.of(evidence, parts))
     named = {part.name: part for part in parts}
+    place = places([entry["mean"] for entry in first["standings"]], "min")
     standings = [
-        {**entry, "model": escape.label(entry["model"]), "place": place}
-        for place, entry in enumerate(first["standings"], start=1)
+        {**entry, "place": at} for at, entry in zip(place, first["standings"], strict=True)
     ]
     shown = [named[name] for name in ("scores", "beside") if name in named]
     return other_page(
@@ -220,7 +221,6 @@ _DOWNLOADS = (
 
 def _figures(entry: Mapping[str, Any]) -> dict[str, str]:
     """A model's standing as texts."""
-    known = entry["cpu"] == entry["cpu"]
     return {
         "place": str(entry["place"]),
         "model": str(entry["model"]),
@@ -232,7 +232,7 @@ def _figures(entry: Mapping[str, Any]) -> dict[str, str]:
         "elo": f"{entry['elo']:.0f}",
         "score": f"{entry['score']:.2f}",
         "best": f"{entry['best']:g}",
-        "cpu": f"{entry['cpu']:,.0f} s" if known else "",
+        "cpu": "" if entry["cpu"] == "n/a" else f"{entry['cpu']} s",
     }
 
 

@@ -54,6 +54,11 @@ def test_example_e_stands_in_the_leaderboard():
     assert column(found, "place") == [2, 1, 3, 4]
 
 
+def test_a_place_counts_all_better_models():
+    found, _ = rows(np.array([[0.9, 0.9, 0.5, 0.4]] * 6))
+    assert column(found, "place") == [1, 1, 3, 4]
+
+
 def test_under_15_datasets_the_intervals_are_those_of_t_and_elo_has_none():
     from scipy.stats import sem, t
 
