@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from .ray_cluster import Node, nodes, raylet_here
+from .ray_cluster import Node, draining, nodes, raylet_here
 
 END_S = 10.0  # how long killed processes may take to be gone
 
@@ -34,6 +34,10 @@ class RayCalls:
     def nodes(self) -> dict[str, Node]:
         """{id: node} of the nodes that are alive now."""
         return nodes()
+
+    def leaving(self, node_id: str) -> bool:
+        """Whether a node is gone by now, or is being drained: Ray then starts no actor there."""
+        return node_id not in nodes() or node_id in draining()
 
     def raylet(self) -> int | None:
         """The process id of Ray's daemon on this machine, None where it cannot be found."""

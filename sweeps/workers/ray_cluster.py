@@ -47,6 +47,14 @@ def nodes() -> dict[str, Node]:
     return found
 
 
+def draining() -> set[str]:
+    """The ids of the nodes that Ray lets end what runs there and gives nothing more: their machine
+    is about to go, or `docker stop` was called."""
+    from ray._private.state import state
+
+    return set(state.get_draining_nodes())
+
+
 def raylet_here() -> int | None:
     """The process id of Ray's daemon on this machine, which the driver needs; None where it cannot
     be found."""
@@ -182,6 +190,14 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
             options["runtime_env"] = {"env_vars": PINS}
         unconfined()
         ray.init(**options)
+    _say_deaths_of_workers(not quiet)
+
+
+def _say_deaths_of_workers(say: bool) -> None:
+    """Whether Ray prints, in colour, that a worker died: the sweep says so itself, of its trial."""
+    from ray._private import worker
+
+    worker._worker_logs_enabled = say
 
 
 def stop_ray() -> None:
@@ -191,6 +207,7 @@ def stop_ray() -> None:
 
     ray.shutdown()
     unconfined()
+    _say_deaths_of_workers(True)
 
 
 def take_back_sigterm() -> None:

@@ -59,14 +59,21 @@ class Supervisor:
             raise ClusterLost("Ray on this machine has died")
 
     def failed_to_start(self, actor: TrialActor, error: Exception) -> list[JobOutcome]:
-        """A worker ended before it was up, which no trial caused; too often refuses its node."""
+        """A worker ended before it was up, which no trial caused. Where its node is about to leave
+        the cluster, no other is started there; one that stays is refused after several."""
         outcomes = self._group.worker_died(actor, "lost")
-        if actor.node.id in self._placement.nodes:
-            self._failed_starts[actor.node.id] += 1
-            if self._failed_starts[actor.node.id] >= MAX_FAILED_STARTS:
-                text = str(error).strip().splitlines()
-                reason = f"no worker starts there: {text[0] if text else type(error).__name__}"
-                outcomes.extend(self._refuse(actor.node, reason))
+        node, known = actor.node, self._placement
+        if node.id not in known.nodes or node.id in known.refused:
+            return outcomes
+        if self._calls.leaving(node.id):  # it comes back, if it does, as another node
+            known.refuse(node.id, "it leaves the cluster")
+            self._news.append(("warning", {"message": f"{node.host} leaves the cluster"}))
+            return outcomes
+        self._failed_starts[node.id] += 1
+        if self._failed_starts[node.id] >= MAX_FAILED_STARTS:
+            text = str(error).strip().splitlines()
+            reason = f"no worker starts there: {text[0] if text else type(error).__name__}"
+            outcomes.extend(self._refuse(node, reason))
         return outcomes
 
     def started(self, actor: TrialActor, future: Future[Any]) -> list[JobOutcome]:

@@ -251,3 +251,38 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     assert Counter(r["id"] for r in run.records).most_common(1)[0][1] == 1
     words = {event for event, _ in run.events}
     assert {"node", "lost node"} <= words
+
+
+@pytest.mark.fault(2)
+def test_the_only_node_is_told_to_leave_and_the_sweep_waits_for_the_next(machines, tmp_path):
+    """As `docker stop` and machines that are about to go do it: Ray lets end what runs on a node,
+    and starts no actor there."""
+    there = {"first": machines.add("first")}
+    log = tmp_path / "log"
+    studies = [study(f"cpu {i}", log, seconds=0.3) for i in range(4)]
+    studies += [study(f"wide {i}", log, needs=Needs(threads=2)) for i in range(3)]
+    from ray.core.generated import autoscaler_pb2
+
+    reason = autoscaler_pb2.DrainNodeReason.DRAIN_NODE_REASON_PREEMPTION
+    said: list[str] = []
+
+    def during(event: str, details: Any) -> None:
+        if event == "worker" and not said:
+            said.append("drained")
+            client = ray._raylet.GcsClient(address=machines.cluster.address)
+            deadline = int(time.time() * 1000) + 60_000
+            accepted, _ = client.drain_node(there["first"].node_id, reason, "", deadline)
+            assert accepted
+        if event == "warning" and "leaves the cluster" in details["message"]:
+            said.append(details["message"])
+            machines.cluster.remove_node(there.pop("first"))
+            there["second"] = machines.add("second")
+
+    try:
+        run = Run(tmp_path / "run", studies, during)
+    finally:
+        machines.cluster.remove_node(*there.values())
+    assert said[0] == "drained" and len(said) == 2
+    assert run.tally.done == 7 and run.tally.failed == 0 and not run.deaths
+    assert {r["attempt"] for r in run.records} == {1}
+    assert set(run.info("wide", "node")) == {"second"}
