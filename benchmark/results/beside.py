@@ -193,14 +193,11 @@ def _joined(
     evidence: Evidence, theirs: Evidence, pairs: Sequence[tuple[str, str]], source: str
 ) -> Evidence:
     """The evidence with the published trials of the pairs as models of their own, fold by fold."""
-    names = dict(pairs)
 
     def renamed(frame: pd.DataFrame) -> pd.DataFrame:
-        mine = frame[frame["dataset"].isin(names)]
-        return mine.assign(
-            dataset=mine["dataset"].map(names),
-            model=[marked(model, source) for model in mine["model"]],
-        )
+        copies = [frame[frame["dataset"] == name].assign(dataset=ours) for name, ours in pairs]
+        mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
+        return mine.assign(model=[marked(model, source) for model in mine["model"]])
 
     trials = pd.concat([evidence.trials, renamed(theirs.trials)], ignore_index=True)
     planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)

@@ -69,8 +69,6 @@ def _row(row: Mapping[Any, Any], scale: float, decimals: int) -> tuple[TableCell
     return (
         TableCell(escape.label(str(row["model"]))),
         TableCell("this run" if ours else escape.label(str(row["source"]))),
-        TableCell(
-            fixed(score, decimals), "" if math.isnan(spread) else f"±{fixed(spread, decimals)}"
-        ),
+        TableCell(fixed(score, decimals), "" if math.isnan(spread) else fixed(spread, decimals)),
         TableCell("" if ours else str(row["n"])),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +59,14 @@ def run(tmp_path_factory):
         yield place / "runs" / "mine-quick"
 
 
-def published(metric: str, dataset: str) -> pd.DataFrame:
-    """method, score: means over the seeds of RTDL's single tuned runs, by pandas alone."""
+def published(metric: str, dataset: str) -> pd.Series:
+    """The means over the seeds of RTDL's single runs by the names of our tables, by pandas alone:
+    a tuned one has its method's name, a default one `-default` behind it."""
     rows = pd.read_csv(gzip.open(FOLDER / "rtdl" / "results.csv.gz"))
-    rows = rows[(rows["kind"] == "single") & (rows["variant"] == "tuned")]
+    rows = rows[(rows["kind"] == "single") & (rows["part"] == "test")]
     rows = rows[(rows["metric"] == metric) & (rows["dataset"] == dataset)]
-    return rows.groupby("method")["value"].mean()
+    behind = rows["variant"].map({"tuned": " [rtdl]", "default": "-default [rtdl]"})
+    return rows["value"].groupby(rows["method"] + behind).mean()
 
 
 def test_ranks_with_published_models_are_those_that_pandas_computes(run, tmp_path):
@@ -72,15 +76,15 @@ def test_ranks_with_published_models_are_those_that_pandas_computes(run, tmp_pat
     mine = (scores["dataset"] == "california-housing") & (scores["metric"] == "rmse")
     scores = scores[mine].set_index("model")["mean"]
     theirs = published("rmse", "california_housing")
-    for method, score in theirs.items():
-        assert scores[f"{method} [rtdl]"] == pytest.approx(score, rel=1e-12)
+    assert scores[theirs.index].to_dict() == pytest.approx(theirs.to_dict(), rel=1e-12)
     ranks = pd.read_csv(out / "ranks.csv")
     alone = ranks[
         (ranks["scope"] == "regression") & (ranks["datasets"] == ranks["datasets"].iloc[0])
     ]
     found = alone.set_index("model")["mean_rank"].dropna()
     assert {"constant", "linear", "catboost [rtdl]", "ft_transformer [rtdl]"} <= set(found.index)
-    assert found.to_dict() == scores[found.index].rank().to_dict()
+    own = scores[["constant", "linear"]]
+    assert found.to_dict() == pd.concat([own, theirs]).rank().to_dict()
     apart = pd.read_csv(out / "beside.csv", keep_default_na=False)
     assert set(apart["dataset"]) == {"california-housing"} and set(apart["source"]) == {"", "tabm"}
     assert "TabM's results" in (out / "about.md").read_text()
@@ -115,6 +119,39 @@ def test_an_entrant_of_ones_own_is_a_folder_of_the_same_form(run, tmp_path):
     assert "sha256" in bench("report", run, "--beside", mine).err
 
 
+def test_a_site_ranks_published_models_with_those_of_its_runs_on_the_same_rows_alone(run):
+    sweep = ("sweep", "--suite", "./mine.toml", "--model", "knn", *FAST, "--name", "later")
+    answer(*sweep, "--dataset", "california-housing")
+    made = bench("publish", run, run.with_name("later"), "--out", "site", "--beside", "rtdl,tabm")
+    assert made.code == 0, made.err
+    theirs = published("rmse", "california_housing")
+    cells = pd.read_csv("site/cells.csv").query("counted and dataset == 'california-housing'")
+    scores = pd.concat([cells.set_index("model")["mean"], theirs])
+    assert {"constant", "linear", "knn"} < set(scores.index)
+    ranks = pd.read_csv("site/board/ranks.csv").query("scope == 'regression'")
+    found = ranks[ranks["datasets"] == ranks["datasets"].iloc[0]].set_index("model")["mean_rank"]
+    assert found.dropna().to_dict() == scores.rank().to_dict()
+    assert set(pd.read_csv("site/board/beside.csv")["source"].dropna()) == {"tabm"}
+    first = Path("site/index.html").read_text("utf-8")
+    assert "catboost [rtdl]" in first and "tabm-mini" in first and "±±" not in first
+    for name in ("mine-quick", "later"):
+        assert "[rtdl]" in Path(f"site/runs/{name}/scores.csv").read_text("utf-8")
+    wrong = bench("publish", run, "--out", "none", "--beside", "rtld")
+    assert wrong.code == 2 and "did you mean 'rtdl'" in wrong.err and not Path("none").exists()
+
+
+def test_two_datasets_of_the_same_rows_each_have_the_published_models(tmp_path):
+    folder = lab(tmp_path)
+    evidence = evidence_of("binary", "accuracy")
+    twice = [evidence.trials, evidence.trials.assign(dataset="d (2)")]
+    evidence = Evidence.of(pd.concat(twice, ignore_index=True), meta=evidence.meta)
+    one = beside.RunDataset("d", "binary", "official", "rtdl-d", ((6, 2, 2),))
+    ours = {"d": one, "d (2)": replace(one, name="d (2)")}
+    found = beside.with_published(evidence, ours, [str(folder)])
+    theirs = found.evidence.trials.query("model == 'theirs [lab]'")
+    assert theirs["dataset"].tolist() == ["d", "d (2)"] and not len(found.apart)
+
+
 def test_a_name_that_there_is_not_is_one_line(run):
     found = bench("report", run, "--beside", "rtld")
     assert found.code != 0 and "rtdl" in found.err
@@ -139,6 +176,20 @@ def evidence_of(task: str, metric: str) -> Evidence:
     return Evidence.of(trials, meta={"metric": {task: metric}})
 
 
+def lab(place: Path, sizes: Sequence[int] = (6, 2, 2)) -> Path:
+    """An entrant "lab" with one accuracy on the dataset "d", and the rows of its split."""
+    folder = place / "lab"
+    folder.mkdir()
+    with gzip.open(folder / "results.csv.gz", "wt") as out:
+        out.write("method,dataset,task,seed,metric,value\ntheirs,d,binary,0,accuracy,0.9\n")
+    (folder / "entrant.toml").write_text(
+        'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
+        f'sha256 = "{file_sha256(folder / "results.csv.gz")}"\n'
+        f'[datasets.d]\nours = "d"\nadded = "rtdl-d"\nsizes = {[*sizes]}\n'
+    )
+    return folder
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     protocol=st.sampled_from(["official", "official-permuted", "kfold", "holdout", "rtdl"]),
@@ -150,15 +201,7 @@ def evidence_of(task: str, metric: str) -> Evidence:
 def test_scores_of_other_rows_or_metrics_are_never_ranked(
     tmp_path_factory, protocol, added, sizes, known, metric
 ):
-    folder = tmp_path_factory.mktemp("entrant") / "lab"
-    folder.mkdir()
-    with gzip.open(folder / "results.csv.gz", "wt") as out:
-        out.write("method,dataset,task,seed,metric,value\ntheirs,d,binary,0,accuracy,0.9\n")
-    (folder / "entrant.toml").write_text(
-        'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
-        f'sha256 = "{file_sha256(folder / "results.csv.gz")}"\n'
-        f'[datasets.d]\nours = "d"\nadded = "rtdl-d"\nsizes = {[6, 2, 2] if known else []}\n'
-    )
+    folder = lab(tmp_path_factory.mktemp("entrant"), sizes=[6, 2, 2] if known else [])
     ours = beside.RunDataset("d", "binary", protocol, added, tuple(sizes))
     found = beside.with_published(evidence_of("binary", metric), {"d": ours}, [str(folder)])
     same_rows = protocol == "official" and added == "rtdl-d" and sizes == [(6, 2, 2)] and known
