@@ -1,7 +1,9 @@
-"""Short pieces of text for messages: suggestions for misspelt names, and text on one line."""
+"""Short pieces of text for messages: suggestions for misspelt names, text on one line, words of
+commands to copy."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -40,3 +42,12 @@ def one_line(value: object, limit: int = 300) -> str:
     """
     text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def shell_word(value: object) -> str:
+    """`value` as one word of a command that is to be copied into a shell.
+
+    >>> shell_word("runs/mine"), shell_word("my runs/mine")
+    ('runs/mine', "'my runs/mine'")
+    """
+    return shlex.quote(str(value))

@@ -58,7 +58,7 @@ UNKNOWN = "unknown"  # the checksum of a file that was not at hand when its card
 FAULTS = {
     "label-is-attribute": "the label is an attribute of the source, not its class",
     "answered-or-not": "the features only say whether a question was answered",
-    "standardised-separately": "training and test part were standardised separately",
+    "standardised-separately": "train and test were standardised separately",
 }
 # The fields that a trial's id depends on; the others are for readers.
 MEANING = ("name", "task", "parser", "options", "columns", "categorical", "n_classes")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..common.text import did_you_mean
+from ..common.text import did_you_mean, one_line
 from .discovery import load_class
 from .model_spec import ModelSpec
 from .registry_entries import MODELS
@@ -40,6 +40,10 @@ TESTING_KEYS = (
 )
 
 
+class BadSpace(ValueError):
+    """A declared search space that is none."""
+
+
 @cache
 def _file(name: str) -> dict[str, Any]:
     """The tables of a registered model's space file."""
@@ -53,7 +57,9 @@ def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
     else:
         declare = getattr(load_class(spec.target), "spaces", None)
         note = "declares no space: its default configuration is its only trial"
-        data = declare() if callable(declare) else {"default": {"params": {}, "note": note}}
+        data = {"default": {"params": {}, "note": note}}
+        if callable(declare):
+            data = _declared(spec, declare)
     return {
         space: resolved
         for space, table in data.items()
@@ -61,16 +67,36 @@ def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def _declared(spec: ModelSpec, declare: Callable[[], Any]) -> Mapping[str, Any]:
+    """What a class from elsewhere declares as its spaces. Raises BadSpace."""
+    law = (
+        f"`spaces` of model {spec.name!r} ({spec.target}) must be a static or class method without "
+        'arguments that returns {"default": {"params": {...}}} (docs/models.md)'
+    )
+    try:
+        data = declare()
+    except Exception as error:  # code of the user, which may raise anything
+        raise BadSpace(f"{law}; it raised {type(error).__name__}: {one_line(error)}") from error
+    if not isinstance(data, Mapping) or not data:
+        raise BadSpace(f"{law}; it returned {one_line(repr(data), 80)}")
+    return data
+
+
 def resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | None:
     """One space for one task: the common part and those of the task's sections, merged.
 
-    None where the space does not exist for the task; ValueError for an unknown key.
+    None where the space does not exist for the task; BadSpace for an unknown key, and for what is
+    no table.
     """
     if not isinstance(table, Mapping):
-        raise ValueError(f"space {space!r} of {model} must be a table, got {table!r}")
+        raise BadSpace(f"space {space!r} of {model} must be a table, got {table!r}")
+    tables = {k: table[k] for k in ("params", "search", *SECTIONS[task]) if k in table}
+    for key, value in tables.items():
+        if not isinstance(value, Mapping):
+            raise BadSpace(f"{key!r} in space {space!r} of {model} must be a table, got {value!r}")
     for key in table:
         if key not in SPACE_KEYS:
-            raise ValueError(
+            raise BadSpace(
                 f"unknown key {key!r} in space {space!r} of {model}"
                 f"{did_you_mean(key, SPACE_KEYS)}; known: {', '.join(sorted(SPACE_KEYS))}"
             )

@@ -77,6 +77,11 @@ def _module_file(name: str) -> Path | None:
     return Path(spec.origin).resolve()
 
 
+def file_of(target: str) -> Path | None:
+    """The source file of "package.module:Class", found without importing it; None for none."""
+    return _module_file(target.partition(":")[0])
+
+
 def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
     """Every node but those below `if TYPE_CHECKING:`."""
     todo = [tree]

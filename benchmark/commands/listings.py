@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ...common.text import shell_word
 from ..console import NOTHING, OK, Console, duration
 
 
@@ -175,11 +176,14 @@ def _one_run(run: Path) -> dict[str, Any]:
     failed = sum(found.failed.values())
     if found.owner is not None:
         left = f", {duration(found.eta_s)} to go" if found.eta_s is not None else ""
-        state, way = f"running{left}", f"show progress: bench status {run} --watch"
+        state, way = f"running{left}", f"show progress: bench status {shell_word(run)} --watch"
     elif not found.finished:
-        state, way = "interrupted", f"resume with: bench resume {run}"
+        state, way = "interrupted", f"resume with: bench resume {shell_word(run)}"
     else:
-        state, way = "finished", f"run failed trials again: bench retry {run}" if failed else ""
+        state, way = (
+            "finished",
+            f"run failed trials again: bench retry {shell_word(run)}" if failed else "",
+        )
     return {
         **about,
         "suite": found.suite,

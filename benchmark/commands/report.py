@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...common.text import shell_word
 from ..console import ENVIRONMENT, OK, Console
 from ..errors import SweepError, check_run
 from ..option_checks import without_choice
@@ -75,7 +76,9 @@ def report_command(
     for text in damage:
         console.tell(f"damaged: {text}")
     if damage:
-        console.tell(f"all that is damaged: {'; '.join(f'bench verify {run}' for run in runs)}")
+        console.tell(
+            f"all that is damaged: {'; '.join(f'bench verify {shell_word(run)}' for run in runs)}"
+        )
     return ENVIRONMENT if damage else OK
 
 

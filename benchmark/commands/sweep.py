@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.portable import pin_or_restart
+from ...common.text import shell_word
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
@@ -45,6 +46,7 @@ from ..running.cpus import available_cpus, check_workers
 from ..running.progress import Pace, Progress
 from ..running.ray_session import RayStart, end_with_ray
 from ..running.request import Request, import_folders, models_of
+from ..running.resume import code_that_runs
 from ..running.reuse import siblings
 from .report import make_report, say_page
 
@@ -181,7 +183,10 @@ def resume_command(
         verify=given.get("verify", False),
         tables=own_tables(plan["datasets"]),
     )
-    request.paths = import_folders(models_of(request))
+    models = models_of(request)
+    request.paths = import_folders(models)
+    for line in code_that_runs(plan, models, allow_code_change=request.allow_code_change):
+        console.tell(line)
     before = status_of(run)
     failed = sum(before.failed.values())
     parts = [f"{before.done} of {before.planned} trials done"]
@@ -323,9 +328,8 @@ def interrupted(console: Console, request: Request) -> int:
         console.data({"interrupted": True})
         console.tell("interrupted; nothing was started yet")
         return INTERRUPTED
-    console.tell(
-        f"interrupted; finished trials are kept. Resume with: bench resume {request.folder}"
-    )
+    again = f"bench resume {shell_word(request.folder)}"
+    console.tell(f"interrupted; finished trials are kept. Resume with: {again}")
     return INTERRUPTED
 
 
@@ -345,7 +349,9 @@ def interruptible(stop: Stop, folder: Path | None = None) -> Iterator[None]:
     """Handle SIGINT and SIGTERM: the first lets running trials end and submits no more, a second
     SIGINT stops at once. With the folder of the run, a driver whose Ray was ended with it ends as
     one that was interrupted."""
-    resume = f"interrupted; finished trials are kept. Resume with: bench resume {folder}"
+    resume = (
+        f"interrupted; finished trials are kept. Resume with: bench resume {shell_word(folder)}"
+    )
     over = threading.Event()
 
     def handle(number: int, frame: Any) -> None:
@@ -426,7 +432,9 @@ def summary(
     console.say(f"tables: {request.folder / 'report'}{seen}")
     say_page(console, files)
     if failed:
-        console.say(f"see report/coverage.md; run them again with: bench retry {request.folder}")
+        console.say(
+            f"see report/coverage.md; run them again with: bench retry {shell_word(request.folder)}"
+        )
     return EXIT_FAILED if failed else OK
 
 

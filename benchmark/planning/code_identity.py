@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 
-from ...sweeps.fingerprint import fingerprint, versions
+from ...sweeps.fingerprint import file_of, fingerprint, versions
 
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
@@ -18,6 +18,15 @@ def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:
     """The fingerprint {source, libraries} of a class in a trial. Where the fit goes through saved
     states, the code that writes them counts too."""
     return dict(fingerprint(target, CELL, *([STATES] if stepwise else [])))
+
+
+def own_code(target: str) -> dict[str, str]:
+    """{"file", "source"} of a class from outside tabsweep: where its code lies, and the fingerprint
+    of the code. Nothing of it is imported. Both are "" where there is no such file."""
+    file = file_of(target)
+    if file is None:
+        return {"file": "", "source": ""}
+    return {"file": str(file), "source": str(source_print(target)["source"])}
 
 
 @cache

@@ -20,7 +20,7 @@ from ...sweeps.search.samplers import make_sampler
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
-from .code_identity import source_print, weights_print
+from .code_identity import own_code, source_print, weights_print
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes, without_weights
 from .portfolios.warm_start import Beginning, beginning
@@ -340,10 +340,21 @@ class Plan:
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
             "studies": [study.to_data() for study in self.studies],
+            **self._own_code(),
             "samplers": sorted({study.sampler for study in self.studies}),
             "spaces": sorted({study.space_name for study in self.studies}),
             "environment": dict(environment),
         }
+
+    def _own_code(self) -> dict[str, Any]:
+        """{"own_code": {class: its file and the fingerprint of its source}} of classes that were
+        named by their place; {} without any."""
+        targets = sorted({spec.target for spec in self.specs.values() if ":" in self._named(spec)})
+        return {"own_code": {target: own_code(target) for target in targets}} if targets else {}
+
+    def _named(self, spec: registry.ModelSpec) -> str:
+        """What the registry is asked for a model: a name, or "package.module:Class"."""
+        return self.budget.asked(self.given[spec.name])
 
     # ------------------------------------------------------------------ studies that run
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ...common.text import shell_word
 from ...sweeps.scheduling.interface import Stop
 from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.local_ray.ray_start import (
@@ -48,7 +49,7 @@ class RayNotUp(ClusterLost):
 
 def way_out(folder: Path) -> str:
     """What to do where Ray does not start."""
-    return f"Try `bench doctor`, or run without Ray: bench resume {folder} --workers 0"
+    return f"Try `bench doctor`, or run without Ray: bench resume {shell_word(folder)} --workers 0"
 
 
 def patience_s() -> float:
@@ -234,5 +235,7 @@ def cluster_lost(error: Exception, folder: Path) -> ClusterLost | None:
         return RayNotUp(f"{error}. {way_out(folder)}")
     if isinstance(error, ClusterLost) or names & {*RAY_GONE}:
         text = " ".join(str(error).split())[:300]
-        return ClusterLost(f"{text}. Finished trials are kept; resume with: bench resume {folder}")
+        return ClusterLost(
+            f"{text}. Finished trials are kept; resume with: bench resume {shell_word(folder)}"
+        )
     return None

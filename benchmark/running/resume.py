@@ -8,6 +8,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import slot_places
 from ...sweeps.trial import Limits
 from ..errors import SweepError
+from ..planning.code_identity import own_code
 from ..planning.plan import KEY_PARTS, Options, Plan
 from ..planning.plan_record import ended_slots, last_plan, planned_slots, study_name
 from .request import Request
@@ -82,6 +83,35 @@ def check_same(old: Record | None, plan: Plan) -> None:
             "this run was started differently: " + "; ".join(differences) + ". Choose another "
             "--name, or start it as before (more folds, trials, models and datasets are fine)"
         )
+
+
+def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bool) -> list[str]:
+    """A line for each of `models` that is a class from outside tabsweep: the file whose code a
+    resume runs. Nothing is imported yet; a run may come from somebody else.
+
+    Raises SweepError where that is another file than the one that the run began with, and holds
+    other code (unless that is allowed). Of a file that was edited the ids of its trials decide.
+    """
+    lines = []
+    for target in sorted({model for model in models if ":" in model}):
+        before, here = plan.get("own_code", {}).get(target), own_code(target)
+        if not here["file"]:
+            continue  # its import says what is missing
+        if before is None:
+            lines.append(
+                f"runs the code of {here['file']} ({target}), of which the run has no hash"
+            )
+            continue
+        same = before["source"] == here["source"]
+        if not same and before["file"] != here["file"] and not allow_code_change:
+            raise SweepError(
+                f"{target} is {here['file']} here, whose source ({here['source'][:12]}) is not the "
+                f"one that the run began with ({before['file']}, {before['source'][:12]}). None of "
+                "it was run: go to the folder of the right file, or give --allow-code-change"
+            )
+        how = "the source that the run began with" if same else "another source than at the start"
+        lines.append(f"runs the code of {here['file']} ({target}): {how}")
+    return lines
 
 
 def runs_again(request: Request, plan: Plan, record: Record) -> bool:

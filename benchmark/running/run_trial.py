@@ -12,14 +12,12 @@ from ...common.portable import PINS, pinned
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import InvalidConfig, Unsupported
-from ...models.library.weights import counting
 from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ..cell import BadConfig, load_class, run_cell
 from ..planning.code_identity import source_print, weights_print
 from ..planning.environment import cpu_model
-from ..planning.own_models import taker_of
 
 Data = tuple[Table, Mapping[int, Fold]]
 
@@ -62,6 +60,9 @@ def fitted_target(trial: Trial, table: Table, fold: Fold) -> AbstractContextMana
     target = trial.identity["target"]
     if table.weights is None:
         return nullcontext(target)
+    from ...models.library.weights import counting  # a worker's start does not wait for these
+    from ..planning.own_models import taker_of
+
     weights, val_weights = table.weights[fold.train], table.weights[fold.val]
     return counting(load_class(target), taker_of(target), weights, val_weights)
 

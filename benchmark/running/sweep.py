@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...common.text import shell_word
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
@@ -384,5 +385,5 @@ class _Sweep:
         if lost is not None:
             raise lost from error
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            way = f"finished trials are kept; make room, then: bench resume {folder}"
+            way = f"finished trials are kept; make room, then: bench resume {shell_word(folder)}"
             raise OSError(error.errno, f"{error.strerror}; {way}") from error

@@ -19,6 +19,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
+from ...common.text import shell_word
 from ...sweeps.store.ledger import LedgerError
 from ..console import duration
 from .store import (
@@ -126,7 +127,7 @@ class Syncer:
         return place_of(self.run, self.uri)
 
     def _warning(self, error: str) -> str:
-        again = f"bench track sync {self.run}"
+        again = f"bench track sync {shell_word(self.run)}"
         if self.uri != default_uri(self.run):
             again += f" --tracking-uri {redact(self.uri)}"
         return f"MLflow is behind: {error}. Results are safe in the ledger; run `{again}`"
@@ -224,7 +225,9 @@ def ui_command(run: Path, uri: str | None = None, port: int = 5000) -> list[str]
         raise TrackingError(f"{redact(uri)} is a server with its own page: open it in a browser")
     path = sqlite_path(uri) if scheme_of(uri) == "sqlite" else None
     if path is not None and not path.exists():
-        raise TrackingError(f"{path} is not there yet: run `bench track sync {run}` first")
+        raise TrackingError(
+            f"{path} is not there yet: run `bench track sync {shell_word(run)}` first"
+        )
     command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--workers", "1", "--allowed-hosts", f"127.0.0.1:{port},localhost:{port}"]
     command += ["--artifacts-destination", str(run.resolve() / "mlartifacts")]
@@ -255,7 +258,7 @@ def place_of(run: Path, uri: str | None = None) -> str:
     """Where to look at a run in MLflow: an address, or the command that serves its page."""
     uri = uri or default_uri(Path(run))
     if scheme_of(uri) not in ("http", "https"):
-        return f"bench ui {run}" + (
+        return f"bench ui {shell_word(run)}" + (
             "" if uri == default_uri(Path(run)) else f" --tracking-uri {redact(uri)}"
         )
     known = last_sync(Path(run), uri=uri) or {}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ....common.text import shell_word
 from ....sweeps.store.ledger import Ledger, Record
 from ...console import ENVIRONMENT, OK, Console, count
 from ...errors import SweepError, check_name, check_run
@@ -80,9 +81,9 @@ def merge_command(
     for run, n in merged.kept_first.items():
         console.say(f"{count(n, 'conflict')}, taken from {run}")
     console.say(f"{out}: {found.done} of {count(found.planned, 'trial')} done, {found.left} left")
-    console.say(f"tables: bench report {out}")
+    console.say(f"tables: bench report {shell_word(out)}")
     if found.left:
-        console.say(f"the trials that are left: bench resume {out}")
+        console.say(f"the trials that are left: bench resume {shell_word(out)}")
     return OK
 
 

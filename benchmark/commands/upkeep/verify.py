@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ....common.text import shell_word
 from ....sweeps.store.integrity import integrity_of
 from ....sweeps.store.ledger import Ledger, LedgerError
 from ....sweeps.store.records import slot_places
@@ -53,11 +54,13 @@ def verify_command(console: Console, run: Path) -> int:
     if len(again) > SHOWN:
         console.tell(f"damaged: {len(again) - SHOWN} more trials; --json names all")
     if left:
-        console.say(f"{count(left, 'planned trial')} without a result; bench resume {run}")
+        console.say(
+            f"{count(left, 'planned trial')} without a result; bench resume {shell_word(run)}"
+        )
     if again:
         console.say(
             f"{count(len(again), 'finished trial')} would run again with: "
-            f"bench resume {run} --verify"
+            f"bench resume {shell_word(run)} --verify"
         )
     console.say("sound" if found.sound else "damaged")
     return OK if found.sound else ENVIRONMENT

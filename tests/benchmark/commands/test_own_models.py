@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -183,6 +184,26 @@ class Key(Shrinks):
     @staticmethod
     def spaces():
         return {"default": {"params": {}, "shrink": 3}}
+
+class OfTask(Shrinks):
+    @staticmethod
+    def spaces(task):
+        return {}
+
+class OfList(Shrinks):
+    @staticmethod
+    def spaces():
+        return ["weight"]
+
+class NoTable(Shrinks):
+    @staticmethod
+    def spaces():
+        return {"default": {"params": 3}}
+
+class NoParam(Shrinks):
+    @staticmethod
+    def spaces():
+        return {"default": {"params": {"weight": 3}}}
 """
 
 
@@ -193,6 +214,10 @@ def test_a_constructor_that_cannot_be_called_is_refused_before_the_sweep(work):
         "Needs": "its constructor needs 'weight'",
         "Raises": "cannot be made: OSError: no licence found",
         "Shrinks": "searches 'shrink', which its constructor does not take; known: weight",
+        "OfTask": "without arguments that returns",
+        "OfList": "it returned ['weight']",
+        "NoTable": "'params' in space 'default' of built.own_constructors:NoTable must be a table",
+        "NoParam": "'weight'",
         "Key": "unknown key 'shrink' in space 'default'",
     }
     for name, text in said.items():
@@ -200,3 +225,37 @@ def test_a_constructor_that_cannot_be_called_is_refused_before_the_sweep(work):
         assert ran.code == 2 and text in ran.err and len(ran.err.splitlines()) == 1, ran
     assert "known: " in ran.err and not Path("runs").exists()
     assert "below the working directory" in bench(*SMALL, "--model", "../x.py:Class").err
+
+
+LOGS = """
+from pathlib import Path
+from tabsweep.models.knn import KNN
+
+Path("imported.log").touch()
+
+class Mine(KNN):
+    name = "mine"
+"""
+
+
+def test_resume_names_the_file_whose_code_it_runs_and_refuses_another_one_before_its_import(work):
+    Path("logs_its_import.py").write_text(LOGS)
+    sweeps("--model", "logs_its_import.py:Mine", "--folds", 1, "--trials", 1, "--name", "l")
+    # in a process of its own, as a module is imported once
+    same = program("resume", "runs/l", *AGAIN)
+    assert same.returncode == 0
+    said = f"runs the code of {Path('logs_its_import.py').resolve()} (logs_its_import:Mine)"
+    assert f"{said}: the source that the run began with" in same.stderr
+    Path("elsewhere").mkdir()
+    Path("elsewhere/logs_its_import.py").write_text(LOGS + "\nprint('other')\n")
+    other = program("resume", "../runs/l", *AGAIN, folder="elsewhere")
+    assert other.returncode == 2 and "None of it was run" in other.stderr
+    assert not Path("elsewhere/imported.log").exists()
+    Path("elsewhere/logs_its_import.py").write_text(LOGS)
+    copied = program("resume", "../runs/l", *AGAIN, folder="elsewhere")
+    assert copied.returncode == 0 and "elsewhere/logs_its_import.py" in copied.stderr
+
+
+def program(*words: object, folder: str = ".") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tabsweep.benchmark.cli", *map(str, words)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
