@@ -112,6 +112,19 @@ def cells_at(steps: pd.DataFrame, headline: pd.DataFrame, ts: Sequence[float]) -
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
+def at_equal_time(
+    evidence: Evidence, headline: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:  # cells, ranks
+    """`cells_at` for the `times` of a report, and their `ranks_at`. `headline`: the cells of the
+    evidence's headline metrics. Computed once for an evidence: do not change the frames."""
+    if "_at_equal_time" not in evidence.__dict__:
+        steps = spent(evidence)
+        cells = cells_at(steps, headline, times(steps))
+        evidence.__dict__["_at_equal_time"] = (cells, ranks_at(evidence, cells))
+    found: tuple[pd.DataFrame, pd.DataFrame] = evidence.__dict__["_at_equal_time"]
+    return found
+
+
 def ranks_at(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:
     """One row per (time, model): `mean_rank` over the datasets on which every model has a score in
     the end, so the same for all times; `scored`, the share of them with a score by then.

@@ -33,10 +33,10 @@ def page(source: Source, name: str) -> dict[str, Any]:
     evidence = source.evidence
     family, summary, paper = source.family(name)
     rows = source.rows_of(name)
-    trials = evidence.trials.iloc[rows]
+    selected = evidence.trials["selected"].to_numpy(dtype=bool)
     cells = [cell for found in source.cells.values() for cell in found if cell.model == name]
     cells.sort(key=lambda cell: cell.dataset)
-    failed = trials[trials["status"] == "failed"]
+    failed = evidence.trials.iloc[rows[evidence.having("status", "failed")[rows]]]
     whole = sum(cell.state == COMPLETE for cell in cells)
     pages = [m for m in evidence.models if m in source.model_files]
     at = pages.index(name)
@@ -47,7 +47,7 @@ def page(source: Source, name: str) -> dict[str, Any]:
             *([("what it is", summary)] if summary else []),
             *([("paper", paper)] if paper else []),
             ("complete cells", f"{whole} of {len(cells)}"),
-            ("trials", f"{len(trials):,}, {len(failed):,} failed"),
+            ("trials", f"{len(rows):,}, {len(failed):,} failed"),
         ],
         "cells": [_cell(source, cell) for cell in cells],
         "failures": _failures(failed),
@@ -61,7 +61,7 @@ def page(source: Source, name: str) -> dict[str, Any]:
     known = evidence.importance
     shares = [] if known is None else importance(known[known["model"] == name])
     shares = [{**share, "title": "Hyperparameter importance"} for share in shares]
-    return {**found, **_tuning(source, name, rows, shares), **_chosen(source, trials)}
+    return {**found, **_tuning(source, name, rows, shares), **_chosen(source, rows[selected[rows]])}
 
 
 def _link(source: Source, name: str) -> tuple[str, str]:
@@ -142,19 +142,19 @@ def _parsed(config: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _chosen(source: Source, trials: pd.DataFrame) -> dict[str, Any]:
-    """The configurations that validation chose, a row a study, MAX_CHOSEN at most."""
-    mine = trials[trials["selected"].to_numpy(dtype=bool)]
+def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
+    """The configurations that validation chose, `rows` of the trials, MAX_CHOSEN at most."""
+    trials = source.evidence.trials
     needed = ["dataset", "task", "fold", "index", "config"]
     heads = [source.evidence.headline(task) for task in source.evidence.tasks]
     scores = [f"{part}_{name}" for name in dict.fromkeys(heads) for part in ("val", "test")]
-    shown = mine[[*needed, *(name for name in scores if name in mine)]].head(MAX_CHOSEN)
-    rows = []
-    for row in shown.to_dict("records"):
+    needed += [name for name in scores if name in trials]
+    found = []
+    for row in trials[needed].iloc[rows[:MAX_CHOSEN]].to_dict("records"):
         name = source.evidence.headline(row["task"])
         scale = 100.0 if name in footnotes.PERCENT else 1.0
         val, test = (row.get(f"{part}_{name}") for part in ("val", "test"))
-        rows.append(
+        found.append(
             {
                 "dataset": escape.label(row["dataset"]),
                 "file": source.files[row["dataset"]],
@@ -165,7 +165,7 @@ def _chosen(source: Source, trials: pd.DataFrame) -> dict[str, Any]:
                 "config": _pairs(str(row["config"])),
             }
         )
-    return {"chosen": rows, "n_chosen": len(mine)}
+    return {"chosen": found, "n_chosen": len(rows)}
 
 
 def _score(value: float | None, scale: float) -> str:

@@ -408,9 +408,7 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
 
 def _at_equal_time(source: Source) -> list[dict[str, str]]:
     """The figure of mean ranks against the CPU seconds of a study."""
-    steps = at_times.spent(source.evidence)
-    cells = at_times.cells_at(steps, source.headline, at_times.times(steps))
-    found = at_times.ranks_at(source.evidence, cells)
+    found = at_times.at_equal_time(source.evidence, source.headline)[1]
     if found["time"].nunique() < 2:
         return []
     lines = []

@@ -29,20 +29,16 @@ READ = (
 def section(evidence: Evidence, headline: pd.DataFrame) -> Section | None:
     """The file `time`; None where no study has CPU seconds and validation scores. `headline`:
     `cells.headline_cells`."""
-    steps = at_times.spent(evidence)
-    ts = at_times.times(steps)
-    if not ts:
-        return None
-    cells = at_times.cells_at(steps, headline, ts)
+    cells, ranked = at_times.at_equal_time(evidence, headline)
     tables = []
-    ranked = at_times.ranks_at(evidence, cells)
     if len(ranked):
         tables.append(_rank_table(evidence, ranked))
     if len(cells):
         tables.append(_score_table(evidence, cells))
     if not tables:
         return None
-    return Section(NAME, "Score against time", tuple(tables), at_times.choices(steps))
+    changes = at_times.choices(at_times.spent(evidence))
+    return Section(NAME, "Score against time", tuple(tables), changes)
 
 
 def _header(ts: list[float]) -> tuple[str, ...]:
@@ -127,9 +123,7 @@ def _worst(name: str) -> float:
 
 def figures(evidence: Evidence, headline: pd.DataFrame) -> dict[str, str]:
     """{FIGURE: mean rank against time as SVG}; nothing where there are no ranks."""
-    steps = at_times.spent(evidence)
-    cells = at_times.cells_at(steps, headline, at_times.times(steps))
-    ranked = at_times.ranks_at(evidence, cells) if len(cells) else cells
+    ranked = at_times.at_equal_time(evidence, headline)[1]
     if not len(ranked) or ranked["time"].nunique() < 2:
         return {}
     drawn = [
