@@ -94,7 +94,7 @@ class TabICL(InContextEstimator):
         # process to process, and sums in that order: the last bits would differ, too.
         passes = self.model_.ensemble_generator_
         for name in ("ensemble_configs_", "feature_shuffles_", "class_shuffles_"):
-            held = getattr(passes, name, {})  # a regression has no orders of classes
+            held: Any = getattr(passes, name, {})  # a regression has no orders of classes
             for scaling in sorted(held):
                 held.move_to_end(scaling)
 
