@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .arguments import DATA, RUN, SEVERAL_RUNS
+from .checkpoint_options import checkpoint_options
 from .console import Console, common
 from .errors import check_run
 
@@ -47,6 +48,7 @@ def verify(console: Console, run: Path) -> int:
     help="Allow the runs to import this class of yours. Repeatable.",
 )
 @DATA
+@checkpoint_options
 @common
 def merge(console: Console, runs: tuple[Path, ...], out: Path, **given: Any) -> int:
     """Unite runs of one suite, made by several machines or people; nothing is run again.

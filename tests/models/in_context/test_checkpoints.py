@@ -250,11 +250,17 @@ def test_a_saved_model_predicts_the_same_bytes_in_every_process_that_has_its_che
 
 
 @pytest.mark.nightly
-def test_a_sweep_under_ray_has_the_results_of_one_in_a_process(unnamed):
+def test_a_sweep_under_ray_has_the_results_of_one_in_a_process_and_can_be_merged(unnamed):
     named = of_tabicl(unnamed / "tabicl-classifier.ckpt")
     process(*SWEEP, *named, "--workers", 1, "--tracking-uri", "none", "--name", "ray")
     process(*SWEEP, *named, *FAST, "--name", "here", "--runs", "own")
     scores = [Path(f"{run}/report/scores.csv").read_bytes() for run in ("runs/ray", "own/here")]
     assert scores[0] == scores[1]
+    sweep = ("sweep", *SWEEP[1:5], "--model", "knn", *FAST, "--folds", 1, "--trials", 2)
+    answer(*sweep, "--name", "other")
+    os.environ["TABSWEEP_TABICL_CLASSIFIER"] = ""
+    merge = ("merge", "runs/ray", "runs/other", "--out", "runs/both")
+    assert "--checkpoint tabicl-classifier=PATH" in bench(*merge).err
+    assert answer(*merge, *named)["written"]
     retried = bench("retry", "runs/ray", *named, "--workers", 0, "--tracking-uri", "none")
     assert retried.code == 5, retried.err  # nothing has failed
