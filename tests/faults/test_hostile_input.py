@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import json
 import os
 import pickle
 import random
@@ -241,6 +242,14 @@ def test_a_wrong_suite_file_starts_nothing_and_the_key_is_named(old, new, says, 
     assert says in line
     assert not started and not Path("canary").exists()
     assert sorted(os.listdir()) == ["mine.yaml"]
+
+
+@pytest.mark.fault(15)
+def test_a_model_and_a_dataset_that_options_name_twice_count_once():
+    twice = ("--dataset", "iris", "--model", "knn") * 2
+    call = ("sweep", "--suite", "smoke", *twice, "--folds", 1, "--trials", 2, "--workers", 0)
+    found = bench(*call, "--tracking-uri", "none", "--runs", "runs", "--json")
+    assert found.code == 0 and json.loads(found.out)["planned"] == 2
 
 
 # ---------------------------------------------------------------------- files of somebody else
