@@ -43,15 +43,29 @@ SETTINGS = {
 }
 SMOKE = ("--suite", "smoke")
 APART = ("--runs", "/runs/apart")  # a run takes finished trials from the others of its folder
-MODEL = """
+STOPPED_PAUSE_S = 2.0  # before every fit: a stopped node of Ray's works on for up to 30 s
+MODELS = """
 import time
-from tabsweep.models.knn import KNN
+from pathlib import Path
+from tabsweep.models.linear import Linear
 
 
-class Brief(KNN):
+class Straight(Linear):
+    low, high = 1e-2, 1e3
+
+    @classmethod
+    def spaces(cls):
+        strength = {"kind": "log-uniform", "low": cls.low, "high": cls.high}
+        search = {"strategy": "random", "n_configs": 20}
+        return {"default": {"search": search, "params": {"C": strength}}}
+
     def _fit(self, x, y, val):
-        time.sleep(0.6)
+        time.sleep(float(Path(__file__).with_name("pause").read_text()))
         super()._fit(x, y, val)
+
+
+class Flat(Straight):
+    low, high = 1e-6, 1e-3
 """
 WITH_A_FOLDER = """
 services:
@@ -75,7 +89,7 @@ class Site:
         subprocess.run([folder / "deploy" / "secrets.sh"], check=True, capture_output=True)
         (folder / ".env").write_text("".join(f"{k}={v}\n" for k, v in SETTINGS.items()))
         (folder / "work").mkdir()
-        (folder / "work" / "brief.py").write_text(MODEL)
+        (folder / "work" / "brief.py").write_text(MODELS)
         (folder / "with-a-folder.yml").write_text(WITH_A_FOLDER)
 
     def compose(self, *words: object, check: bool = True, **more: Any) -> Any:
@@ -92,6 +106,10 @@ class Site:
         began = time.monotonic()
         self.compose("up", "--detach", "--wait", "--no-build", "--quiet-pull")
         return time.monotonic() - began
+
+    def pause(self, seconds: float) -> None:
+        """What the models of jobs with a folder, submitted from now on, wait before each fit."""
+        (self.folder / "work" / "pause").write_text(str(seconds))
 
     def job(self, *words: str, folder: bool = False) -> subprocess.Popen[str]:
         """`docker compose run job` with options of `bench sweep`."""
@@ -227,6 +245,8 @@ def test_the_doctor_finds_the_cluster_sound(site: Site) -> None:
     )
     lines = [line for line in done.stdout.splitlines() if "/dev/shm of the nodes" in line]
     assert lines and "/dev/shm, want" not in lines[0], done.stdout
+    cpus = min(int(SETTINGS["RAY_WORKER_CPUS"]), os.cpu_count() or 1)
+    assert f", {cpus} CPU" in done.stdout, done.stdout  # of the workers, though a fit has 1 thread
     assert "mlflow: http://mlflow:5000 answers 401" not in done.stdout, done.stdout
 
 
@@ -291,15 +311,17 @@ def test_docker_stop_at_random_moments_of_600_trials_records_no_failure(site: Si
     """Of the head, where the driver runs, and of the worker, in turn."""
     words = ("--suite", "uci-small", "--folds", "5", "--trials", "20", "--tracking-uri", "none")
     words += tuple(w for name in storm.DATASETS for w in ("--dataset", name))
-    words += ("--model", "brief.py:Brief", "--model", "linear")
+    words += ("--model", "brief.py:Straight", "--model", "brief.py:Flat")
+    site.pause(0.0)
     site.finished(site.job(*words, "--name", "calm", folder=True))
     calm = site.run("calm")
-    n = check_whole(calm)
+    assert check_whole(calm) == storm.N_TRIALS
 
+    site.pause(STOPPED_PAUSE_S)
     chance = random.Random(storm.SEED)
     job = None
     codes = list[int]()
-    took = []
+    took, done = [], []
     for number in range(storm.HITS):
         before = len(site.records("apart/stopped"))
 
@@ -314,19 +336,21 @@ def test_docker_stop_at_random_moments_of_600_trials_records_no_failure(site: Si
 
         wait_for(trial, f"a trial before stop {number + 1}", timeout_s=300)
         time.sleep(chance.uniform(0.0, storm.RUN_S))
+        done.append(len(site.records("apart/stopped")))
+        assert done[-1] < storm.N_TRIALS, f"the sweep had ended before stop {number + 1}"
         (id,) = site.ids(("ray-head", "ray-worker")[number % 2])
         began = time.monotonic()
         site.docker.docker("stop", id)
         took.append(time.monotonic() - began)
         site.docker.docker("start", id)
         site.healthy("ray-head")
-    assert len(site.records("apart/stopped")) < n, "the sweep had ended before the stops had"
     assert job is not None and 0 not in codes, codes
     job.wait(1800)
     site.finished(site.job(*words, *APART, "--name", "stopped", folder=True))
     stopped = site.run("apart/stopped")
-    assert check_whole(stopped) == n and tables(stopped) == tables(calm)
+    assert check_whole(stopped) == storm.N_TRIALS and tables(stopped) == tables(calm)
     print(
-        f"\ndocker stop: {storm.HITS} hits, each took {min(took):.0f} to {max(took):.0f} s; jobs "
-        f"ended with {codes}; {n} results, 0 failed, the tables of a calm sweep"
+        f"\ndocker stop: {storm.HITS} hits after {done} results, each took {min(took):.0f} to "
+        f"{max(took):.0f} s; jobs ended with {codes}; {storm.N_TRIALS} results, 0 failed, the "
+        "tables of a calm sweep"
     )
