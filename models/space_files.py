@@ -57,7 +57,7 @@ def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
     else:
         declare = getattr(load_class(spec.target), "spaces", None)
         note = "declares no space: its default configuration is its only trial"
-        data = {"default": {"params": {}, "note": note}}
+        data: Mapping[str, Any] = {"default": {"params": {}, "note": note}}
         if callable(declare):
             data = _declared(spec, declare)
     return {
