@@ -52,12 +52,13 @@ def _file(name: str) -> dict[str, Any]:
 
 def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
     """The search spaces of a model for a task; `registry.spaces` describes the result."""
+    data: Mapping[str, Any]
     if spec.name in MODELS:
         data = {name: table for name, table in _file(spec.name).items() if name != TESTING}
     else:
         declare = getattr(load_class(spec.target), "spaces", None)
         note = "declares no space: its default configuration is its only trial"
-        data: Mapping[str, Any] = {"default": {"params": {}, "note": note}}
+        data = {"default": {"params": {}, "note": note}}
         if callable(declare):
             data = _declared(spec, declare)
     return {
