@@ -389,6 +389,10 @@ def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) 
     """Predict every row of a file with a model that `bench fit` saved."""
     from .commands.predict import predict_file
 
+    if given["trust"]:
+        from .running.request import import_folders
+
+        import_folders(given["trust"])
     n = predict_file(model, file, out, warn=console.warn, **given)
     console.data({"rows": n, "out": str(out)})
     console.say(f"{n} predictions in {out}")

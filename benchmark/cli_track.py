@@ -50,6 +50,10 @@ def fit(
         raise click.UsageError("--register-as needs --mlflow")
     from .commands.fit import fit_chosen
 
+    if given["model"]:
+        from .running.request import import_folders
+
+        import_folders([given["model"]])
     path = fit_chosen(run, note=console.say, **given)
     console.data({"model": str(path)})
     console.say(str(path))

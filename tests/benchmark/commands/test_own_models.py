@@ -246,6 +246,16 @@ def test_resume_names_the_file_whose_code_it_runs_and_refuses_another_one_before
     assert same.returncode == 0
     said = f"runs the code of {Path('logs_its_import.py').resolve()} (logs_its_import:Mine)"
     assert f"{said}: the source that the run began with" in same.stderr
+    assert program("fit", "runs/l", "--dataset", "iris").returncode == 2  # which nobody named
+    fitted = program("fit", "runs/l", "--dataset", "iris", "--model", "logs_its_import.py:Mine")
+    assert fitted.returncode == 0, fitted.stderr
+    saved = next(Path("runs/l/fitted").glob("*.tabsweep"))
+    columns = [f"{part}_{what}_cm" for part in ("sepal", "petal") for what in ("length", "width")]
+    Path("new.csv").write_text(",".join(columns) + "\n5.1,3.5,1.4,0.2\n")
+    asked = ("predict", saved, "new.csv", "--out", "out.csv")
+    assert program(*asked).returncode == 2
+    predicted = program(*asked, "--trust", "logs_its_import:Mine")
+    assert predicted.returncode == 0, predicted.stderr
     Path("elsewhere").mkdir()
     Path("elsewhere/logs_its_import.py").write_text(LOGS + "\nprint('other')\n")
     other = program("resume", "../runs/l", *AGAIN, folder="elsewhere")
@@ -257,5 +267,6 @@ def test_resume_names_the_file_whose_code_it_runs_and_refuses_another_one_before
 
 
 def program(*words: object, folder: str = ".") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tabsweep.benchmark.cli", *map(str, words)]
+    # -P: as the installed `bench`, without the working directory among Python's folders
+    command = [sys.executable, "-P", "-m", "tabsweep.benchmark.cli", *map(str, words)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
