@@ -161,7 +161,8 @@ def _knowledge_table(known: pd.DataFrame) -> ReportTable:
     notes = (
         "Trials: of the smallest fold. Exact: suggestions that had run as they are. Distance: of "
         "the answers, then of each trial and its nearest other one, as root mean square over the "
-        "axes of the space, each from 0 to 1, weighted by importance for the loss. Correlation: Spearman's, of each trial's loss with "
+        "axes of the space, each from 0 to 1, weighted by "
+        "importance for the loss. Correlation: Spearman's, of each trial's loss with "
         "that of its nearest other one: near 1 the box knows what lies between its trials, near 0 "
         "it does not, and the ranking of tuners above says nothing of this model. What no replay "
         "knows: configurations better than all that ran, the time of a fit elsewhere, and results "
