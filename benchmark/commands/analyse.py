@@ -155,6 +155,7 @@ def replayed_tuners(run: Path, evidence: Evidence) -> Found:
         found,
         replay.known,
         rungs_of(run, evidence),
+        made.separations(replay.losses, int(found["n"].max())),
         repeats=replay.repeats,
         notes=replay.notes,
     )

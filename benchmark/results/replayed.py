@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 SHARE = 3  # a replay has a third of the recorded trials: a larger one would ask for all of them
 ASKED = 6000  # suggestions of a sampler in all, of which the number of repeats follows
 MOST_REPEATS = 10
+LEAST_SHARE = 0.01  # of an axis in the distance: only a configuration itself is at distance 0
 
 
 @dataclass(frozen=True)
 class Replay:
-    """steps: {sampler: a frame like `anytime.running`, with each repeat as a fold of its own}.
+    """steps: {sampler: a frame like `anytime.running`, with each repeat as a fold of its own, and
+    its number in `repeat`}.
     known: what the box of each (dataset, model) can answer. notes: what was left out."""
 
     steps: dict[str, pd.DataFrame]
@@ -41,6 +43,13 @@ class Replay:
     notes: list[str]
     n_trials: int
     repeats: int
+
+    @property
+    def losses(self) -> pd.DataFrame:
+        """The rows of all samplers, with the sampler's name in `tuner`."""
+        import pandas as pd
+
+        return pd.concat([part.assign(tuner=name) for name, part in self.steps.items()])
 
 
 def spaces_of(plan: Record) -> tuple[dict[tuple[str, str], tuple[Space, tuple[Any, ...]]], str]:
@@ -73,6 +82,23 @@ def spaces_of(plan: Record) -> tuple[dict[tuple[str, str], tuple[Space, tuple[An
     return found, f"Left out, as the space is another one by now: {models}." if gone else ""
 
 
+def axis_weights(points: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    """(axes,) how much each axis matters: its importance in extremely randomised trees (Geurts et
+    al. 2006) that foretell the rank of the loss, a failed trial counting as the worst. Equal ones
+    where all losses are equal.
+
+    Without them axes that change nothing decide as much as the others which trial is the nearest.
+    points: (n, axes), NaN where a parameter is absent; losses: (n,), NaN for a failed trial.
+    """
+    import pandas as pd
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    ranked = pd.Series(losses).rank(na_option="bottom").to_numpy()
+    trees = ExtraTreesRegressor(100, min_samples_leaf=3, random_state=0)
+    trees.fit(np.nan_to_num(points, nan=-1.0), ranked)
+    return trees.feature_importances_ + LEAST_SHARE
+
+
 def replay_of(run: Path, evidence: Evidence, n_trials: int | None = None) -> Replay:
     """Every sampler on the studies of a run, answered from its ledger. ValueError where the run has
     no study with enough trials."""
@@ -103,7 +129,8 @@ def replay_of(run: Path, evidence: Evidence, n_trials: int | None = None) -> Rep
         configs = [json.loads(text) for text in mine["config"].tolist()]
         try:
             space = spaces[key[0], key[2]][0]
-            box = BlackBox(space, configs, [None if np.isnan(v) else float(v) for v in loss])
+            losses = [None if np.isnan(v) else float(v) for v in loss]
+            box = BlackBox(space, configs, losses, axis_weights)
         except ValueError:
             continue
         boxes[key] = box, mine, loss
@@ -147,6 +174,7 @@ def replay_of(run: Path, evidence: Evidence, n_trials: int | None = None) -> Rep
                     fold=fold * repeats + repeat,
                     model=model,
                     task=str(mine["task"].iloc[0]),
+                    repeat=repeat,
                     study=f"{dataset}/{fold}/{model}/{repeat}",
                 )
                 steps[name].append(part)

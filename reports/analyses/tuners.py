@@ -21,6 +21,7 @@ from ..output.curves_svg import Curve, curves_svg
 from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
 from ..statistics.ranking import ranks
 from ..statistics.tests import ALPHA, holm
+from ..statistics.welch import welch
 from ..statistics.wilcoxon import wilcoxon
 
 KEYS = ["dataset", "model", "fold"]
@@ -71,6 +72,26 @@ def regrets(found: pd.DataFrame, n: int, unit: Sequence[str] = ("dataset",)) -> 
     return mine.groupby([*unit, "tuner"], sort=True)["regret"].mean().unstack()
 
 
+def separations(losses: pd.DataFrame, n: int) -> pd.DataFrame:
+    """What repeats tell apart: one row per (dataset, model, tuner, against) with the `mean`
+    difference of the lowest validation losses after n trials, its 95 % interval by Welch (`low`,
+    `high`), and `separable`, whether that leaves out zero.
+
+    `losses`: tuner, dataset, model, repeat, n, best, with one row or several (folds, which are
+    averaged) for each of them.
+    """
+    keys = ["dataset", "model", "tuner"]
+    mine = losses[losses["n"] == n].groupby([*keys, "repeat"], sort=True)["best"].mean()
+    found = []
+    for (dataset, model), part in mine.groupby(level=["dataset", "model"], sort=True):
+        of = {t: v.to_numpy(dtype=float) for t, v in part.groupby(level="tuner", sort=True)}
+        for a, b in combinations(sorted(of), 2):
+            apart = welch(of[a], of[b])
+            row = {"dataset": dataset, "model": model, "tuner": a, "against": b}
+            found.append({**row, **apart._asdict(), "separable": apart.is_separable})
+    return pd.DataFrame(found)
+
+
 def section(evidence: Evidence, found: pd.DataFrame, notes: Sequence[str] = ()) -> Section:
     """The file `tuners`. `found`: `frame`; `evidence`: names the metrics; `notes`: further ones."""
     tables = (_regret_table(evidence, found, notes), _pair_table(found))
@@ -99,20 +120,22 @@ def replay_section(
     found: pd.DataFrame,
     known: pd.DataFrame,
     rungs: pd.DataFrame,
+    apart: pd.DataFrame,
     *,
     repeats: int,
     notes: Sequence[str] = (),
 ) -> Section:
     """The file `tuners` of a run that was replayed. `found`: `frame` of the replays, with each of
     the `repeats` as a fold; `known`: a row per (dataset, model) with what its black box can answer;
-    `rungs`: a row per (setting, dataset, model), see `_rung_table`, empty without halving."""
+    `rungs`: a row per (setting, dataset, model), see `_rung_table`, empty without halving;
+    `apart`: `separations` of the repeats."""
     more = (
         "Replayed: nothing was fitted. A suggestion is answered by the recorded trial of the same "
         "study that is nearest in the scaled space, see the table of what is known; mean over "
         f"{footnotes.plural(repeats, 'repeat')} under other seeds.",
         *notes,
     )
-    tables = [_regret_table(evidence, found, more), _pair_table(found, KEYS[:2])]
+    tables = [_regret_table(evidence, found, more), _pair_table(found, KEYS[:2], apart)]
     tables.append(_knowledge_table(known))
     if len(rungs):
         tables.append(_rung_table(rungs))
@@ -138,7 +161,8 @@ def _knowledge_table(known: pd.DataFrame) -> ReportTable:
     notes = (
         "Trials: of the smallest fold. Exact: suggestions that had run as they are. Distance: of "
         "the answers, then of each trial and its nearest other one, as root mean square over the "
-        "axes of the space, each from 0 to 1. Correlation: Spearman's, of each trial's loss with "
+        "axes of the space, each from 0 to 1, weighted by "
+        "importance for the loss. Correlation: Spearman's, of each trial's loss with "
         "that of its nearest other one: near 1 the box knows what lies between its trials, near 0 "
         "it does not, and the ranking of tuners above says nothing of this model. What no replay "
         "knows: configurations better than all that ran, the time of a fit elsewhere, and results "
@@ -222,7 +246,11 @@ def _mean_ranks(evidence: Evidence, last: pd.DataFrame, column: str) -> pd.Serie
     return pd.Series(means, index=wide.columns)
 
 
-def _pair_table(found: pd.DataFrame, unit: Sequence[str] = ("dataset",)) -> ReportTable:
+def _pair_table(
+    found: pd.DataFrame, unit: Sequence[str] = ("dataset",), apart: pd.DataFrame | None = None
+) -> ReportTable:
+    """`apart`: `separations`; with it a pair of dataset and model counts as better or worse only
+    where the repeats tell the two tuners apart."""
     wide = regrets(found, int(found["n"].max()), unit).dropna()
     each = "dataset" if len(unit) == 1 else "pair"
     counted = footnotes.plural(len(wide), each) + " of dataset and model" * (each == "pair")
@@ -230,20 +258,42 @@ def _pair_table(found: pd.DataFrame, unit: Sequence[str] = ("dataset",)) -> Repo
     tests = [wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)) for a, b in pairs]
     rows = []
     for (a, b), test, adjusted in zip(pairs, tests, holm([t.p for t in tests]), strict=True):
-        place = ranks(wide[[a, b]].to_numpy(dtype=float), "min")
-        counts = [int((place[:, 0] < 1.5).sum()), 0, int((place[:, 0] > 1.5).sum())]
-        counts[1] = len(wide) - sum(counts)
+        better, worse = _counts(wide, a, b) if apart is None else _separable(apart, wide, a, b)
+        counts = [better, len(wide) - better - worse, worse]
         texts = [escape.label(str(a)), escape.label(str(b)), *map(str, counts)]
         p = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
         rows.append((*map(TableCell, [*texts, p_text(test.p)]), p))
-    header = ("tuner", "against", "better", "equal", "worse", "p", "p Holm")
+    middle = "equal" if apart is None else "not separable"
+    header = ("tuner", "against", "better", middle, "worse", "p", "p Holm")
     title = f"Regret after the last trial, pair by pair over {counted}."
-    notes = (
+    notes = [
         f"p: Wilcoxon's signed-rank test, exact, two-sided, zeros by Pratt, one number per {each}; "
         f"Holm's correction over the pairs. Bold: below {ALPHA:g}. A pair that is not "
         "bold is not shown to be equal.",
-    )
-    return ReportTable("tuners-tests", title, header, (Panel(tuple(rows)),), notes, n_labels=2)
+    ]
+    if apart is not None:
+        notes.append(
+            "Better, worse: pairs of dataset and model on which the repeats tell the two tuners "
+            "apart, as Welch's 95 % interval of the difference of their validation losses leaves "
+            "out zero. Not separable: it does not, and which mean is lower says nothing."
+        )
+    panels = (Panel(tuple(rows)),)
+    return ReportTable("tuners-tests", title, header, panels, tuple(notes), n_labels=2)
+
+
+def _counts(wide: pd.DataFrame, a: str, b: str) -> tuple[int, int]:
+    """(better, worse): on how many units a has a lower, and a higher, regret than b."""
+    place = ranks(wide[[a, b]].to_numpy(dtype=float), "min")
+    return int((place[:, 0] < 1.5).sum()), int((place[:, 0] > 1.5).sum())
+
+
+def _separable(apart: pd.DataFrame, wide: pd.DataFrame, a: str, b: str) -> tuple[int, int]:
+    """(better, worse) of those pairs of dataset and model, rows of `wide`, whose repeats tell a and
+    b apart."""
+    pairs = zip(apart["dataset"], apart["model"], strict=True)
+    there = np.array([pair in wide.index for pair in pairs], dtype=bool)
+    mine = apart[(apart["tuner"] == a) & (apart["against"] == b) & apart["separable"] & there]
+    return int((mine["mean"] < 0).sum()), int((mine["mean"] > 0).sum())
 
 
 def figure(found: pd.DataFrame) -> str:

@@ -47,7 +47,7 @@ def t_sf(t: float, df: int) -> float:
     return float(special.stdtr(df, -t))
 
 
-def t_isf(p: float, df: int) -> float:
+def t_isf(p: float, df: float) -> float:
     """The value that Student's t exceeds with probability p."""
     return -float(special.stdtrit(df, p))
 

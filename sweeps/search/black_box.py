@@ -8,7 +8,7 @@ trusted is for the caller to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,17 @@ class BlackBox:
     Configurations outside the space (a default, say) answer for themselves alone. `distance` of two
     configurations is the root mean square over the axes of the space: the difference of two numbers
     as a share of the axis (of its logarithm where it is one), 1 between two different choices
-    and between a number and none. ValueError where no configuration is in the space.
+    and between a number and none. `weights` may give the axes unequal shares of it, (axes,), from
+    the scaled points and the losses (NaN: failed) of the trials in the space; without it they
+    are equal. ValueError where no configuration is in the space.
     """
 
     def __init__(
-        self, space: Space, configs: Sequence[Config], losses: Sequence[float | None]
+        self,
+        space: Space,
+        configs: Sequence[Config],
+        losses: Sequence[float | None],
+        weights: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> None:
         if len(configs) != len(losses):
             raise ValueError(f"{len(configs)} configurations with {len(losses)} losses")
@@ -43,6 +49,11 @@ class BlackBox:
             raise ValueError("none of the trials' configurations lies in the space")
         self._choices = np.array([axis.kind == "index" for axis in space.axes], dtype=bool)
         self._points = np.array([self._point(configs[r]) for r in self._rows])  # (n, axes)
+        self._shares = np.full(len(space.axes), 1.0 / max(1, len(space.axes)))  # (axes,), sum 1
+        if weights is not None and space.axes:
+            known = [losses[r] for r in self._rows]
+            found = weights(self._points, np.array([np.nan if v is None else v for v in known]))
+            self._shares = found / found.sum()
 
     def _point(self, config: Config) -> np.ndarray:  # (axes,), NaN for what does not exist
         numbers = self.space.encode(config)
@@ -55,7 +66,7 @@ class BlackBox:
         apart[:, self._choices] = apart[:, self._choices] > 0
         apart = np.where(np.isnan(self._points) & np.isnan(point), 0.0, apart)
         apart = np.where(np.isnan(self._points) != np.isnan(point), 1.0, apart)
-        return np.sqrt((apart**2).mean(axis=1))
+        return np.sqrt(apart**2 @ self._shares)
 
     def answer(self, config: Config) -> tuple[int, float]:
         """(the trial that answers, its distance): 0 for the configuration itself; of equally near

@@ -141,6 +141,8 @@ def main() -> None:
         for turn in range(asked.times):
             for side in sorted(sides, reverse=turn % 2 == 0):
                 found[side].append(first_result(sides[side], CASES[case]))
+                wall, cpu = found[side][-1]
+                print(f"  {case}, {side}: {wall:.1f} s, {cpu:.1f} s CPU", flush=True)
         for kind in First._fields:
             unit = "s" if kind == "wall_s" else "s CPU"
             median = {}

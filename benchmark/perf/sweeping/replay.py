@@ -1,12 +1,17 @@
 """Ranking of samplers by replay of a random search, against the same samplers with real fits.
 
-    python -m tabsweep.benchmark.perf.sweeping.replay [--trials 160] [--asked 40] [--repeats 2]
+    python -m tabsweep.benchmark.perf.sweeping.replay [--trials 160] [--asked 40] [--repeats 10]
 
 For two spaces (k nearest neighbours, and LightGBM with 20 rounds) on small datasets: a random
 search of `--trials` configurations is run as a sweep; every sampler is replayed on its ledger, and
 run for real on the same folds, `--asked` suggestions each under `--repeats` seeds. Real fits are
 those of a sweep (`run_trial`), one after the other in this process. The files of the run are kept
 below `--runs`, where a second call finds them.
+
+Each pair of samplers on each (dataset, model) is compared by Welch's 95 % interval of the
+difference of the lowest validation losses, of the real searches and of the replays. A pair counts
+only where the real searches tell it apart; the others are "not separable": there is nothing that a
+replay could agree with.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ....reports.statistics.ranking import ranks
+from ....reports.analyses.tuners import separations
 from ....sweeps.search.samplers import make_sampler
 from ....sweeps.trial import derive_seed
 from ...planning.plan import Options, Plan
@@ -58,7 +63,7 @@ def suite(n_trials: int) -> Any:
 
 
 def real(plan: Plan, record: Any, n: int, repeats: int) -> pd.DataFrame:
-    """Validation losses of real searches: a row per (sampler, dataset, model, repeat, n)."""
+    """Validation losses of real searches: a row per (tuner, dataset, model, repeat, n)."""
     spaces, gone = spaces_of(record)
     assert not gone, gone
     rows = []
@@ -76,32 +81,48 @@ def real(plan: Plan, record: Any, n: int, repeats: int) -> pd.DataFrame:
                     loss = study.loss_of(run_trial(study.make_trial(config, study.seed), data))
                     search.tell(index, config, loss)
                     best = min(best, np.inf if loss is None else loss)
-                    where = {"sampler": name, "dataset": dataset, "model": model}
+                    where = {"tuner": name, "dataset": dataset, "model": model}
                     rows.append({**where, "repeat": repeat, "n": index + 1, "best": best})
     return pd.DataFrame(rows)
 
 
-def compared(one: pd.DataFrame, other: pd.DataFrame, n: int) -> dict[str, Any]:
-    """Agreement after n trials of two frames (sampler, dataset, model, n, best): mean ranks of the
-    samplers, and the rank correlation of their losses within each (dataset, model)."""
-    tables = []
-    for frame in (one, other):
-        mine = frame[frame["n"] == n]
-        mean = mine.groupby(["dataset", "model", "sampler"])["best"].mean().unstack()
-        tables.append(mean[list(SAMPLERS)])
-    places = [ranks(table.to_numpy(dtype=float), "min") for table in tables]
-    flat = [place - place.mean(axis=1, keepdims=True) for place in places]
-    spread = np.sqrt((flat[0] ** 2).sum() * (flat[1] ** 2).sum())
-    signs = [np.sign(p[:, [0, 0, 1]] - p[:, [1, 2, 2]]) for p in places]
-    told = (signs[0] != 0) & (signs[1] != 0)
-    means = [dict(zip(SAMPLERS, p.mean(axis=0).round(2).tolist(), strict=True)) for p in places]
-    return {
-        "n": n,
-        "replay": means[0],
-        "real": means[1],
-        "correlation": round(float((flat[0] * flat[1]).sum() / spread), 2) if spread else None,
-        "pairs": f"{int((signs[0] == signs[1])[told].sum())} of {int(told.sum())}",
-    }
+PLACES = {True: "lower", False: "higher"}
+
+
+def said(row: Any) -> str:
+    """ "-0.12 [-0.2, -0.04] lower" of a row of `separations`."""
+    told = PLACES[row["mean"] < 0] if row["separable"] else "not separable"
+    return f"{row['mean']:.4g} [{row['low']:.4g}, {row['high']:.4g}] {told}"
+
+
+def agreement(replay: pd.DataFrame, real: pd.DataFrame, n: int) -> pd.DataFrame:
+    """After n trials: a row per pair of samplers on each (dataset, model), with what the real
+    searches and the replays say (`real`, `replay`), whether each tells the pair apart, and whether
+    the two means lie on the same side."""
+    keys = ["model", "dataset", "tuner", "against"]
+    one, other = (separations(frame, n).set_index(keys).sort_index() for frame in (real, replay))
+    other = other.loc[one.index]
+    return pd.DataFrame(
+        {
+            "real": one.apply(said, axis=1),
+            "replay": other.apply(said, axis=1),
+            "real_separable": one["separable"],
+            "replay_separable": other["separable"],
+            "same_side": np.sign(one["mean"]) == np.sign(other["mean"]),
+        }
+    ).reset_index()
+
+
+def summary(pairs: pd.DataFrame) -> str:
+    """How many pairs are told apart by which, and of those by both how many alike."""
+    real, replay = pairs["real_separable"], pairs["replay_separable"]
+    both, same = real & replay, pairs["same_side"]
+    return (
+        f"{len(pairs)} pairs; real searches tell {int(real.sum())} apart, of them replay has "
+        f"{int((real & same).sum())} on the same side and tells {int(both.sum())} apart "
+        f"({int((both & same).sum())} alike); replay alone tells {int((replay & ~real).sum())}; "
+        f"not separable by real searches: {int((~real).sum())}"
+    )
 
 
 def main() -> None:
@@ -109,7 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=160)
     parser.add_argument("--asked", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--runs", type=Path, default=Path("runs/perf"))
     asked = parser.parse_args()
     folder = asked.runs / "replay"
@@ -136,19 +157,14 @@ def main() -> None:
         kept.write_text(json.dumps(fits.to_dict("list")))
         took, cpu = time.perf_counter() - began, time.process_time() - cpu
         print(f"real: {len(fits)} fits, {took:.0f} s, {cpu:.0f} s CPU")
-    parts = [part.assign(sampler=name) for name, part in replay.steps.items() if name in SAMPLERS]
-    replayed = pd.concat(parts, ignore_index=True)
-    print("mean ranks of the samplers over datasets, and agreement of pairs of samplers")
-    for model in (*MODELS, "both"):
-        for n in (10, 20, asked.asked):
-            one, other = (
-                f if model == "both" else f[f["model"] == model] for f in (replayed, fits)
-            )
-            print(model, compared(one, other, n))
-            if asked.repeats > 1:  # as much as seeds let the real searches agree with themselves
-                own = other["repeat"] == 0
-                found = compared(other[own], other[~own], n)
-                print(f"   real against real: {found['correlation']}, {found['pairs']}")
+    replayed = replay.losses[replay.losses["tuner"].isin(SAMPLERS)]
+    print("difference of the lowest validation loss, sampler less sampler, with its 95 % interval")
+    for n in (20, asked.asked):
+        pairs = agreement(replayed, fits, n)
+        for model, mine in pairs.groupby("model"):
+            print(f"{model}, n = {n}: {summary(mine)}")
+            for row in mine.itertuples(index=False):
+                print(f"  {row.dataset}, {row.tuner} - {row.against}: {row.real} | {row.replay}")
 
 
 if __name__ == "__main__":

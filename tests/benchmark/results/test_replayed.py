@@ -62,6 +62,32 @@ def test_a_run_of_one_sampler_is_replayed_under_all_and_says_what_it_knows(work)
     assert any("No grid" in note for note in data["notes"])
 
 
+def test_a_pair_counts_only_where_the_repeats_tell_it_apart(work):
+    """The table counts what scipy's interval of the repeats' losses leaves out zero for."""
+    from scipy.stats import ttest_ind
+
+    run = work / "runs" / "random"
+    replay = replayed.replay_of(run, evidence_of([run]))
+    last = replay.losses[replay.losses["n"] == replay.n_trials]
+    counts = {}
+    for a, b in (("hyperopt", "random"), ("hyperopt", "tpe"), ("random", "tpe")):
+        counts[a, b] = [0, 0, 0]
+        for _, mine in last.groupby(["dataset", "model"]):
+            one, other = (mine.loc[mine["tuner"] == t, "best"].to_numpy() for t in (a, b))
+            assert len(one) == len(other) == replay.repeats
+            low = high = one.mean() - other.mean()
+            if np.ptp(one) or np.ptp(other):
+                found = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
+                low, high = found.low, found.high
+            counts[a, b][0 if high < -1e-12 else 2 if low > 1e-12 else 1] += 1
+    assert bench("analyse", "runs/random", "--what", "tuners", "--out", "apart").code == 0
+    lines = (work / "apart" / "tuners.md").read_text().splitlines()
+    assert any("not separable" in line for line in lines)
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in lines if "|" in line]
+    shown = {tuple(r[:2]): r[2:5] for r in rows if tuple(r[:2]) in counts}
+    assert shown == {pair: [str(c) for c in cells] for pair, cells in counts.items()}
+
+
 def test_the_replayed_losses_are_recorded_ones_and_the_default_comes_first(work):
     run = work / "runs" / "random"
     replay = replayed.replay_of(run, evidence_of([run]), 6)
@@ -79,6 +105,15 @@ def test_the_replayed_losses_are_recorded_ones_and_the_default_comes_first(work)
             assert least.equals(mine["best"])
     assert len(replay.known) == 4 and replay.known["exact"].between(0, 1).all()
     assert (replay.known["n_trials"] <= 24).all()
+
+
+def test_an_axis_that_decides_the_loss_decides_what_is_near():
+    points = np.random.default_rng(0).random((60, 3))
+    losses = np.where(points[:, 2] > 0.9, np.nan, points[:, 1])
+    points[::5, 0] = np.nan
+    found = replayed.axis_weights(points, losses)
+    assert found.argmax() == 1 and found[0] == found.min() > 0
+    assert np.ptp(replayed.axis_weights(points, np.ones(60))) == 0
 
 
 def test_a_space_that_has_changed_is_left_out_by_name(work):

@@ -106,3 +106,20 @@ def test_a_continuous_space_has_no_grid_and_tpe_learns_from_the_answers():
         ]
         late[name] = np.mean(values)
     assert late["tpe"] < 0.7 * late["random"]
+
+
+def test_weights_say_which_axes_decide_what_is_near():
+    space = Space.parse(
+        {"params": {n: {"kind": "uniform", "low": 0.0, "high": 1.0} for n in ("x", "y")}}
+    )
+    configs = [{"x": 0.1, "y": 0.9}, {"x": 0.3, "y": 0.1}]
+    asked = {"x": 0.1, "y": 0.2}
+    assert BlackBox(space, configs, [1.0, None]).answer(asked)[0] == 1
+
+    def weights(points, losses):
+        assert points.tolist() == [[0.1, 0.9], [0.3, 0.1]] and losses[0] == 1.0
+        assert math.isnan(losses[1])
+        return np.array([99.0, 1.0])
+
+    row, distance = BlackBox(space, configs, [1.0, None], weights).answer(asked)
+    assert row == 0 and distance == pytest.approx(0.7 * 0.1)
