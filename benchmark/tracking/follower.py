@@ -77,7 +77,7 @@ class Syncer:
                 start_new_session=True,  # Ctrl-C is the driver's affair
             )
         # at once: it imports MLflow while the first workers import what they need
-        _lower_priority(self._process.pid)
+        _set_niceness(self._process.pid, NICENESS)
         return self
 
     def stop(
@@ -93,6 +93,7 @@ class Syncer:
         process, self._process = self._process, None
         if process is None:
             return None
+        _set_niceness(process.pid, 0)  # the workers are done, and the user waits for this alone
         began, until, told = time.monotonic(), time.monotonic() + timeout, False
         while True:
             try:
@@ -133,16 +134,18 @@ class Syncer:
         return f"MLflow is behind: {error}. Results are safe in the ledger; run `{again}`"
 
 
-def _lower_priority(pid: int) -> None:
-    """Let a child, which leads a session of its own, have what time of the processors this process
-    and its workers leave."""
-    with suppress(OSError):  # it has ended already
+def _set_niceness(pid: int, more: int) -> None:
+    """Let a child, which leads a session of its own, be so much nicer than this process.
+
+    At NICENESS it has what time of the processors this process and its workers leave.
+    """
+    with suppress(OSError):  # it has ended already, or to be less nice again needs a privilege
         mine = os.getpriority(os.PRIO_PROCESS, 0)
-        os.setpriority(os.PRIO_PROCESS, pid, min(mine + NICENESS, LOWEST))
+        os.setpriority(os.PRIO_PROCESS, pid, min(mine + more, LOWEST))
     # Linux shares time between sessions first, where it was built so: a process's own priority
-    # then counts only inside of its session, and this is the session's.
+    # then counts only inside of its session, and this is the session's, which needs none.
     with suppress(OSError):
-        Path(f"/proc/{pid}/autogroup").write_text(f"{NICENESS}")
+        Path(f"/proc/{pid}/autogroup").write_text(f"{more}")
 
 
 def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOBase) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,29 @@ def test_a_follower_shows_the_sweep_and_says_nothing_when_all_is_well(fresh: Any
     assert {item["status"] for item in shown(run).values()} == {"FINISHED"}
     known = tracking.last_sync(run)
     assert known is not None and known["complete"] and known["records"] == 13
+
+
+def test_a_follower_gives_way_to_trials_and_no_longer_once_the_sweep_waits_for_it(
+    fresh: Any,
+) -> None:
+    group = Path("/proc/self/autogroup")
+    if not group.exists():
+        pytest.skip("this kernel does not share time between sessions: no /proc/self/autogroup")
+    syncer = tracking.Syncer(fresh("a", records()), interval_s=600).start()
+    assert syncer._process is not None
+    pid = syncer._process.pid
+    group = Path(f"/proc/{pid}/autogroup")
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == min(own + tracking.NICENESS, tracking.LOWEST)
+    assert group.read_text().split()[-1] == str(tracking.NICENESS)
+    seen: set[str] = set()
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(syncer.stop, 240)
+        while not ended.done():
+            with suppress(OSError):  # it ends meanwhile
+                seen.add(group.read_text().split()[-1])
+            time.sleep(0.02)
+    assert ended.result() is None and "0" in seen
 
 
 def test_a_follower_whose_driver_was_killed_makes_one_last_pass_and_ends(fresh: Any) -> None:
