@@ -195,7 +195,11 @@ def resume_command(
         retried = f"{again} of them run again" if again else "--retry-failed runs them again"
         parts.append(f"{failed} failed ({retried})")
     console.say(", ".join([*parts, f"{before.left} to run"]))
-    return run_and_report(console, request, given["tracking_uri"])
+    uri = given["tracking_uri"]
+    if uri is None and before.done and not (run / "tracking").is_dir():
+        uri = "none"
+        console.say("MLflow stays off, as it was; bench track sync writes the run to it later")
+    return run_and_report(console, request, uri)
 
 
 # ---------------------------------------------------------------------- running

@@ -128,3 +128,13 @@ def test_the_last_pass_waits_for_a_server_that_restarts(tmp_path: Path) -> None:
         assert len(said) == 1 and "waiting for MLflow" in said[0]
         again = tracking.sync(run, uri=server.uri)
         assert (again.runs, again.created, again.updated) == (3, 0, 0)
+
+
+def test_a_run_that_began_without_mlflow_is_resumed_without_it(tmp_path: Path) -> None:
+    assert sweep(tmp_path, "none").returncode == 0
+    run = tmp_path / "smoke-quick"
+    words = [sys.executable, "-m", "tabsweep.benchmark.cli", "resume", str(run), "--workers", "0"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "MLflow stays off" in done.stdout + done.stderr
+    assert not (run / "mlflow.db").exists() and not (run / "tracking").exists()
