@@ -41,7 +41,7 @@ OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
 ERRORS: dict[str, tuple[str, int]] = {
     "SuiteError": ("BENCH-E001", USAGE),
     "PlanError": ("BENCH-E002", USAGE),
-    "BadSpace": ("BENCH-E002", USAGE),
+    "BadSpace": ("BENCH-E025", USAGE),
     "UnknownDataset": ("BENCH-E003", USAGE),
     "UnknownModel": ("BENCH-E004", USAGE),
     "SweepError": ("BENCH-E005", USAGE),
