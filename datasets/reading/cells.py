@@ -117,7 +117,10 @@ def records(
                     yield line, fields
                 line = reader.line_num + 1
         except csv.Error as error:
-            raise DataError(f"{name}: line {line}: {one_line(error)}") from None
+            said = one_line(error)
+            if said == "unexpected end of data":
+                said = 'a quotation mark (") that opens a field here is never closed'
+            raise DataError(f"{name}: line {line}: {said}") from None
 
 
 def find_delimiter(path: Path, encoding: str) -> str:

@@ -88,7 +88,7 @@ UNUSABLE: list[tuple[str | bytes, str]] = [  # a file's text, and what the error
     ("a,y\n1,2\n\n2,-inf\n", "'y'.* 1 rows.*line 4"),
     ("a,y\n1,5\n2,5\n", "'y' has one value"),
     ("a,y\n1,x\n2,x\n", "'y' has one value"),
-    ('a,y\n"1,2\n', "line 2"),
+    ('a,y\n"1,2\n', "line 2: a quotation mark .* never closed"),
     ("a,y\né,2\n".encode() + b"\xff,2\n", "line 3.*0xff.*UTF-8"),  # damaged, not Latin-1
     ("a,y\n1,2\n".encode("utf-32"), "UTF-32"),
     ("a,y\n1,2\n3,4\n".encode("utf-16")[:-1], "damaged UTF-16"),
