@@ -278,7 +278,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     argument; its exceptions become one line and an exit code (see `guarded`)."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-    @click.option("--quiet", "-q", is_flag=True, help="Print results and errors only.")
+    @click.option("--quiet", "-q", is_flag=True, help="Print errors and warnings only.")
     @click.option("-v", "--verbose", is_flag=True, help="Say more; tracebacks for errors.")
     @click.option("--no-color", is_flag=True, help="No colours (NO_COLOR is honoured too).")
     @functools.wraps(command)
