@@ -9,6 +9,7 @@ from typing import Any
 from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
+from ...models.library.names import taker_of
 from ...models.library.weights import TAKE_WEIGHTS
 from .space_overrides import PlanError
 
@@ -56,12 +57,6 @@ def weight_notes(specs: Mapping[str, registry.ModelSpec], weighted: Iterable[str
         )
     left = f"; models that take none do not run: {', '.join(absent)}" if absent else ""
     return [f"Rows of {names} count by their weights, in fits and in all scores{left}."]
-
-
-def taker_of(target: str) -> str | None:
-    """The model of the registry behind a target, if it takes weights of rows."""
-    takers = sorted(TAKE_WEIGHTS)
-    return next((name for name in takers if registry.MODELS[name].target == target), None)
 
 
 def check_constructor(

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import sklearn.metrics as oracle
 from calls import bench
+from sklearn.ensemble import ExtraTreesClassifier
 from small_sweeps import FAST, answer
 from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.benchmark.running.run_trial import run_trial
@@ -142,7 +143,19 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     w, yes = people()["w"], people()["bought"] == "yes"
     saved = load_model(run / "fitted" / "people--constant.tabsweep")
     share = saved.predict_proba(people()[["age", "pay"]])[0, 1]
-    assert share == pytest.approx(w[yes].sum() / w.sum())
+    assert saved.how == "state" and share == pytest.approx(w[yes].sum() / w.sum())
+    # a class of the user's is saved as its rows and their weights, and fitted again on loading
+    asked = ("fit", run, "--model", "mine_by_weight.py:Mine")
+    assert bench(*asked).code == 0
+    (file,) = (run / "fitted").glob("*mine*")
+    mine = load_model(file, trust=["mine_by_weight:Mine"], warn=pytest.fail)
+    assert mine.how == "refit" and "by their weights" in mine.about["fitted_on"]
+    there = w > 0
+    again = ExtraTreesClassifier(n_estimators=5, random_state=0)
+    again.fit(people()[["age", "pay"]][there], yes[there], sample_weight=w[there])
+    np.testing.assert_array_equal(
+        mine.predict_proba(people()[["age", "pay"]]), again.predict_proba(people()[["age", "pay"]])
+    )
 
 
 def test_a_sweep_without_a_model_that_takes_weights_is_refused_before_it_starts():
