@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...common.text import one_line
 from ...models import registry
@@ -12,6 +12,11 @@ from ...models.discovery import takes
 from ...models.library.names import taker_of
 from ...models.library.weights import TAKE_WEIGHTS
 from .space_overrides import PlanError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...datasets.protocols import Fold
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -37,6 +42,14 @@ def without_weights(spec: registry.ModelSpec) -> str:
         if fit is not None and "sample_weight" in inspect.signature(fit).parameters:
             return ""
     return f"{spec.name} takes no weights of rows"
+
+
+def nothing_counts(weights: np.ndarray, fold: Fold) -> str:
+    """Why no model runs on a fold of rows with these weights (N,); "" where one does: training,
+    validation and test rows need a weight above 0."""
+    parts = {"training": fold.train, "validation": fold.val, "test": fold.test}
+    empty = [part for part, rows in parts.items() if len(rows) and not weights[rows].any()]
+    return f"all {' and '.join(empty)} rows of fold {fold.index} have weight 0" if empty else ""
 
 
 def weight_notes(specs: Mapping[str, registry.ModelSpec], weighted: Iterable[str]) -> list[str]:
