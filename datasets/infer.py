@@ -23,6 +23,7 @@ __all__ = ["MISSING", "DataError", "Reading", "table_from_csv", "table_from_file
 
 MAX_CLASSES_GUESSED = 20
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
+USUAL_WEIGHTS = 0.1, 10.0  # mean weight of a row from and to which nothing is said of the scale
 LEADING_ZERO = re.compile(r"0\d+")
 LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
 SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
@@ -331,10 +332,19 @@ def row_weights(cells: Cells, name: str, notes: Notes) -> np.ndarray:
         )
     if not values.any():
         raise DataError(f"weight column {name!r} is 0 in all rows: no row counts")
+    if found.style:
+        notes.styles.setdefault(found.style, {})[name] = found
     notes.sentences.append(
         f"rows count by column {name!r} ({values.min():g} to {values.max():g}, mean "
         f"{values.mean():.3g}) in fits and in every validation and test score"
     )
+    if not USUAL_WEIGHTS[0] <= values.mean() <= USUAL_WEIGHTS[1]:
+        notes.sentences.append(
+            f"weights of column {name!r} have the mean {values.mean():.3g}, and are taken as "
+            "counts of equal rows: penalties, and least weights of a leaf (min_child_weight), "
+            "weigh more beside small weights and less beside large ones; if only their relation "
+            "is meant, divide the column by its mean"
+        )
     return values
 
 
@@ -346,6 +356,7 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
     aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}
     kept = [column for column in cells.frame.columns if column not in aside]
     frame = pd.DataFrame({column: feature(column, cells, reading, notes) for column in kept})
+    weights = row_weights(cells, reading.weight, notes) if reading.weight else None
     doubtful_points(cells, notes)
     for column in frame.columns:
         if same_as_target(frame[column], codes, task):
@@ -356,7 +367,6 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
     digest = hashlib.sha256(path.read_bytes())
     digest.update(f"|{task}|{reading.target}|".encode())
     digest.update(content_sha256(frame, codes, classes).encode())
-    weights = row_weights(cells, reading.weight, notes) if reading.weight else None
     if weights is not None:
         digest.update(f"|weight {reading.weight}|".encode() + weights.astype("<f8").tobytes())
     groups = group_codes(cells, reading.group) if reading.group else None

@@ -287,6 +287,7 @@ def calibration(runs: Sequence[Path], **where: Any) -> Found:
             },
             block.y["test"],
             trial.arrays()["test"],
+            block.weights["test"],
         )
         for block in blocks
         if block.task != "regression"

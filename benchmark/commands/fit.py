@@ -32,14 +32,12 @@ from ...datasets import catalog
 from ...datasets.infer import Reading, table_from_file
 from ...models import registry
 from ...models.base import Estimator
-from ...models.library.weights import fit_by_weights
-from ...models.persistence.model_file import save_model
+from ...models.persistence.model_file import fit_rows, save_model
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
-from ..planning.own_models import taker_of
 from ..planning.own_tables import planned_table
 from ..planning.plan import choose_folds
 from ..results.evidence_builder import planned_rows
@@ -305,8 +303,9 @@ def fit_all(
     folds: Mapping[int, Fold],
     seed: int,
     time_limit_s: float | None = None,
-) -> tuple[Any, tuple[Any, ...], str]:
-    """Step 3 of the rule: (fitted estimator, what it was given, a sentence about the rows).
+) -> tuple[Any, tuple[Any, ...], dict[str, np.ndarray] | None, str]:
+    """Step 3 of the rule: (fitted estimator, the rows that it was given, their weights as for
+    `fit_rows` where they have some, a sentence about the rows).
     time_limit_s: that of the run's fits, for a model trained in steps that knows no number of
     rounds."""
     spec = registry.spec(model)
@@ -343,15 +342,12 @@ def fit_all(
     if limited and not (stops and by_rounds and choice.rounds is not None):
         estimator.limit_time(time_limit_s)
         fitted_on += f", for at most {time_limit_s:g} s as in the run"
-    if table.weights is None:
-        estimator.fit(*training)
-    else:
-        X, y, *val = training
-        own = {"weights": table.weights[rest], "val_weights": table.weights_of(stopping)}
-        own |= dict(zip(("X_val", "y_val"), val, strict=False))
-        fit_by_weights(estimator.fit, estimator, taker_of(spec.target), X, y, **own)
+    weights = None
+    if table.weights is not None:
+        weights = {"weights": table.weights[rest], "val_weights": table.weights[stopping]}
         fitted_on += ", by their weights"
-    return estimator, training, fitted_on
+    fit_rows(estimator, spec.target, training, weights)
+    return estimator, training, weights, fitted_on
 
 
 def fit_chosen(
@@ -379,7 +375,7 @@ def fit_chosen(
     path = place(run, out, found.dataset, name)
     table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
     choice = choose_config(found, name, asked, (table, folds), note)
-    estimator, training, fitted_on = fit_all(
+    estimator, training, weights, fitted_on = fit_all(
         asked, choice, table, folds, found.seed, found.time_limit_s
     )
     described = found.described.get("csv") or {"target": _target_of(found.described)}
@@ -404,9 +400,16 @@ def fit_chosen(
         about["missing"] = list(marks)
     path.parent.mkdir(parents=True, exist_ok=True)
     config = None if isinstance(estimator, Estimator) else choice.config
-    # a fit on the training rows alone would not repeat one that had weights, too
-    kept = {"training": training} if table.weights is None else {}
-    save_model(estimator, path, schema=schema, name=asked, config=config, about=about, **kept)
+    save_model(
+        estimator,
+        path,
+        schema=schema,
+        name=asked,
+        config=config,
+        training=training,
+        weights=weights,
+        about=about,
+    )
     note(
         f"{name} on {found.dataset}: validation {found.metric} {score:.4g} (mean of {n_folds} "
         f"fold{'s' * (n_folds > 1)}); fitted on {fitted_on}; saved in {path}"

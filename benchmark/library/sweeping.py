@@ -94,7 +94,7 @@ class SweepResult:
         asked = importable(found, name, named)
         table, folds = read_data(found, mirror=None, cache=None, csv=None)
         choice = choose_config(found, name, asked, (table, folds), self._say)
-        fitted, _, rows = fit_all(asked, choice, table, folds, found.seed, found.time_limit_s)
+        fitted, *_, rows = fit_all(asked, choice, table, folds, found.seed, found.time_limit_s)
         self._say(f"{name} is the best by {found.metric} on validation rows; fitted on {rows}")
         kind = "Regressor" if table.task == "regression" else "Classifier"
         return self._estimator(asked, kind, choice.config, fitted, table, found.seed)

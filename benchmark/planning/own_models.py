@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
+from ...models.library.names import taker_of
 from ...models.library.weights import TAKE_WEIGHTS
 from .space_overrides import PlanError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...datasets.protocols import Fold
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -38,6 +44,14 @@ def without_weights(spec: registry.ModelSpec) -> str:
     return f"{spec.name} takes no weights of rows"
 
 
+def nothing_counts(weights: np.ndarray, fold: Fold) -> str:
+    """Why no model runs on a fold of rows with these weights (N,); "" where one does: training,
+    validation and test rows need a weight above 0."""
+    parts = {"training": fold.train, "validation": fold.val, "test": fold.test}
+    empty = [part for part, rows in parts.items() if len(rows) and not weights[rows].any()]
+    return f"all {' and '.join(empty)} rows of fold {fold.index} have weight 0" if empty else ""
+
+
 def weight_notes(specs: Mapping[str, registry.ModelSpec], weighted: Iterable[str]) -> list[str]:
     """A sentence on the datasets whose rows have weights, with the models that take none.
 
@@ -56,12 +70,6 @@ def weight_notes(specs: Mapping[str, registry.ModelSpec], weighted: Iterable[str
         )
     left = f"; models that take none do not run: {', '.join(absent)}" if absent else ""
     return [f"Rows of {names} count by their weights, in fits and in all scores{left}."]
-
-
-def taker_of(target: str) -> str | None:
-    """The model of the registry behind a target, if it takes weights of rows."""
-    takers = sorted(TAKE_WEIGHTS)
-    return next((name for name in takers if registry.MODELS[name].target == target), None)
 
 
 def check_constructor(

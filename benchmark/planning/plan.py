@@ -22,7 +22,7 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
 from .code_identity import own_code, source_print, weights_print
 from .options import Options as Options
-from .own_models import check_constructor, find_model, weight_notes, without_weights
+from .own_models import check_constructor, find_model, nothing_counts, weight_notes, without_weights
 from .portfolios.warm_start import Beginning, beginning
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
@@ -237,7 +237,8 @@ class Plan:
         rows = len(data.folds[fold].train)
         reason = registry.unsupported(spec, task, rows, data.table.n_features, n_classes) or ""
         if data.table.weights is not None:
-            reason = reason or without_weights(spec)
+            empty = nothing_counts(data.table.weights, data.folds[fold])
+            reason = reason or without_weights(spec) or empty
         reason = search.absent or reason
         if task in spec.tasks:
             space_name, space, sampler, n_trials = self.search(model, task, dataset)

@@ -60,8 +60,8 @@ def fitted_target(trial: Trial, table: Table, fold: Fold) -> AbstractContextMana
     target = trial.identity["target"]
     if table.weights is None:
         return nullcontext(target)
-    from ...models.library.weights import counting  # a worker's start does not wait for these
-    from ..planning.own_models import taker_of
+    from ...models.library.names import taker_of  # a worker's start does not wait for these
+    from ...models.library.weights import counting
 
     weights, val_weights = table.weights[fold.train], table.weights[fold.val]
     return counting(load_class(target), taker_of(target), weights, val_weights)

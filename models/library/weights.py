@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+ROUNDING = 1e-10  # sums of weights that differ by so much of the whole are equal
 OFTEN = 4  # rows that are held out stand there so many times, by weight
 
 
@@ -49,11 +51,12 @@ HANDS: dict[str, tuple[str, Callable[[Any, np.ndarray], Any]]] = {
     "random-forest": ("_build", _on_fit),
     "xgboost": ("_matrix", _on_data),
 }
-"""The models whose library takes sample weights."""
+"""How the weights reach the library, for each model whose library takes sample weights."""
 
 TAKE_WEIGHTS = frozenset({*HANDS, "constant"})
-"""The models that take sample weights."""
+"""All models that take sample weights: those of HANDS, and `constant`, which has no library."""
 
+NUMBERS = count(1)
 MADE = SimpleNamespace()
 """The classes that `counting` has made, where a target such as "module:MADE.fit1" finds them."""
 
@@ -101,10 +104,13 @@ def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:  # (N,), 
 
     >>> weighted_median(np.array([5.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]))
     2.0
+    >>> weighted_median(np.arange(10.0), np.full(10, 0.1))  # halves, but for rounding
+    4.5
     """
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order])
-    low, high = (np.searchsorted(below, below[-1] / 2, side=side) for side in ("left", "right"))
+    half, near = below[-1] / 2, below[-1] * ROUNDING
+    low, high = np.searchsorted(below, half - near), np.searchsorted(below, half + near, "right")
     return float((values[order[low]] + values[order[high]]) / 2)
 
 
@@ -147,15 +153,25 @@ def counting(
     cls: Any, name: str | None, weights: np.ndarray, val_weights: np.ndarray
 ) -> Iterator[str]:
     """Within it, the target ("module:MADE.fit1") of a class like `cls` whose `fit` is
-    `fit_by_weights`, with these weights of the training rows and the validation rows."""
+    `fit_by_weights`, with these weights of the training rows and the validation rows.
+
+    During the fit the object is one of `cls` itself: a clone of it, made by the `fit` of `cls` for
+    a part of the rows, has no weights but those that it is given there.
+    """
     given = {"weights": weights, "val_weights": val_weights}
 
     def fit(self: Any, X: Any, y: Any, **more: Any) -> Any:
-        return fit_by_weights(partial(cls.fit, self), self, name, X, y, **given, **more)
+        made, self.__class__ = type(self), cls
+        try:
+            return fit_by_weights(partial(cls.fit, self), self, name, X, y, **given, **more)
+        finally:
+            self.__class__ = made
 
     own = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    key = f"fit{1 + len(vars(MADE))}"
-    setattr(MADE, key, type(cls.__name__, (cls,), {**own, "fit": wraps(cls.fit)(fit)}))
+    # no slots: objects of both classes are laid out alike, so that one may become the other
+    own |= {"__slots__": (), "fit": wraps(cls.fit)(fit)}
+    key = f"fit{next(NUMBERS)}"
+    setattr(MADE, key, type(cls.__name__, (cls,), own))
     try:
         yield f"{__name__}:MADE.{key}"
     finally:

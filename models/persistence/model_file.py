@@ -8,8 +8,9 @@ A file is an uncompressed zip archive, the same bytes for the same model:
     booster.*       the trees of XGBoost (UBJ), LightGBM (text) or CatBoost (cbm)
 
 A model whose attributes have no plain form (one from another package, say) is stored as its
-configuration and training rows, and fitted again on loading; the manifest then says
-`"how": "refit"`, and loading warns if the predictions differ from those at saving.
+configuration and training rows (with their weights, where they have some), and fitted again on
+loading; the manifest then says `"how": "refit"`, and loading warns if the predictions differ from
+those at saving.
 
 Loading guarantees that no bytes of a file are executed, that no class outside a closed list is
 created, that code from outside tabsweep is imported only where the caller names it, that damage to
@@ -38,6 +39,8 @@ from .. import registry
 from ..base import Estimator
 from ..in_context.checkpoint_file import CheckpointError
 from ..in_context.entries import IN_CONTEXT
+from ..library.names import taker_of
+from ..library.weights import fit_by_weights
 from .allowlist import NotPlain
 from .archive import (
     MAX_BYTES,
@@ -126,6 +129,7 @@ def save_model(
     name: str | None = None,
     config: Mapping[str, Any] | None = None,
     training: tuple[Any, ...] | None = None,
+    weights: Mapping[str, np.ndarray] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a fitted estimator to one file, atomically; returns its path.
@@ -134,7 +138,8 @@ def save_model(
     config: hyperparameters, those of `get_params` by default. training: the arguments of `fit`,
     (X, y) or (X, y, X_val, y_val); with it the file is read back and must repeat the predictions
     on the first rows byte for byte, and a model without a plain form is stored as these rows
-    (without it, such a model is a ModelFileError). about: JSON-able remarks, e.g. where the
+    (without it, such a model is a ModelFileError). weights: those of the training rows where they
+    have some, as for `fit_rows`, stored beside them. about: JSON-able remarks, e.g. where the
     configuration comes from.
     """
     name = name or _registered_name(estimator)
@@ -163,11 +168,27 @@ def save_model(
                 "(training=(X, y)) to have it fitted again on loading"
             ) from None
         assert answer is not None
-        data = _refit_file(common, training, answer, str(error))
+        data = _refit_file(common, training, weights, answer, str(error))
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the model takes {len(data)} bytes, more than {MAX_BYTES}")
     write_atomically(Path(path), data)
     return Path(path)
+
+
+def fit_rows(
+    estimator: Any,
+    target: str,
+    training: tuple[Any, ...],
+    weights: Mapping[str, np.ndarray] | None,
+) -> None:
+    """Fit a model ("package.module:Class") on the arguments of its `fit`: (X, y) or (X, y, X_val,
+    y_val). weights: None, or `weights` (N,) of the training rows and `val_weights` (N_val,)."""
+    if weights is None:
+        estimator.fit(*training)
+        return
+    X, y, *val = training
+    more = dict(zip(("X_val", "y_val"), val, strict=False))
+    fit_by_weights(estimator.fit, estimator, taker_of(target), X, y, **weights, **more)
 
 
 def _registered_name(estimator: Any) -> str:
@@ -230,11 +251,17 @@ def _state_file(estimator: Any, common: Mapping[str, Any]) -> bytes:
 
 
 def _refit_file(
-    common: Mapping[str, Any], training: tuple[Any, ...], answer: np.ndarray, reason: str
+    common: Mapping[str, Any],
+    training: tuple[Any, ...],
+    weights: Mapping[str, np.ndarray] | None,
+    answer: np.ndarray,
+    reason: str,
 ) -> bytes:
     writer = Writer()
     try:
-        state = {"training": [_write_part(part, writer) for part in training]}
+        state: dict[str, Any] = {"training": [_write_part(part, writer) for part in training]}
+        if weights is not None:
+            state["weights"] = writer.write(dict(weights))
     except NotPlain as error:
         raise ModelFileError(f"the training rows hold {error}, which has no plain form") from None
     sha256 = hashlib.sha256(to_json(state) + writer.arrays).hexdigest()
@@ -356,7 +383,7 @@ def open_members(
         raise ModelFileError(f"it holds {error}; refused") from None
     except CheckpointError as error:  # the file is whole, the user's own part is not there
         raise ModelFileError(str(error)) from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"it is no whole model: {type(error).__name__}: {error}") from None
@@ -426,7 +453,8 @@ def _refit(
         raise ModelFileError("its training rows are not those that its manifest names")
     reader = Reader(members["arrays.bin"], {}, threads=1)
     training = tuple(_read_part(part, reader) for part in state["training"])
-    estimator.fit(*training)
+    weights = reader.read(state["weights"]) if "weights" in state else None
+    fit_rows(estimator, manifest["model"]["target"], training, weights)
     answer = _answers(estimator, schema, training)
     if hashlib.sha256(answer.tobytes()).hexdigest() != facts["answers_sha256"]:
         warn(

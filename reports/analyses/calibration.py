@@ -20,7 +20,8 @@ Array = np.ndarray
 @dataclass(frozen=True)
 class Reliability:
     """A reliability curve: rows, mean confidence and accuracy of each bin, all (n_bins,), NaN for
-    an empty bin. Confidence is the probability of the predicted class.
+    an empty bin. Rows with weights count by them, divided by their mean. Confidence
+    is the probability of the predicted class.
     """
 
     n: Array
@@ -36,8 +37,11 @@ class Reliability:
         return float(np.average(gaps, weights=self.n[there]))
 
 
-def reliability(y: Array, proba: Array, bins: int = BINS) -> Reliability:  # (n,), (n, C)
-    """The reliability curve of predicted probabilities; `y` holds class codes.
+def reliability(
+    y: Array, proba: Array, bins: int = BINS, weights: Array | None = None
+) -> Reliability:  # (n,), (n, C), (n,)
+    """The reliability curve of predicted probabilities; `y` holds class codes. `weights`: how much
+    each row counts beside the others, 0 or more; None: all alike.
 
     Bins have equal width; bin i holds confidences in (i / bins, (i + 1) / bins]. Raises ValueError
     without rows.
@@ -52,21 +56,28 @@ def reliability(y: Array, proba: Array, bins: int = BINS) -> Reliability:  # (n,
     right = (proba.argmax(axis=1) == y).astype(np.float64)
     # Rounding: a confidence on an edge belongs to the bin below it, whatever its last bit.
     at = np.clip(np.ceil(np.round(confidence * bins, 9)).astype(int) - 1, 0, bins - 1)
+    each = 1.0
     n = np.bincount(at, minlength=bins)
+    if weights is not None:
+        each = weights / weights.mean()
+        n = np.bincount(at, each, minlength=bins)
     with np.errstate(invalid="ignore"):
-        means = [np.bincount(at, weights=w, minlength=bins) / n for w in (confidence, right)]
+        means = [np.bincount(at, each * w, minlength=bins) / n for w in (confidence, right)]
     return Reliability(n, *means)
 
 
-def brier(y: Array, proba: Array) -> float:  # (n,), (n, C) -> in [0, 2]
-    """Mean over the rows of the squared distance between probabilities and outcome (Brier 1950).
+def brier(
+    y: Array, proba: Array, weights: Array | None = None
+) -> float:  # (n,), (n, C), (n,) -> in [0, 2]
+    """Mean over the rows, by their weights where they have some, of the squared distance between
+    probabilities and outcome (Brier 1950).
 
     DIFF(scikit-learn, brier_score_loss): summed over both classes of a binary task too, as Brier
     has it: twice the value for one class.
     """
     outcome = np.zeros_like(proba, dtype=np.float64)
     outcome[np.arange(len(y)), y] = 1.0
-    return float(np.mean(np.sum(np.square(proba - outcome), axis=1)))
+    return float(np.average(np.sum(np.square(proba - outcome), axis=1), weights=weights))
 
 
 def pooled(parts: list[Reliability]) -> Reliability:
@@ -83,19 +94,20 @@ def pooled(parts: list[Reliability]) -> Reliability:
 
 # --- the analysis' part ---------------------------------------------------------------------------
 
+Study = tuple[dict[str, object], Array, Array, Array | None]  # what it is, y, proba, weights
 FIGURES = ("ece", "brier", "confidence", "accuracy")
 HEADS = {"ece": "ECE ↓", "brier": "Brier ↓", "confidence": "confidence", "accuracy": "accuracy ↑"}
 
 
-def section(evidence: Evidence, found: list[tuple[dict[str, object], Array, Array]]) -> Section:
-    """The file `calibration`. `found`: (study, y, proba), `study` with dataset, task, fold, model
-    and seed; several seeds of a study count once, by their mean. Raises EvidenceError if `found`
-    is empty."""
+def section(evidence: Evidence, found: list[Study]) -> Section:
+    """The file `calibration`. `found`: (study, y, proba, weights), `study` with dataset, task,
+    fold, model and seed, `weights` None where all rows count alike; several seeds of a
+    study count once, by their mean. Raises EvidenceError if `found` is empty."""
     if not found:
         raise EvidenceError(
             "no finished study has predicted probabilities, so there is no calibration"
         )
-    frame = pd.DataFrame([{**facts, **_figures(y, proba)} for facts, y, proba in found])
+    frame = pd.DataFrame([{**facts, **_figures(y, p, weights)} for facts, y, p, weights in found])
     frame = frame.sort_values(["dataset", "fold", "model", "seed"], kind="stable")
     keys = ["dataset", "task", "model", "fold"]
     folds = frame.groupby(keys, sort=True)[list(FIGURES)].mean()
@@ -144,28 +156,30 @@ def verdict(means: pd.DataFrame) -> str:
     return f"Expected calibration error, mean {over}: lowest {first}, highest {last}."
 
 
-def _figures(y: Array, proba: Array) -> dict[str, float]:
-    curve = reliability(y, proba)
+def _figures(y: Array, proba: Array, weights: Array | None) -> dict[str, float]:
+    curve = reliability(y, proba, weights=weights)
     share = curve.n / curve.n.sum()
     sums = {k: float(np.nansum(share * getattr(curve, k))) for k in ("confidence", "accuracy")}
-    return {"n_rows": len(y), "ece": curve.ece, "brier": brier(y, proba), **sums}
+    return {"n_rows": len(y), "ece": curve.ece, "brier": brier(y, proba, weights), **sums}
 
 
-def curves(found: list[tuple[dict[str, object], Array, Array]]) -> pd.DataFrame:
-    """One row per (model, bin) of the test rows of all datasets, folds and seeds together."""
+def curves(found: list[Study]) -> pd.DataFrame:
+    """One row per (model, bin) of the test rows of all datasets, folds and seeds together; `n` is
+    the number of rows, by weight beside the mean weight of their part."""
     rows = []
-    for model in sorted({str(facts["model"]) for facts, _, _ in found}):
-        curve = pooled([reliability(y, p) for facts, y, p in found if facts["model"] == model])
+    for model in sorted({str(facts["model"]) for facts, *_ in found}):
+        own = [study for study in found if study[0]["model"] == model]
+        curve = pooled([reliability(y, p, weights=weights) for _, y, p, weights in own])
         for i, (n, confidence, accuracy) in enumerate(
             zip(curve.n, curve.confidence, curve.accuracy, strict=True)
         ):
             edges = {"from": i / len(curve.n), "to": (i + 1) / len(curve.n)}
-            figures = {"n": int(n), "confidence": confidence, "accuracy": accuracy}
+            figures = {"n": n.item(), "confidence": confidence, "accuracy": accuracy}
             rows.append({"model": model, "bin": i, **edges, **figures})
     return pd.DataFrame(rows)
 
 
-def figure(found: list[tuple[dict[str, object], Array, Array]]) -> str:
+def figure(found: list[Study]) -> str:
     """The reliability curves as SVG: accuracy over confidence; the diagonal is perfect."""
     drawn = [Curve("perfect", np.array([0.0, 1.0]), np.array([0.0, 1.0]), dashed=True)]
     for model, part in curves(found).groupby("model", sort=True):

@@ -95,6 +95,19 @@ def test_the_calibration_error_of_five_rows_is_the_one_by_hand():
     assert curve.n.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 2, 1]
 
 
+def test_a_row_of_weight_two_counts_twice_in_calibration():
+    rng = np.random.default_rng(4)
+    proba, y = rng.dirichlet(np.ones(3), size=60), rng.integers(0, 3, 60)
+    weights = rng.integers(0, 4, 60).astype(float)
+    copies = np.repeat(np.arange(60), weights.astype(int))
+    one, two = reliability(y, proba, weights=weights), reliability(y[copies], proba[copies])
+    there = two.n > 0
+    assert one.ece == pytest.approx(two.ece) and one.n.sum() == pytest.approx(60)
+    np.testing.assert_allclose(one.accuracy[there], two.accuracy[there])
+    np.testing.assert_allclose(one.confidence[there], two.confidence[there])
+    assert brier(y, proba, weights) == pytest.approx(brier(y[copies], proba[copies]))
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_brier_score_is_scikit_learns_over_all_classes(n_classes):
     rng = np.random.default_rng(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 import sklearn.metrics as oracle
 from calls import bench
+from sklearn.ensemble import ExtraTreesClassifier
 from small_sweeps import FAST, answer
 from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.benchmark.running.run_trial import run_trial
@@ -19,14 +21,17 @@ from tabsweep.datasets.added import store
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.datasets.protocols import Fold
+from tabsweep.models.library.weights import TAKE_WEIGHTS
 from tabsweep.models.persistence.model_file import load_model
-from tabsweep.models.registry import MODELS
+from tabsweep.models.registry import MODELS, load_class
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import DONE, Trial
 
 pytestmark = pytest.mark.usefixtures("work")
 
+GROWN_FULL = ("decision-tree", "extra-trees")  # leaves of one class: no weight moves them
 MINE = """
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
 class Mine(ExtraTreesClassifier):
@@ -35,6 +40,24 @@ class Mine(ExtraTreesClassifier):
 
     def __init__(self, n_estimators=5, random_state=0):
         super().__init__(n_estimators=n_estimators, random_state=random_state)
+
+class OfHalf(Mine):
+    # fitted on the first half of its rows, by a clone of itself
+    def __init__(self, n_estimators=5, random_state=0, whole=True):
+        super().__init__(n_estimators, random_state)
+        self.whole = whole
+
+    def fit(self, X, y, sample_weight=None):
+        if not self.whole:
+            return super().fit(X, y, sample_weight=sample_weight)
+        n = len(X) // 2
+        own = clone(self).set_params(whole=False)
+        self.own = own.fit(X[:n], y[:n], sample_weight=sample_weight[:n])
+        self.classes_ = self.own.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.own.predict_proba(X) if self.whole else super().predict_proba(X)
 """
 
 
@@ -103,8 +126,10 @@ def test_all_models_that_take_weights_are_fitted_with_them_and_scored_as_by_scik
     alike = replace(weighted, weights=None)
     part = np.arange(len(frame)) % 3
     fold = held(part)
-    for model in ("lightgbm", "xgboost", "catboost", "random-forest", "elastic-net"):
-        config = {"n_estimators": 20} if model != "elastic-net" else {}
+    for model in sorted(TAKE_WEIGHTS):
+        taken = inspect.signature(load_class(MODELS[model].target)).parameters
+        config = {"n_estimators": 20} if "n_estimators" in taken else {}
+        config |= {"max_depth": 2} if model in GROWN_FULL else {}
         one, two = (run_trial(trial(model, config), (t, {0: fold})) for t in (weighted, alike))
         assert (one.status, two.status) == (DONE, DONE), one.message
         heavy, light = (r.predictions["test"][:, 1].mean() for r in (one, two))
@@ -142,7 +167,47 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     w, yes = people()["w"], people()["bought"] == "yes"
     saved = load_model(run / "fitted" / "people--constant.tabsweep")
     share = saved.predict_proba(people()[["age", "pay"]])[0, 1]
-    assert share == pytest.approx(w[yes].sum() / w.sum())
+    assert saved.how == "state" and share == pytest.approx(w[yes].sum() / w.sum())
+    # a class of the user's is saved as its rows and their weights, and fitted again on loading
+    asked = ("fit", run, "--model", "mine_by_weight.py:Mine")
+    assert bench(*asked).code == 0
+    (file,) = (run / "fitted").glob("*mine*")
+    mine = load_model(file, trust=["mine_by_weight:Mine"], warn=pytest.fail)
+    assert mine.how == "refit" and "by their weights" in mine.about["fitted_on"]
+    there = w > 0
+    again = ExtraTreesClassifier(n_estimators=5, random_state=0)
+    again.fit(people()[["age", "pay"]][there], yes[there], sample_weight=w[there])
+    np.testing.assert_array_equal(
+        mine.predict_proba(people()[["age", "pay"]]), again.predict_proba(people()[["age", "pay"]])
+    )
+
+
+def test_a_class_of_the_users_may_clone_itself_during_a_fit_by_weights(monkeypatch):
+    Path("mine_of_half.py").write_text(MINE)
+    monkeypatch.syspath_prepend(".")
+    frame = people()
+    table = table_of(frame, "bought", "w")
+    fold = held(np.arange(len(frame)) % 3)
+    asked = trial("constant")
+    asked = replace(asked, config={}, identity={"target": "mine_of_half:OfHalf", "threads": 1})
+    found = run_trial(asked, (table, {0: fold}))
+    assert found.status == DONE, found.message
+    there = fold.train[table.weights[fold.train] > 0]
+    half = there[: len(there) // 2]
+    trees = ExtraTreesClassifier(n_estimators=5, random_state=0)
+    trees.fit(table.frame.iloc[half], table.target[half], sample_weight=table.weights[half])
+    want = trees.predict_proba(table.frame.iloc[fold.test])
+    np.testing.assert_allclose(found.predictions["test"], want, rtol=1e-6)
+
+
+def test_a_fold_with_a_part_of_no_weight_is_a_planned_absence():
+    frame = people().drop(columns="spent").sort_values("age", kind="stable")
+    frame["w"] = np.where(np.arange(len(frame)) < 80, 0, 1)  # the times of a fold's training rows
+    frame.to_csv("people.csv", index=False)
+    asked = ("--csv", "people.csv", "--target", "bought", "--weight", "w", "--time", "age")
+    bench("sweep", *asked, "--model", "constant", *FAST, "--trials", 1, "--name", "late")
+    (reason,) = {s["reason"] for s in plan_in(Ledger(Path("runs/late")))["studies"][:1]}
+    assert reason.startswith("all training") and reason.endswith("of fold 0 have weight 0")
 
 
 def test_a_sweep_without_a_model_that_takes_weights_is_refused_before_it_starts():
@@ -163,6 +228,18 @@ def test_a_weight_that_is_none_is_refused_with_its_line(odd):
         table_of(frame, "bought", "w")
     with pytest.raises(DataError, match="0 in all rows"):
         table_of(people().assign(w=0), "bought", "w")
+
+
+def test_the_scale_and_the_style_of_weights_are_noted():
+    def notes(values):
+        return " ".join(table_of(people().assign(w=values), "bought", "w").warnings)
+
+    usual = notes(np.arange(90) % 4)
+    assert "divide" not in usual and "thousands" not in usual
+    shares = notes(np.full(90, 1 / 90))
+    assert "mean 0.0111" in shares and "min_child_weight" in shares and "by its mean" in shares
+    large = notes(["1,234"] * 90)
+    assert "'1,234' is read as 1234 ('w')" in large and "divide the column by its mean" in large
 
 
 def test_weights_are_part_of_what_a_table_is_and_no_weights_change_no_hash():
