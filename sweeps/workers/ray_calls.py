@@ -39,7 +39,11 @@ class RayCalls:
 
     def leaving(self, node_id: str) -> bool:
         """Whether a node is gone by now, or is being drained: Ray then starts no actor there."""
-        return node_id not in nodes() or node_id in draining()
+        return node_id not in self.nodes() or node_id in self.draining()
+
+    def draining(self) -> set[str]:
+        """The ids of the nodes that are told to leave: Ray lets end what runs there."""
+        return draining()
 
     def raylet(self) -> int | None:
         """The process id of Ray's daemon on this machine, None where it cannot be found."""
