@@ -82,6 +82,12 @@ def file_of(target: str) -> Path | None:
     return _module_file(target.partition(":")[0])
 
 
+def is_there(target: str) -> bool:
+    """Whether an import finds the module of "package.module:Class", from source or without any
+    (.so, .pyc); nothing is imported."""
+    return _spec(target.partition(":")[0]) is not None
+
+
 def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
     """Every node but those below `if TYPE_CHECKING:`."""
     todo = [tree]

@@ -38,7 +38,7 @@ from ..planning import suite as suites
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
 from ..planning.plan import Options, Plan
-from ..planning.plan_record import plan_in
+from ..planning.plan_record import last_plan, plan_in
 from ..planning.portfolios import portfolio_file
 from ..results.run_status import status_of
 from ..running import sweep
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 COSTLIEST = 5  # models that an estimate names
 FEW = 4  # datasets whose scores fit on a terminal
+TRACKING_OFF = "tracking-off"  # a file in a run's folder: the run began with --tracking-uri none
 
 
 def sweep_command(
@@ -196,7 +197,7 @@ def resume_command(
         parts.append(f"{failed} failed ({retried})")
     console.say(", ".join([*parts, f"{before.left} to run"]))
     uri = given["tracking_uri"]
-    if uri is None and before.done and not (run / "tracking").is_dir():
+    if uri is None and (run / TRACKING_OFF).exists():
         uri = "none"
         console.say("MLflow stays off, as it was; bench track sync writes the run to it later")
     return run_and_report(console, request, uri)
@@ -272,6 +273,7 @@ def run_and_report(
     )
     stop = Stop()
     syncer: Syncer | None = None
+    begins_untracked = tracking_uri == "none" and not was_planned(request.folder)
 
     def listen(event: str, details: Mapping[str, Any]) -> None:
         nonlocal syncer
@@ -291,6 +293,10 @@ def run_and_report(
             work = sum(n * pace.seconds(study) for study, n in left.items())
             progress.begin(total, request.name, known=details["known"], pace=pace, work=work)
         elif event == "started":
+            if begins_untracked:
+                (request.folder / TRACKING_OFF).write_text("bench resume leaves MLflow off\n")
+            elif tracking_uri != "none":
+                (request.folder / TRACKING_OFF).unlink(missing_ok=True)
             syncer = start_tracking(request.folder, tracking_uri)
         else:
             progress.listen(event, details)
@@ -322,6 +328,11 @@ def run_and_report(
     if behind:
         console.warn(behind)
     return BEHIND if behind and code == OK else code
+
+
+def was_planned(run: Path) -> bool:
+    """Whether a sweep has begun in this folder before."""
+    return is_run(run) and last_plan(Ledger(run)) is not None
 
 
 def interrupted(console: Console, request: Request) -> int:

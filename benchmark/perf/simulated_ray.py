@@ -79,6 +79,10 @@ class SimulatedRay(RayCalls):
         """{id: node}; no node comes or goes."""
         return dict(self._nodes)
 
+    def draining(self) -> set[str]:
+        """None is told to leave."""
+        return set()
+
     def raylet(self) -> None:
         """There is no daemon."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterable
 from functools import cache
 
-from ...sweeps.fingerprint import file_of, fingerprint, versions
+from ...sweeps.fingerprint import closure, file_of, fingerprint, source_of, versions
 
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
@@ -21,12 +22,20 @@ def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:
 
 
 def own_code(target: str) -> dict[str, str]:
-    """{"file", "source"} of a class from outside tabsweep: where its code lies, and the fingerprint
-    of the code. Nothing of it is imported. Both are "" where there is no such file."""
+    """{"file", "source"} of a class from outside tabsweep: where its code lies, and a hash of that
+    code: of its module and what that imports of its own distribution. Code of tabsweep does not
+    count, which an upgrade changes. Nothing is imported. Both are "" where there is no such file.
+
+    Raises SyntaxError or ValueError for a file that is no Python.
+    """
     file = file_of(target)
     if file is None:
         return {"file": "", "source": ""}
-    return {"file": str(file), "source": str(source_print(target)["source"])}
+    found, _ = closure([target.partition(":")[0]])
+    sha = hashlib.sha256(target.encode())
+    for name in sorted(name for name in found if name.partition(".")[0] != PACKAGE):
+        sha.update(f"\n{name}\n{source_of(name, found[name]).sha256}".encode())
+    return {"file": str(file), "source": sha.hexdigest()}
 
 
 @cache

@@ -52,12 +52,14 @@ class Request:
 
 
 def models_of(request: Request) -> list[str]:
-    """Every model that a request may mean: named, of the suite, or of the run that it extends."""
-    named = [*request.options.models, *request.suite.budget(request.options.budget)[1].models]
+    """Every model that a request may mean: named, of the suite, or of the run that it extends. A
+    row of the suite with a model behind it (`of`) counts as that model."""
+    budget = request.suite.budget(request.options.budget)[1]
+    named = [*request.options.models, *budget.models]
     if is_run(request.folder):
         plan = last_plan(Ledger(request.folder))
         named.extend(plan["options"]["models"] if plan else [])
-    return named
+    return [budget.asked(name) for name in named]
 
 
 def import_folders(models: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...sweeps.fingerprint import file_of, is_there
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import slot_places
 from ...sweeps.trial import Limits
@@ -90,12 +91,13 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
     resume runs. Nothing is imported yet; a run may come from somebody else.
 
     Raises SweepError where that is another file than the one that the run began with, and holds
-    other code (unless that is allowed). Of a file that was edited the ids of its trials decide.
+    other code (unless that is allowed), and where its source cannot be read. Of a file that was
+    edited the ids of its trials decide.
     """
     lines = []
     for target in sorted({model for model in models if ":" in model}):
-        before, here = plan.get("own_code", {}).get(target), own_code(target)
-        if not here["file"]:
+        before, here = plan.get("own_code", {}).get(target), _own_code(target)
+        if here is None:
             continue  # its import says what is missing
         if before is None:
             lines.append(
@@ -112,6 +114,36 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
         how = "the source that the run began with" if same else "another source than at the start"
         lines.append(f"runs the code of {here['file']} ({target}): {how}")
     return lines
+
+
+def _own_code(target: str) -> dict[str, str] | None:
+    """The code of a class here; None where there is no such module. Raises SweepError for code
+    whose source cannot be read, which a resume would run unseen."""
+    try:
+        found = own_code(target)
+    except (SyntaxError, ValueError) as error:
+        where = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+        module = getattr(error, "filename", None) or target.partition(":")[0]
+        raise SweepError(
+            f"{file_of(target)} ({target}) is no valid Python: module {module}{where}: {text}. "
+            "None of it was run: correct it, then resume"
+        ) from None
+    if found["file"]:
+        return found
+    if is_there(target):
+        raise SweepError(
+            f"{target} is a module without source here (.so, .pyc or a folder), so nobody can see "
+            "what a resume would run. None of it was run: put its .py file into its place"
+        )
+    return None
+
+
+def with_first_code(record: Record, old: Record | None) -> Record:
+    """A plan's record in which the code of each class of the user is that of the plan in which it
+    came first, as long as the run lasts."""
+    known = {**record.get("own_code", {}), **(old or {}).get("own_code", {})}
+    return {**record, "own_code": known} if known else record
 
 
 def runs_again(request: Request, plan: Plan, record: Record) -> bool:

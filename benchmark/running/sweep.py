@@ -37,7 +37,7 @@ from .event_log import EventLog
 from .heartbeat import Heartbeat
 from .ray_session import RayStart, cluster_lost
 from .request import Request
-from .resume import all_ended, check_same, merge_with, runs_again
+from .resume import all_ended, check_same, merge_with, runs_again, with_first_code
 from .reuse import reuse_from, siblings
 
 WHAT_X_IS = (
@@ -267,8 +267,8 @@ class _Sweep:
         self._engine.replay()
         if self._search is not None:
             self._search.replay()
-        record = self.plan.record(environment.capture())
         old = last_plan(self.ledger)
+        record = with_first_code(self.plan.record(environment.capture()), old)
         if old is None or {**old, "time": ""} != {**record, "time": ""}:
             self.ledger.append([{**record, "time": utc_now()}])
         self._log.write(

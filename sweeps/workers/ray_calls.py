@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -10,7 +11,8 @@ from typing import Any
 
 from .ray_cluster import Node, draining, nodes, raylet_here
 
-END_S = 10.0  # how long killed processes may take to be gone
+END_S = 3.0  # how long killed processes may take to be gone
+LOOK_S = 0.02  # between two looks
 
 
 class RayCalls:
@@ -37,7 +39,11 @@ class RayCalls:
 
     def leaving(self, node_id: str) -> bool:
         """Whether a node is gone by now, or is being drained: Ray then starts no actor there."""
-        return node_id not in nodes() or node_id in draining()
+        return node_id not in self.nodes() or node_id in self.draining()
+
+    def draining(self) -> set[str]:
+        """The ids of the nodes that are told to leave: Ray lets end what runs there."""
+        return draining()
 
     def raylet(self) -> int | None:
         """The process id of Ray's daemon on this machine, None where it cannot be found."""
@@ -95,8 +101,8 @@ class RayCalls:
         return None
 
     def end(self, processes: Iterable[Any]) -> None:
-        """End processes of this machine and all that they started, without Ray, and wait until they
-        are gone."""
+        """End processes of this machine and all that is below them now, without Ray, and wait a
+        moment until they are gone. What a process had started that is dead already stays."""
         import psutil
 
         found = []
@@ -106,4 +112,16 @@ class RayCalls:
         for process in found:
             with suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(found, timeout=END_S)
+        until = time.monotonic() + END_S
+        while any(map(_runs, found)) and time.monotonic() < until:
+            time.sleep(LOOK_S)
+
+
+def _runs(process: Any) -> bool:
+    """Whether a process computes still. A zombie does not: in a container whose first process does
+    not collect its children, one stays for good."""
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False

@@ -41,6 +41,7 @@ class Supervisor:
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
         self._raylet = calls.raylet()
         self._looked = time.monotonic()
+        self._waits = False  # no machine is left, which was said
         self.ray_lost = False  # Ray on this machine is gone
 
     def check(self) -> list[JobOutcome]:
@@ -65,10 +66,8 @@ class Supervisor:
         node, known = actor.node, self._placement
         if node.id not in known.nodes or node.id in known.refused:
             return outcomes
-        if self._calls.leaving(node.id):  # it comes back, if it does, as another node
-            known.refuse(node.id, "it leaves the cluster")
-            self._news.append(("warning", {"message": f"{node.host} leaves the cluster"}))
-            return outcomes
+        if self._calls.leaving(node.id):
+            return outcomes + self._leaves(node)
         self._failed_starts[node.id] += 1
         if self._failed_starts[node.id] >= MAX_FAILED_STARTS:
             text = str(error).strip().splitlines()
@@ -105,6 +104,29 @@ class Supervisor:
             outcomes.extend(self._group.retire(actor))
         return outcomes
 
+    def _leaves(self, node: Node) -> list[JobOutcome]:
+        """Send nothing more to a node that is about to leave the cluster. What its actors were sent
+        may end there; it comes back, if it does, as another node."""
+        self._placement.refuse(node.id, "it leaves the cluster")
+        self._news.append(("warning", {"message": f"{node.host} leaves the cluster"}))
+        outcomes: list[JobOutcome] = []
+        for actor in self._group.on(node.id):
+            if actor.queue and actor.starting is None:
+                self._group.wear(actor)
+            else:
+                outcomes.extend(self._group.retire(actor))
+        self._say_if_none_is_left()
+        return outcomes
+
+    def _say_if_none_is_left(self) -> None:
+        """Say, once each time, that the sweep waits for a machine."""
+        if any(node.cpus for node in self._placement.usable()):
+            self._waits = False
+        elif not self._waits:
+            self._waits = True
+            message = "there is no machine for trials: the sweep waits until one comes"
+            self._news.append(("warning", {"message": message}))
+
     def _end_overdue(self) -> list[JobOutcome]:
         """End workers whose trial, or whose start, takes longer than its limit."""
         outcomes: list[JobOutcome] = []
@@ -135,9 +157,12 @@ class Supervisor:
         for id in found.keys() - before.keys():
             node = found[id]
             self._news.append(("node", {"host": node.host, "cpus": node.cpus, "gpus": node.gpus}))
-        outcomes = []
+        outcomes: list[JobOutcome] = []
         for id in before.keys() - found.keys():
             self._news.append(("lost node", {"host": before[id].host}))
             for actor in self._group.on(id):
                 outcomes.extend(self._group.worker_died(actor, "lost"))
+        for id in self._calls.draining() & found.keys() - self._placement.refused.keys():
+            outcomes.extend(self._leaves(found[id]))
+        self._say_if_none_is_left()
         return outcomes

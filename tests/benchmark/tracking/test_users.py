@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chaos import Sweep, kill_all
 from mlflow_server import MLflowServer
 from tabsweep.benchmark.tracking import follower as tracking
 from tracking_records import make_run, records
@@ -130,11 +131,50 @@ def test_the_last_pass_waits_for_a_server_that_restarts(tmp_path: Path) -> None:
         assert (again.runs, again.created, again.updated) == (3, 0, 0)
 
 
-def test_a_run_that_began_without_mlflow_is_resumed_without_it(tmp_path: Path) -> None:
-    assert sweep(tmp_path, "none").returncode == 0
-    run = tmp_path / "smoke-quick"
+def resume(run: Path, *more: str) -> str:
+    """`bench resume` in a process of its own; what it printed."""
     words = [sys.executable, "-m", "tabsweep.benchmark.cli", "resume", str(run), "--workers", "0"]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run([*words, *more], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "MLflow stays off" in done.stdout + done.stderr
-    assert not (run / "mlflow.db").exists() and not (run / "tracking").exists()
+    return done.stdout + done.stderr
+
+
+def test_a_run_that_began_without_mlflow_is_resumed_without_it_until_an_address_is_given(
+    tmp_path: Path,
+) -> None:
+    begun = Sweep(tmp_path / "begun", *SWEEP, "--tracking-uri", "none")
+    begun.start(pause_s=60)
+    begun.wait(begun.running, "a running trial")
+    begun.off()
+    assert not begun.finished()  # nothing is done, and the run's choice is known all the same
+    assert "MLflow stays off" in resume(begun.run)
+    begun.check_nothing_lost(2 * 2)
+    assert not (begun.run / "mlflow.db").exists() and not (begun.run / "tracking").exists()
+    uri = f"sqlite:///{tmp_path}/elsewhere.db"
+    assert "MLflow stays off" not in resume(begun.run, "--tracking-uri", uri)
+    known = tracking.last_sync(begun.run, uri=uri)
+    assert known is not None and known["complete"]
+    assert not (begun.run / "tracking-off").exists()
+
+
+def test_a_killed_sweep_on_workers_is_resumed_with_mlflow_also_where_its_store_was_removed(
+    tmp_path: Path,
+) -> None:
+    killed = Sweep(tmp_path / "killed", *SWEEP, "--workers", "2")
+    driver = killed.start(pause_s=1.0)
+    killed.wait(killed.finished, "a finished trial")
+    killed.wait(killed.running, "a running trial")
+    kill_all(driver)
+    before = killed.finished()
+    killed.finish()
+    killed.check_nothing_lost(2 * 2)
+    killed.check_nothing_twice()
+    assert before <= killed.finished()
+    first = tracking.last_sync(killed.run)
+    assert first is not None and first["complete"]
+    words = [sys.executable, "-m", "tabsweep.benchmark.cli", "clean", str(killed.run)]
+    subprocess.run([*words, "--tracking", "--yes"], check=True, capture_output=True)
+    assert not (killed.run / "mlflow.db").exists() and not (killed.run / "tracking").exists()
+    assert "MLflow stays off" not in resume(killed.run)
+    again = tracking.last_sync(killed.run)
+    assert again is not None and again["complete"] and again["records"] == first["records"]

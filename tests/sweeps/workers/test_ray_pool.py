@@ -253,6 +253,17 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     assert {"node", "lost node"} <= words
 
 
+def drain(machines: Machines, node: Any) -> None:
+    """Tell a node to leave, within a minute."""
+    from ray.core.generated import autoscaler_pb2
+
+    reason = autoscaler_pb2.DrainNodeReason.DRAIN_NODE_REASON_PREEMPTION
+    client = ray._raylet.GcsClient(address=machines.cluster.address)
+    deadline = int(time.time() * 1000) + 60_000
+    accepted, _ = client.drain_node(node.node_id, reason, "", deadline)
+    assert accepted
+
+
 @pytest.mark.fault(2)
 def test_the_only_node_is_told_to_leave_and_the_sweep_waits_for_the_next(machines, tmp_path):
     """As `docker stop` and machines that are about to go do it: Ray lets end what runs on a node,
@@ -261,18 +272,12 @@ def test_the_only_node_is_told_to_leave_and_the_sweep_waits_for_the_next(machine
     log = tmp_path / "log"
     studies = [study(f"cpu {i}", log, seconds=0.3) for i in range(4)]
     studies += [study(f"wide {i}", log, needs=Needs(threads=2)) for i in range(3)]
-    from ray.core.generated import autoscaler_pb2
-
-    reason = autoscaler_pb2.DrainNodeReason.DRAIN_NODE_REASON_PREEMPTION
     said: list[str] = []
 
     def during(event: str, details: Any) -> None:
         if event == "worker" and not said:
             said.append("drained")
-            client = ray._raylet.GcsClient(address=machines.cluster.address)
-            deadline = int(time.time() * 1000) + 60_000
-            accepted, _ = client.drain_node(there["first"].node_id, reason, "", deadline)
-            assert accepted
+            drain(machines, there["first"])
         if event == "warning" and "leaves the cluster" in details["message"]:
             said.append(details["message"])
             machines.cluster.remove_node(there.pop("first"))
@@ -286,3 +291,38 @@ def test_the_only_node_is_told_to_leave_and_the_sweep_waits_for_the_next(machine
     assert run.tally.done == 7 and run.tally.failed == 0 and not run.deaths
     assert {r["attempt"] for r in run.records} == {1}
     assert set(run.info("wide", "node")) == {"second"}
+
+
+@pytest.mark.fault(2)
+def test_workers_on_a_node_that_leaves_get_no_further_trial(machines, tmp_path):
+    """What they were sent may end there; no start of a worker has to fail first."""
+    there = {"first": machines.add("first")}
+    log = tmp_path / "log"
+    studies = [study(f"cpu {i}", log, seconds=0.4) for i in range(24)]
+    began: list[int] = []
+    said: list[str] = []
+
+    def on_first() -> int:
+        return sum(line.split()[3] == "first" for line in log.read_text().splitlines())
+
+    def during(event: str, details: Any) -> None:
+        if event == "result" and not began:
+            drain(machines, there["first"])
+            began.append(0)
+        if event == "warning":
+            said.append(details["message"])
+            if "leaves the cluster" in said[-1]:
+                began.append(on_first())
+                there["second"] = machines.add("second")
+
+    try:
+        run = Run(tmp_path / "run", studies, during)
+    finally:
+        for node in there.values():
+            machines.cluster.remove_node(node)
+    assert run.tally.done == 24 and not run.deaths
+    assert sum("leaves the cluster" in text for text in said) == 1
+    assert sum("the sweep waits" in text for text in said) == 1
+    # each of its two workers had been sent two trials at most
+    assert on_first() <= began[1] + 2 * 2
+    assert set(run.info("cpu", "node")) == {"first", "second"}

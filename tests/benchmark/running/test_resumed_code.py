@@ -1,0 +1,117 @@
+"""Which code of the user a resume runs: named, compared with the first, refused before its import.
+
+Each command is a process of its own, as a module is imported once.
+"""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tabsweep
+
+pytestmark = pytest.mark.usefixtures("work")
+
+FAST = ("--workers", "0", "--tracking-uri", "none")
+MINE = """
+from pathlib import Path
+from tabsweep.models.knn import KNN
+
+Path("imported.log").touch()
+
+class Mine(KNN):
+    name = "mine"
+"""
+SUITE = """
+name = "rows"
+title = "A row with a class of the user behind it"
+datasets = ["iris"]
+
+[budgets.quick]
+models = ["row"]
+folds = 1
+trials = 1
+timeout_s = 60
+
+[budgets.quick.model.row]
+of = "code_behind_a_row:Mine"
+"""
+
+
+def program(*words: object, folder: str = ".") -> subprocess.CompletedProcess[str]:
+    # -P: as the installed `bench`, without the working directory among Python's folders
+    command = [sys.executable, "-P", "-m", "tabsweep.benchmark.cli", *map(str, words)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def refusal(*more: str, folder: str = "elsewhere") -> str:
+    """What a resume in another folder is refused with, in one line, before any import."""
+    found = program("resume", "../runs/r", *FAST, *more, folder=folder)
+    assert found.returncode == 2, found
+    assert not Path(folder, "imported.log").exists() and "Traceback" not in found.stderr
+    return found.stderr
+
+
+def test_code_behind_a_row_of_the_suite_is_named_and_compared_with_the_first() -> None:
+    file = Path("code_behind_a_row.py")
+    file.write_text(MINE)
+    Path("rows.toml").write_text(SUITE)
+    begun = program("sweep", "--suite", "rows.toml", "--runs", "runs", "--name", "r", *FAST)
+    assert begun.returncode == 0, begun.stderr
+    Path("elsewhere").mkdir()
+    other = Path("elsewhere", file)
+    other.write_text(MINE + "\nprint('other')\n")
+    assert "None of it was run" in refusal()
+    other.write_text("class Mine(:\n")
+    said = refusal()
+    assert f"{other.resolve()} (code_behind_a_row:Mine) is no valid Python" in said
+    assert "line 1" in said
+    other.write_text(MINE)
+    py_compile.compile(str(other), cfile=str(other.with_suffix(".pyc")))
+    other.unlink()
+    assert "without source" in refusal("--allow-code-change")
+    file.write_text(MINE + "\nOTHER = 1\n")
+    again = ("resume", "runs/r", *FAST, "--allow-code-change")
+    for _ in range(2):  # the second time, too: the run began with the first source
+        changed = program(*again)
+        assert changed.returncode == 0, changed.stderr
+        assert f"runs the code of {file.resolve()} (code_behind_a_row:Mine): another" in (
+            changed.stderr
+        )
+    file.write_text(MINE)
+    back = program(*again)
+    assert "the source that the run began with" in back.stderr and back.returncode == 0
+
+
+def test_an_upgrade_of_tabsweep_does_not_change_the_users_code() -> None:
+    Path("mine_of_knn.py").write_text(MINE)
+    here = Path(tabsweep.__file__).parent
+    skip = shutil.ignore_patterns(".*", "tests", "docs", "deploy", "__pycache__", "runs", "shared")
+    upgraded = shutil.copytree(here, "upgraded/tabsweep", ignore=skip)
+    with open(upgraded + "/models/knn.py", "a") as stream:
+        stream.write("\n\nUPGRADED = True\n")
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "import tabsweep\n"
+        "from tabsweep.benchmark.planning.code_identity import own_code, source_print\n"
+        "target = 'mine_of_knn:Mine'\n"
+        "print(tabsweep.__file__, source_print(target)['source'], own_code(target)['source'])\n"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            env={**os.environ, "PYTHONPATH": str(path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for path in (here.parent / "none", Path("upgraded").resolve())
+    ]
+    (old, trial, own), (new, other_trial, same) = found
+    assert old != new and trial != other_trial  # the upgrade is seen, and counts for trials
+    assert own == same
