@@ -127,13 +127,11 @@ def replay_of(run: Path, evidence: Evidence, n_trials: int | None = None) -> Rep
         loss = metric.sign * mine[f"val_{metric.name}"].to_numpy(dtype=float)
         loss = np.where((mine["status"] == "done").to_numpy(dtype=bool), loss, np.nan)
         configs = [json.loads(text) for text in mine["config"].tolist()]
-        try:
-            space = spaces[key[0], key[2]][0]
-            losses = [None if np.isnan(v) else float(v) for v in loss]
-            box = BlackBox(space, configs, losses, axis_weights)
-        except ValueError:
+        space = spaces[key[0], key[2]][0]
+        if not any(config in space for config in configs):
             continue
-        boxes[key] = box, mine, loss
+        losses = [None if np.isnan(v) else float(v) for v in loss]
+        boxes[key] = BlackBox(space, configs, losses, axis_weights), mine, loss
     if not boxes:
         raise ValueError(f"{run} has no study whose space is known and that has two trials or more")
     if "rung0" in {stage_of[key] for key in boxes}:

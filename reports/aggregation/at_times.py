@@ -116,13 +116,17 @@ def at_equal_time(
     evidence: Evidence, headline: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # cells, ranks
     """`cells_at` for the `times` of a report, and their `ranks_at`. `headline`: the cells of the
-    evidence's headline metrics. Computed once for an evidence: do not change the frames."""
-    if "_at_equal_time" not in evidence.__dict__:
+    evidence's headline metrics. Computed once for an evidence and equal cells: do not change the
+    frames."""
+    asked = headline[["dataset", "task", "model", "n_folds", "state"]]
+    known: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame] | None
+    known = evidence.__dict__.get("_at_equal_time")
+    if known is None or not known[0].equals(asked):
         steps = spent(evidence)
         cells = cells_at(steps, headline, times(steps))
-        evidence.__dict__["_at_equal_time"] = (cells, ranks_at(evidence, cells))
-    found: tuple[pd.DataFrame, pd.DataFrame] = evidence.__dict__["_at_equal_time"]
-    return found
+        known = asked, cells, ranks_at(evidence, cells)
+        evidence.__dict__["_at_equal_time"] = known
+    return known[1], known[2]
 
 
 def ranks_at(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:

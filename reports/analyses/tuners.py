@@ -25,6 +25,7 @@ from ..statistics.welch import welch
 from ..statistics.wilcoxon import wilcoxon
 
 KEYS = ["dataset", "model", "fold"]
+_APART = ["dataset", "model", "tuner", "against", "mean", "low", "high", "separable"]
 
 
 def frame(steps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -77,19 +78,24 @@ def separations(losses: pd.DataFrame, n: int) -> pd.DataFrame:
     difference of the lowest validation losses after n trials, its 95 % interval by Welch (`low`,
     `high`), and `separable`, whether that leaves out zero.
 
-    `losses`: tuner, dataset, model, repeat, n, best, with one row or several (folds, which are
-    averaged) for each of them.
+    `losses`: tuner, dataset, model, repeat, n, best, one row for each of them, or for each `fold`
+    of them where there is that column; folds are averaged. As in `frame`, studies in which some
+    tuner has no score after its first trial are left out for all tuners.
     """
-    keys = ["dataset", "model", "tuner"]
-    mine = losses[losses["n"] == n].groupby([*keys, "repeat"], sort=True)["best"].mean()
+    study = [name for name in ("dataset", "model", "repeat", "fold") if name in losses]
+    first, last = (
+        losses[losses["n"] == k].set_index([*study, "tuner"])["best"].unstack().dropna()
+        for k in (1, n)
+    )
+    common = last[last.index.isin(first.index)]
+    means = common.groupby(level=study[:3], sort=True).mean()
     found = []
-    for (dataset, model), part in mine.groupby(level=["dataset", "model"], sort=True):
-        of = {t: v.to_numpy(dtype=float) for t, v in part.groupby(level="tuner", sort=True)}
-        for a, b in combinations(sorted(of), 2):
-            apart = welch(of[a], of[b])
+    for (dataset, model), part in means.groupby(level=study[:2], sort=True):
+        for a, b in combinations(sorted(part.columns), 2):
+            apart = welch(part[a].to_numpy(dtype=float), part[b].to_numpy(dtype=float))
             row = {"dataset": dataset, "model": model, "tuner": a, "against": b}
             found.append({**row, **apart._asdict(), "separable": apart.is_separable})
-    return pd.DataFrame(found)
+    return pd.DataFrame(found, columns=_APART)
 
 
 def section(evidence: Evidence, found: pd.DataFrame, notes: Sequence[str] = ()) -> Section:

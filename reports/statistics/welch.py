@@ -47,8 +47,10 @@ def welch(one: np.ndarray, other: np.ndarray, *, level: float = 0.95) -> Differe
     ]
     if not any(parts):
         return Difference(mean, mean, mean)
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(values) - 1) for part, values in zip(parts, samples, strict=True)
+    total = sum(parts)
+    # as shares of the sum: the squares of variances below 1e-162 are 0 in floating point
+    freedom = 1.0 / sum(
+        (part / total) ** 2 / (len(values) - 1) for part, values in zip(parts, samples, strict=True)
     )
-    half = t_isf((1.0 - level) / 2.0, freedom) * math.sqrt(sum(parts))
+    half = t_isf((1.0 - level) / 2.0, freedom) * math.sqrt(total)
     return Difference(mean, mean - half, mean + half)

@@ -269,4 +269,4 @@ def test_resume_names_the_file_whose_code_it_runs_and_refuses_another_one_before
 def program(*words: object, folder: str = ".") -> subprocess.CompletedProcess[str]:
     # -P: as the installed `bench`, without the working directory among Python's folders
     command = [sys.executable, "-P", "-m", "tabsweep.benchmark.cli", *map(str, words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)

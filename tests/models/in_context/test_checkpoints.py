@@ -250,7 +250,9 @@ def test_a_saved_model_predicts_the_same_bytes_in_every_process_that_has_its_che
 
 
 @pytest.mark.nightly
-def test_a_sweep_under_ray_has_the_results_of_one_in_a_process_and_can_be_merged(unnamed):
+def test_a_sweep_under_ray_has_the_results_of_one_in_a_process_and_can_be_merged(
+    unnamed, monkeypatch
+):
     named = of_tabicl(unnamed / "tabicl-classifier.ckpt")
     process(*SWEEP, *named, "--workers", 1, "--tracking-uri", "none", "--name", "ray")
     process(*SWEEP, *named, *FAST, "--name", "here", "--runs", "own")
@@ -258,7 +260,7 @@ def test_a_sweep_under_ray_has_the_results_of_one_in_a_process_and_can_be_merged
     assert scores[0] == scores[1]
     sweep = ("sweep", *SWEEP[1:5], "--model", "knn", *FAST, "--folds", 1, "--trials", 2)
     answer(*sweep, "--name", "other")
-    os.environ["TABSWEEP_TABICL_CLASSIFIER"] = ""
+    monkeypatch.setenv("TABSWEEP_TABICL_CLASSIFIER", "")
     merge = ("merge", "runs/ray", "runs/other", "--out", "runs/both")
     assert "--checkpoint tabicl-classifier=PATH" in bench(*merge).err
     assert answer(*merge, *named)["written"]

@@ -125,3 +125,16 @@ def test_the_grid_of_times_is_short_and_covers_first_scores_and_ends():
         assert 1 <= len(ts) <= at_times.MOST_TIMES and ts == sorted(set(ts))
         assert low <= ts[0] and high <= ts[-1] <= 10 * high
     assert at_times.times(pd.DataFrame({"cpu": [0.0], "best": [0.1]})) == []
+
+
+def test_scores_at_equal_time_are_those_of_the_cells_that_are_asked_for(run):
+    evidence = evidence_of_run([run])
+    headline = parts_of(evidence).headline
+    if not len(at_times.spent(evidence)):
+        pytest.skip("no trial took a tick of CPU time")
+    whole = at_times.at_equal_time(evidence, headline)
+    part = at_times.at_equal_time(evidence, headline[headline["dataset"] == "iris"])
+    assert set(whole[0]["dataset"]) == {"iris", "diabetes"} and set(part[0]["dataset"]) == {"iris"}
+    again = at_times.at_equal_time(evidence, headline.copy())
+    assert again[0].equals(whole[0]) and again[1].equals(whole[1])
+    assert at_times.at_equal_time(evidence, headline)[0] is again[0], "computed once"

@@ -29,6 +29,13 @@ def test_values_that_do_not_vary_are_a_point_and_rounding_is_no_difference():
     assert welch(np.full(3, 2.0), np.full(3, 1.0)).is_separable
 
 
+@pytest.mark.parametrize("scale", [1e-75, 1e-81, 1e-100, 1e-150])
+def test_variances_whose_squares_underflow_scale_the_interval(scale):
+    one, other = np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.5, 7.0, 3.0])
+    wanted = np.array(welch(one, other)) * scale
+    np.testing.assert_allclose(welch(one * scale, other * scale), wanted, rtol=1e-12)
+
+
 def test_a_sample_without_spread_to_know_separates_nothing():
     found = welch(np.array([1.0]), np.array([2.0, 2.1]))
     assert (found.low, found.high) == (-math.inf, math.inf) and not found.is_separable
