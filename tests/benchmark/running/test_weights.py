@@ -15,6 +15,7 @@ from calls import bench
 from sklearn.ensemble import ExtraTreesClassifier
 from small_sweeps import FAST, answer
 from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import store
@@ -163,6 +164,10 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     assert reasons == {"constant": "", "mine": "", "svm": "svm takes no weights of rows"}
     assert plan["datasets"]["people"]["csv"]["weight"] == "w"
     assert "count by their weights" in (run / "report" / "scores.md").read_text()
+    assert bench("analyse", run, "--what", "calibration", "--out", "c").code == 0
+    curves = pd.read_csv("c/calibration-curves.csv").query("model == 'constant' and n > 0")
+    results = load_results(run).query("model == 'constant' and selected")
+    assert list(curves["accuracy"]) == pytest.approx(list(results["test_accuracy"]))
     assert bench("fit", run, "--model", "constant").code == 0
     w, yes = people()["w"], people()["bought"] == "yes"
     saved = load_model(run / "fitted" / "people--constant.tabsweep")
