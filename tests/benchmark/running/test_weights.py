@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 import tomllib
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from calls import bench
 from sklearn.ensemble import ExtraTreesClassifier
 from small_sweeps import FAST, answer
 from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import store
@@ -22,8 +25,9 @@ from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.datasets.protocols import Fold
 from tabsweep.models.library.weights import TAKE_WEIGHTS
-from tabsweep.models.persistence.model_file import load_model
-from tabsweep.models.registry import MODELS, load_class
+from tabsweep.models.persistence.model_file import fit_rows, load_model, save_model
+from tabsweep.models.persistence.schema import Schema
+from tabsweep.models.registry import MODELS, load_class, make_model
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import DONE, Trial
 
@@ -142,6 +146,23 @@ def test_all_models_that_take_weights_are_fitted_with_them_and_scored_as_by_scik
             assert scores["accuracy"] == pytest.approx(want, rel=1e-12)
 
 
+def test_a_fit_by_weights_is_saved_as_its_attributes(tmp_path):
+    table = table_of(people(), "bought", "w")
+    training = (table.frame, table.target)
+    given = {"weights": table.weights, "val_weights": table.weights[:0]}
+    schema = Schema.of(table.frame, "binary", classes=table.classes, target="bought")
+    for model in sorted(TAKE_WEIGHTS):
+        taken = inspect.signature(load_class(MODELS[model].target)).parameters
+        config = {"n_estimators": 5} if "n_estimators" in taken else {}
+        estimator = make_model(model, task="binary", seed=0, threads=1, **config)
+        fit_rows(estimator, MODELS[model].target, training, given)
+        path = tmp_path / model
+        # "state": what was read back has predicted the same bytes
+        save_model(estimator, path, schema=schema, training=training, weights=given)
+        manifest = json.loads(zipfile.ZipFile(path).read("manifest.json"))
+        assert manifest["how"] == "state", (model, manifest.get("refit"))
+
+
 def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     people().drop(columns="spent").to_csv("people.csv", index=False)
     Path("mine_by_weight.py").write_text(MINE)
@@ -163,6 +184,10 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     assert reasons == {"constant": "", "mine": "", "svm": "svm takes no weights of rows"}
     assert plan["datasets"]["people"]["csv"]["weight"] == "w"
     assert "count by their weights" in (run / "report" / "scores.md").read_text()
+    assert bench("analyse", run, "--what", "calibration", "--out", "c").code == 0
+    curves = pd.read_csv("c/calibration-curves.csv").query("model == 'constant' and n > 0")
+    results = load_results(run).query("model == 'constant' and selected")
+    assert list(curves["accuracy"]) == pytest.approx(list(results["test_accuracy"]))
     assert bench("fit", run, "--model", "constant").code == 0
     w, yes = people()["w"], people()["bought"] == "yes"
     saved = load_model(run / "fitted" / "people--constant.tabsweep")
