@@ -139,7 +139,7 @@ def test_tables_do_not_depend_on_workers_nor_on_what_was_killed(tmp_path):
         here.off()
         killed.off()
     check_same([here], killed, planned)
-    assert "(raylet)" not in killed.output()  # Ray's own words about the worker, in colour
+    assert "(raylet)" not in killed.whole_output()  # Ray's own words about the worker, in colour
 
 
 @pytest.mark.nightly

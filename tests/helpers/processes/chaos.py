@@ -112,7 +112,11 @@ class Sweep:
 
     def output(self) -> str:
         """The end of what the driver printed."""
-        return self._output.read_text(errors="replace")[-6000:]
+        return self.whole_output()[-6000:]
+
+    def whole_output(self) -> str:
+        """All that the driver printed, each time that it was started."""
+        return self._output.read_text(errors="replace")
 
     def lines(self) -> list[Line]:
         """The execution log."""
