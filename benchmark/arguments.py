@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from .completion import DATASETS, MODELS, SUITES, complete_runs
 
@@ -30,6 +31,25 @@ URI = click.option(
     "--tracking-uri",
     envvar="TABSWEEP_TRACKING_URI",
     help="MLflow server; default: SQLite in the run's folder. 'none' switches tracking off.",
+)
+
+
+def _store(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    if given != "none":
+        return given
+    if context.get_parameter_source(option.name or "") is ParameterSource.ENVIRONMENT:
+        return None  # there it keeps sweeps from tracking; such a command is asked for MLflow
+    raise click.BadParameter(
+        "'none' keeps a sweep from writing to MLflow; leave it out here for mlflow.db in the run's "
+        "folder, or give the address of a server"
+    )
+
+
+STORE = click.option(
+    "--tracking-uri",
+    envvar="TABSWEEP_TRACKING_URI",
+    callback=_store,
+    help="MLflow server; default, also where the variable says none: SQLite in the run's folder.",
 )
 POSITIVE = click.FloatRange(min=0, min_open=True)
 WORKERS = click.option(

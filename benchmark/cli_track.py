@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .arguments import DATA, RUN, URI, model_name
+from .arguments import DATA, RUN, STORE, model_name
 from .checkpoint_options import checkpoint_options
 from .console import ENVIRONMENT, OK, Console, common
 from .errors import check_run
@@ -29,7 +29,7 @@ from .errors import check_run
 )
 @DATA
 @checkpoint_options
-@URI
+@STORE
 @common
 def fit(
     console: Console,
@@ -77,7 +77,7 @@ def track() -> None:
     envvar="TABSWEEP_TRACKING_TRIALS",
     help="A run for each trial in sweeps of at most so many trials. [default: 2000]",
 )
-@URI
+@STORE
 @common
 def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: str | None) -> int:
     """Bring MLflow up to date with the run's ledger; a second call adds nothing."""
@@ -93,7 +93,7 @@ def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: st
 
 @click.command()
 @RUN
-@URI
+@STORE
 @click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
 @common
 def ui(console: Console, run: Path, tracking_uri: str | None, port: int) -> int:

@@ -252,8 +252,9 @@ def main() -> int:
     """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="a third of the trials, no Ray Tune")
-    parser.add_argument("--short", action="store_true", help="short trials of many studies alone")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a third of the trials, no Ray Tune")
+    size.add_argument("--short", action="store_true", help="short trials of many studies alone")
     options = parser.parse_args()
     slots, part = options.slots, 3 if options.quick else 1
     with folder_of() as folder:

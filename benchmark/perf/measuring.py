@@ -57,5 +57,5 @@ def verdict(name: str, value: float, target: float, *, at_least: bool = False) -
     """Prints and returns whether a figure is at most, or at least, what it should be."""
     met = value >= target if at_least else value <= target
     sign = ">=" if at_least else "<="
-    print(f"{'met ' if met else 'MISS'}  {name}: {value:.3f} (target {sign} {target:g})")
+    print(f"{'met ' if met else 'MISS'}  {name}: {value:.4f} (target {sign} {target:g})")
     return met

@@ -8,7 +8,7 @@
 set -eu
 cpus=$1
 shift
-there=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # which says 1 where a fit shall have 1
+there=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # nproc obeys OMP_NUM_THREADS
 if [ "$cpus" -gt "$there" ]; then
     echo "start-ray: $cpus CPUs are asked for, and $there are there: $there" >&2
     cpus=$there

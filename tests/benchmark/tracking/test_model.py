@@ -51,7 +51,7 @@ def ask(run: Path, model: str, rows: Path) -> dict[str, list[object]]:
     [("multiclass", 1), pytest.param("regression", 2, marks=pytest.mark.nightly)],
 )
 def test_a_registered_model_predicts_in_a_fresh_process_as_its_file_does(
-    task: str, times: int, tmp_path: Path, raced: SimpleNamespace
+    task: str, times: int, tmp_path: Path, raced: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng(0)
     n = 90
@@ -83,11 +83,16 @@ def test_a_registered_model_predicts_in_a_fresh_process_as_its_file_does(
     )
     run = tmp_path / "runs" / "csv-houses-quick"
     shutil.copy(raced.database, run / "mlflow.db")  # making one takes seconds
+    monkeypatch.setenv(
+        "TABSWEEP_TRACKING_URI", "none"
+    )  # of sweeps: the model goes to the run's own
     for _ in range(times):  # the second time it is version 2
         bench("fit", str(run), "--model", "lightgbm", "--mlflow", "--register-as", "mine")
     rows = frame.drop(columns="y").head(20)
     place = tmp_path / "rows.json"
     rows.to_json(place, orient="table", index=False)
+    refused = CliRunner().invoke(main, ["fit", str(run), "--mlflow", "--tracking-uri", "none"])
+    assert refused.exit_code == 2 and "leave it out" in refused.output
     answer = ask(run, f"mine/{times}", place)
     fitted = load_model(next((run / "fitted").iterdir()))
     assert answer["labels"] == [str(value) for value in fitted.predict(rows)]

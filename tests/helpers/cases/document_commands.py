@@ -20,6 +20,7 @@ ONE = "--folds 1 --trials 1 --workers 0 --tracking-uri none"
 SHRINK: list[tuple[str, str]] = [
     (r"bench sweep .*--dry-run", ""),
     (r"bench sweep .*--csv ", f"--model knn --model linear {ONE}"),
+    (r"bench sweep .*--name more-models", f"--dataset iris {ONE}"),
     (r"bench sweep .*--suite uci-small", f"--model knn --dataset iris {ONE}"),
     (r"bench sweep .*--suite smoke", f"--dataset iris {ONE}"),
     (r"bench sweep .*--suite mine\.toml", ONE),
@@ -82,8 +83,9 @@ RUNS: dict[str, str] = {
     "--folds 1 --trials 1",
     "uci-small-standard": "--suite uci-small --budget standard --dataset iris --dataset wine "
     "--model knn --folds 1 --trials 2",
-    **dict.fromkeys(("first", "second", "cold"), f"{IRIS} --model knn"),
-    "warm": f"{IRIS} --model knn --warm-start {{cold}}",
+    **dict.fromkeys(("first", "second"), f"{IRIS} --model knn"),
+    "cold": f"{IRIS} --dataset diabetes --model knn",  # a portfolio is learned on two or more
+    "warm": f"{IRIS} --dataset diabetes --model knn --warm-start {{cold}}",
     **dict.fromkeys(("monday", "tuesday", "saturday", "sunday"), f"{IRIS} --model knn"),
     **{name: f"{IRIS} --model random-forest --sampler {name}" for name in SAMPLERS},
 }
