@@ -107,7 +107,7 @@ def _lock() -> tuple[str, str]:
     if not lock.exists():
         return WARNING, "no requirements.lock beside the package: versions are not pinned"
     wrong = []
-    for line in lock.read_text().splitlines():
+    for line in lock.read_text(encoding="utf-8").splitlines():
         pin = line.partition(";")[0].partition("#")[0].strip()
         name, _, wanted = pin.partition("==")
         found = version(name.partition("[")[0]) if wanted else ""

@@ -294,7 +294,8 @@ def run_and_report(
             progress.begin(total, request.name, known=details["known"], pace=pace, work=work)
         elif event == "started":
             if begins_untracked:
-                (request.folder / TRACKING_OFF).write_text("bench resume leaves MLflow off\n")
+                note = "bench resume leaves MLflow off\n"
+                (request.folder / TRACKING_OFF).write_text(note, encoding="utf-8")
             elif tracking_uri != "none":
                 (request.folder / TRACKING_OFF).unlink(missing_ok=True)
             syncer = start_tracking(request.folder, tracking_uri)
