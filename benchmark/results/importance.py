@@ -27,9 +27,10 @@ MOST_TRIALS = 200  # of a (dataset, model), drawn at random: rebuilding a study 
 MOST_CELLS = 24  # (dataset, model) pairs in a report where not asked for
 MOST_MODELS = 32  # where there are more pairs, with their datasets put together
 MOST_ROWS = 100_000  # trials in a report that has this: the importances would be most of its time
-TOGETHER, FEWEST_TOGETHER = 480, 40  # trials of these models together, and of each at least
+TOGETHER, FEWEST_TOGETHER = 1600, 50  # trials of these models together, and of each at least
 STUDIES = 60  # of a model, evenly chosen, whose trials are put together
 ALL = ""  # in place of a dataset: all datasets together
+MOST_WORDS = 6  # of a categorical hyperparameter: a forest's variance is a sum over 2**n terms
 TREES = 16  # Optuna's 64 cost four times as much and moved no share by more than 0.08
 
 
@@ -147,7 +148,8 @@ def importance_of(
     import optuna
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
-    spread = {name: d for name in _shared(configs) if (d := _distribution(configs, name))}
+    columns = {name: _as_numbers([c[name] for c in configs]) for name in _shared(configs)}
+    spread = {name: d for name, values in columns.items() if (d := _distribution(values))}
     if not spread or float(np.ptp(losses)) == 0.0:
         return {}
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # no line for each study
@@ -156,8 +158,8 @@ def importance_of(
         storage.create_new_study([optuna.study.StudyDirection.MINIMIZE], "importance")
     )
     number = storage.get_study_id_from_name(name)
-    for config, loss in zip(configs, losses.tolist(), strict=True):
-        params = {p: _value(config[p], d) for p, d in spread.items()}
+    for k, loss in enumerate(losses.tolist()):
+        params = {name: columns[name][k] for name in spread}
         trial = optuna.trial.create_trial(params=params, distributions=spread, value=loss)
         storage.create_new_trial(number, trial)
     study = optuna.load_study(study_name=name, storage=storage)
@@ -172,28 +174,39 @@ def _shared(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(set.intersection(*(set(config) for config in configs)))
 
 
-def _distribution(configs: Sequence[Mapping[str, Any]], name: str) -> BaseDistribution | None:
-    """The values of a hyperparameter as Optuna sees them; None where they do not vary.
+def _as_numbers(values: Sequence[Any]) -> list[float] | list[str]:
+    """The values of a hyperparameter: numbers as they are, else as words; of more than MOST_WORDS
+    different words (numbers beside words, as SVM's gamma) each one's place in their order."""
+    if all(_is_number(value) for value in values):
+        return [float(value) for value in values]
+    words = [_word(value) for value in values]
+    of_word = dict(zip(words, values, strict=True))
+    if len(of_word) <= MOST_WORDS:
+        return words
+    numbers = sorted((w for w in of_word if _is_number(of_word[w])), key=lambda w: of_word[w])
+    others = sorted(w for w in of_word if not _is_number(of_word[w]))
+    place = {word: float(k) for k, word in enumerate([*numbers, *others])}
+    return [place[word] for word in words]
 
-    A number counts on a logarithmic scale where all are above 0 and span more than two decades.
-    """
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-    values = [config[name] for config in configs]
-    if all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
-        low, high = float(min(values)), float(max(values))
-        return (
-            FloatDistribution(low, high, log=low > 0 and high > 100 * low) if low < high else None
-        )
-    words = sorted({_word(v) for v in values})
-    return CategoricalDistribution(words) if len(words) > 1 else None
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _word(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _value(value: Any, distribution: BaseDistribution) -> float | str:
-    from optuna.distributions import FloatDistribution
+def _distribution(values: list[float] | list[str]) -> BaseDistribution | None:
+    """The values of a hyperparameter as Optuna sees them; None where they do not vary.
 
-    return float(value) if isinstance(distribution, FloatDistribution) else _word(value)
+    A number counts on a logarithmic scale where all are above 0 and span more than two decades.
+    """
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    low, high = min(values), max(values)
+    if low == high:
+        return None
+    if isinstance(low, str) or isinstance(high, str):
+        return CategoricalDistribution(sorted(set(values)))
+    return FloatDistribution(low, high, log=low > 0 and high > 100 * low)

@@ -58,6 +58,22 @@ def test_the_hyperparameter_that_decides_the_score_gets_most_of_it(cause):
     assert set(shares) == {"rate", "kind", "depth"}  # neither the constant nor the conditional one
 
 
+@pytest.mark.timeout(60)
+def test_many_words_beside_numbers_cost_no_more_than_numbers():
+    """One column for each word would make the cost exponential: 2**100 terms here."""
+    rng = np.random.default_rng(0)
+    gammas = ["scale", *np.sort(10 ** rng.uniform(-4, 0, 99))]
+    words = [f"word {i:03}" for i in range(100)]
+    order = rng.permutation(100)
+    configs = [
+        {"C": float(rng.uniform()), "gamma": gammas[i], "word": words[-1 - i], "on": bool(i % 2)}
+        for i in order
+    ]
+    shares = importance.importance_of(configs, order.astype(float) ** 2)
+    assert set(shares) == {"C", "gamma", "word", "on"}
+    assert shares["gamma"] + shares["word"] > 0.8
+
+
 def test_the_same_trials_give_the_same_numbers():
     configs, losses = configs_of(), np.random.default_rng(1).normal(size=60)
     once = importance.importance_of(configs, losses)
