@@ -204,9 +204,10 @@ def _distribution(values: list[float] | list[str]) -> BaseDistribution | None:
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-    low, high = min(values), max(values)
-    if low == high:
+    if len(set(values)) < 2:
         return None
-    if isinstance(low, str) or isinstance(high, str):
-        return CategoricalDistribution(sorted(set(values)))
+    words = sorted({value for value in values if isinstance(value, str)})
+    if words:
+        return CategoricalDistribution(words)
+    low, high = float(min(values)), float(max(values))
     return FloatDistribution(low, high, log=low > 0 and high > 100 * low)
