@@ -22,6 +22,7 @@ from ..output import escape
 WIDTH = 460  # so that the text can be read on a telephone, where it is scaled by .8
 LEFT, RIGHT, TOP, BOTTOM = 56, 152, 12, 40
 NAME = 20  # characters of a name
+LONGEST, LETTER = 22, 6.7  # characters of a name beside a curve; pixels of one
 KEY = 16  # pixels of a line beside its name
 MAX_COLOURED = 10  # series with a colour; the others are thin and grey
 MAX_LABELLED = 16  # series with a label; there is no room for more
@@ -105,11 +106,13 @@ def lines(series: Sequence[Series], *, title: str, x: str, y: str, log_x: int = 
     height = 300
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     log = log_x if min(xs) > 0 and max(xs) > min(xs) else 0
-    across = Axis(min(xs), max(xs), LEFT, WIDTH - RIGHT, log)
+    labelled = series[:MAX_LABELLED]
+    names = [escape.label(line.name, LONGEST) for line in labelled]
+    right = WIDTH - max(RIGHT, round(KEY + 16 + LETTER * max(map(len, names))))
+    across = Axis(min(xs), max(xs), LEFT, right, log)
     pad = 0.04 * (max(ys) - min(ys)) or 0.5 * abs(ys[0]) or 0.5
     up = Axis(min(ys) - pad, max(ys) + pad, height - BOTTOM, TOP)
     parts = [*_frame(across, up, x, y, height)]
-    labelled = series[:MAX_LABELLED]
     for line in series[MAX_LABELLED:]:
         path = _path(line, across, up)
         parts.append(f'<path class="rest" d="{path}"><title>{text(line.name)}</title></path>')
@@ -121,12 +124,12 @@ def lines(series: Sequence[Series], *, title: str, x: str, y: str, log_x: int = 
     ends = [up.at(line.points[-1][1]) for line in labelled]
     for number, (line, top) in enumerate(zip(labelled, _apart(ends, height), strict=True)):
         end_x, end_y = across.at(line.points[-1][0]), up.at(line.points[-1][1])
-        left = WIDTH - RIGHT + 8
+        left = right + 8
         kind = f"fill c{number}" if number < MAX_COLOURED else "end-of-rest"
         parts.append(f'<circle class="{kind}" cx="{px(end_x)}" cy="{px(end_y)}" r="3"/>')
         kind = f"line c{number}" if number < MAX_COLOURED else "rest"
         parts.append(f'<path class="key {kind}" d="M{left} {px(top)}h{KEY}"/>')
-        label = text(escape.label(line.name, NAME - 3))
+        label = text(names[number])
         parts.append(f'<text class="name" x="{left + KEY + 4}" y="{px(top + 4)}">{label}</text>')
     return svg(parts, height, f"{title}. {_spoken(series)}")
 
@@ -179,7 +182,7 @@ def _frame(across: Axis, up: Axis, x: str, y: str, height: int) -> list[str]:
     parts = []
     for value in up.ticks():
         at = up.at(value)
-        parts.append(f'<path class="grid" d="M{LEFT} {px(at)}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<path class="grid" d="M{LEFT} {px(at)}H{px(across.end)}"/>')
         parts.append(
             f'<text class="tick end" x="{LEFT - 6}" y="{px(at + 4)}">{number(value)}</text>'
         )

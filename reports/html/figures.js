@@ -122,6 +122,27 @@ function distributionFigure(data, matrix, entries) {
   return figure("Rank distributions", body, note);
 }
 
+/** Where the label of a point stands: the nearest place that covers the fewest other labels, points and lines. */
+function labelPlace(x, y, width, { placed, points, line, area }) {
+  const meets = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+  let best = null;
+  for (const up of [-8, 16, 4, -20, 28, -32, 40, -44, 52])
+    for (const end of [false, true]) {
+      const away = up === 4 ? 8 : 4; // beside the point, or above and below it
+      const from = end ? x - away - width : x + away;
+      const box = [from, y + up - 10, from + width, y + up + 3];
+      const outside = box[0] < area[0] || box[2] > area[2] || box[1] < area[1] || box[3] > area[3];
+      const cost =
+        (outside ? 1000 : 0) +
+        100 * placed.filter((other) => meets(box, other)).length +
+        40 * points.filter(([px, py]) => meets(box, [px - 5, py - 5, px + 5, py + 5])).length +
+        10 * line.filter(([x0, y0, x1, y1]) => meets(box, [x0 - 1, y0 - 1, x1 + 1, y1 + 1])).length +
+        Math.abs(up - 4) / 4;
+      if (best === null || cost < best.cost) best = { x: end ? x - away : x + away, y: y + up, end, box, cost };
+    }
+  return best;
+}
+
 /** Mean score against CPU seconds; the line joins models that no other beats on both. */
 function costFigure(data, matrix, entries) {
   const title = "Score against cost";
@@ -156,19 +177,25 @@ function costFigure(data, matrix, entries) {
   const front = known.filter((entry) => !beaten(entry)).sort((a, b) => a.cpu - b.cpu);
   const steps = front.map((e, i) => (i ? `H${atX(e.cpu)}V` : `M${atX(e.cpu)} `) + atY(e.score));
   parts.push(draw("path", { class: "front", d: steps.join("") + `H${right}` }));
+  const points = known.map((entry) => [atX(entry.cpu), atY(entry.score)]);
+  const line = front.flatMap((entry, i) => {
+    const [x, y] = [atX(entry.cpu), atY(entry.score)];
+    const next = i + 1 < front.length ? atX(front[i + 1].cpu) : right;
+    const before = i ? atY(front[i - 1].score) : y;
+    return [[x, y, next, y], [x, Math.min(y, before), x, Math.max(y, before)]]; // level, then upright
+  });
   const placed = [];
-  for (const entry of [...known].sort((a, b) => b.score - a.score)) {
-    const [x, top] = [atX(entry.cpu), atY(entry.score)];
+  for (const entry of [...front, ...known.filter((e) => !front.includes(e))]) {
+    const [x, y] = [atX(entry.cpu), atY(entry.score)];
     const name = data.models[entry.model];
     const kind = front.includes(entry) ? "fill c0" : "rim";
     const said = draw("title", {}, `${name}: ${fixed(entry.score, 3)}, ${fixed(entry.cpu, 1)} s`);
-    parts.push(draw("circle", { class: kind, cx: x, cy: top, r: 4.5 }, said));
+    parts.push(draw("circle", { class: kind, cx: x, cy: y, r: 4.5 }, said));
     if (known.length > 14 && !front.includes(entry)) continue;
-    const end = x > (left + 2 * right) / 3;
-    let label = top - 8; // above the line
-    while (placed.some(([px, py]) => Math.abs(px - x) < 120 && Math.abs(py - label) < 13)) label++;
-    placed.push([x, label]);
-    parts.push(words(x + (end ? -4 : 4), label, cut(name, 20), end ? "name end" : "name"));
+    const label = cut(name, 24);
+    const at = labelPlace(x, y, 6.7 * label.length, { placed, points, line, area: [left, 4, right, floor] });
+    placed.push(at.box);
+    parts.push(words(at.x, at.y, label, at.end ? "name end" : "name"));
   }
   const list = front.map((e) => `${data.models[e.model]} ${fixed(e.score, 3)} at ${fixed(e.cpu, 1)} s`);
   const spoken = `Score against CPU seconds. Not beaten on both: ${list.join("; ")}.`;
