@@ -55,8 +55,8 @@ def main() -> None:
     bench report runs/uci-small-quick        write the tables again
     bench sweep --csv houses.csv --target price
 
-    Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 4 regression, 5 nothing to do,
-    6 done, but MLflow lacks some of it, 130 interrupted.
+    Exit codes: 0 ok, 1 some trials failed (or an unexpected error), 2 usage, 3 environment, 4
+    regression, 5 nothing to do, 6 done, but MLflow lacks some of it, 130 interrupted.
     """
     try:
         password_from_file()
