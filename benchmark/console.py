@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TextIO
 
 import click
 
+from ..common.counting import count as count
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table as RichTable
 
     from ..reports.output.tables import Section
@@ -67,17 +71,6 @@ ERRORS: dict[str, tuple[str, int]] = {
 }
 
 
-def count(n: int, word: str) -> str:
-    """A number of things, the word in its plural where there is not one.
-
-    >>> count(1, "dataset"), count(3, "dataset"), count(2, "study")
-    ('1 dataset', '3 datasets', '2 studies')
-    """
-    if n == 1:
-        return f"1 {word}"
-    return f"{n} {word[:-1]}ies" if word.endswith("y") else f"{n} {word}s"
-
-
 def duration(seconds: float) -> str:
     """Seconds in words.
 
@@ -110,13 +103,26 @@ def rough(seconds: float) -> str:
     return f"{hours:.0f} h" if hours < 120 else f"{hours / 24:.0f} days"
 
 
-def size(mb: float) -> str:
-    """Megabytes in words.
+def size(n_bytes: float) -> str:
+    """Bytes in words, by powers of 1000.
 
-    >>> size(0.4), size(812.3), size(1430)
-    ('1 MB', '812 MB', '1.4 GB')
+    >>> size(900), size(2_500_000), size(812.3e6), size(2e12)
+    ('900 B', '2.5 MB', '812 MB', '2000 GB')
     """
-    return f"{max(1, round(mb))} MB" if mb < 1000 else f"{mb / 1024:.1f} GB"
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 999.5 or unit == "GB":
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:.0f} {unit}" if unit == "B" or n_bytes >= 99.95 else f"{n_bytes:.1f} {unit}"
+
+
+def split_names(given: Iterable[str]) -> list[str]:
+    """The names in the values of an option that may be repeated, each with names between commas.
+
+    >>> split_names(["oom, killed", "timeout"])
+    ['oom', 'killed', 'timeout']
+    """
+    return [name.strip() for words in given for name in words.split(",") if name.strip()]
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
@@ -206,6 +212,13 @@ class Console:
             out = self._out or sys.stdout
             out.write(json.dumps(plain(value), sort_keys=True) + "\n")
             out.flush()
+
+    def say_page(self, files: Iterable[Path]) -> None:
+        """Print where the page among `files` is, as an address that a browser opens; nothing
+        without one."""
+        for path in files:
+            if path.name == "index.html":
+                self.say(f"page: {path}   open it in a browser: {path.resolve().as_uri()}")
 
     def table(self, header: list[str], rows: list[list[Any]]) -> None:
         """Print columns under a header; None is an empty cell."""

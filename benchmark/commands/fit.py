@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...common.counting import count
 from ...common.text import one_line, suggest
 from ...datasets import catalog
 from ...datasets.infer import Reading, table_from_file
@@ -197,8 +198,9 @@ def choose_config(
     missing = [(c, f) for c in configs for f in folds if (model, c, f) not in run.known]
     if missing:
         note(
-            f"{len(configs)} configurations of {model} were chosen on {len(folds)} folds; fitting "
-            f"{len(missing)} times to compare them on the same validation rows"
+            f"{count(len(configs), 'configuration')} of {model} chosen on "
+            f"{count(len(folds), 'fold')}; {count(len(missing), 'fit')} to compare them on the "
+            "same validation rows"
         )
     for config, fold in missing:
         run.known[model, config, fold] = score_cell(run, asked, json.loads(config), fold, data)
