@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # after a large report, for memory that the system takes back anyway.
 atexit.register(gc.freeze)
 
-# Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do;
+# Exit codes. FAILED: some trials failed, or an unexpected error; NOTHING: there was nothing to do;
 # BEHIND: the sweep is done, and MLflow lacks some of it.
 OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, BEHIND = 0, 1, 2, 3, 4, 5, 6
 INTERRUPTED = 130
@@ -343,7 +343,7 @@ def start_again() -> NoReturn:
 
 def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs: Any) -> int:
     """Run a command; returns its exit code. An exception is printed as one line with a stable id,
-    and with its traceback where it is unforeseen or under -v."""
+    and with its traceback where it is unexpected or under -v."""
     try:
         return command(console, *args, **kwargs) or OK
     except (click.ClickException, click.Abort, click.exceptions.Exit):
@@ -372,7 +372,9 @@ def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs:
         id, code = found or ("BENCH-E000", FAILED)
         message = " ".join(str(error).split()) or type(error).__name__
         if found is None:
-            message = f"{type(error).__name__}: {message} (unforeseen: please report it)"
+            message = (
+                f"{type(error).__name__}: {message} (unexpected: report it with the traceback)"
+            )
         console.tell(f"error {id}: {message}")
         console.data({"error": {"id": id, "message": message}})
         return code
@@ -402,7 +404,7 @@ def stdout_to_stderr() -> Iterator[TextIO]:
 
 
 def lookup(error: BaseException) -> tuple[str, int] | None:
-    """(error id, exit code) of an exception by its nearest known class; None if unforeseen."""
+    """(error id, exit code) of an exception by its nearest known class; None if unexpected."""
     out = ("space left", "can't start new thread")
     if any(words in str(error) for words in out) or isinstance(error, MemoryError):
         return ERRORS["OSError"]

@@ -67,7 +67,9 @@ def clean_command(
         assert runs is not None
         folders = [path for path in runs_below(runs) if not path.is_symlink()]
         if not folders:
-            raise NoRun(f"{runs} holds no run")
+            raise NoRun(
+                f"--runs {runs} holds no run; bench runs --runs DIR lists those of a folder"
+            )
     found: dict[Path, list[Item]] = {}
     skipped: dict[Path, str] = {}
     for folder in folders:
