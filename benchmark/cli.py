@@ -256,7 +256,12 @@ def report(
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
-@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table regimes.")
+@click.option(
+    "--portfolio",
+    type=click.IntRange(1),
+    metavar="N",
+    help="For `regimes ... portfolio`: its size, as given to bench report --portfolio.",
+)
 @PAPER
 @RUNS
 @DATA
@@ -283,8 +288,9 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     "--what",
     type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),
     required=True,
-    help="Ranks after n trials; samplers compared, of one run by replay; ensembles; ECE; a metric; "
-    "a sweep with --warm-start beside one without.",
+    help="budgets: ranks after n trials; tuners: samplers compared (one run: by replay); "
+    "ensembles: greedy ensembles; calibration: ECE, Brier; metric: another metric; warm-start: "
+    "runs with and without one.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")

@@ -21,7 +21,7 @@ from ..errors import command_on
 from ..results.run_status import RunCounts, RunStatus, status_of
 from ..running.heartbeat import RUNNING, read_live
 
-SILENT_S = 20.0  # a heartbeat that stands still so long is spoken of
+SILENT_S = 20.0  # a heartbeat that stands still so long is reported
 SHARE = 0.1  # of the time, at most, goes into looking
 BEST = 6  # datasets whose leader is shown
 
