@@ -1,5 +1,5 @@
 # make sweep   set up .venv, then tune and compare on the small UCI tables
-# make test    set up .venv, then lint, types and every test
+# make test    set up .venv, then lint, types and all tests but the nightly ones
 # make help    the rest
 
 PYTHON ?= python3
@@ -16,7 +16,7 @@ export PYTHON VENV
 
 help:
 	@echo 'make sweep [ARGS="--budget standard"]  tables of the suite uci-small, in runs/'
-	@echo 'make test [PYTEST_ARGS="-k ledger"]    lint, types, tests'
+	@echo 'make test [PYTEST_ARGS="-k ledger"]    lint, types, all tests but the nightly ones'
 	@echo 'make check                             format, lint, types (nothing is changed)'
 	@echo 'make lint                              format the code and mend what can be mended'
 	@echo 'make docs                              the documentation as a site, in build/docs/'

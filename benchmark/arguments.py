@@ -19,7 +19,7 @@ RUNS = click.option(
     envvar="TABSWEEP_RUNS",
     default=Path("runs"),
     show_default=True,
-    help="Folder of runs; its other runs are read-only caches.",
+    help="Folder of runs; finished trials of its other runs are reused.",
 )
 MIRROR = click.option(
     "--mirror",
@@ -84,6 +84,13 @@ FALLBACK = click.option(
     help="Model whose score replaces a missing one in the leaderboard's second view, or 'worst'. "
     "Default: constant.",
 )
+GPU = click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="cuda: models that use a GPU get one, or a share of one.",
+)
 RANKINGS = ("average", "npt", "hopular", "rtdl")
 CHOICE = (
     click.option(
@@ -110,7 +117,9 @@ COLUMNS = ("group", "time", "weight", "drop", "missing", "categorical", "numeric
 READING = (
     click.option("--group", metavar="COLUMN", help="Rows with one value here stay in one part."),
     click.option(
-        "--time", metavar="COLUMN", help="Rows are split by it: train, then validate, then test."
+        "--time",
+        metavar="COLUMN",
+        help="Split by time: the earliest rows train, the latest are tested.",
     ),
     click.option("--weight", metavar="COLUMN", help="How much each row counts."),
     click.option("--drop", multiple=True, metavar="COLUMN", help="Not a feature. Repeatable."),
@@ -156,6 +165,12 @@ def options(*decorators: Decorator) -> Decorator:
     return decorate
 
 
+def seed(what: str) -> Decorator:
+    """The option --seed of a command; `what` it is the seed of."""
+    whole = click.IntRange(min=0)
+    return click.option("--seed", type=whole, default=0, show_default=True, help=f"Seed of {what}.")
+
+
 DATA = options(MIRROR, CACHE)
 
 
@@ -196,13 +211,26 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "datasets",
             multiple=True,
             shell_complete=DATASETS,
-            help="Only this one. Repeatable.",
+            help="Only this dataset of the suite, or another one by name. Repeatable.",
         ),
         click.option("--folds", type=click.IntRange(min=1), help="First K folds of each protocol."),
         click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
-        click.option("--study-s", type=POSITIVE, help="CPU seconds per study that end its search."),
-        click.option("--time-limit-s", type=POSITIVE, help="Seconds that end a fit, best so far."),
-        click.option("--sampler", type=click.Choice(["grid", "random", "tpe", "hyperopt"])),
+        click.option(
+            "--study-s",
+            type=POSITIVE,
+            help="A study starts no more trials after this many CPU seconds.",
+        ),
+        click.option(
+            "--time-limit-s",
+            type=POSITIVE,
+            help="Stop a fit after this many seconds and keep its best state (models trained in "
+            "steps).",
+        ),
+        click.option(
+            "--sampler",
+            type=click.Choice(["grid", "random", "tpe", "hyperopt"]),
+            help="Default: the budget's.",
+        ),
         click.option("--space", help="Search space: default, npt, hopular, rtdl, ..."),
         click.option(
             "--warm-start",
@@ -210,14 +238,8 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="PORTFOLIO",
             help="Begin each study with its model's configurations of this file (bench portfolio).",
         ),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
-        click.option(
-            "--device",
-            type=click.Choice(["cpu", "cuda"]),
-            default="cpu",
-            show_default=True,
-            help="cuda: models that use a GPU get one, or a share of one.",
-        ),
+        seed("folds, search and fits"),
+        GPU,
         click.option(
             "--portable",
             is_flag=True,
@@ -328,7 +350,11 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
         ),
         click.option(
-            "--portfolio", type=click.IntRange(1), help="So many configurations learned elsewhere."
+            "--portfolio",
+            type=click.IntRange(1),
+            metavar="N",
+            help="With this, the regimes also have a portfolio of N configurations, learned on the "
+            "other datasets.",
         ),
         click.option(
             "--out",
@@ -371,8 +397,8 @@ def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.FloatRange(min=0, max=1),
             default=0.01,
             show_default=True,
-            help="Smallest relative change of the error that counts over all cells; for one cell 3 "
-            "times it.",
+            help="Relative change of the error below which nothing counts as worse (single cells: "
+            "three times this).",
         ),
         click.option("--fail-on-regression", is_flag=True, help="Exit with 4 if RUN_B is worse."),
         click.option(
@@ -391,18 +417,16 @@ def reproduce_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--budget", help="Default: the table's own, mostly paper."),
         click.option("--model", "models", multiple=True, help="Only this method. Repeatable."),
         click.option("--dataset", "datasets", multiple=True, help="Only this dataset. Repeatable."),
-        click.option("--folds", type=click.IntRange(min=1)),
-        click.option("--trials", type=click.IntRange(min=1)),
-        click.option(
-            "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True
-        ),
+        click.option("--folds", type=click.IntRange(min=1), help="First K folds."),
+        click.option("--trials", type=click.IntRange(min=1), help="Configurations per study."),
+        GPU,
         click.option("--no-run", is_flag=True, help="Compare an existing run; run nothing."),
         click.option(
             "--from",
             "results",
             type=click.Path(path_type=Path),
-            help="Compare a CSV of another tool's results, as of `bench report --from`; run "
-            "nothing.",
+            help="Compare a CSV of another tool's results, in the format of `bench report --from`; "
+            "run nothing.",
         ),
         *CHOICE,
         click.option(
@@ -430,11 +454,15 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="reduced: minutes on two CPU cores. full: the paper's; most want a GPU. tiny: a "
             "trial run in seconds, whose numbers mean nothing.",
         ),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+        seed("the experiment"),
+        GPU,
         click.option(
-            "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True
+            "--threads",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            help="Threads of a fit.",
         ),
-        click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True),
         click.option(
             "--out",
             type=click.Path(file_okay=False, path_type=Path),

@@ -39,7 +39,7 @@ from .cli_publish import publish
 from .cli_track import fit, track, ui
 from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
-from .console import OK, Console, Verbs, common
+from .console import OK, Console, Verbs, common, split_names
 from .errors import check_address_form, check_run
 from .option_checks import check_options, without_choice
 
@@ -55,8 +55,8 @@ def main() -> None:
     bench report runs/uci-small-quick        write the tables again
     bench sweep --csv houses.csv --target price
 
-    Exit codes: 0 ok, 1 some trials failed, 2 usage, 3 environment, 4 regression, 5 nothing to do,
-    6 done, but MLflow lacks some of it, 130 interrupted.
+    Exit codes: 0 ok, 1 some trials failed (or an unexpected error), 2 usage, 3 environment, 4
+    regression, 5 nothing to do, 6 done, but MLflow lacks some of it, 130 interrupted.
     """
     try:
         password_from_file()
@@ -165,8 +165,7 @@ def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) ->
     check_address_form(given["address"])
     from .commands.sweep import retry_command
 
-    causes = tuple(cause.strip() for words in causes for cause in words.split(","))
-    return retry_command(console, run, causes=causes, **given)
+    return retry_command(console, run, causes=tuple(split_names(causes)), **given)
 
 
 @main.command(short_help="Show a run's progress.")
@@ -257,7 +256,12 @@ def report(
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
-@click.option("--portfolio", type=click.IntRange(1), help="Size of that of the table regimes.")
+@click.option(
+    "--portfolio",
+    type=click.IntRange(1),
+    metavar="N",
+    help="For `regimes ... portfolio`: its size, as given to bench report --portfolio.",
+)
 @PAPER
 @RUNS
 @DATA
@@ -284,8 +288,9 @@ def explain(console: Console, table: str, dataset: str, model: str, **given: Any
     "--what",
     type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),
     required=True,
-    help="Ranks after n trials; samplers compared, of one run by replay; ensembles; ECE; a metric; "
-    "a sweep with --warm-start beside one without.",
+    help="budgets: ranks after n trials; tuners: samplers compared (one run: by replay); "
+    "ensembles: greedy ensembles; calibration: ECE, Brier; metric: another metric; warm-start: "
+    "runs with and without one.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")

@@ -1,4 +1,5 @@
-"""The verbs of `bench beside` and `bench portfolio`: what others, and other datasets, tell."""
+"""`bench beside` and `bench portfolio`: published results, and configurations learned on other
+datasets."""
 
 from __future__ import annotations
 
@@ -43,12 +44,13 @@ def portfolio() -> None:
     help="Number of configurations.",
 )
 @click.option(
-    "--per-model", is_flag=True, help="So many of each model, instead of over all models."
+    "--per-model", is_flag=True, help="--size configurations for each model, not in total."
 )
 @click.option(
     "--leave-one-out",
     is_flag=True,
-    help="For each dataset of the runs also a choice that knows nothing of it.",
+    help="For each dataset, also choose configurations without using it (for sweeps on these "
+    "datasets).",
 )
 @click.option(
     "--out",

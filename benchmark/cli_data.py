@@ -86,7 +86,7 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
 @click.option(
     "--name",
     metavar="NAME",
-    help="Name of the dataset; of several, what stands before the names of their folders.",
+    help="Name of the dataset; for several folders, the prefix of the datasets' names.",
 )
 @options(TASK, *READING)
 @click.option(

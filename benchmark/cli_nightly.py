@@ -10,6 +10,11 @@ import click
 from .arguments import DATA, options
 from .console import Console, common
 
+BASELINE = click.option(
+    "--baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Default: benchmark/nightly/baseline.json in the checkout.",
+)
 SHARED = options(
     click.option(
         "--out",
@@ -18,11 +23,7 @@ SHARED = options(
         show_default=True,
         help="Folder of nights; its store/ may be deleted at any time.",
     ),
-    click.option(
-        "--baseline",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Default: benchmark/nightly/baseline.json in the checkout.",
-    ),
+    BASELINE,
     click.option(
         "--suite",
         default="nightly",
@@ -48,7 +49,7 @@ SHARED = options(
 
 
 class Nights(click.Group):
-    """A group whose command `run` is meant where none is named."""
+    """A command group whose default command is `run`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click has it, with "run" before words that begin with no command's name."""
@@ -72,7 +73,11 @@ def nightly() -> None:
 )
 @click.option("--resume", is_flag=True, help="Go on with the latest unfinished night, of any date.")
 @click.option("--tests", is_flag=True, help="The nightly-marked tests, too.")
-@click.option("--date", metavar="YYYY-MM-DD", help="Default: today, UTC. What rotates follows it.")
+@click.option(
+    "--date",
+    metavar="YYYY-MM-DD",
+    help="Default: today, UTC. It also selects which unchanged cells are fitted again.",
+)
 @common
 def nightly_run(console: Console, **given: Any) -> int:
     """Judge the commit that is checked out: did a model get worse, slower or unstable?
@@ -94,7 +99,13 @@ def nightly_run(console: Console, **given: Any) -> int:
 @nightly.command("bisect", short_help="Find the commit that made a model worse.")
 @click.argument("model")
 @click.option("--good", metavar="COMMIT", help="Default: the accepted baseline's commit.")
-@click.option("--bad", metavar="COMMIT", default="HEAD", show_default=True)
+@click.option(
+    "--bad",
+    metavar="COMMIT",
+    default="HEAD",
+    show_default=True,
+    help="A commit at which the model is worse.",
+)
 @SHARED
 @common
 def bisect(console: Console, model: str, **given: Any) -> int:
@@ -126,7 +137,7 @@ def baseline_accept(console: Console, **given: Any) -> int:
 
 
 @baseline.command("show")
-@click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path))
+@BASELINE
 @common
 def baseline_show(console: Console, baseline: Path | None) -> int:
     """Show the accepted commit, its cells, and the baselines before it."""

@@ -75,7 +75,8 @@ def track() -> None:
     "--trials",
     type=click.IntRange(min=0),
     envvar="TABSWEEP_TRACKING_TRIALS",
-    help="A run for each trial in sweeps of at most so many trials. [default: 2000]",
+    help="Write one MLflow run per trial if the sweep has at most this many trials. "
+    "[default: 2000]",
 )
 @STORE
 @common
@@ -94,7 +95,13 @@ def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: st
 @click.command()
 @RUN
 @STORE
-@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=5000,
+    show_default=True,
+    help="Port of the page, on 127.0.0.1.",
+)
 @common
 def ui(console: Console, run: Path, tracking_uri: str | None, port: int) -> int:
     """Serve the MLflow UI for a run, on this machine only."""

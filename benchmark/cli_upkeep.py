@@ -1,4 +1,4 @@
-"""`bench verify` and `bench merge`: the care of finished runs."""
+"""`bench verify` and `bench merge`: check and merge runs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TextIO
 
 import click
 
+from ..common.counting import count as count
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table as RichTable
 
     from ..reports.output.tables import Section
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 # after a large report, for memory that the system takes back anyway.
 atexit.register(gc.freeze)
 
-# Exit codes. FAILED: some trials failed, or an unforeseen error; NOTHING: there was nothing to do;
+# Exit codes. FAILED: some trials failed, or an unexpected error; NOTHING: there was nothing to do;
 # BEHIND: the sweep is done, and MLflow lacks some of it.
 OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, BEHIND = 0, 1, 2, 3, 4, 5, 6
 INTERRUPTED = 130
@@ -67,17 +71,6 @@ ERRORS: dict[str, tuple[str, int]] = {
 }
 
 
-def count(n: int, word: str) -> str:
-    """A number of things, the word in its plural where there is not one.
-
-    >>> count(1, "dataset"), count(3, "dataset"), count(2, "study")
-    ('1 dataset', '3 datasets', '2 studies')
-    """
-    if n == 1:
-        return f"1 {word}"
-    return f"{n} {word[:-1]}ies" if word.endswith("y") else f"{n} {word}s"
-
-
 def duration(seconds: float) -> str:
     """Seconds in words.
 
@@ -110,13 +103,26 @@ def rough(seconds: float) -> str:
     return f"{hours:.0f} h" if hours < 120 else f"{hours / 24:.0f} days"
 
 
-def size(mb: float) -> str:
-    """Megabytes in words.
+def size(n_bytes: float) -> str:
+    """Bytes in words, by powers of 1000.
 
-    >>> size(0.4), size(812.3), size(1430)
-    ('1 MB', '812 MB', '1.4 GB')
+    >>> size(900), size(2_500_000), size(812.3e6), size(2e12)
+    ('900 B', '2.5 MB', '812 MB', '2000 GB')
     """
-    return f"{max(1, round(mb))} MB" if mb < 1000 else f"{mb / 1024:.1f} GB"
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 999.5 or unit == "GB":
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:.0f} {unit}" if unit == "B" or n_bytes >= 99.95 else f"{n_bytes:.1f} {unit}"
+
+
+def split_names(given: Iterable[str]) -> list[str]:
+    """The names in the values of an option that may be repeated, each with names between commas.
+
+    >>> split_names(["oom, killed", "timeout"])
+    ['oom', 'killed', 'timeout']
+    """
+    return [name.strip() for words in given for name in words.split(",") if name.strip()]
 
 
 def by_reason(reasons: Mapping[str, str]) -> list[str]:
@@ -206,6 +212,13 @@ class Console:
             out = self._out or sys.stdout
             out.write(json.dumps(plain(value), sort_keys=True) + "\n")
             out.flush()
+
+    def say_page(self, files: Iterable[Path]) -> None:
+        """Print where the page among `files` is, as an address that a browser opens; nothing
+        without one."""
+        for path in files:
+            if path.name == "index.html":
+                self.say(f"page: {path}   open it in a browser: {path.resolve().as_uri()}")
 
     def table(self, header: list[str], rows: list[list[Any]]) -> None:
         """Print columns under a header; None is an empty cell."""
@@ -330,7 +343,7 @@ def start_again() -> NoReturn:
 
 def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs: Any) -> int:
     """Run a command; returns its exit code. An exception is printed as one line with a stable id,
-    and with its traceback where it is unforeseen or under -v."""
+    and with its traceback where it is unexpected or under -v."""
     try:
         return command(console, *args, **kwargs) or OK
     except (click.ClickException, click.Abort, click.exceptions.Exit):
@@ -359,7 +372,9 @@ def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs:
         id, code = found or ("BENCH-E000", FAILED)
         message = " ".join(str(error).split()) or type(error).__name__
         if found is None:
-            message = f"{type(error).__name__}: {message} (unforeseen: please report it)"
+            message = (
+                f"{type(error).__name__}: {message} (unexpected: report it with the traceback)"
+            )
         console.tell(f"error {id}: {message}")
         console.data({"error": {"id": id, "message": message}})
         return code
@@ -389,7 +404,7 @@ def stdout_to_stderr() -> Iterator[TextIO]:
 
 
 def lookup(error: BaseException) -> tuple[str, int] | None:
-    """(error id, exit code) of an exception by its nearest known class; None if unforeseen."""
+    """(error id, exit code) of an exception by its nearest known class; None if unexpected."""
     out = ("space left", "can't start new thread")
     if any(words in str(error) for words in out) or isinstance(error, MemoryError):
         return ERRORS["OSError"]

@@ -1,9 +1,10 @@
-"""Exceptions of the command line, and checks that need nothing heavy imported."""
+"""Exceptions of the command line, light checks, and the commands that messages name."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,6 +27,26 @@ class UnknownExperiment(Exception):
 
 class NoGpu(Exception):
     """--device cuda where torch sees no GPU, or no machine of the cluster has one."""
+
+
+def command_on(run: Path, command: str, *words: str) -> str:
+    """A command of `bench` on a run, to be copied from a message into a shell.
+
+    >>> command_on(Path("my runs/a"), "resume", "--workers", "0")
+    "bench resume 'my runs/a' --workers 0"
+    >>> command_on(Path("runs/a"), "track sync")
+    'bench track sync runs/a'
+    """
+    return shlex.join(["bench", *command.split(), str(run), *words])
+
+
+def resume_with(run: Path, *words: str) -> str:
+    """What to do about a sweep that ended early.
+
+    >>> resume_with(Path("runs/a"))
+    'finished trials are kept; resume with: bench resume runs/a'
+    """
+    return f"finished trials are kept; resume with: {command_on(run, 'resume', *words)}"
 
 
 def check_name(name: str) -> str:

@@ -391,7 +391,7 @@ def _g(value: float) -> str:
 
 
 def _n(items: Sequence[Any] | np.ndarray, word: str) -> str:
-    return footnotes.plural(len(items), word)
+    return footnotes.count(len(items), word)
 
 
 def _mean_of(values: Sequence[float] | np.ndarray) -> str:

@@ -17,7 +17,7 @@ import click
 
 from ...sweeps.store.run_folder import runs_below
 from ...sweeps.store.run_lock import RunLock, RunLocked, owner_of
-from ..console import NOTHING, OK, Console
+from ..console import NOTHING, OK, Console, size
 from ..errors import NoRun, SweepError, check_run
 from ..results.run_status import status_of
 
@@ -67,7 +67,9 @@ def clean_command(
         assert runs is not None
         folders = [path for path in runs_below(runs) if not path.is_symlink()]
         if not folders:
-            raise NoRun(f"{runs} holds no run")
+            raise NoRun(
+                f"--runs {runs} holds no run; bench runs --runs DIR lists those of a folder"
+            )
     found: dict[Path, list[Item]] = {}
     skipped: dict[Path, str] = {}
     for folder in folders:
@@ -168,15 +170,3 @@ def remove(run: Path, items: Iterable[Item], console: Console) -> int:
 def _in_use(run: Path, owner: dict[str, Any]) -> str:
     who = f"process {owner.get('pid', '?')} on {owner.get('host', '?')}"
     return f"{run} is in use by {who}: stop it, or wait until it ends"
-
-
-def size(n: float) -> str:
-    """
-    >>> size(900), size(2_500_000)
-    ('900 B', '2.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000 or unit == "GB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    raise AssertionError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -124,7 +125,9 @@ def _machine() -> tuple[str, str]:
     cores = len(os.sched_getaffinity(0))
     memory = memory_mb()
     text = f"{cores} CPUs ({cpu_model()}), {memory / 1024:.1f} GB"
-    return (OKAY if memory > 3000 else WARNING), text
+    if memory > 3000:
+        return OKAY, text
+    return WARNING, f"{text}; with less than 3 GB run one trial at a time: --workers 1"
 
 
 def _nearest(folder: Path) -> Path:
@@ -168,22 +171,30 @@ def _run_lock(runs: Path) -> tuple[str, str]:
 def _disk(runs: Path) -> tuple[str, str]:
     folder = _nearest(runs)
     free = shutil.disk_usage(folder).free / 2**30
-    return (OKAY if free > 2 else PROBLEM), f"{free:.1f} GB free in {folder}"
+    text = f"{free:.1f} GB free in {folder}"
+    if free > 2:
+        return OKAY, text
+    clean = shlex.join(["bench", "clean", "--runs", str(runs)])
+    return PROBLEM, f"{text}; a sweep needs 2: {clean}, or --runs on another disk"
 
 
 def _files() -> tuple[str, str]:
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (OKAY if soft >= 1024 else WARNING), f"{soft} at once (Ray wants 1024 or more)"
+    if soft >= 1024:
+        return OKAY, f"{soft} at once"
+    return WARNING, f"{soft} at once; Ray needs 1024 or more: ulimit -n 4096"
 
 
 def _shm() -> tuple[str, str]:
     path = Path("/dev/shm")
+    way = "docker run --shm-size=2g, or mount a tmpfs of that size there"
     if not path.exists():
-        return WARNING, "/dev/shm is missing: Ray's object store will be slow"
+        return WARNING, f"/dev/shm is missing, without which Ray's object store is slow: {way}"
     free = shutil.disk_usage(path).free / 2**20
-    return (OKAY if free > 512 else WARNING), f"{free:.0f} MB free in /dev/shm (Ray takes 512)"
+    text = f"{free:.0f} MB free in /dev/shm"
+    return (OKAY, text) if free > 512 else (WARNING, f"{text}; Ray needs 512: {way}")
 
 
 def _clock(runs: Path) -> tuple[str, str]:
@@ -194,8 +205,8 @@ def _clock(runs: Path) -> tuple[str, str]:
         skew = probe.stat().st_mtime - time.time()
     finally:
         probe.unlink()
-    state = OKAY if abs(skew) < 5 else WARNING
-    return state, f"differs from the store's by {skew:+.2f} s"
+    text = f"differs from that of the file system of {folder} by {skew:+.2f} s"
+    return (OKAY, text) if abs(skew) < 5 else (WARNING, f"{text}; synchronise both (NTP)")
 
 
 def _torch() -> tuple[str, str]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...common.counting import count
 from ...common.text import one_line, suggest
 from ...datasets import catalog
 from ...datasets.infer import Reading, table_from_file
@@ -38,6 +39,7 @@ from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
+from ..errors import command_on
 from ..planning.own_tables import planned_table
 from ..planning.plan import choose_folds
 from ..results.evidence_builder import planned_rows
@@ -66,9 +68,10 @@ class Score:
 
 @dataclass
 class Run:
-    """The results of a run on one dataset. `known`: (model, configuration, fold) -> Score;
-    `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`."""
+    """The results of the run in `folder` on one dataset. `known`: (model, configuration, fold) ->
+    Score; `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`."""
 
+    folder: Path
     plan: Record
     dataset: str
     metric: str
@@ -119,7 +122,7 @@ def read_run(run: Path, dataset: str | None) -> Run:
     if name not in plan["datasets"]:
         raise FitError(f"the run has no dataset {name!r}; {suggest(name, names)}")
     task = plan["datasets"][name]["task"]
-    found = Run(plan, name, plan["metric"][task])
+    found = Run(run, plan, name, plan["metric"][task])
     rows = [row for row in every if row["dataset"] == name]
     results = latest_results(ledger)
     info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
@@ -142,7 +145,10 @@ def choose_model(run: Run, model: str | None) -> str:
             planned = sorted({s["model"] for s in run.plan["studies"]})
             if model not in planned:
                 raise FitError(f"the run has no model {model!r}; {suggest(model, planned)}")
-            raise FitError(f"{model} has no finished trial with a score on {run.dataset}")
+            raise FitError(
+                f"{model} has no finished trial with a score on {run.dataset}; see "
+                f"{command_on(run.folder, 'logs', '--failed')}, or name another --model"
+            )
         return model
     losses = {name: run.mean_loss(name) for name in sorted(run.chosen)}
     whole = {name: loss for name, loss in losses.items() if loss is not None}
@@ -150,7 +156,7 @@ def choose_model(run: Run, model: str | None) -> str:
         has = f"; with some: {', '.join(losses)}" if losses else ""
         raise FitError(
             f"no model has a score on all {len(run.folds)} folds of {run.dataset} yet{has}; "
-            "resume the run, or name a model"
+            f"run the rest with {command_on(run.folder, 'resume')}, or name a model with --model"
         )
     return min(whole, key=lambda name: (whole[name], name))
 
@@ -197,8 +203,9 @@ def choose_config(
     missing = [(c, f) for c in configs for f in folds if (model, c, f) not in run.known]
     if missing:
         note(
-            f"{len(configs)} configurations of {model} were chosen on {len(folds)} folds; fitting "
-            f"{len(missing)} times to compare them on the same validation rows"
+            f"{count(len(configs), 'configuration')} of {model} chosen on "
+            f"{count(len(folds), 'fold')}; {count(len(missing), 'fit')} to compare them on the "
+            "same validation rows"
         )
     for config, fold in missing:
         run.known[model, config, fold] = score_cell(run, asked, json.loads(config), fold, data)
@@ -214,7 +221,9 @@ def choose_config(
         if best is None or loss < best.loss:
             best = Choice(json.loads(config), loss, middle, len(configs))
     if best is None:
-        raise FitError(f"every chosen configuration of {model} fails on some fold")
+        raise FitError(
+            f"every chosen configuration of {model} fails on some fold; name another --model"
+        )
     return best
 
 
@@ -253,7 +262,9 @@ def read_data(
     if described.get("csv"):
         table = read_csv_again(described["csv"], csv, run.dataset)
     elif csv is not None:
-        raise FitError(f"{run.dataset} is a catalogued dataset; it is not read from a CSV")
+        raise FitError(
+            f"{run.dataset} is a catalogued dataset, not read from a file: leave --csv out"
+        )
     else:
         table = planned_table(run.dataset, described, mirror=mirror, cache=cache)
     if table.sha256 != described["sha256"]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...common.text import shell_word
 from ..console import NOTHING, OK, Console, duration
+from ..errors import command_on
 
 
 def models_command(console: Console, name: str | None) -> int:
@@ -176,13 +176,13 @@ def _one_run(run: Path) -> dict[str, Any]:
     failed = sum(found.failed.values())
     if found.owner is not None:
         left = f", {duration(found.eta_s)} to go" if found.eta_s is not None else ""
-        state, way = f"running{left}", f"show progress: bench status {shell_word(run)} --watch"
+        state, way = f"running{left}", f"show progress: {command_on(run, 'status', '--watch')}"
     elif not found.finished:
-        state, way = "interrupted", f"resume with: bench resume {shell_word(run)}"
+        state, way = "interrupted", f"resume with: {command_on(run, 'resume')}"
     else:
         state, way = (
             "finished",
-            f"run failed trials again: bench retry {shell_word(run)}" if failed else "",
+            f"run failed trials again: {command_on(run, 'retry')}" if failed else "",
         )
     return {
         **about,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.counting import count
 from ...common.files import write_atomically
 from ...common.text import one_line
 from ...datasets.reading.cells import Cells, read_file
@@ -110,9 +111,10 @@ def unknown_columns(
     shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
     taken = [name for name in names if name in header]
     if names:
-        s, verb = ("s", "are") if len(names) > 1 else ("", "is")
         done = "copied to the output" if keep else "ignored"
-        warn(f"{len(names)} column{s} that the model does not know {verb} {done}: {shown}")
+        verb = "are" if len(names) > 1 else "is"
+        many = count(len(names), "column")
+        warn(f"{many} that the model does not know {verb} {done}: {shown}")
     if keep and taken:
         warn(f"left out of the output, whose own columns have the name: {', '.join(taken)}")
     return {

@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...common.text import shell_word
-from ..console import ENVIRONMENT, OK, Console
-from ..errors import SweepError, check_run
+from ..console import ENVIRONMENT, OK, Console, split_names
+from ..errors import SweepError, check_run, command_on
 from ..option_checks import without_choice
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def report_command(
     what `write_report` raises, DataError, and SweepError for an option of the CSV without one.
     """
     notes: list[str] = []
-    how["beside"] = [name for given in how["beside"] for name in given.split(",") if name]
+    how["beside"] = split_names(how["beside"])
     if results is not None and how["beside"]:
         raise SweepError("--beside goes with runs; published results have no rows beside them")
     if results is not None and (how.pop("regimes") or how.pop("portfolio")):
@@ -72,21 +71,15 @@ def report_command(
     console.data({"files": [str(path) for path in files], **said})
     for path in files:
         console.say(str(path))
-    say_page(console, files)
+    console.say_page(files)
     for text in damage:
         console.tell(f"damaged: {text}")
     if damage:
         console.tell(
-            f"all that is damaged: {'; '.join(f'bench verify {shell_word(run)}' for run in runs)}"
+            "to list everything that is damaged: "
+            + "; ".join(command_on(run, "verify") for run in runs)
         )
     return ENVIRONMENT if damage else OK
-
-
-def say_page(console: Console, files: Iterable[Path]) -> None:
-    """Print where the page of a report is, as an address that a browser opens; nothing without."""
-    for path in files:
-        if path.name == "index.html":
-            console.say(f"page: {path}   open it in a browser: {path.resolve().as_uri()}")
 
 
 def make_report(

@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...common.text import shell_word
 from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
 from ...sweeps.store.manifest import Manifest
 from ...sweeps.store.run_lock import owner_of
 from ..console import OK, Console, by_reason, count, duration, printable
+from ..errors import command_on
 from ..results.run_status import RunCounts, RunStatus, status_of
 from ..running.heartbeat import RUNNING, read_live
 
-SILENT_S = 20.0  # a heartbeat that stands still so long is spoken of
+SILENT_S = 20.0  # a heartbeat that stands still so long is reported
 SHARE = 0.1  # of the time, at most, goes into looking
 BEST = 6  # datasets whose leader is shown
 
@@ -190,7 +190,7 @@ def best_lines(view: View) -> list[str]:
 def trouble(view: View, run: Path) -> str | None:
     """A sentence if no driver works on the run or its driver gives no heartbeat; else None."""
     if view.state == "stopped":
-        return f"not running; resume with: bench resume {shell_word(run)}"
+        return f"not running; resume with: {command_on(run, 'resume')}"
     if view.silent_s is not None and view.silent_s > SILENT_S:
         return (
             f"no heartbeat for {duration(view.silent_s)}: its driver hangs, is very busy, or its "
@@ -296,7 +296,7 @@ def status_command(console: Console, run: Path) -> int:
     for line in by_reason(found.left_out):
         console.say(f"left out: {line}")
     if found.left and not found.owner:
-        console.say(f"not running; resume with: bench resume {shell_word(run)}")
+        console.say(f"not running; resume with: {command_on(run, 'resume')}")
     return OK
 
 

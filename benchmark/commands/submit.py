@@ -34,7 +34,8 @@ from ..planning.own_tables import csv_run_name
 from ..planning.suite import load
 from ..tracking.store import has_secret, redact
 
-# What a sweep that is asked to stop may take to end its running trials; Ray's own default is 3.
+# Seconds after which Ray kills a driver that was asked to stop: the 30 that running trials get, and
+# what the driver needs to end; Ray's own default is 3.
 STOP_WAIT_S = 60
 PATIENCE_S = 60.0  # with a head that does not answer while the job runs
 NEVER_SHIPPED = ["/runs/", "/mlruns/", "/.venv/", ".git/", "__pycache__/"]

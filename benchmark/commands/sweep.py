@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.portable import pin_or_restart
-from ...common.text import shell_word
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
@@ -33,7 +32,7 @@ from ..console import (
     size,
 )
 from ..console import FAILED as EXIT_FAILED
-from ..errors import SweepError, check_name, check_run
+from ..errors import SweepError, check_name, check_run, command_on, resume_with
 from ..planning import suite as suites
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
@@ -48,7 +47,7 @@ from ..running.ray_session import RayStart, end_with_ray
 from ..running.request import Request, import_folders, models_of
 from ..running.resume import code_that_runs
 from ..running.reuse import siblings
-from .report import make_report, say_page
+from .report import make_report
 
 if TYPE_CHECKING:
     from ...reports.output.tables import Section
@@ -238,9 +237,9 @@ def cost_lines(found: Estimate, workers: int) -> list[str]:
         rough(3600 * hours) for hours in (found.cpu_hours, found.cpu_hours_high, found.wall_hours)
     )
     where = f"on {count(workers, 'CPU')}" if workers else "in this process"
-    memory = size(found.memory_mb)
+    memory = size(1e6 * found.memory_mb)
     lines = [
-        f"estimate: about {wall} {where}, {memory} of memory, {size(found.disk_mb)} of disk",
+        f"estimate: about {wall} {where}, {memory} of memory, {size(1e6 * found.disk_mb)} of disk",
         f"CPU time: {cpu}, or up to {high}; from {found.basis}",
     ]
     if len(found.models) > 1:
@@ -250,7 +249,7 @@ def cost_lines(found: Estimate, workers: int) -> list[str]:
     if found.guessed:
         named = ", ".join(f"{model} ({count(n, 'trial')})" for model, n in found.guessed.items())
         lines.append(f"guessed, for lack of any measured fit: {named}")
-    limit = size(found.memory_mb_limit)
+    limit = size(1e6 * found.memory_mb_limit)
     return [*lines, f"a trial may use {limit} of memory (--memory-mb); one that takes more fails"]
 
 
@@ -344,8 +343,7 @@ def interrupted(console: Console, request: Request) -> int:
         console.data({"interrupted": True})
         console.tell("interrupted; nothing was started yet")
         return INTERRUPTED
-    again = f"bench resume {shell_word(request.folder)}"
-    console.tell(f"interrupted; finished trials are kept. Resume with: {again}")
+    console.tell(f"interrupted; {resume_with(request.folder)}")
     return INTERRUPTED
 
 
@@ -361,21 +359,18 @@ def start_tracking(folder: Path, uri: str | None) -> Syncer | None:
 
 
 @contextmanager
-def interruptible(stop: Stop, folder: Path | None = None) -> Iterator[None]:
+def interruptible(stop: Stop, folder: Path) -> Iterator[None]:
     """Handle SIGINT and SIGTERM: the first lets running trials end and submits no more, a second
-    SIGINT stops at once. With the folder of the run, a driver whose Ray was ended with it ends as
-    one that was interrupted."""
-    resume = (
-        f"interrupted; finished trials are kept. Resume with: bench resume {shell_word(folder)}"
-    )
+    SIGINT stops at once. A driver whose Ray was ended with it ends as one that was interrupted, and
+    says how to resume the run in `folder`."""
     over = threading.Event()
 
     def handle(number: int, frame: Any) -> None:
         if stop.soon and number == signal.SIGINT:
             stop.now = True
             raise KeyboardInterrupt
-        if folder is not None and not stop.soon:
-            given = over, INTERRUPTED, resume
+        if not stop.soon:
+            given = over, INTERRUPTED, f"interrupted; {resume_with(folder)}"
             threading.Thread(target=end_with_ray, args=given, daemon=True).start()
         stop.soon = True
         # straight to the descriptor: the signal may have interrupted another print
@@ -446,10 +441,10 @@ def summary(
         )
     seen = f"   MLflow: {syncer.place}" if syncer is not None and not behind else ""
     console.say(f"tables: {request.folder / 'report'}{seen}")
-    say_page(console, files)
+    console.say_page(files)
     if failed:
         console.say(
-            f"see report/coverage.md; run them again with: bench retry {shell_word(request.folder)}"
+            "see report/coverage.md; run them again with: " + command_on(request.folder, "retry")
         )
     return EXIT_FAILED if failed else OK
 

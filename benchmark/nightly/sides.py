@@ -25,7 +25,8 @@ Row = dict[str, Any]
 
 
 class SideError(OSError):
-    """A version that cannot be asked or fitted, with the last words of its process.
+    """A version that cannot be asked or fitted, with the last line of its
+    process's output.
 
     side: "base" or "head", whose process it was; "" where it is not known which one is at fault.
     """

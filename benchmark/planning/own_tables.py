@@ -152,7 +152,10 @@ def own_tables(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, OwnTable]
             continue
         path = Path(csv["path"])
         if not path.exists():
-            raise SweepError(f"{path}, the table of this run, does not exist any more")
+            raise SweepError(
+                f"{path}, the table of this run, does not exist any more: put the file back there "
+                f"(sha256 {csv['sha256'][:16]}...), or start a new run with another --name"
+            )
         actual = file_sha256(path)
         if actual != csv["sha256"]:
             raise SweepError(

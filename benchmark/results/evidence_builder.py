@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...common.counting import count
 from ...sweeps.search.halving import Halving, stages
 from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger, Record
@@ -312,9 +313,9 @@ def meta_of(
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
-        "budget": f"{budget_name}: {len(folds)} fold{'s' * (len(folds) != 1)}, "
+        "budget": f"{budget_name}: {count(len(folds), 'fold')}, "
         f"{spread} configuration{'s' * (spread != '1')} a study, "
-        f"{budget.seeds} evaluation seed{'s' * (budget.seeds > 1)}",
+        f"{count(budget.seeds, 'evaluation seed')}",
         "seed": first["options"]["seed"],
         "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
         "metric": first["metric"],

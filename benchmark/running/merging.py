@@ -75,7 +75,8 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
             reason = left_out.get(name, "it is not in the suite any more")
             raise SweepError(
                 f"dataset {name} of these runs is not available here ({reason}), and without it "
-                "its trials cannot be verified: see bench data"
+                f"its trials cannot be verified: bench data fetch {name}, or bench data add for a "
+                "dataset of yours"
             )
     for plan in plans:
         for name, known in plan["datasets"].items():
@@ -91,7 +92,8 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
     if asynchronous:
         raise SweepError(
             f"the searches of {', '.join(asynchronous)} were asynchronous: what they chose depends "
-            "on what ran beside it, so two of them cannot be one; bench report RUN RUN shows both"
+            "on what ran beside it, so such runs cannot be merged; show them together: bench "
+            "report RUN RUN"
         )
     return united
 
@@ -99,13 +101,17 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
 def _check_suites(first: Record, other: Record) -> None:
     if first["options"]["budget"] != other["options"]["budget"]:
         raise SweepError(
-            f"the runs have other budgets: {first['options']['budget']} and "
-            f"{other['options']['budget']}"
+            f"the runs have different budgets, {first['options']['budget']} and "
+            f"{other['options']['budget']}: merge runs of one suite and budget, or show them "
+            "together: bench report RUN RUN"
         )
     a, b = (_without_limits(plan["suite"]) for plan in (first, other))
     differing = sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
     if differing:
-        raise SweepError(f"the runs are of other suites: they differ in {', '.join(differing)}")
+        raise SweepError(
+            f"the runs are of different suites, which differ in {', '.join(differing)}: merge runs "
+            "of one suite and budget, or show them together: bench report RUN RUN"
+        )
 
 
 def _without_limits(suite: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...common.text import shell_word
 from ...sweeps.scheduling.interface import Stop
 from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.local_ray.ray_start import (
@@ -29,6 +28,7 @@ from ...sweeps.workers.ray_cluster import (
     stop_ray,
     take_back_sigterm,
 )
+from ..errors import command_on, resume_with
 from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
@@ -49,7 +49,8 @@ class RayNotUp(ClusterLost):
 
 def way_out(folder: Path) -> str:
     """What to do where Ray does not start."""
-    return f"Try `bench doctor`, or run without Ray: bench resume {shell_word(folder)} --workers 0"
+    without = command_on(folder, "resume", "--workers", "0")
+    return f"Try `bench doctor`, or run without Ray: {without}"
 
 
 def patience_s() -> float:
@@ -235,7 +236,5 @@ def cluster_lost(error: Exception, folder: Path) -> ClusterLost | None:
         return RayNotUp(f"{error}. {way_out(folder)}")
     if isinstance(error, ClusterLost) or names & {*RAY_GONE}:
         text = " ".join(str(error).split())[:300]
-        return ClusterLost(
-            f"{text}. Finished trials are kept; resume with: bench resume {shell_word(folder)}"
-        )
+        return ClusterLost(f"{text}; {resume_with(folder)}")
     return None

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...common.text import shell_word
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
@@ -24,7 +23,7 @@ from ...sweeps.workers.pool import InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
 from ...sweeps.workers.ray_pool import RayWorkerPool
 from ..console import count
-from ..errors import NoGpu, SweepError, check_gpu, check_name
+from ..errors import NoGpu, SweepError, check_gpu, check_name, resume_with
 from ..planning import environment
 from ..planning.code_identity import computes_with
 from ..planning.own_models import find_model
@@ -385,5 +384,5 @@ class _Sweep:
         if lost is not None:
             raise lost from error
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            way = f"finished trials are kept; make room, then: bench resume {shell_word(folder)}"
+            way = f"make room; {resume_with(folder)}"
             raise OSError(error.errno, f"{error.strerror}; {way}") from error

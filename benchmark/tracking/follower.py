@@ -20,9 +20,9 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from ...common.text import shell_word
 from ...sweeps.store.ledger import LedgerError
 from ..console import duration
+from ..errors import command_on
 from .store import (
     Refused,
     TrackingError,
@@ -130,9 +130,7 @@ class Syncer:
         return place_of(self.run, self.uri)
 
     def _warning(self, error: str) -> str:
-        again = f"bench track sync {shell_word(self.run)}"
-        if self.uri != default_uri(self.run):
-            again += f" --tracking-uri {redact(self.uri)}"
+        again = command_on(self.run, "track sync", *_elsewhere(self.run, self.uri))
         return f"MLflow is behind: {error}. Results are safe in the ledger; run `{again}`"
 
 
@@ -240,9 +238,7 @@ def ui_command(run: Path, uri: str | None = None, port: int = 5000) -> list[str]
         raise TrackingError(f"{redact(uri)} is a server with its own page: open it in a browser")
     path = sqlite_path(uri) if scheme_of(uri) == "sqlite" else None
     if path is not None and not path.exists():
-        raise TrackingError(
-            f"{path} is not there yet: run `bench track sync {shell_word(run)}` first"
-        )
+        raise TrackingError(f"{path} is not there yet: run `{command_on(run, 'track sync')}` first")
     command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--workers", "1", "--allowed-hosts", f"127.0.0.1:{port},localhost:{port}"]
     command += ["--artifacts-destination", str(run.resolve() / "mlartifacts")]
@@ -269,13 +265,16 @@ def ui_url(run: Path, uri: str | None = None, port: int = 5000) -> str:
     return f"http://127.0.0.1:{port}/{page}"
 
 
+def _elsewhere(run: Path, uri: str) -> list[str]:
+    """The option that names an MLflow store; none for the run's own."""
+    return [] if uri == default_uri(run) else ["--tracking-uri", redact(uri)]
+
+
 def place_of(run: Path, uri: str | None = None) -> str:
     """Where to look at a run in MLflow: an address, or the command that serves its page."""
-    uri = uri or default_uri(Path(run))
+    uri = uri or default_uri(run)
     if scheme_of(uri) not in ("http", "https"):
-        return f"bench ui {shell_word(run)}" + (
-            "" if uri == default_uri(Path(run)) else f" --tracking-uri {redact(uri)}"
-        )
+        return command_on(run, "ui", *_elsewhere(run, uri))
     known = last_sync(Path(run), uri=uri) or {}
     id = known.get("experiment_id")
     page = f"/#/experiments/{id}/runs?workflowType=machine_learning" if id else ""

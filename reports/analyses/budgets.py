@@ -182,7 +182,7 @@ def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
         )
         n_datasets = int(part["n_datasets"].iloc[0])
         title = (
-            f"Mean rank after n trials a study, {how}; {footnotes.plural(n_datasets, 'dataset')}."
+            f"Mean rank after n trials a study, {how}; {footnotes.count(n_datasets, 'dataset')}."
         )
         notes = (
             *footnotes.setting(evidence),
@@ -211,14 +211,14 @@ def verdict(found: pd.DataFrame) -> str:
     last = max(leaders)
     name, rank = leaders[last]
     other = [n for n in sorted(leaders) if leaders[n][0] != name]
-    over = footnotes.plural(int(part["n_datasets"].iloc[0]), "dataset")
+    over = footnotes.count(int(part["n_datasets"].iloc[0]), "dataset")
     said = (
-        f"After {footnotes.plural(last, 'trial')} {name} leads with mean rank {rank:.2f} on {over}"
+        f"After {footnotes.count(last, 'trial')} {name} leads with mean rank {rank:.2f} on {over}"
     )
     if not other:
         return f"{said}, as it does after every smaller number of trials."
     n = other[-1]
-    return f"{said}; after {footnotes.plural(n, 'trial')} it was {leaders[n][0]}."
+    return f"{said}; after {footnotes.count(n, 'trial')} it was {leaders[n][0]}."
 
 
 def figure(evidence: Evidence, cells: pd.DataFrame) -> str:

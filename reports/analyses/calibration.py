@@ -148,7 +148,7 @@ def verdict(means: pd.DataFrame) -> str:
     if not len(wide):
         return "No verdict: no dataset has probabilities of every model."
     ece = wide.mean().sort_values(kind="stable")
-    over = f"over {footnotes.plural(len(wide), 'dataset')}"
+    over = f"over {footnotes.count(len(wide), 'dataset')}"
     first = f"{ece.index[0]} {ece.iloc[0]:.4f}"
     if len(ece) == 1:
         return f"Expected calibration error {over}: {first}."

@@ -100,7 +100,7 @@ def verdict(frame: pd.DataFrame) -> str:
     of = "all models" if library == EVERYONE else library
     return (
         f"A greedy ensemble of the trials of {of} is better than the trial that validation chose "
-        f"on {better} of {footnotes.plural(n, 'dataset')}, and worse on {worse} (sign test: p = "
+        f"on {better} of {footnotes.count(n, 'dataset')}, and worse on {worse} (sign test: p = "
         f"{p_text(p)})."
     )
 

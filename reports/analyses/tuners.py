@@ -115,9 +115,9 @@ def verdict(found: pd.DataFrame) -> str:
     p = holm([wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)).p for a, b in pairs])
     apart = sum(value < ALPHA for value in p)
     return (
-        f"After {footnotes.plural(n, 'trial')} {means.index[0]} has the lowest mean regret "
-        f"({means.iloc[0]:.3f}) over {footnotes.plural(len(wide), 'dataset')}; {apart} of "
-        f"{footnotes.plural(len(pairs), 'pair')} of tuners differ significantly (Wilcoxon, Holm)."
+        f"After {footnotes.count(n, 'trial')} {means.index[0]} has the lowest mean regret "
+        f"({means.iloc[0]:.3f}) over {footnotes.count(len(wide), 'dataset')}; {apart} of "
+        f"{footnotes.count(len(pairs), 'pair')} of tuners differ significantly (Wilcoxon, Holm)."
     )
 
 
@@ -138,7 +138,7 @@ def replay_section(
     more = (
         "Replayed: nothing was fitted. A suggestion is answered by the recorded trial of the same "
         "study that is nearest in the scaled space, see the table of what is known; mean over "
-        f"{footnotes.plural(repeats, 'repeat')} under other seeds.",
+        f"{footnotes.count(repeats, 'repeat')} under other seeds.",
         *notes,
     )
     tables = [_regret_table(evidence, found, more), _pair_table(found, KEYS[:2], apart)]
@@ -229,7 +229,7 @@ def _regret_table(evidence: Evidence, found: pd.DataFrame, more: Sequence[str]) 
     n_datasets = last["dataset"].nunique()
     title = (
         "Regret after n trials: the lowest validation loss so far, between the best (0) and the "
-        f"worst (1) of all tuners; mean over {footnotes.plural(n_datasets, 'dataset')}."
+        f"worst (1) of all tuners; mean over {footnotes.count(n_datasets, 'dataset')}."
     )
     notes = (
         *more,
@@ -259,7 +259,7 @@ def _pair_table(
     where the repeats tell the two tuners apart."""
     wide = regrets(found, int(found["n"].max()), unit).dropna()
     each = "dataset" if len(unit) == 1 else "pair"
-    counted = footnotes.plural(len(wide), each) + " of dataset and model" * (each == "pair")
+    counted = footnotes.count(len(wide), each) + " of dataset and model" * (each == "pair")
     pairs = list(combinations(wide.columns, 2))
     tests = [wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)) for a, b in pairs]
     rows = []

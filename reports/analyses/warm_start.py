@@ -46,7 +46,7 @@ def section(found: pd.DataFrame, notes: tuple[str, ...] = ()) -> Section:
     by_n, by_model = [], []
     for part in PARTS:
         mine = found[found["part"] == part]
-        at_n = {f"after {footnotes.plural(n, 'trial')}": r for n, r in mine.groupby("n", sort=True)}
+        at_n = {f"after {footnotes.count(n, 'trial')}": r for n, r in mine.groupby("n", sort=True)}
         by_n.append(Panel(_rows(at_n), part))
         of = mine[mine["n"] == last].groupby("model", sort=True)
         by_model.append(Panel(_rows({escape.label(str(model)): r for model, r in of}), part))
@@ -55,8 +55,8 @@ def section(found: pd.DataFrame, notes: tuple[str, ...] = ()) -> Section:
         "Folds are averaged first, then the models of a dataset: one number per dataset. "
         "validation: the rows that both sweeps search on; test: of what validation had chosen.",
     )
-    datasets = footnotes.plural(found["dataset"].nunique(), "dataset")
-    trials = footnotes.plural(last, "trial")
+    datasets = footnotes.count(found["dataset"].nunique(), "dataset")
+    trials = footnotes.count(last, "trial")
     title = f"Gain of the warm start after equal numbers of trials, over all models: {datasets}."
     second = f"Gain of the warm start by model, after {trials}."
     tables = (

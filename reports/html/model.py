@@ -271,7 +271,7 @@ def _tuning(
     n_shown = (
         f"{len(kept)} of {len(usable):,} trials, evenly chosen"
         if len(kept) < len(usable)
-        else f"all {footnotes.plural(len(kept), 'trial')} with a validation score"
+        else f"all {footnotes.count(len(kept), 'trial')} with a validation score"
     )
     more = (
         [f"{len(varied) - MAX_SLICES} more hyperparameters have no plot."]

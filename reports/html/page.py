@@ -231,8 +231,8 @@ def _lead(evidence: Evidence) -> str:
         f" ({METRICS[evidence.headline(t)].label})"
         for t in evidence.tasks
     ]
-    models = footnotes.plural(len(evidence.models), "model")
-    datasets = footnotes.plural(len(evidence.datasets()), "dataset")
+    models = footnotes.count(len(evidence.models), "model")
+    datasets = footnotes.count(len(evidence.datasets()), "dataset")
     return f"{models} on {datasets}: {', '.join(tasks)}."
 
 
@@ -251,7 +251,7 @@ def _tiles(source: Source) -> list[dict[str, Any]]:
             "supported studies with a score",
             sums["folds_complete"] == wanted,
         ),
-        _tile(str(failed), f"failed of {footnotes.plural(trials, 'trial')}", failed == 0),
+        _tile(str(failed), f"failed of {footnotes.count(trials, 'trial')}", failed == 0),
         _tile(str(sums["folds_open"]), "studies still open", sums["folds_open"] == 0),
     ]
 
@@ -390,7 +390,7 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
             by_s.append(charts.Series(model, thin(points[:, [1, 2]])))
     y = "share of the way to the best"
     note = (
-        f"Mean over {footnotes.plural(len(whole), 'dataset')}: 0 is the worst first configuration "
+        f"Mean over {footnotes.count(len(whole), 'dataset')}: 0 is the worst first configuration "
         "of any model on a dataset, 1 the best validation score that any model reached. Validation "
         "scores, not test scores."
     )
@@ -465,10 +465,10 @@ def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
         where = (
             "all datasets together"
             if together
-            else footnotes.plural(rows["dataset"].nunique(), "dataset")
+            else footnotes.count(rows["dataset"].nunique(), "dataset")
         )
         more = f"; {len(share) - MAX_BARS} more hyperparameters" if len(share) > MAX_BARS else ""
-        note = f"From {footnotes.plural(n, 'trial')} on "
+        note = f"From {footnotes.count(n, 'trial')} on "
         note += f"{where}{more}."
         drawn = charts.bars(bars, title=f"Hyperparameters of {name}", x="share of the variance")
         found.append({"title": name, "svg": drawn, "note": note})

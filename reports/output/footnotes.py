@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...common.counting import count as count
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..statistics.ranking import TIES as TIES
@@ -134,11 +135,6 @@ def join(names: Iterable[str], limit: int = 12, *, whole: bool = False) -> str:
     if len(shown) > limit:
         return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"
     return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)
-
-
-def plural(n: int, word: str) -> str:
-    """'1 dataset', '2 datasets'."""
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 
 def absences(gaps: Iterable[tuple[str, str, list[str], dict[str, int], int]]) -> list[str]:

@@ -172,11 +172,11 @@ def compare_runs(
     if overall.hit:
         regressions.append(
             f"worse overall: median change of the error {percent(overall.median)} "
-            f"over {footnotes.plural(overall.n, 'cell')}, p = {overall.p:.2g}"
+            f"over {footnotes.count(overall.n, 'cell')}, p = {overall.p:.2g}"
         )
     regressions += [
         f"worse: {r.model}, mean change of the error {percent(r.mean_change)} over "
-        f"{footnotes.plural(r.n_datasets, 'dataset')} ({footnotes.plural(r.n_pairs, 'pair')}), "
+        f"{footnotes.count(r.n_datasets, 'dataset')} ({footnotes.count(r.n_pairs, 'pair')}), "
         f"one-sided p = {r.p_worse_holm:.2g} after Holm"
         for r in models[models["verdict"] == WORSE].itertuples(index=False)
     ]

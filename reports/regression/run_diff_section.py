@@ -41,7 +41,7 @@ def section(found: Comparison) -> Section:
 
 def summary(found: Comparison) -> list[str]:
     """The result in sentences, regressions first."""
-    n = footnotes.plural(len(found.cells), "cell")
+    n = footnotes.count(len(found.cells), "cell")
     if found.identical:
         return [f"Identical: {n}, equal to the last bit on every fold; no change of coverage."]
     said = [f"REGRESSION, {reason}." for reason in found.regressions]
@@ -203,7 +203,7 @@ def _coverage_rows(found: Comparison) -> list[tuple[str, ...]]:
 
 
 def _one_or_many(part: pd.DataFrame, what: str) -> str:
-    return str(part[what].iloc[0]) if len(part) == 1 else footnotes.plural(len(part), what)
+    return str(part[what].iloc[0]) if len(part) == 1 else footnotes.count(len(part), what)
 
 
 def _both_states(part: pd.DataFrame) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ..evidence import Evidence
-from ..output.footnotes import plural
+from ..output.footnotes import count
 from ..output.tables import fixed
 from ..sections.seeds import ENSEMBLE
 from .published_table import PublishedTable
@@ -54,4 +54,4 @@ def _configurations(evidence: Evidence, frame: pd.DataFrame) -> list[str]:
 
 def _span(counts: pd.Series, word: str) -> str:
     low, high = int(counts.min()), int(counts.max())
-    return plural(low, word) if low == high else f"{low} to {high} {word}s"
+    return count(low, word) if low == high else f"{low} to {high} {word}s"

@@ -35,7 +35,7 @@ def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
     open_ = int((studies["n_trials"] - studies["n_recorded"]).clip(lower=0).sum())
     whole = int((studies["state"] == COMPLETE).sum())
     return (
-        f"{footnotes.plural(recorded, 'trial')} recorded: {done} done, {failed} failed, "
+        f"{footnotes.count(recorded, 'trial')} recorded: {done} done, {failed} failed, "
         f"{recorded - done - failed} unsupported; {open_} planned and not recorded. "
         f"{whole} of {len(studies)} studies have a score.",
     )

@@ -98,7 +98,7 @@ def section(
         return Section(NAME, TITLE, (_table([], checks),), _frame(evidence, []), (remark,))
     cells = sum(len(finding.cells) for finding in found)
     remark = (
-        f"{footnotes.plural(len(found), 'finding')} on {footnotes.plural(cells, 'cell')}. A "
+        f"{footnotes.count(len(found), 'finding')} on {footnotes.count(cells, 'cell')}. A "
         "finding is a reason to look, not a verdict: the tables hold these cells as they are."
     )
     if not evidence.meta.get("foreign"):  # another tool's results are no trials of a run
@@ -172,7 +172,7 @@ def _no_better_than_a_constant(scores: pd.DataFrame, metric: str) -> Iterator[Fi
         yield Finding(
             "no better than a constant",
             tuple(cell(i, j) for i in at),
-            f"on {often[j]} of {footnotes.plural(int(tried[j]), 'dataset')} on which others learn; "
+            f"on {often[j]} of {footnotes.count(int(tried[j]), 'dataset')} on which others learn; "
             f"median error {np.median(share[at, j]):.2f} of a constant's",
             "not this dataset but this model: its target or inputs are not scaled, it does not "
             "train, or it does not fit the task",

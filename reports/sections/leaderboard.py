@@ -362,7 +362,7 @@ def _imputation(views: list[View], fallback: str) -> str:
         "every score with the largest error of the dataset"
     )
     return (
-        f"¶n: imputed on n datasets. Of {footnotes.plural(cells, 'cell')} without a complete score "
+        f"¶n: imputed on n datasets. Of {footnotes.count(cells, 'cell')} without a complete score "
         f"each {rule}. "
         "Every model with any score is ranked. Leaving missing cells out instead would favour a "
         "model that fails on difficult datasets."

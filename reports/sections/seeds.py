@@ -254,7 +254,7 @@ def too_few(found: pd.DataFrame) -> list[str]:
     """A note for each (kind, n) at which nothing can be significant."""
     said = {}
     for r in found[[_nothing(v) for v in found["top"]]].itertuples(index=False):
-        what = footnotes.plural(int(r.n), "ensemble" if r.kind == ENSEMBLE else "seed")
+        what = footnotes.count(int(r.n), "ensemble" if r.kind == ENSEMBLE else "seed")
         p = smallest_rank_sum_p(int(r.n), int(r.n))
         said[r.kind, r.n] = (
             f"{TOO_FEW}: with {what} a model nothing can be significant at {ALPHA:g}; the "

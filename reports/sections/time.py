@@ -64,7 +64,7 @@ def _rank_table(evidence: Evidence, ranked: pd.DataFrame) -> ReportTable:
     ]
     n = int(ranked["n_datasets"].iloc[0])
     title = (
-        f"Mean rank at equal time, after T CPU seconds a study; {footnotes.plural(n, 'dataset')}."
+        f"Mean rank at equal time, after T CPU seconds a study; {footnotes.count(n, 'dataset')}."
     )
     notes = (
         *footnotes.setting(evidence),
@@ -113,7 +113,7 @@ def _score_table(evidence: Evidence, cells: pd.DataFrame) -> ReportTable:
     title = "Test score of validation's choice after T CPU seconds a study: mean over the folds."
     notes = [*footnotes.setting(evidence), READ, "–: some fold had no score by then."]
     if left_out:
-        notes.append(f"{footnotes.plural(left_out, 'more dataset')} in the CSV.")
+        notes.append(f"{footnotes.count(left_out, 'more dataset')} in the CSV.")
     return ReportTable("time", title, ("model", *_header(ts)), tuple(panels), tuple(notes))
 
 

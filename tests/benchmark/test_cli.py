@@ -138,6 +138,17 @@ def test_every_command_has_help_and_the_common_options():
             assert option in found.out, path
 
 
+def test_every_option_of_every_command_says_what_it_does():
+    for path in commands():
+        command: click.Command = main
+        for name in path:
+            assert isinstance(command, click.Group)
+            command = command.commands[name]
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help and parameter.help.strip(), (path, parameter.opts)
+
+
 def test_no_line_of_the_overview_is_cut():
     for path in ([], ["data"], ["track"]):
         listed = bench(*path, "--help").out.partition("Commands:")[2]

@@ -196,7 +196,8 @@ def test_two_runs_that_contradict_each_other_are_named_and_not_mixed(
     n = len(found["conflicts"])
     assert kept["written"] and kept["kept_first"] == {"b/wine": n} and kept["same"] > 0
     told = bench("merge", "b/wine", mine, "--out", tmp_path / "again", "--keep-first")
-    assert f"{n} conflict{'s' if n > 1 else ''}, taken from b/wine" in told.out
+    said = f"{n} conflict{'s' if n > 1 else ''} resolved in favour of b/wine (--keep-first)"
+    assert said in told.out
     copied = next(r for r in of_disjoint(str(out)) if r["id"] == first["id"])
     sums = lambda r: [place["sha256"] for place in r["predictions"].values()]  # noqa: E731
     assert sums(copied) == sums(first)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....common.text import suggest
 from ....sweeps.store.run_lock import RunLock
-from ...console import OK, REGRESSION, Console, count, duration
+from ...console import OK, REGRESSION, Console, count, duration, split_names
 from ...nightly.baseline import file_of, read
 from ...nightly.checkout import Checkout, checkout_of
 from ...nightly.context import NightContext
@@ -52,7 +52,7 @@ def nightly_command(
 
 def named(words: Sequence[str]) -> list[str]:
     """The steps that options name, apart by commas or options. Raises ValueError."""
-    found = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    found = split_names(words)
     for name in found:
         if name not in STEPS:
             raise ValueError(f"unknown step {name!r}; {suggest(name, STEPS)}")

@@ -10,8 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from ....reports.output.footnotes import plural
-from ...console import BEHIND, FAILED, OK, Console
+from ...console import BEHIND, FAILED, OK, Console, count
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
     Experiment,
@@ -54,7 +53,7 @@ def _said(source: Source, known: Mapping[str, Experiment]) -> str:
     """One line on a table or figure: what ours shows, or why nothing does."""
     what = source.title.partition(", ")[2] or source.title
     if source.metric:
-        return f"{what}: {source.metric}; {plural(source.cells, 'published value')}"
+        return f"{what}: {source.metric}; {count(source.cells, 'published value')}"
     if source.experiment and source.kind == "table":
         return f"{what}: {known[source.experiment].title}"
     return f"{what}: {source.why}" if source.why else what

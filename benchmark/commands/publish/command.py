@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...console import ENVIRONMENT, OK, Console, count
+from ...console import ENVIRONMENT, OK, Console, count, size, split_names
 from .site import publish
 
 
@@ -14,12 +14,11 @@ def publish_command(
     console: Console, runs: Sequence[Path], out: Path, beside: Sequence[str], **how: Any
 ) -> int:
     """Write the site; exit code 3 where a run is damaged. Raises what `publish` raises."""
-    named = [name for given in beside for name in given.split(",") if name]
-    files, damage = publish(runs, out, beside=named, **how)
+    files, damage = publish(runs, out, beside=split_names(beside), **how)
     page = out / "index.html"
-    size = sum(path.stat().st_size for path in files)
-    console.say(f"{count(len(files), 'file')}, {size / 1e6:.1f} MB, in {out}")
-    console.say(f"page: {page}   open it in a browser: {page.resolve().as_uri()}")
+    n_bytes = sum(path.stat().st_size for path in files)
+    console.say(f"{count(len(files), 'file')}, {size(n_bytes)}, in {out}")
+    console.say_page([page])
     console.say("put the folder on any static host; it asks for nothing from outside")
     for text in damage:
         console.tell(f"damaged: {text}")

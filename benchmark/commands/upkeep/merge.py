@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....common.text import shell_word
 from ....sweeps.store.ledger import Ledger, Record
 from ...console import ENVIRONMENT, OK, Console, count
-from ...errors import SweepError, check_name, check_run
+from ...errors import SweepError, check_name, check_run, command_on
 from ...planning import suite as suites
 from ...planning.own_tables import shared_tables
 from ...planning.plan import Options
@@ -69,7 +68,8 @@ def merge_command(
     name_all(console, merged)
     if wrong or not entries:
         console.data({"written": False, **to_data(merged)})
-        console.tell(f"nothing was written; {way_out(merged)}" if wrong else "no trial to merge")
+        empty = "no run has a finished trial of this plan"
+        console.tell(f"nothing was written: {way_out(merged) if wrong else empty}")
         return ENVIRONMENT
     write_run(plan, entries, out, merged)
     found = status_of(out)
@@ -77,13 +77,13 @@ def merge_command(
     for run, n in merged.taken.items():
         console.say(f"{count(n, 'trial')} from {run}")
     if merged.same:
-        console.say(f"{count(merged.same, 'trial')} in more than one run, alike")
+        console.say(f"{count(merged.same, 'trial')} in several runs, with equal results")
     for run, n in merged.kept_first.items():
-        console.say(f"{count(n, 'conflict')}, taken from {run}")
+        console.say(f"{count(n, 'conflict')} resolved in favour of {run} (--keep-first)")
     console.say(f"{out}: {found.done} of {count(found.planned, 'trial')} done, {found.left} left")
-    console.say(f"tables: bench report {shell_word(out)}")
+    console.say(f"tables: {command_on(out, 'report')}")
     if found.left:
-        console.say(f"the trials that are left: bench resume {shell_word(out)}")
+        console.say(f"run the remaining trials: {command_on(out, 'resume')}")
     return OK
 
 

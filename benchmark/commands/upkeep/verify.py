@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ....common.text import shell_word
 from ....sweeps.store.integrity import integrity_of
 from ....sweeps.store.ledger import Ledger, LedgerError
 from ....sweeps.store.records import slot_places
 from ...console import ENVIRONMENT, OK, Console, count
+from ...errors import command_on
 from ...results.run_status import RunCounts
 
 SHOWN = 20  # trials that are named on a terminal; --json names all
@@ -55,12 +55,13 @@ def verify_command(console: Console, run: Path) -> int:
         console.tell(f"damaged: {len(again) - SHOWN} more trials; --json names all")
     if left:
         console.say(
-            f"{count(left, 'planned trial')} without a result; bench resume {shell_word(run)}"
+            f"{count(left, 'planned trial')} without a result; run with: "
+            + command_on(run, "resume")
         )
     if again:
         console.say(
             f"{count(len(again), 'finished trial')} would run again with: "
-            f"bench resume {shell_word(run)} --verify"
+            + command_on(run, "resume", "--verify")
         )
     console.say("sound" if found.sound else "damaged")
     return OK if found.sound else ENVIRONMENT

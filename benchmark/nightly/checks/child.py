@@ -27,7 +27,7 @@ class Ended:
 
     @property
     def how(self) -> str:
-        """Its exit code and its last words, on one line."""
+        """Its exit code and the last line of its output, on one line."""
         ending = "it was stopped at its limit" if self.code is None else f"exit code {self.code}"
         last = [line.strip() for line in self.output.splitlines() if line.strip()][-1:]
         return f"{ending}, after {self.seconds:.0f} s{''.join(f': {line}' for line in last)}"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from calls import bench
 from run_records import answer, make_run, plan, result
-from tabsweep.benchmark.commands import clean, logs
+from tabsweep.benchmark.commands import logs
+from tabsweep.benchmark.console import size
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store.run_lock import RunLock
 
@@ -122,5 +123,7 @@ def test_clean_goes_through_no_link(tmp_path):
 
 
 def test_sizes_are_words():
-    assert [clean.size(n) for n in (0, 999, 1500, 2e12)] == ["0 B", "999 B", "1.5 kB", "2000.0 GB"]
+    assert [size(n) for n in (0, 999, 1500, 999_960, 2e12)] == [
+        "0 B", "999 B", "1.5 kB", "1.0 MB", "2000 GB",
+    ]  # fmt: skip
     assert logs.aside(Path("a/b.jsonl")) == Path("a/b.jsonl.1")

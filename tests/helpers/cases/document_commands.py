@@ -28,6 +28,10 @@ SHRINK: list[tuple[str, str]] = [
     (r"bench (resume|retry) ", "--workers 0 --tracking-uri none"),
     (r"bench reproduce .*--(from|list|no-run)\b", ""),
     (r"bench reproduce cheatt-table-2", f"--model random-forest {ONE}"),
+    (
+        r"bench reproduce npt-table-11 --budget reduced",
+        f"--model knn --model catboost --dataset yacht {ONE}",
+    ),
     (r"bench reproduce npt-table-11", f"--model knn --dataset yacht {ONE}"),
     (r"bench experiment ", "--size tiny --device cpu --threads 1"),
     (r"bench (status|logs|report|explain|compare|analyse|fit|predict|suites|models) ?", ""),
@@ -78,8 +82,7 @@ RUNS: dict[str, str] = {
     "smoke-quick": f"{IRIS} --model knn",
     "rtdl-defaults": "--suite rtdl --dataset california-housing --model random-forest --folds 1 "
     "--trials 1",
-    "npt-small-paper": "--suite npt-uci --dataset yacht --model catboost --folds 1 --trials 1",
-    "npt-uci-reduced": "--suite npt-uci --budget reduced --dataset yacht --model catboost "
+    "npt-small-paper": "--suite npt-small --budget paper --dataset yacht --model catboost "
     "--folds 1 --trials 1",
     "uci-small-standard": "--suite uci-small --budget standard --dataset iris --dataset wine "
     "--model knn --folds 1 --trials 2",
