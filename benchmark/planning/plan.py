@@ -20,7 +20,7 @@ from ...sweeps.search.samplers import make_sampler
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
-from .code_identity import own_code, source_print, weights_print
+from .code_identity import from_outside, own_code, source_print, weights_print
 from .options import Options as Options
 from .own_models import check_constructor, find_model, nothing_counts, weight_notes, without_weights
 from .portfolios.warm_start import Beginning, beginning
@@ -348,10 +348,14 @@ class Plan:
         }
 
     def _own_code(self) -> dict[str, Any]:
-        """{"own_code": {class: its file and the fingerprint of its source}} of classes that were
-        named by their place; {} without any."""
-        targets = sorted({spec.target for spec in self.specs.values() if ":" in self._named(spec)})
-        return {"own_code": {target: own_code(target) for target in targets}} if targets else {}
+        """{"own_code": {class: its file, the fingerprint of its source, and the name by which an
+        installed package registers it}} of classes from outside tabsweep; {} without any."""
+        outside = from_outside(map(self._named, self.specs.values()))
+        found = {
+            target: {**own_code(target), **({"name": name} if name else {})}
+            for target, name in sorted(outside.items())
+        }
+        return {"own_code": found} if found else {}
 
     def _named(self, spec: registry.ModelSpec) -> str:
         """What the registry is asked for a model: a name, or "package.module:Class"."""
