@@ -226,6 +226,8 @@ def dry_run(console: Console, request: Request) -> int:
     warn_of_data(console, plan)
     for note in plan.notes:
         console.say(note)
+    if plan.nothing_runs:
+        console.warn(plan.nothing_runs)
     return OK
 
 
@@ -432,6 +434,8 @@ def summary(
         console.say(f"{count(n, 'trial')} copied from run {origin}")
     for line in by_reason(found.left_out):
         console.say(f"left out: {line}")
+    if outcome.plan.nothing_runs:
+        console.warn(outcome.plan.nothing_runs)
     doubtful = next(len(s.frame) for s in sections if s.name == "look-first")
     if doubtful:
         one = doubtful == 1

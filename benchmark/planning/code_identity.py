@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 
+from ...models import registry
 from ...sweeps.fingerprint import closure, file_of, fingerprint, source_of, versions
 
 PACKAGE = __name__.partition(".")[0]
@@ -36,6 +37,16 @@ def own_code(target: str) -> dict[str, str]:
     for name in sorted(name for name in found if name.partition(".")[0] != PACKAGE):
         sha.update(f"\n{name}\n{source_of(name, found[name]).sha256}".encode())
     return {"file": str(file), "source": sha.hexdigest()}
+
+
+def from_outside(models: Iterable[str]) -> dict[str, str]:
+    """{"package.module:Class": the name by which an installed package registers it, "" where it was
+    named by its place} of those of `models` that are no part of tabsweep. Nothing is imported; a
+    name that nobody knows is left out."""
+    asked = set(models) - registry.MODELS.keys()
+    installed = registry.entry_points() if any(":" not in model for model in asked) else {}
+    by_name = {installed[model]: model for model in sorted(asked & installed.keys())}
+    return by_name | {model: "" for model in sorted(asked) if ":" in model}
 
 
 @cache

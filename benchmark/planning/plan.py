@@ -20,9 +20,10 @@ from ...sweeps.search.samplers import make_sampler
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
-from .code_identity import own_code, source_print, weights_print
+from .absences import absence, all_absent
+from .code_identity import from_outside, own_code, source_print, weights_print
 from .options import Options as Options
-from .own_models import check_constructor, find_model, nothing_counts, weight_notes, without_weights
+from .own_models import check_constructor, find_model, weight_notes
 from .portfolios.warm_start import Beginning, beginning
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
@@ -182,6 +183,12 @@ class Plan:
             for model in self.models
         ]
 
+    @cached_property
+    def nothing_runs(self) -> str:
+        """Why no study of the plan runs, and which models would; "" where one does."""
+        folds = [(data.table, fold) for data in self.data.values() for fold in data.folds.values()]
+        return all_absent((study.reason for study in self.studies), folds)
+
     def search(
         self, model: str, task: str, dataset: str | None = None
     ) -> tuple[str, Space, str, int]:
@@ -233,13 +240,8 @@ class Plan:
         budget, options = self.budget, self.options
         asked, spec = self.given[model], self.specs[model]
         search, of = budget.search(asked, dataset), budget.asked(asked)
-        task, n_classes = data.table.task, max(data.table.n_classes, 1)
-        rows = len(data.folds[fold].train)
-        reason = registry.unsupported(spec, task, rows, data.table.n_features, n_classes) or ""
-        if data.table.weights is not None:
-            empty = nothing_counts(data.table.weights, data.folds[fold])
-            reason = reason or without_weights(spec) or empty
-        reason = search.absent or reason
+        task = data.table.task
+        reason = search.absent or absence(spec, data.table, data.folds[fold])
         if task in spec.tasks:
             space_name, space, sampler, n_trials = self.search(model, task, dataset)
         else:  # planned absence: there need not be a space
@@ -348,10 +350,14 @@ class Plan:
         }
 
     def _own_code(self) -> dict[str, Any]:
-        """{"own_code": {class: its file and the fingerprint of its source}} of classes that were
-        named by their place; {} without any."""
-        targets = sorted({spec.target for spec in self.specs.values() if ":" in self._named(spec)})
-        return {"own_code": {target: own_code(target) for target in targets}} if targets else {}
+        """{"own_code": {class: its file, the fingerprint of its source, and the name by which an
+        installed package registers it}} of classes from outside tabsweep; {} without any."""
+        outside = from_outside(map(self._named, self.specs.values()))
+        found = {
+            target: {**own_code(target), **({"name": name} if name else {})}
+            for target, name in sorted(outside.items())
+        }
+        return {"own_code": found} if found else {}
 
     def _named(self, spec: registry.ModelSpec) -> str:
         """What the registry is asked for a model: a name, or "package.module:Class"."""

@@ -9,7 +9,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import slot_places
 from ...sweeps.trial import Limits
 from ..errors import SweepError
-from ..planning.code_identity import own_code
+from ..planning.code_identity import from_outside, own_code
 from ..planning.plan import KEY_PARTS, Options, Plan
 from ..planning.plan_record import ended_slots, last_plan, planned_slots, study_name
 from .request import Request
@@ -87,18 +87,28 @@ def check_same(old: Record | None, plan: Plan) -> None:
 
 
 def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bool) -> list[str]:
-    """A line for each of `models` that is a class from outside tabsweep: the file whose code a
-    resume runs. Nothing is imported yet; a run may come from somebody else.
+    """A line for each of `models` that is a class from outside tabsweep, named by its place or
+    registered by an installed package: the file whose code a resume runs. Nothing is imported yet;
+    a run may come from somebody else.
 
     Raises SweepError where that is another file than the one that the run began with, and holds
     other code (unless that is allowed), and where its source cannot be read. Of a file that was
     edited the ids of its trials decide.
     """
     lines = []
-    for target in sorted({model for model in models if ":" in model}):
-        before, here = plan.get("own_code", {}).get(target), _own_code(target)
+    known = plan.get("own_code", {})
+    by_name = {code["name"]: target for target, code in known.items() if "name" in code}
+    for target, name in sorted(from_outside(models).items()):
+        before, here = known.get(target), _own_code(target)
         if here is None:
             continue  # its import says what is missing
+        began = by_name.get(name, target)
+        if began != target and not allow_code_change:
+            raise SweepError(
+                f"the installed model {name!r} is {target} here ({here['file']}), and was {began} "
+                f"when the run began ({known[began]['file']}). None of it was run: install the "
+                "package that registers that one, or give --allow-code-change"
+            )
         if before is None:
             lines.append(
                 f"runs the code of {here['file']} ({target}), of which the run has no hash"
@@ -109,11 +119,16 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
             raise SweepError(
                 f"{target} is {here['file']} here, whose source ({here['source'][:12]}) is not the "
                 f"one that the run began with ({before['file']}, {before['source'][:12]}). None of "
-                "it was run: go to the folder of the right file, or give --allow-code-change"
+                f"it was run: {_way_back(name)}, or give --allow-code-change"
             )
         how = "the source that the run began with" if same else "another source than at the start"
         lines.append(f"runs the code of {here['file']} ({target}): {how}")
     return lines
+
+
+def _way_back(name: str) -> str:
+    """What brings the code back that a run began with; name: of an installed model, or ""."""
+    return "install the version that had it" if name else "go to the folder of the right file"
 
 
 def _own_code(target: str) -> dict[str, str] | None:

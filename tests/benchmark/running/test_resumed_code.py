@@ -43,10 +43,14 @@ of = "code_behind_a_row:Mine"
 """
 
 
-def program(*words: object, folder: str = ".") -> subprocess.CompletedProcess[str]:
+def program(
+    *words: object, folder: str = ".", installed: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """One command in a process of its own. installed: a folder of installed packages besides."""
     # -P: as the installed `bench`, without the working directory among Python's folders
     command = [sys.executable, "-P", "-m", "tabsweep.benchmark.cli", *map(str, words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    env = {**os.environ, **({"PYTHONPATH": str(installed)} if installed else {})}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
 def refusal(*more: str, folder: str = "elsewhere") -> str:
@@ -86,6 +90,42 @@ def test_code_behind_a_row_of_the_suite_is_named_and_compared_with_the_first() -
     file.write_text(MINE)
     back = program(*again)
     assert "the source that the run began with" in back.stderr and back.returncode == 0
+
+
+def package(folder: str, module: str, code: str) -> Path:
+    """A folder with an installed package whose class `Mine` is the model "installed"."""
+    path = Path(folder).resolve()
+    facts = path / "of_strangers-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (path / f"{module}.py").write_text(code)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: of-strangers\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(f"[tabsweep.models]\ninstalled = {module}:Mine\n")
+    return path
+
+
+def test_the_code_of_an_installed_model_is_named_and_compared_as_that_of_a_file() -> None:
+    first = package("first", "of_strangers", MINE)
+    one = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, "--trials", 1)
+    named = ("--model", "installed", "--model", "knn", "--runs", "runs", "--name", "r")
+    begun = program("sweep", *one, *named, *FAST, installed=first)
+    assert begun.returncode == 0, begun.stderr
+    again = ("resume", "runs/r", *FAST)
+    same = program(*again, installed=first)
+    (said,) = [line for line in same.stderr.splitlines() if line.startswith("runs the code")]
+    place = first / "of_strangers.py"
+    assert said == (
+        f"runs the code of {place} (of_strangers:Mine): the source that the run began with"
+    )
+    other = package("other", "of_strangers", MINE + "\nOTHER = 1\n")
+    elsewhere = package("elsewhere", "of_others", MINE)
+    Path("imported.log").unlink()
+    for folder in (other, elsewhere):
+        refused = program(*again, installed=folder)
+        assert refused.returncode == 2 and "None of it was run" in refused.stderr
+        assert str(folder) in refused.stderr and str(place) in refused.stderr
+        assert not Path("imported.log").exists() and "Traceback" not in refused.stderr
+    allowed = program(*again, "--allow-code-change", installed=other)
+    assert allowed.returncode == 0 and "another source than at the start" in allowed.stderr
 
 
 def test_an_upgrade_of_tabsweep_does_not_change_the_users_code() -> None:

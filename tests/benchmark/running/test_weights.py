@@ -230,7 +230,9 @@ def test_a_fold_with_a_part_of_no_weight_is_a_planned_absence():
     frame["w"] = np.where(np.arange(len(frame)) < 80, 0, 1)  # the times of a fold's training rows
     frame.to_csv("people.csv", index=False)
     asked = ("--csv", "people.csv", "--target", "bought", "--weight", "w", "--time", "age")
-    bench("sweep", *asked, "--model", "constant", *FAST, "--trials", 1, "--name", "late")
+    late = bench("sweep", *asked, "--model", "constant", *FAST, "--trials", 1, "--name", "late")
+    (said,) = [line for line in late.err.splitlines() if "nothing runs" in line]
+    assert late.code == 0 and "weight 0" in said and "no model can" in said
     (reason,) = {s["reason"] for s in plan_in(Ledger(Path("runs/late")))["studies"][:1]}
     assert reason.startswith("all training") and reason.endswith("of fold 0 have weight 0")
 
