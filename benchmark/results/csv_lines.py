@@ -6,6 +6,7 @@ A file has a line for each score (columns metric and value), or a column for eac
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -145,6 +146,8 @@ def chosen_lines(path: Path, choice: Choice) -> Lines:
     lines.refuse(~cells["kind"].isin([SINGLE, ENSEMBLE]), f"unknown kind {{kind}}; {near}")
     _rename(lines, choice.rename)
     for column in ("method", "dataset", "split"):
+        # A report writes letters composed: a name in two forms would be two rows that look alike.
+        cells[column] = cells[column].str.normalize("NFC")
         lines.refuse(cells[column] == "", f"{column} is empty")
     if "variant" in cells:
         _name_variants(lines)
@@ -447,12 +450,14 @@ def _name_variants(lines: Lines) -> None:
 
 
 def like(name: str) -> str:
-    """A name without case and separators, by which near-equal names are found."""
-    return re.sub(r"[-_ .]+", "-", name.casefold())
+    """A name without case, separators, invisible characters and differences of form (wide letters,
+    ligatures), by which near-equal names are found."""
+    seen = (c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+    return re.sub(r"[-_ .]+", "-", "".join(seen).casefold())
 
 
 def _note_like_names(lines: Lines) -> None:
-    """Say which datasets, or methods, differ in case or separators alone."""
+    """Say which datasets, or methods, have names that are easily taken for one another."""
     for column in ("dataset", "method"):
         groups: dict[str, list[str]] = {}
         for name in sorted(lines.cells[column].unique()):

@@ -283,6 +283,23 @@ def test_names_that_differ_in_case_are_two_and_a_hint_says_so():
     assert set(means(evidence)) == {("adult", "a"), ("adult", "b")}
 
 
+@pytest.mark.fault(16)
+def test_a_name_in_two_forms_of_its_letters_is_one_name_and_its_double_is_refused():
+    composed, parted = "caf\u00e9", "cafe\u0301"
+    assert composed != parted
+    evidence = read(f"{composed},d,0,0,accuracy,.9\n{parted},d,1,0,accuracy,.7")
+    assert means(evidence) == {("d", composed): 0.8}
+    double = refused(f"{composed},d,0,0,accuracy,.9\n{parted},d,0,0,accuracy,.7")
+    assert "line 3: a second value" in double and "(the first: line 2)" in double
+
+
+@pytest.mark.parametrize("twin", ["a\u200b", "\uff41", "\u2060a"])
+def test_names_that_look_alike_are_two_and_a_hint_says_so(twin):
+    evidence = read(f"a,d,0,0,accuracy,.9\n{twin},d,0,0,accuracy,.8")
+    assert len(means(evidence)) == 2
+    assert "Told apart as different methods: 'a' and " in notes(evidence)
+
+
 # ---------------------------------------------------------------------- kinds and variants
 
 KINDS = """a,d,0,0,accuracy,.80,single
