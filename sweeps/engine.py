@@ -107,6 +107,7 @@ class Engine:
             self._ready.push(study)
             if not study.finished:
                 self._unfinished.add(study)
+        self._records.write_missing_ends(s for s in self.studies.values() if s.finished)
         stopping_since: float | None = None
         try:
             while not self._stop.now:

@@ -8,10 +8,12 @@ from typing import Any
 
 from ..store.ledger import Ledger, Record
 from ..store.records import (
+    current_ends,
     latest_results,
     link_record,
     result_of,
     result_record,
+    same_end,
     slot_places,
     study_record,
     utc_now,
@@ -96,6 +98,16 @@ class TrialRecords:
     def write_end(self, study: Study) -> None:
         """Record that a study has ended; not synced."""
         self.ledger.append([study_record(study)], sync=False)
+
+    def write_missing_ends(self, finished: Iterable[Study]) -> None:
+        """Record the end of each study whose last record of it is missing, older than another
+        record of the study, or says something else: a driver that was killed before it, a retry or
+        a plan with more trials leave such studies. Without it a study with fewer slots than were
+        planned would count as unfinished."""
+        known = current_ends(self.ledger)
+        ends = ((study_record(study), known.get(study.name)) for study in finished)
+        missing = [end for end, at in ends if at is None or not same_end(end, self.ledger.at(at))]
+        self.ledger.append(missing)
 
 
 class Batch:

@@ -76,6 +76,22 @@ def study_record(study: Study) -> Record:
     }
 
 
+def same_end(one: Record, other: Record) -> bool:
+    """Whether two records of a study's end say the same, whenever they were written."""
+    return {**one, "time": ""} == {**other, "time": ""}
+
+
+def current_ends(ledger: Ledger) -> dict[str, int]:
+    """{study: position of the last record of its end}, where no trial of it was recorded since."""
+    found: dict[str, int] = {}
+    for at, head in ledger.heads("study", "lease", "result", "slot"):
+        if head.kind == "study":
+            found[head.study] = at
+        else:
+            found.pop(head.study, None)
+    return found
+
+
 def result_of(record: Mapping[str, Any]) -> Result:
     """The result in a record, without its predictions."""
     return Result(

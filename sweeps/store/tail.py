@@ -73,6 +73,7 @@ class TailFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._synced = True
         self.file = append_files.open_to_append(path)
 
     def append(self, data: bytes, *, sync: bool) -> None:
@@ -83,6 +84,7 @@ class TailFile:
             self.file.flush()
             if sync:
                 os.fsync(self.file.fileno())
+            self._synced = sync
         except OSError:
             self._cut(before)
             raise
@@ -96,5 +98,10 @@ class TailFile:
         self.file = append_files.open_to_append(self._path)
 
     def close(self) -> None:
-        """Close the file; may raise OSError where a buffer cannot be written."""
-        self.file.close()
+        """Make durable what was appended last, and close the file; may raise OSError where a buffer
+        cannot be written."""
+        try:
+            if not self._synced:
+                os.fsync(self.file.fileno())
+        finally:
+            self.file.close()
