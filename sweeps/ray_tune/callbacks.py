@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..scheduling.heartbeat import BEAT_S
 from ..scheduling.interface import Stop
 from ..study import Study
 from ..trial import MAX_ATTEMPTS, Result, failure
+from ..workers.awake_clock import awake_s
 from ..workers.output_capture import tail_of
 from ..workers.ray_cluster import death_of
 from ..workers.trial_actor import output_file
@@ -66,7 +66,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         """Write the lease of a trial that starts for the first time in this Tuner, and limit the
         number of its deaths."""
         index = int(str(trial))
-        self._since[index] = time.monotonic()
+        self._since[index] = awake_s()
         if index in self._leased:
             return
         self._leased.add(index)
@@ -87,7 +87,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         """Write the row of a trial that has ended, and restart the clock of its next step."""
         index = int(str(trial))
         payload = result.pop(PAYLOAD, None)
-        self._since[index] = time.monotonic()
+        self._since[index] = awake_s()
         self._elapsed[index] = result["elapsed_s"]
         if result.get("done") and index not in self.records.ended[self.study.name]:
             outcome, track = payload
@@ -175,7 +175,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         for actor in self._ending:  # their states are stored: no need to wait for a long step
             ray.kill(actor)
         self._ending = []
-        now = time.monotonic()
+        now = awake_s()
         if now - self._looked > 0.5 and not self.stopping:
             self._looked = now
             self._end_overdue(trials, now)

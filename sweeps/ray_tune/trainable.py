@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from ray import tune
 
 from ..trial import DONE, Limits, Result, Trial, failure
+from ..workers.awake_clock import awake_s
 from ..workers.output_capture import captured
 from ..workers.pool import RunTrial
 from ..workers.trial_actor import (
@@ -159,9 +159,9 @@ class StepTrial(tune.Trainable):
         fidelity = {**mark, "length": track.length, "stop": stop, "every": track.every}
         trial = replace(shared.template, config=track.config, fidelity=fidelity)
         name, state = f"{shared.session}-{self._index}", _StateInMemory(track)
-        began = time.monotonic()
+        began = awake_s()
         result = self._worker.advance(name, trial, self._data, shared.limits, state)
-        track.elapsed_s += time.monotonic() - began
+        track.elapsed_s += awake_s() - began
         loss = shared.loss_of(result) if result.status == DONE else None
         if result.status == DONE:
             track.step = stop

@@ -93,7 +93,7 @@ class Deadlines:
         self._noted: dict[int, float] = {}
 
     def note(self, number: int, at: float) -> None:
-        """An actor is overdue from `at` on, by the monotonic clock."""
+        """An actor is overdue from `at` on, by the caller's clock."""
         if at < self._noted.get(number, math.inf):
             self._noted[number] = at
             heapq.heappush(self._heap, (at, number))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .awake_clock import awake_s
 from .crash_report import crash_cause, crash_output
 from .free_actors import Deadlines, FreeActors
 from .free_nodes import LeastFirst
@@ -29,7 +29,7 @@ class TrialActor:
 
     number: counts the actors of a pool, in the order of their start.
     starting: resolves when the process is up; None from then on. Until then no trial's time runs.
-    head_since: when the first job began, or the actor's start, by the monotonic clock.
+    head_since: when the first job began, or the actor's start, by `awake_s`.
     worn: no further job is sent to it, and it ends when its queue is empty.
     process: on the driver's own node, once it is up: psutil.Process, for which no later process
     with the same number is taken.
@@ -58,7 +58,7 @@ class TrialActor:
             "gpus": round(self.shape.gpus, 3),
             "starting": self.starting is not None,
             "trial": trial and f"{trial.dataset}/{trial.fold}/{trial.model}",
-            "since_s": round(time.monotonic() - self.head_since, 1) if trial else 0.0,
+            "since_s": round(awake_s() - self.head_since, 1) if trial else 0.0,
             "waiting": max(0, len(self.queue) - 1),
         }
 
@@ -104,7 +104,7 @@ class Launcher:
         )
         actor = TrialActor(name, self._count, handle, shape, node)
         actor.starting = self._calls.call(handle, "ready")
-        actor.head_since = time.monotonic()
+        actor.head_since = awake_s()
         return actor
 
 
@@ -205,7 +205,7 @@ class ActorGroup:
         actor.starting, actor.pid = None, pid
         if actor.node.id == self._here:
             actor.process = self._calls.process(pid)
-        actor.head_since = time.monotonic()
+        actor.head_since = awake_s()
         self._changed(actor)
 
     def free(self, shape: Shape) -> TrialActor | None:
@@ -260,7 +260,7 @@ class ActorGroup:
     def push(self, actor: TrialActor, job: Job, ref: Any) -> None:
         """A job was sent to an actor; `ref` is the reference of its result."""
         if not actor.queue and actor.starting is None:
-            actor.head_since = time.monotonic()
+            actor.head_since = awake_s()
         actor.queue.append((job, ref))
         self.refs[ref] = actor
         self._changed(actor)
@@ -269,7 +269,7 @@ class ActorGroup:
         """Take a job that has ended out of its actor's queue."""
         self.refs.pop(ref, None)
         actor.queue = deque(item for item in actor.queue if item[1] != ref)
-        actor.head_since = time.monotonic()
+        actor.head_since = awake_s()
         self._changed(actor)
 
     def wear(self, actor: TrialActor) -> None:

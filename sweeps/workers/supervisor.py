@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..trial import failure
+from .awake_clock import awake_s
 from .crash_report import crash_output
 from .placement import Placement
 from .pool import ClusterLost, JobOutcome, News
@@ -130,7 +131,7 @@ class Supervisor:
     def _end_overdue(self) -> list[JobOutcome]:
         """End workers whose trial, or whose start, takes longer than its limit."""
         outcomes: list[JobOutcome] = []
-        for actor in self._group.overdue(time.monotonic()):
+        for actor in self._group.overdue(awake_s()):
             if actor.number not in self._group.actors:  # its node was refused a moment ago
                 continue
             if actor.starting is not None:

@@ -1,0 +1,73 @@
+"""Machines and containers that are paused: the time in which nothing could run is no trial's."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from chaos import Sweep
+from tabsweep.sweeps.trial import DONE
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+LIMIT_S = 20  # of a trial; its worker is ended 5 s later
+PAUSE_S = 27.0
+OPTIONS = ["--folds", 1, "--workers", 1, "--timeout", LIMIT_S, "--tracking-uri", "none"]
+SUITE = """
+name = "reduced"
+title = "A reduced suite for an asynchronous search"
+datasets = ["iris"]
+
+[budgets.quick]
+models = ["hist-gradient-boosting"]
+folds = 1
+trials = 1
+sampler = "random"
+halving = {eta = 3, rungs = 2}
+
+[budgets.quick.model.hist-gradient-boosting]
+fixed = {max_iter = 9}
+"""
+
+
+def pause(sweep: Sweep) -> list[int]:
+    """Stop the driver, Ray and the workers for a while, as `docker pause` does; returns whom."""
+    assert sweep.driver is not None
+    driver = psutil.Process(sweep.driver.pid)
+    family = [driver, *driver.children(recursive=True)]
+    try:
+        for process in family:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(PAUSE_S)
+    finally:
+        for process in reversed(family):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGCONT)
+    return [process.pid for process in family]
+
+
+@pytest.mark.fault(8)
+@pytest.mark.parametrize("how", ["engine", pytest.param("asha", marks=pytest.mark.nightly)])
+def test_a_pause_longer_than_the_time_limit_of_a_trial_is_no_timeout(tmp_path: Path, how) -> None:
+    what = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--trials", 2]
+    if how == "asha":
+        (tmp_path / "suite.toml").write_text(SUITE)
+        what = ["--suite", tmp_path / "suite.toml", "--async", "asha"]
+    sweep = Sweep(tmp_path / "sweep", *what, *OPTIONS)
+    sweep.start(pause_s=2.0)
+    try:
+        line = sweep.wait(sweep.running, "a running trial")[0]
+        assert line.pid in pause(sweep)  # the trial stood still, too
+        sweep.end()
+    finally:
+        sweep.off()
+    (finish,) = (
+        other for other in sweep.lines() if (other.word, other.trial) == ("finish", line.trial)
+    )
+    assert finish.time - line.time > PAUSE_S > LIMIT_S + 5.0  # the fault did happen
+    assert {record["status"] for record in sweep.results()} == {DONE}
+    assert not sweep.events("retry", "lost worker")
