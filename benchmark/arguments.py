@@ -13,14 +13,14 @@ from .completion import DATASETS, MODELS, SUITES, complete_runs
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-RUNS = click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="TABSWEEP_RUNS",
-    default=Path("runs"),
-    show_default=True,
-    help="Folder of runs; finished trials of its other runs are reused.",
-)
+_RUNS: dict[str, Any] = {
+    "type": click.Path(file_okay=False, path_type=Path),
+    "envvar": "TABSWEEP_RUNS",
+    "default": Path("runs"),
+    "show_default": True,
+}
+RUNS = click.option("--runs", **_RUNS, help="Folder of runs.")
+REUSED = "Folder of runs; finished trials of its other runs are reused."
 MIRROR = click.option(
     "--mirror",
     envvar="TABSWEEP_MIRROR",
@@ -252,7 +252,7 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="ASHA or PBT on Ray Tune; its tables may differ from run to run.",
         ),
         WORKERS,
-        RUNS,
+        click.option("--runs", **_RUNS, help=REUSED),
         click.option("--name", help="Name of the run; default <suite>-<budget>."),
         click.option(
             "--reuse",
@@ -435,7 +435,7 @@ def reproduce_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="With --from: folder for the tables. Default: report/ beside the CSV.",
         ),
         WORKERS,
-        RUNS,
+        click.option("--runs", **_RUNS, help=REUSED),
         click.option("--name", help="Name of the run; default <suite>-<budget>."),
         DATA,
         URI,

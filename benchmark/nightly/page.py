@@ -207,8 +207,8 @@ def _groups(night: Night, before: Sequence[Mapping[str, Any]]) -> list[dict[str,
     found = [
         {"id": "regressions", "title": "What broke", "groups": red[REGRESSION]},
         {"id": "no-data", "title": "What could not be judged", "groups": red[NO_DATA]},
-        {"id": "advisories", "title": "To look at", "groups": advisories},
-        {"id": "changed", "title": "Changed, and not worse", "groups": others},
+        {"id": "advisories", "title": "Advisories", "groups": advisories},
+        {"id": "changed", "title": "Changed models that are not worse", "groups": others},
         {"id": "cost", "title": "Cost of changed models", "groups": dear},
     ]
     return [part for part in found if part["groups"]]
@@ -270,7 +270,7 @@ def summary(
             lines += [f"{markdown(line)}\n" for line in group.lines]
             lines += _markdown_table(group)
             if group.command:
-                lines += ["", f"Again: `{group.command}`"]
+                lines += ["", f"To repeat: `{group.command}`"]
     lines += ["", "### Steps", "", *_markdown_table(_steps(night))]
     not_run = [step for step in night.steps if step.verdict == NOT_RUN]
     lines += ["", *(f"* not run: {s.name}: {markdown(s.reason or s.headline)}" for s in not_run)]
@@ -322,7 +322,7 @@ def issues(
                 markdown(step.reason),
                 red_since(step, night, before),
                 "\n".join(_markdown_table(shown)),
-                f"Again: `{command_of(step)}`" if command_of(step) else "",
+                f"To repeat: `{command_of(step)}`" if command_of(step) else "",
                 f"Judged: {_commit(night.commit)}; "
                 f"compared with: {night.baseline[:SHORT] or 'nothing'}.",
                 "A change that is wanted: `bench baseline accept --reason TEXT`, in a commit.",

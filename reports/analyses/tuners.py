@@ -132,12 +132,12 @@ def replay_section(
     notes: Sequence[str] = (),
 ) -> Section:
     """The file `tuners` of a run that was replayed. `found`: `frame` of the replays, with each of
-    the `repeats` as a fold; `known`: a row per (dataset, model) with what its black box can answer;
-    `rungs`: a row per (setting, dataset, model), see `_rung_table`, empty without halving;
+    the `repeats` as a fold; `known`: a row per (dataset, model) with what its recorded trials can
+    answer; `rungs`: a row per (setting, dataset, model), see `_rung_table`, empty without halving;
     `apart`: `separations` of the repeats."""
     more = (
         "Replayed: nothing was fitted. A suggestion is answered by the recorded trial of the same "
-        "study that is nearest in the scaled space, see the table of what is known; mean over "
+        "study that is nearest in the scaled space, see the table of reliability; mean over "
         f"{footnotes.count(repeats, 'repeat')} under other seeds.",
         *notes,
     )
@@ -169,13 +169,13 @@ def _knowledge_table(known: pd.DataFrame) -> ReportTable:
         "the answers, then of each trial and its nearest other one, as root mean square over the "
         "axes of the space, each from 0 to 1, weighted by "
         "importance for the loss. Correlation: Spearman's, of each trial's loss with "
-        "that of its nearest other one: near 1 the box knows what lies between its trials, near 0 "
-        "it does not, and the ranking of tuners above says nothing of this model. What no replay "
-        "knows: configurations better than all that ran, the time of a fit elsewhere, and results "
-        "of rungs on which a configuration was not run.",
+        "that of its nearest other one: near 1 a trial's loss can be predicted from its "
+        "neighbours; near 0 it cannot, and the ranking of tuners above should be ignored for this "
+        "model. Not covered by any replay: configurations better than all recorded ones, fit times "
+        "elsewhere, and rungs on which a configuration did not run.",
     )
     panels = (Panel(tuple(rows)),)
-    title = "What the replay knows."
+    title = "Reliability of the replay."
     return ReportTable("tuners-known", title, header, panels, notes, n_labels=2)
 
 

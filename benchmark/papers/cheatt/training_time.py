@@ -95,7 +95,7 @@ def table_of(dataset: str, setting: Setting) -> Table:
         other = stand_ins().get(dataset)
         if other is None or other == our_name(dataset):
             raise
-        setting.say(f"{our_name(dataset)} cannot be had; {other} stands in for it")
+        setting.say(f"{our_name(dataset)} is not available; {other} stands in for it")
         return load_dataset(other, **where)
 
 

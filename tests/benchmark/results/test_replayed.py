@@ -58,7 +58,7 @@ def test_a_run_of_one_sampler_is_replayed_under_all_and_says_what_it_knows(work)
     frame = pd.DataFrame(data["rows"])
     assert set(frame["tuner"]) == {"random", "tpe", "hyperopt"} and frame["n"].max() == 8
     text = texts[0].decode()
-    assert "Replayed: nothing was fitted" in text and "What the replay knows" in text
+    assert "Replayed: nothing was fitted" in text and "Reliability of the replay" in text
     assert any("No grid" in note for note in data["notes"])
 
 
