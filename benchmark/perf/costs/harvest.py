@@ -2,10 +2,12 @@
 
     bench sweep --suite benchmark/perf/costs/costs.toml --workers 1 --runs RUNS
     python benchmark/perf/costs/harvest.py RUNS/costs-default [RUN ...]
+    python benchmark/perf/costs/harvest.py --add RUN [RUN ...]
     python benchmark/perf/costs/harvest.py --check RUN [RUN ...]
 
-The first command measures, the second writes the table, the third prints what the table says of the
-trials of a run beside what they took. Any run will do; more runs cover more settings and shapes.
+The first command measures, the second writes the table, the third adds what other runs measured to
+the table that is there, the fourth prints what the table says of the trials of a run beside what
+they took. Any run will do; more runs cover more settings and shapes.
 They belong on one kind of machine, the one that this is called on: the table keeps its processor
 and its probe. A model has at most `--most` costs in the table, those of similar settings and shapes
 in one.
@@ -17,7 +19,7 @@ import argparse
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -28,9 +30,11 @@ from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import (
     FILE,
     Cost,
+    CostTable,
     Regression,
     condensed,
     mean_cost,
+    place,
     read_table,
     settings_of,
 )
@@ -45,6 +49,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, default=FILE)
     parser.add_argument("--most", type=int, default=24)
+    parser.add_argument("--add", action="store_true", help="keep what the table has besides")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     if given.check:
@@ -56,7 +61,12 @@ def main() -> None:
         for model, costs in costs_in(Ledger(run), defaults, timeouts=False).items():
             if model in registry.MODELS:
                 found[model] += costs
-    write({model: thinned(costs, given.most) for model, costs in found.items()}, given.out)
+    machine = None
+    if given.add:
+        table = read_table(given.out)
+        found, machine = joined(table, found), table.machine
+    few = {model: thinned(costs, given.most) for model, costs in found.items()}
+    write(few, given.out, machine)
     missing = sorted(set(registry.MODELS) - set(found))
     print(f"{given.out}: {len(found)} models; without a cost: {', '.join(missing) or 'none'}")
 
@@ -65,6 +75,28 @@ def main() -> None:
 def defaults(model: str) -> dict[str, float]:
     """The settings of a registered model's defaults that decide its cost."""
     return settings_of({}, registry.defaults(model)) if model in registry.MODELS else {}
+
+
+def joined(table: CostTable, found: Mapping[str, Sequence[Cost]]) -> dict[str, list[Cost]]:
+    """The costs of a table with those found, which replace those of almost the same settings and
+    shape; and costs that say nothing of a setting that now counts are left out.
+
+    Raises SystemExit where the table was measured on another processor than this machine's.
+    """
+    if table.machine["cpu"] != (here := capture()["cpu"]):
+        raise SystemExit(f"the table was measured on {table.machine['cpu']}, this is {here}")
+    all_of: dict[str, list[Cost]] = {}
+    for model in {*table.costs, *found} & registry.MODELS.keys():
+        new = [Cost(c.work, c.fits, c.seconds, c.mb) for c in found.get(model, ())]
+        again = {place(cost) for cost in new}
+        needed = defaults(model).keys()
+        kept = [
+            cost
+            for cost in table.costs.get(model, ())
+            if place(cost) not in again and needed <= cost.work.settings.keys()
+        ]
+        all_of[model] = [*kept, *new]
+    return {model: costs for model, costs in all_of.items() if costs}
 
 
 def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
@@ -82,17 +114,20 @@ def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
             )
         )
     groups: dict[int, list[Cost]] = defaultdict(list)
-    for cost, place in zip(costs, logs, strict=True):
-        groups[min(centres, key=lambda c: math.dist(place, logs[c]))].append(cost)
+    for cost, there in zip(costs, logs, strict=True):
+        groups[min(centres, key=lambda c: math.dist(there, logs[c]))].append(cost)
     return [mean_cost(group) for group in groups.values()]
 
 
-def write(costs: dict[str, list[Cost]], file: Path) -> None:
-    """The table as JSON, a line a cost."""
+def write(
+    costs: dict[str, list[Cost]], file: Path, machine: Mapping[str, Any] | None = None
+) -> None:
+    """The table as JSON, a line a cost. machine: of the table that costs were added to, whose probe
+    stays; None for this one."""
     here = capture()
-    machine: dict[str, Any] = {
+    machine = {
         "cpu": here["cpu"],
-        "probe_s": round(probe_s(), 7),
+        "probe_s": machine["probe_s"] if machine else round(probe_s(), 7),
         "measured": datetime.now(tz=UTC).date().isoformat(),
         "libraries": {
             name: here["libraries"][name]

@@ -22,11 +22,13 @@ SHAPE = {"rows": (0.8, 0.3), "features": (0.5, 0.3), "classes": (0.4, 0.4)}
 SETTINGS = {
     **dict.fromkeys(("epochs", "steps", "n_estimators", "n_trees", "max_rounds"), (0.8, 0.3)),
     **dict.fromkeys(("n_layers", "n_blocks", "n_nets", "n_cross_layers"), (0.7, 0.3)),
-    **dict.fromkeys(("width", "width_middle", "hidden", "embedding"), (0.4, 0.3)),
+    # Quadratic in wide networks; in narrow ones what surrounds the products of matrices counts.
+    **dict.fromkeys(("width", "width_middle", "hidden", "embedding"), (0.6, 0.4)),
     **dict.fromkeys(("batch_size",), (-0.6, 0.3)),
     **dict.fromkeys(("learning_rate", "lr"), (-0.2, 0.2)),
     **dict.fromkeys(("max_depth", "depth", "num_leaves", "max_leaf_nodes"), (0.4, 0.3)),
-    **dict.fromkeys(("n_heads", "max_width", "max_iter", "pretrain_epochs"), (0.2, 0.2)),
+    **dict.fromkeys(("n_heads", "n_decoder_layers"), (0.4, 0.3)),
+    **dict.fromkeys(("max_width", "max_iter", "pretrain_epochs"), (0.2, 0.2)),
     **dict.fromkeys(("k", "n_copies", "outer_bags", "n_steps", "n_hidden_layers"), (0.5, 0.3)),
     **dict.fromkeys(("patience", "early_stopping_rounds"), (0.2, 0.2)),
 }
@@ -166,11 +168,16 @@ class Regression:
         return seconds, np.sqrt(np.maximum(variance, 0.0))
 
 
+def place(cost: Cost) -> tuple[Any, ...]:
+    """What costs of almost the same settings and shape have in common."""
+    return (cost.here, *(round(2 * value) for value in cost.work.logs()))
+
+
 def condensed(costs: Iterable[Cost]) -> list[Cost]:
     """Costs with almost the same settings and shape as one, the mean of their fits."""
     groups: dict[tuple[Any, ...], list[Cost]] = {}
     for cost in costs:
-        groups.setdefault((cost.here, *(round(2 * v) for v in cost.work.logs())), []).append(cost)
+        groups.setdefault(place(cost), []).append(cost)
     return [mean_cost(group) for group in groups.values()]
 
 

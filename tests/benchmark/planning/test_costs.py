@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from calls import bench
 from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import Cost, Regression, Work, condensed, shipped
+from tabsweep.benchmark.planning.estimate import by_study
+from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.suite import load
 from tabsweep.benchmark.running.progress import START_S, Pace, Progress
+from tabsweep.benchmark.running.request import Request
+from tabsweep.benchmark.running.sweep import prepare
 from tabsweep.models.registry_entries import MODELS
 from tabsweep.sweeps.trial import DONE, Result
 
@@ -42,6 +48,57 @@ def test_costs_of_the_same_work_become_one():
     alike = [Cost(Work({"epochs": 50}, rows, 8, 2), 1, s, 5) for rows, s in ((200, 1), (201, 3))]
     (one,) = condensed(alike)
     assert (one.fits, one.seconds, one.work.rows) == (2, 2.0, 200)
+
+
+# CPU seconds of one trial on contraceptive and on medical-cost, means over five seeds (MET on
+# contraceptive at the paper's size: one), with one thread. AMD EPYC, 2026-11-22 and 23.
+CHEATT_S = {
+    "reduced": {
+        "tabtransformer": (2.9, 3.0),
+        "tabtransformer-cheatt": (3.1, 3.3),
+        "saint": (3.3, 2.7),
+        "saint-cheatt": (4.2, 3.6),
+        "met": (3.1, 2.2),
+        "met-cheatt": (3.2, 2.5),
+    },
+    "paper": {
+        "tabtransformer": (26.1, 33.0),
+        "tabtransformer-cheatt": (39.5, 37.5),
+        "saint": (15.3, 11.0),
+        "saint-cheatt": (15.8, 15.3),
+        "met": (1014.1, 100.3),
+        "met-cheatt": (None, 110.2),
+    },
+}
+
+
+@pytest.mark.parametrize("budget", ["reduced", "paper"])
+def test_estimates_of_cheatts_sweeps_are_within_a_factor_of_two_of_what_they_took(mirror, budget):
+    datasets, measured = ("contraceptive", "medical-cost"), CHEATT_S[budget]
+    asked = Request(
+        suite=load("cheatt"),
+        options=Options(budget=budget, models=tuple(measured), datasets=datasets),
+        runs=Path("runs"),
+        name="estimated",
+        mirror=mirror,
+    )
+    told = by_study(prepare(asked, None))  # no probe: as on the machine of the measurements
+    wrong = {}
+    for model, seconds in measured.items():
+        for dataset, took in zip(datasets, seconds, strict=True):
+            ratio = 1.0 if took is None else told[f"{dataset}/0/{model}"] / took
+            if not 0.5 < ratio < 2:
+                wrong[model, dataset] = ratio
+    assert not wrong
+
+
+def test_a_deeper_decoder_costs_more_without_being_measured():
+    settings = {"epochs": 40, "embedding": 16, "n_heads": 2, "n_decoder_layers": 2}
+    regression = Regression([Cost(Work(settings, 900, 6, 1), fits=5, seconds=2.0, mb=500)])
+    deep = Work({**settings, "n_decoder_layers": 12}, 900, 6, 1)
+    wide = Work({**settings, "embedding": 128}, 900, 6, 1)
+    (deeper, wider), _ = regression([deep, wide])
+    assert deeper > 3 and wider > 5
 
 
 def test_a_newcomers_dry_run_says_time_and_memory(tmp_path, monkeypatch):
