@@ -125,7 +125,8 @@ class Engine:
                 if self._pool is not None:
                     try:
                         outcomes = self._pool.poll(POLL_S)
-                    except ClusterLost:
+                    except ClusterLost as error:
+                        self._absorb(error.ended)
                         if self._stop.soon:  # the cluster was ended together with this driver
                             break
                         raise
