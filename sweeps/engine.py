@@ -90,9 +90,9 @@ class Engine:
 
     def admit(self, studies: Iterable[Study]) -> None:
         """Take over studies whose search ended elsewhere (`Study.settle`), before `run`."""
-        for study in studies:
-            self.studies[study.name] = study
-            self._replay([study])
+        admitted = {study.name: study for study in studies}
+        self.studies.update(admitted)
+        self._replay(admitted.values())
 
     def _replay(self, studies: Iterable[Study]) -> None:
         unfinished, changed = replay(studies, self._records)

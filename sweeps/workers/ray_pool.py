@@ -165,7 +165,7 @@ class RayWorkerPool:
             return outcomes + self._supervisor.check()
         except ClusterLost as error:
             ended.extend(self._calls.ended(0.0))
-            error.ended = [*(one for one in outcomes if one.result is not None)]
+            error.ended = [one for one in outcomes if one.result is not None]
             error.ended += self._results(ended)
             raise
 
