@@ -16,8 +16,8 @@ from .scheduling.attempts import Attempts
 from .scheduling.estimates import Estimates, seconds_of
 from .scheduling.heartbeat import Heartbeat
 from .scheduling.interface import Listener, Reused, SourceChanged, Stop, Tally
-from .scheduling.ready_studies import ReadyStudies, UnfinishedStudies, uses_gpu
-from .scheduling.replay import Waiting, replay
+from .scheduling.ready_studies import Backlog, ReadyStudies, UnfinishedStudies
+from .scheduling.replay import replay
 from .scheduling.trial_records import Batch, TrialRecords
 from .store.ledger import Ledger, Record
 from .study import Slot, Study
@@ -73,7 +73,7 @@ class Engine:
         self._unfinished = UnfinishedStudies()
         self._heartbeat = Heartbeat(listener)
         self._in_flight: dict[str, list[Slot]] = {}  # {id of a running trial: its slots}
-        self._backlog: list[Waiting] = []  # opened slots whose trials wait for a worker
+        self._backlog = Backlog()
         self._replayed = False
 
     # ------------------------------------------------------------------ the loop
@@ -96,7 +96,8 @@ class Engine:
 
     def _replay(self, studies: Iterable[Study]) -> None:
         unfinished, changed = replay(studies, self._records)
-        self._backlog.extend(unfinished)
+        for waiting in unfinished:
+            self._backlog.add(waiting)
         if changed and not self._allow_code_change:
             raise SourceChanged(changed, self._records.slots)
 
@@ -146,15 +147,10 @@ class Engine:
     def _fill(self) -> None:
         """Send off what the workers have room for, first what has waited longest. Trials that need
         a GPU and trials that need none do not wait for each other."""
-        full: set[bool] = set()
-        backlog, self._backlog = self._backlog, []
-        for study, slot, trial in backlog:
-            with_gpu = uses_gpu(study)
-            if with_gpu in full or not self._settle(study, slot, trial):
-                full.add(with_gpu)
-                self._backlog.append((study, slot, trial))
         for with_gpu in (False, True):
-            if with_gpu not in full:
+            while (waiting := self._backlog.first(with_gpu)) and self._settle(*waiting):
+                self._backlog.pop(with_gpu)
+            if waiting is None:
                 self._open_slots(with_gpu)
 
     def _open_slots(self, with_gpu: bool) -> None:
@@ -168,7 +164,7 @@ class Engine:
                 continue
             trial = study.open(slot)
             if not self._settle(study, slot, trial):
-                self._backlog.append((study, slot, trial))
+                self._backlog.add((study, slot, trial))
                 return
             self._ready.push(study)
 
@@ -259,7 +255,7 @@ class Engine:
         """Run a trial again before any new one; the other slots that it fills wait behind."""
         for position, slot in enumerate(self._in_flight.pop(trial.id)):
             waiting = (self.studies[slot.study], slot, trial)
-            self._backlog.insert(0 if position == 0 else len(self._backlog), waiting)
+            self._backlog.add(waiting, first=position == 0)
 
     def _close(
         self, study: Study, slot: Slot, trial: Trial, result: Result, *, reused: bool, **about: Any

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..store.records import result_of
-from ..study import Slot, Study
-from ..trial import Trial
+from ..study import Study
+from .ready_studies import Waiting
 from .trial_records import TrialRecords, last_indices
-
-Waiting = tuple[Study, Slot, Trial]  # an open slot and the trial that fills it
 
 
 def replay(studies: Iterable[Study], records: TrialRecords) -> tuple[list[Waiting], list[str]]:
