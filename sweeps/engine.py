@@ -16,6 +16,7 @@ from .scheduling.attempts import Attempts
 from .scheduling.estimates import Estimates, seconds_of
 from .scheduling.heartbeat import Heartbeat
 from .scheduling.interface import Listener, Reused, SourceChanged, Stop, Tally
+from .scheduling.known_results import KnownResults
 from .scheduling.ready_studies import Backlog, ReadyStudies, UnfinishedStudies
 from .scheduling.replay import replay
 from .scheduling.trial_records import Batch, TrialRecords
@@ -26,7 +27,7 @@ from .workers.pool import ClusterLost, Job, JobOutcome, WorkerPool
 
 __all__ = ["Engine", "Listener", "Reused", "SourceChanged", "Stop", "Tally"]
 
-POLL_S = 0.2  # the longest wait for a trial to end, in each round of the loop
+POLL_S = 0.2  # of each round of the loop: the longest wait for a trial to end, and to fill slots
 
 
 class Engine:
@@ -60,13 +61,13 @@ class Engine:
         self.tally = Tally()
         self._make_pool = pool
         self._pool: WorkerPool | None = None
-        self._reuse = reuse
         self._allow_code_change = allow_code_change
         self._listener = listener
         self._stop = stop or Stop()
         self._grace_s = grace_s
         self._still_owner = still_owner
         self._records = TrialRecords(ledger, retry, lost)
+        self._known = KnownResults(self._records, reuse)
         self._attempts = Attempts(self._records.deaths)
         self._estimates = Estimates()
         self._ready = ReadyStudies(self._estimates)
@@ -115,8 +116,7 @@ class Engine:
                 self._still_owner()
                 if self._stop.soon and stopping_since is None:
                     stopping_since = time.monotonic()
-                if stopping_since is None:
-                    self._fill()
+                more = stopping_since is None and self._fill()
                 running = self._pool is not None and self._pool.running() > 0
                 if stopping_since is not None:
                     if not running or time.monotonic() - stopping_since > self._grace_s:
@@ -125,7 +125,7 @@ class Engine:
                     break
                 if self._pool is not None:
                     try:
-                        outcomes = self._pool.poll(POLL_S)
+                        outcomes = self._pool.poll(0.0 if more else POLL_S)
                     except ClusterLost as error:
                         self._absorb(error.ended)
                         if self._stop.soon:  # the cluster was ended together with this driver
@@ -144,16 +144,35 @@ class Engine:
 
     # ------------------------------------------------------------------ dispatch
 
-    def _fill(self) -> None:
+    def _fill(self) -> bool:
         """Send off what the workers have room for, first what has waited longest. Trials that need
-        a GPU and trials that need none do not wait for each other."""
-        for with_gpu in (False, True):
-            while (waiting := self._backlog.first(with_gpu)) and self._settle(*waiting):
-                self._backlog.pop(with_gpu)
-            if waiting is None:
-                self._open_slots(with_gpu)
+        a GPU and trials that need none do not wait for each other.
 
-    def _open_slots(self, with_gpu: bool) -> None:
+        Whoever asks for a stop does not wait until thousands of trials are sent or copied: True
+        where there is more to do at once.
+        """
+        cut = False
+        for with_gpu in (False, True):
+            until = time.monotonic() + POLL_S
+            if self._send_backlog(with_gpu, until):
+                self._open_slots(with_gpu, until)
+            cut = cut or time.monotonic() > until
+        return self._close_known() or cut
+
+    def _goes_on(self, until: float) -> bool:
+        return not (self._stop.soon or self._stop.now or time.monotonic() > until)
+
+    def _send_backlog(self, with_gpu: bool, until: float) -> bool:
+        """False where trials stay behind."""
+        while (waiting := self._backlog.first(with_gpu)) is not None:
+            if not self._settle(*waiting):
+                return False
+            self._backlog.pop(with_gpu)
+            if not self._goes_on(until):
+                return False
+        return True
+
+    def _open_slots(self, with_gpu: bool, until: float) -> None:
         while (name := self._ready.first(with_gpu)) is not None:
             study = self.studies[name]
             slot = study.next_slot()
@@ -167,18 +186,15 @@ class Engine:
                 self._backlog.add((study, slot, trial))
                 return
             self._ready.push(study)
+            if not self._goes_on(until):
+                return
 
     def _settle(self, study: Study, slot: Slot, trial: Trial) -> bool:
         """Fill a slot from what is known, or send its trial off; False: no worker is free."""
-        if self._records.ended(trial):
-            if self._records.slots.get(slot.key, ("", 0))[0] != trial.id:
-                self._records.write_link(slot, trial)
-            self._close(study, slot, trial, self._records.result(trial), reused=True)
-            return True
         if trial.id in self._in_flight:
             self._in_flight[trial.id].append(slot)
             return True
-        if self._copy_from_another_run(study, slot, trial):
+        if self._known.find(study, slot, trial):
             return True
         if self._pool is None:
             self._pool = self._make_pool()
@@ -192,13 +208,12 @@ class Engine:
         self._pool.submit(Job(trial, study.data_key, study.limits, needs, attempt))
         return True
 
-    def _copy_from_another_run(self, study: Study, slot: Slot, trial: Trial) -> bool:
-        found = self._reuse(trial) if trial.id not in self._records.retried else None
-        if found is None:
-            return False
-        self._records.write_reused(slot, trial, found)
-        self._close(study, slot, trial, found.result, reused=True)
-        return True
+    def _close_known(self) -> bool:
+        """Close the slots whose results were known; False where there was none."""
+        found = self._known.write()
+        for study, slot, trial, result in found:
+            self._close(study, slot, trial, result, reused=True)
+        return bool(found)
 
     # ------------------------------------------------------------------ results
 

@@ -54,7 +54,7 @@ def _replay_study(
         elif place and place[0] == trial.id:
             at = max(place[1], records.position(trial))
         else:  # this slot's trial has run, for another slot
-            at = records.write_link(slot, trial, sync=False)
+            at = records.write_link(slot, trial)
         if lowest:
             newest.append(max(at, newest[-1] if newest else -1))
         if records.ended(trial):
