@@ -16,8 +16,9 @@ from .scheduling.attempts import Attempts
 from .scheduling.estimates import Estimates, seconds_of
 from .scheduling.heartbeat import Heartbeat
 from .scheduling.interface import Listener, Reused, SourceChanged, Stop, Tally
-from .scheduling.ready_studies import ReadyStudies, UnfinishedStudies, uses_gpu
-from .scheduling.replay import Waiting, replay
+from .scheduling.known_results import KnownResults
+from .scheduling.ready_studies import Backlog, ReadyStudies, UnfinishedStudies
+from .scheduling.replay import replay
 from .scheduling.trial_records import Batch, TrialRecords
 from .store.ledger import Ledger, Record
 from .study import Slot, Study
@@ -26,7 +27,7 @@ from .workers.pool import ClusterLost, Job, JobOutcome, WorkerPool
 
 __all__ = ["Engine", "Listener", "Reused", "SourceChanged", "Stop", "Tally"]
 
-POLL_S = 0.2  # the longest wait for a trial to end, in each round of the loop
+POLL_S = 0.2  # of each round of the loop: the longest wait for a trial to end, and to fill slots
 
 
 class Engine:
@@ -60,20 +61,20 @@ class Engine:
         self.tally = Tally()
         self._make_pool = pool
         self._pool: WorkerPool | None = None
-        self._reuse = reuse
         self._allow_code_change = allow_code_change
         self._listener = listener
         self._stop = stop or Stop()
         self._grace_s = grace_s
         self._still_owner = still_owner
         self._records = TrialRecords(ledger, retry, lost)
+        self._known = KnownResults(self._records, reuse)
         self._attempts = Attempts(self._records.deaths)
         self._estimates = Estimates()
         self._ready = ReadyStudies(self._estimates)
         self._unfinished = UnfinishedStudies()
         self._heartbeat = Heartbeat(listener)
         self._in_flight: dict[str, list[Slot]] = {}  # {id of a running trial: its slots}
-        self._backlog: list[Waiting] = []  # opened slots whose trials wait for a worker
+        self._backlog = Backlog()
         self._replayed = False
 
     # ------------------------------------------------------------------ the loop
@@ -90,13 +91,14 @@ class Engine:
 
     def admit(self, studies: Iterable[Study]) -> None:
         """Take over studies whose search ended elsewhere (`Study.settle`), before `run`."""
-        for study in studies:
-            self.studies[study.name] = study
-            self._replay([study])
+        admitted = {study.name: study for study in studies}
+        self.studies.update(admitted)
+        self._replay(admitted.values())
 
     def _replay(self, studies: Iterable[Study]) -> None:
         unfinished, changed = replay(studies, self._records)
-        self._backlog.extend(unfinished)
+        for waiting in unfinished:
+            self._backlog.add(waiting)
         if changed and not self._allow_code_change:
             raise SourceChanged(changed, self._records.slots)
 
@@ -114,8 +116,7 @@ class Engine:
                 self._still_owner()
                 if self._stop.soon and stopping_since is None:
                     stopping_since = time.monotonic()
-                if stopping_since is None:
-                    self._fill()
+                more = stopping_since is None and self._fill()
                 running = self._pool is not None and self._pool.running() > 0
                 if stopping_since is not None:
                     if not running or time.monotonic() - stopping_since > self._grace_s:
@@ -124,8 +125,9 @@ class Engine:
                     break
                 if self._pool is not None:
                     try:
-                        outcomes = self._pool.poll(POLL_S)
-                    except ClusterLost:
+                        outcomes = self._pool.poll(0.0 if more else POLL_S)
+                    except ClusterLost as error:
+                        self._absorb(error.ended)
                         if self._stop.soon:  # the cluster was ended together with this driver
                             break
                         raise
@@ -142,21 +144,35 @@ class Engine:
 
     # ------------------------------------------------------------------ dispatch
 
-    def _fill(self) -> None:
+    def _fill(self) -> bool:
         """Send off what the workers have room for, first what has waited longest. Trials that need
-        a GPU and trials that need none do not wait for each other."""
-        full: set[bool] = set()
-        backlog, self._backlog = self._backlog, []
-        for study, slot, trial in backlog:
-            with_gpu = uses_gpu(study)
-            if with_gpu in full or not self._settle(study, slot, trial):
-                full.add(with_gpu)
-                self._backlog.append((study, slot, trial))
-        for with_gpu in (False, True):
-            if with_gpu not in full:
-                self._open_slots(with_gpu)
+        a GPU and trials that need none do not wait for each other.
 
-    def _open_slots(self, with_gpu: bool) -> None:
+        Whoever asks for a stop does not wait until thousands of trials are sent or copied: True
+        where there is more to do at once.
+        """
+        cut = False
+        for with_gpu in (False, True):
+            until = time.monotonic() + POLL_S
+            if self._send_backlog(with_gpu, until):
+                self._open_slots(with_gpu, until)
+            cut = cut or time.monotonic() > until
+        return self._close_known() or cut
+
+    def _goes_on(self, until: float) -> bool:
+        return not (self._stop.soon or self._stop.now or time.monotonic() > until)
+
+    def _send_backlog(self, with_gpu: bool, until: float) -> bool:
+        """False where trials stay behind."""
+        while (waiting := self._backlog.first(with_gpu)) is not None:
+            if not self._settle(*waiting):
+                return False
+            self._backlog.pop(with_gpu)
+            if not self._goes_on(until):
+                return False
+        return True
+
+    def _open_slots(self, with_gpu: bool, until: float) -> None:
         while (name := self._ready.first(with_gpu)) is not None:
             study = self.studies[name]
             slot = study.next_slot()
@@ -167,21 +183,18 @@ class Engine:
                 continue
             trial = study.open(slot)
             if not self._settle(study, slot, trial):
-                self._backlog.append((study, slot, trial))
+                self._backlog.add((study, slot, trial))
                 return
             self._ready.push(study)
+            if not self._goes_on(until):
+                return
 
     def _settle(self, study: Study, slot: Slot, trial: Trial) -> bool:
         """Fill a slot from what is known, or send its trial off; False: no worker is free."""
-        if self._records.ended(trial):
-            if self._records.slots.get(slot.key, ("", 0))[0] != trial.id:
-                self._records.write_link(slot, trial)
-            self._close(study, slot, trial, self._records.result(trial), reused=True)
-            return True
         if trial.id in self._in_flight:
             self._in_flight[trial.id].append(slot)
             return True
-        if self._copy_from_another_run(study, slot, trial):
+        if self._known.find(study, slot, trial):
             return True
         if self._pool is None:
             self._pool = self._make_pool()
@@ -195,13 +208,12 @@ class Engine:
         self._pool.submit(Job(trial, study.data_key, study.limits, needs, attempt))
         return True
 
-    def _copy_from_another_run(self, study: Study, slot: Slot, trial: Trial) -> bool:
-        found = self._reuse(trial) if trial.id not in self._records.retried else None
-        if found is None:
-            return False
-        self._records.write_reused(slot, trial, found)
-        self._close(study, slot, trial, found.result, reused=True)
-        return True
+    def _close_known(self) -> bool:
+        """Close the slots whose results were known; False where there was none."""
+        found = self._known.write()
+        for study, slot, trial, result in found:
+            self._close(study, slot, trial, result, reused=True)
+        return bool(found)
 
     # ------------------------------------------------------------------ results
 
@@ -258,7 +270,7 @@ class Engine:
         """Run a trial again before any new one; the other slots that it fills wait behind."""
         for position, slot in enumerate(self._in_flight.pop(trial.id)):
             waiting = (self.studies[slot.study], slot, trial)
-            self._backlog.insert(0 if position == 0 else len(self._backlog), waiting)
+            self._backlog.add(waiting, first=position == 0)
 
     def _close(
         self, study: Study, slot: Slot, trial: Trial, result: Result, *, reused: bool, **about: Any

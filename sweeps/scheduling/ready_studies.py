@@ -1,12 +1,15 @@
-"""Queues of studies that have a slot to open, and what unfinished studies still need."""
+"""Queues of studies with a slot to open and of open slots, and what unfinished studies need."""
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 
-from ..study import Study
+from ..study import Slot, Study
+from ..trial import Trial
 from .estimates import Estimates
+
+Waiting = tuple[Study, Slot, Trial]  # an open slot and the trial that fills it
 
 
 class ReadyStudies:
@@ -39,6 +42,31 @@ class ReadyStudies:
     def pop(self, with_gpu: bool) -> None:
         """Take the first study out of a queue."""
         self._queued.discard(heapq.heappop(self._heaps[with_gpu])[1])
+
+
+class Backlog:
+    """Slots that were opened and whose trials wait for a worker, in two queues as `ReadyStudies`,
+    what has waited longest first."""
+
+    def __init__(self) -> None:
+        self._queues: dict[bool, deque[Waiting]] = {True: deque(), False: deque()}  # with a GPU?
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def add(self, waiting: Waiting, *, first: bool = False) -> None:
+        """Queue a slot, before all others where it comes `first`."""
+        queue = self._queues[uses_gpu(waiting[0])]
+        (queue.appendleft if first else queue.append)(waiting)
+
+    def first(self, with_gpu: bool) -> Waiting | None:
+        """The first slot of a queue, None where it is empty."""
+        queue = self._queues[with_gpu]
+        return queue[0] if queue else None
+
+    def pop(self, with_gpu: bool) -> None:
+        """Take the first slot out of a queue."""
+        self._queues[with_gpu].popleft()
 
 
 class UnfinishedStudies:

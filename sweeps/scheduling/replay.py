@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..store.records import result_of
-from ..study import Slot, Study
-from ..trial import Trial
+from ..study import Study
+from .ready_studies import Waiting
 from .trial_records import TrialRecords, last_indices
-
-Waiting = tuple[Study, Slot, Trial]  # an open slot and the trial that fills it
 
 
 def replay(studies: Iterable[Study], records: TrialRecords) -> tuple[list[Waiting], list[str]]:
@@ -56,7 +54,7 @@ def _replay_study(
         elif place and place[0] == trial.id:
             at = max(place[1], records.position(trial))
         else:  # this slot's trial has run, for another slot
-            at = records.write_link(slot, trial, sync=False)
+            at = records.write_link(slot, trial)
         if lowest:
             newest.append(max(at, newest[-1] if newest else -1))
         if records.ended(trial):

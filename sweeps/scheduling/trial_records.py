@@ -20,7 +20,6 @@ from ..store.records import (
 )
 from ..study import Slot, Study
 from ..trial import FAILED, Result, Trial
-from .interface import Reused
 
 
 class TrialRecords:
@@ -80,20 +79,11 @@ class TrialRecords:
         }
         self.ledger.append([lease], sync=False)
 
-    def write_link(self, slot: Slot, trial: Trial, *, sync: bool = True) -> int:
-        """Record that another slot's trial fills this slot; returns the record's position."""
-        self.ledger.append([link_record(slot, trial)], sync=sync)
+    def write_link(self, slot: Slot, trial: Trial) -> int:
+        """Record that another slot's trial fills this slot; returns the record's position. Not
+        synced."""
+        self.ledger.append([link_record(slot, trial)], sync=False)
         return len(self.ledger) - 1
-
-    def write_reused(self, slot: Slot, trial: Trial, found: Reused) -> None:
-        """Copy a finished trial of another run, predictions first."""
-        where = self.ledger.put_predictions(found.result.predictions)
-        self.ledger.sync_predictions()
-        record = result_record(
-            slot, trial, found.result, predictions=where, origin=found.origin, **found.more
-        )
-        self.ledger.append([record])
-        self._results[trial.id] = len(self.ledger) - 1
 
     def write_end(self, study: Study) -> None:
         """Record that a study has ended; not synced."""
@@ -122,6 +112,10 @@ class Batch:
     def death(self, trial: Trial, cause: str) -> None:
         """Add the death of a worker under a trial."""
         self._records.append({"kind": "death", "id": trial.id, "cause": cause, "time": utc_now()})
+
+    def link(self, slot: Slot, trial: Trial) -> None:
+        """Add that another slot's trial fills this slot."""
+        self._records.append(link_record(slot, trial))
 
     def result(self, slots: Sequence[Slot], trial: Trial, result: Result, **more: Any) -> None:
         """Add a result, and a link for each slot after the first; predictions are put at once."""

@@ -24,10 +24,6 @@ RunTrial = Callable[..., Result]
 News = tuple[str, Mapping[str, Any]]
 
 
-class ClusterLost(Exception):
-    """The workers cannot be reached any more, or none can be used; the message says why."""
-
-
 @dataclass
 class Job:
     """A trial on its way through a worker; `attempt` counts from 1."""
@@ -55,6 +51,17 @@ class JobOutcome:
     worker: str = ""
     output: str = ""
     reason: str = ""
+
+
+class ClusterLost(Exception):
+    """The workers cannot be reached any more, or none can be used; the message says why. `ended`:
+    the jobs whose results had come before that."""
+
+    ended: list[JobOutcome]
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.ended = []
 
 
 class WorkerPool(Protocol):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from ..study import Needs
 from ..trial import failure
 from .interruption import TrialInterrupted
 from .placement import Placement, Shape
-from .pool import Job, JobOutcome, News, RunTrial
+from .pool import ClusterLost, Job, JobOutcome, News, RunTrial
 from .ray_actors import ActorGroup, Launcher, Sender, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node, end_of
@@ -153,15 +153,38 @@ class RayWorkerPool:
 
     def poll(self, timeout_s: float) -> list[JobOutcome]:
         """Everything that has ended, waiting at most `timeout_s` for the first. Raises ClusterLost
-        where no node can be used, or Ray on this machine is gone."""
-        self._supervisor.check_ray()
+        where no node can be used, or Ray on this machine is gone; it has the results that came."""
         outcomes: list[JobOutcome] = []
-        for ref, future in self._calls.ended(timeout_s):
-            if ref in self._group.starting:
-                outcomes.extend(self._supervisor.started(self._group.starting[ref], future))
-            elif ref in self._group.refs:  # a death clears the refs of the whole actor
-                outcomes.extend(self._collect(ref, future))
-        return outcomes + self._supervisor.check()
+        ended: deque[tuple[Any, Future[Any]]] = deque()
+        try:
+            self._supervisor.check_ray()
+            ended.extend(self._calls.ended(timeout_s))
+            while ended:
+                outcomes.extend(self._take_in(*ended[0]))
+                ended.popleft()
+            return outcomes + self._supervisor.check()
+        except ClusterLost as error:
+            ended.extend(self._calls.ended(0.0))
+            error.ended = [one for one in outcomes if one.result is not None]
+            error.ended += self._results(ended)
+            raise
+
+    def _take_in(self, ref: Any, future: Future[Any]) -> list[JobOutcome]:
+        if ref in self._group.starting:
+            return self._supervisor.started(self._group.starting[ref], future)
+        # a death clears the refs of the whole actor
+        return self._collect(ref, future) if ref in self._group.refs else []
+
+    def _results(self, ended: Iterable[tuple[Any, Future[Any]]]) -> list[JobOutcome]:
+        """The results among the calls that ended; errors say nothing where the cluster is lost."""
+        found = []
+        for ref, future in ended:
+            actor = self._group.refs.get(ref)
+            if actor is not None and future.exception() is None:
+                job = next(job for job, other in actor.queue if other == ref)
+                self._group.take(actor, ref)
+                found.append(JobOutcome(job, future.result(), worker=actor.name))
+        return found
 
     def _collect(self, ref: Any, future: Future[Any]) -> list[JobOutcome]:
         self._supervisor.check_ray()

@@ -15,7 +15,7 @@ from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
-from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop
+from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop, Tally
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial, failure
@@ -120,6 +120,26 @@ def test_a_retry_looks_at_records_and_has_attempts_of_its_own(tmp_path):
     pool = ScriptedPool(script=dying("killed", "killed"))
     ((_, _, status, *_),) = run(tmp_path, [make_study(n_trials=1)], pool, retry=retry).values()
     assert status == DONE and asked == ["killed"] and pool.submitted.total() == 3
+
+
+@pytest.mark.fault(20)
+def test_other_code_is_counted_over_all_studies_whose_search_ended_elsewhere(tmp_path):
+    def evaluate(source: str) -> Tally:
+        made = [make_study(f"s{i}", n_trials=1, seeds=(0, 1), source=source) for i in range(3)]
+        for study in made:
+            study.settle({0: ("tune", {"x": 0.5, "k": 2}, 0.1)})
+        ledger = Ledger(tmp_path, write=True)
+        engine = Engine([], ledger=ledger, pool=ScriptedPool())
+        try:
+            engine.admit(made)
+            return engine.run()
+        finally:
+            ledger.close()
+
+    assert evaluate("v1").ran == 6 and evaluate("v1").ran == 0
+    with pytest.raises(SourceChanged) as caught:
+        evaluate("v2")
+    assert caught.value.count == 6
 
 
 # ---------------------------------------------------------------------- stopping

@@ -52,7 +52,7 @@ def table_of(run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.fault(1)
-def test_a_driver_killed_before_the_record_of_a_studys_end_loses_no_score(tmp_path):
+def test_a_driver_killed_before_the_record_of_a_studys_end_loses_no_score(tmp_path: Path) -> None:
     sweep_in(tmp_path)
     run = tmp_path / "run"
     whole = table_of(run)
@@ -69,7 +69,9 @@ def test_a_driver_killed_before_the_record_of_a_studys_end_loses_no_score(tmp_pa
     assert len(Ledger(run)) == n_records  # an end that is there is not written again
 
 
-def test_a_search_that_its_seconds_had_ended_has_its_score_in_a_plan_with_more_trials(tmp_path):
+def test_a_search_that_its_seconds_had_ended_has_its_score_in_a_plan_with_more_trials(
+    tmp_path: Path,
+) -> None:
     sweep_in(tmp_path)
     run = tmp_path / "run"
     whole = table_of(run)
@@ -77,7 +79,7 @@ def test_a_search_that_its_seconds_had_ended_has_its_score_in_a_plan_with_more_t
     assert table_of(run) == whole and status_of(run).left == 0
 
 
-def test_a_lease_of_a_retry_that_was_killed_leaves_no_trial_to_come(tmp_path):
+def test_a_lease_of_a_retry_that_was_killed_leaves_no_trial_to_come(tmp_path: Path) -> None:
     sweep_in(tmp_path)
     run = tmp_path / "run"
     ledger = Ledger(run, write=True)
