@@ -48,8 +48,13 @@ class RayNotUp(ClusterLost):
 
 
 def way_out(folder: Path) -> str:
-    """What to do where Ray does not start."""
-    return f"Try `bench doctor`, or run without Ray: bench resume {shell_word(folder)} --workers 0"
+    """What to do where Ray does not start, also before there is a run to resume."""
+    without = (
+        f"run without Ray: bench resume {shell_word(folder)} --workers 0"
+        if (folder / "ledger" / "MANIFEST.json").exists()
+        else "start the same command again with --workers 0, which does without Ray"
+    )
+    return f"Try `bench doctor`, or {without}"
 
 
 def patience_s() -> float:
