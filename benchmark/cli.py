@@ -154,6 +154,7 @@ def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int
 @ADDRESS
 @DATA
 @URI
+@ALLOW_CODE_CHANGE
 @checkpoint_options
 @common
 def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) -> int:

@@ -68,12 +68,15 @@ def gather(
     for name in wanted:
         load(name)
     if not options.datasets and len(data) < suite.offline_below and suite.offline:
-        joined = [name for name in suite.offline if name not in data]
-        for name in joined:
-            load(name)
+        n_wanted = len(data)
+        for name in suite.offline:
+            if name not in data:
+                load(name)
+        joined = ", ".join([*data][n_wanted:])
+        offline = f"its offline list joined: {joined}" if joined else "of its offline list none is"
         notes.append(
-            f"Only {len(wanted) - len(left_out)} of {len(wanted)} datasets of suite {suite.name} "
-            f"are available here; its offline list joined: {', '.join(joined)}."
+            f"Only {n_wanted} of {len(wanted)} datasets of suite {suite.name} "
+            f"are available here; {offline}."
         )
     if not data:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())

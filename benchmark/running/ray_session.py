@@ -48,9 +48,13 @@ class RayNotUp(ClusterLost):
 
 
 def way_out(folder: Path) -> str:
-    """What to do where Ray does not start."""
-    without = command_on(folder, "resume", "--workers", "0")
-    return f"Try `bench doctor`, or run without Ray: {without}"
+    """What to do where Ray does not start, also before there is a run to resume."""
+    without = (
+        f"run without Ray: {command_on(folder, 'resume', '--workers', '0')}"
+        if (folder / "ledger" / "MANIFEST.json").exists()
+        else "start the same command again with --workers 0, which does without Ray"
+    )
+    return f"Try `bench doctor`, or {without}"
 
 
 def patience_s() -> float:

@@ -81,8 +81,9 @@ def check_same(old: Record | None, plan: Plan) -> None:
         differences.append(f"warm start was with portfolio {was}, is with {now}")
     if differences:
         raise SweepError(
-            "this run was started differently: " + "; ".join(differences) + ". Choose another "
-            "--name, or start it as before (more folds, trials, models and datasets are fine)"
+            "this run was started differently: " + "; ".join(differences) + ". Start it as "
+            "before (more folds, trials, models and datasets are fine), or start another run with "
+            "bench sweep --name NAME"
         )
 
 

@@ -247,6 +247,7 @@ class _Sweep:
         """Run what the plan lacks; however it ends, the log and the heartbeat say so."""
         state = "aborted"
         try:
+            self._checkpoints.remove_torn()  # of earlier drivers
             self._replay()
             tally = self._execute()
             self._log.write("end", **asdict(tally))

@@ -29,8 +29,8 @@ class SourceChanged(Exception):
         )
         super().__init__(
             f"{self.count} finished cells of this run were computed by other code, data or library "
-            f"versions (first: {changed[0]}). Go back to those, choose another --name, or pass "
-            "--allow-code-change to run these cells again"
+            f"versions (first: {changed[0]}). Go back to those, start another run with bench "
+            "sweep --name NAME, or pass --allow-code-change to run these cells again"
         )
 
 

@@ -76,10 +76,13 @@ class CheckpointFolder:
         write_atomically(file, frame(step, state))
 
     def drop(self, key: str) -> None:
-        """Removes a key's file and what writers that were killed left of it."""
-        file = self._file(key)
-        file.unlink(missing_ok=True)
-        for torn in self.path.glob(f".{file.name}.*.tmp"):
+        """Removes a key's file, whatever else the folder holds."""
+        self._file(key).unlink(missing_ok=True)
+
+    def remove_torn(self) -> None:
+        """Remove what writers that were killed left half written; to be called where none
+        writes."""
+        for torn in self.path.glob(".*.checkpoint.*.tmp"):
             torn.unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..trial import DONE
 from .ledger import Ledger, LedgerError
+from .predictions import files_in
 from .records import latest_results
 from .run_lock import owner_of
 
@@ -79,9 +80,10 @@ def lost_predictions(ledger: Ledger) -> dict[str, str]:
 def lacks_files(ledger: Ledger) -> bool:
     """Whether a file of predictions is gone, as far as names and sizes tell: their numbers leave
     none out, and the newest finished trial's are inside the last."""
-    sizes = {p.name: p.stat().st_size for p in (ledger.run / "predictions").glob("[0-9]*.bin")}
-    if sorted(int(name.partition(".")[0]) for name in sizes) != list(range(len(sizes))):
+    found = files_in(ledger.run / "predictions")
+    if sorted(found) != list(range(len(found))):
         return True
+    sizes = {path.name: path.stat().st_size for path in found.values()}
     for at in reversed(list(ledger.positions("result"))):
         if ledger.head(at).status == DONE:
             places = ledger.at(at).get("predictions")

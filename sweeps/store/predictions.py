@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...common.files import sync_folder, write_atomically
+from ...common.text import shell_word
 from . import append_files
 from .segments import LedgerError, plain_name
 
+_NAME = re.compile(r"([0-9]{6,})\.bin")
 ROLL_AT = 256 * 1024 * 1024  # bytes in one file
 NUMERIC = "biuf"  # kinds of dtype that predictions may have
 
@@ -32,7 +35,7 @@ class Predictions:
 
     def open(self) -> None:
         """Open the newest file for appending."""
-        existing = sorted(int(path.stem) for path in self._folder.glob("[0-9]*.bin"))
+        existing = sorted(files_in(self._folder))
         self._number = existing[-1] if existing else 0
         self._older = set(existing[:-1])
         self._file = append_files.open_to_append(self._folder / file_name(self._number))
@@ -81,7 +84,7 @@ class Predictions:
             self._older.discard(number)
             self._warn(
                 f"{self._folder / file_name(number)} was removed during the sweep; bench verify "
-                f"{self._folder.parent} names the trials that it belonged to"
+                f"{shell_word(self._folder.parent)} names the trials that it belonged to"
             )
 
     def _restore(self) -> None:
@@ -129,6 +132,15 @@ class Predictions:
 def file_name(number: int) -> str:
     """The name of a file of predictions."""
     return f"{number:06d}.bin"
+
+
+def files_in(folder: Path) -> dict[int, Path]:
+    """{number: path} of the files of predictions in a folder. What others laid beside them, such
+    as the copy "000000 (1).bin", is none."""
+    named = ((path, _NAME.fullmatch(path.name)) for path in folder.glob("[0-9]*.bin"))
+    return {
+        int(name[1]): path for path, name in named if name and file_name(int(name[1])) == name[0]
+    }
 
 
 def _leads_to(path: Path, file: BinaryIO) -> bool:

@@ -246,7 +246,10 @@ def owner_of(run: Path) -> dict[str, Any] | None:
 
 
 def _in_use(run: Path, owner: dict[str, Any]) -> str:
-    return f"{run} is in use by {_who(owner)}: wait for it, stop it, or choose another --name"
+    return (
+        f"{run} is in use by {_who(owner)}: wait for it or stop it; bench sweep --name NAME starts "
+        "another run"
+    )
 
 
 def _who(owner: dict[str, Any]) -> str:

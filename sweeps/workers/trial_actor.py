@@ -104,17 +104,32 @@ class TrialWorker:
             raise IncompatibleWorker(self._wrong)
         self._signals.check()
         self._guard_memory(limits.memory_mb)
-        if data_key not in self._data:
-            import ray
-
-            if len(self._data) >= MAX_CACHED:
-                self._data.pop(next(iter(self._data)))
-            self._data[data_key] = ray.get(data_ref[0]) if data_ref else None
+        try:
+            self._fetch(data_key, data_ref)
+        except MemoryError:
+            message = f"the data does not fit into the trial's limit of {limits.memory_mb:g} MB"
+            return failure("oom", message)
         kept = RemoteCheckpoints(keeper) if keeper is not None else None
         with captured(path=output_file(self._name)) as output:
             result = self._guarded(trial, self._data[data_key], kept)
         self._signals.check(failed=result.status == FAILED)
         return replace(result, output=output.text())
+
+    def _fetch(self, data_key: str, data_ref: list[Any]) -> None:
+        """Bring data into this process, once. Raises MemoryError where it does not fit."""
+        if data_key in self._data:
+            return
+        import ray
+        from ray.exceptions import RaySystemError
+
+        if len(self._data) >= MAX_CACHED:
+            self._data.pop(next(iter(self._data)))
+        try:
+            self._data[data_key] = ray.get(data_ref[0]) if data_ref else None
+        except RaySystemError as error:  # what unpickling raises comes as one
+            if isinstance(error.client_exc, MemoryError):
+                raise MemoryError from error
+            raise
 
     def _guarded(self, trial: Trial, data: Any, checkpoints: Any) -> Result:
         """The trial's result. All that its own code raises is a failure, but what it raises because
@@ -148,9 +163,15 @@ class TrialWorker:
         base_mb = _resident_mb()
         while True:
             time.sleep(0.1)
-            if _resident_mb() > base_mb + 1.25 * self._limit_mb:
-                report_crash_cause(self._name, "oom")
-                os._exit(137)
+            try:
+                now_mb = _resident_mb()
+            except (OSError, MemoryError):  # no descriptor or no byte is left at this moment
+                continue
+            if now_mb > base_mb + 1.25 * self._limit_mb:
+                try:
+                    report_crash_cause(self._name, "oom")
+                finally:  # also where Ray cannot be told: memory must not grow on
+                    os._exit(137)
 
 
 def gpu_memory_mb() -> float:

@@ -173,6 +173,19 @@ def test_a_run_without_its_manifest_is_a_run_still(how: str, run: Path) -> None:
     assert manifest.read_bytes() == kept and tables(run) == whole
 
 
+def test_a_foreign_file_beside_the_predictions_harms_nothing(run: Path) -> None:
+    for name in ("000000 (1).bin", "00.bin", "0000000.bin", "000001.bin.bak", "000009.binary"):
+        shutil.copyfile(run / "predictions" / "000000.bin", run / "predictions" / name)
+    assert verified(run)["sound"]
+    found = resumed(run)
+    assert found.code == 0 and "run again" not in found.err, found
+    assert set(executions(str(run)).values()) == {1}
+    more = bench("sweep", "--suite", "seeds.toml", "--name", run.name, "--trials", 4,
+                 "--workers", 0, "--tracking-uri", "none", "--runs", run.parent)  # fmt: skip
+    assert more.code == 0, more  # new predictions go to the run's own file
+    assert verified(run)["sound"] and not (run / "predictions" / "000001.bin").exists()
+
+
 @pytest.mark.fault(41)
 def test_predictions_that_are_deleted_under_a_sweep_are_written_again(tmp_path: Path) -> None:
     options = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1]

@@ -56,6 +56,13 @@ class NaN:
 """
 
 
+class Large:
+    """Data that takes more memory than a trial may have, though its pickle is small."""
+
+    def __reduce__(self) -> Any:
+        return bytes, (int(4 * LIMIT_MB) * 2**20,)
+
+
 def bad_trial(trial: Trial, data: Any) -> Result:
     """A trial that does what its identity says, between two lines of the log."""
     log = trial.identity["log"]
@@ -194,6 +201,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
         *(one_trial(name, log, timeout_s=TIMEOUT_S) for name in HANGING),
         *(one_trial(f"good {i}", log) for i in range(12)),
         one_trial("wide", log, needs=Needs(threads=64)),
+        one_trial("large data", log, data_key="large"),
         one_trial("nan prediction", log, data_key="wine", target="nan_model:NaN"),
         one_trial(
             "bad config",
@@ -214,7 +222,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
         pools.append(
             RayWorkerPool(
                 bad_trial,
-                lambda key: (table, {0: fold}),
+                lambda key: Large() if key == "large" else (table, {0: fold}),
                 slots=2,
                 grace_s=0.5,
                 paths=[str(folder)],
@@ -272,6 +280,15 @@ def test_a_trial_that_takes_memory_without_bound_ends_as_oom_after_one_retry(out
     assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "oom", 2)
     assert record["limits"]["memory_mb"] == LIMIT_MB
     assert outcome.deaths[name, "oom"] in (1, 2)
+
+
+@pytest.mark.fault(3)
+def test_data_that_does_not_fit_into_the_limit_of_its_trial_is_oom_after_one_retry(outcome):
+    assert outcome.runs("large data") == 0  # the trial itself never began
+    record = outcome.one("large data")
+    assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "oom", 2)
+    assert f"the trial's limit of {LIMIT_MB:g} MB" in record["message"]
+    assert outcome.deaths["large data", "oom"] == 1
 
 
 # ---------------------------------------------------------------------- time
@@ -366,8 +383,8 @@ def test_every_trial_has_one_terminal_state_and_no_worker_is_left_busy(outcome):
     assert {name: len(records) for name, records in outcome.records.items()} == dict.fromkeys(
         outcome.records, 1
     )
-    assert len(outcome.records) == 25 and not outcome.tally.interrupted
-    assert (outcome.tally.done, outcome.tally.failed) == (14, 11)
+    assert len(outcome.records) == 26 and not outcome.tally.interrupted
+    assert (outcome.tally.done, outcome.tally.failed) == (14, 12)
     assert outcome.workers_left == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,33 @@ def test_a_dropped_key_leaves_no_file(store):
     torn.write_bytes(b"half")
     store.drop(KEY)
     store.drop(KEY)
-    assert store.get(KEY) is None and list(store.path.iterdir()) == []
+    assert store.get(KEY) is None and list(store.path.iterdir()) == [torn]
+    store.put(OTHER, 4, b"four")
+    store.remove_torn()
+    assert not torn.exists() and store.get(OTHER) == (4, b"four")
+
+
+LISTED: list[str] = []
+_heard: list[bool] = []
+
+
+def _listen(event: str, arguments: tuple[object, ...]) -> None:
+    if _heard and event in ("os.scandir", "os.listdir"):
+        LISTED.append(str(arguments[0]))
+
+
+def test_a_drop_does_not_list_the_folder(store):
+    """A study drops one key for each configuration: the whole would take quadratic time."""
+    store.put(KEY, 4, b"four")
+    sys.addaudithook(_listen)  # for good, but it hears only below
+    _heard.append(True)
+    try:
+        store.drop(KEY)
+        dropped = list(LISTED)
+        store.remove_torn()
+    finally:
+        _heard.clear()
+    assert dropped == [] and LISTED  # the second call is heard
 
 
 CUTS = [0, 5, 60, -1]

@@ -30,7 +30,7 @@ sampler = "random"
 halving = {eta = 3, rungs = 2}
 
 [budgets.quick.model.hist-gradient-boosting]
-fixed = {max_iter = 9}
+fixed = {n_estimators = 9}
 """
 
 
