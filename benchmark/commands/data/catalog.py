@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...console import ENVIRONMENT, OK, Console, count
+from ...console import ENVIRONMENT, OK, Console, count, size
 
 if TYPE_CHECKING:
     from ....datasets.card import Card
@@ -197,6 +197,6 @@ def remove_command(console: Console, names: tuple[str, ...]) -> int:
         raise UnknownDataset(f"no added dataset {name[:80]!r}; added: {', '.join(there) or 'none'}")
     freed = {name: store.remove(name) for name in dict.fromkeys(names)}
     console.data(freed)
-    for name, size in freed.items():
-        console.say(f"{name}: removed, {size / 1e6:.1f} MB")
+    for name, n_bytes in freed.items():
+        console.say(f"{name}: removed, {size(n_bytes)}")
     return OK

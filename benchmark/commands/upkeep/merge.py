@@ -69,6 +69,8 @@ def merge_command(
     if wrong or not entries:
         console.data({"written": False, **to_data(merged)})
         empty = "no run has a finished trial of this plan"
+        if merged.refused:
+            empty = "all finished trials were refused"
         console.tell(f"nothing was written: {way_out(merged) if wrong else empty}")
         return ENVIRONMENT
     write_run(plan, entries, out, merged)

@@ -9,7 +9,7 @@ from typing import Any
 from ....sweeps.store.integrity import integrity_of
 from ....sweeps.store.ledger import Ledger, LedgerError
 from ....sweeps.store.records import slot_places
-from ...console import ENVIRONMENT, OK, Console, count
+from ...console import ENVIRONMENT, OK, Console, count, size
 from ...errors import command_on
 from ...results.run_status import RunCounts
 
@@ -43,7 +43,7 @@ def verify_command(console: Console, run: Path) -> int:
     )
     console.say(
         f"{run}: {count(found.n_records, 'record')}, predictions of "
-        f"{count(found.n_trials, 'finished trial')} ({found.n_bytes} bytes)"
+        f"{count(found.n_trials, 'finished trial')} ({size(found.n_bytes)})"
     )
     for text in found.notes:
         console.say(f"note: {text}")
