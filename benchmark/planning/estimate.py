@@ -13,7 +13,7 @@ from ...models.registry_entries import MODELS
 from ...sweeps.search.samplers import make_sampler
 from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import slot_places
-from ...sweeps.study import Slot
+from ...sweeps.study import Slot, Study
 from ...sweeps.trial import DONE
 from .costs.history import costs_in
 from .costs.machine_speed import probe_s
@@ -116,10 +116,11 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         if not left:
             continue
         cost = costs(planned[study.name])
-        low += left * cost.seconds
-        high += left * cost.high
-        models[str(study.meta["model"])] += left * cost.seconds
-        in_turn = 1 if study.sampler.history_free else math.ceil(left / max(1, study.lag))
+        fits = left - _copied(study, left)
+        low += fits * cost.seconds
+        high += fits * cost.high
+        models[str(study.meta["model"])] += fits * cost.seconds
+        in_turn = 1 if study.sampler.history_free else math.ceil(fits / max(1, study.lag))
         longest = max(longest, cost.seconds * in_turn)
         mb = max(mb, cost.mb)
         if cost.guess:
@@ -137,6 +138,13 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     found.disk_mb = round(found.to_run * 0.02, 1)
     found.basis = costs.basis if found.to_run else "nothing to run"
     return found
+
+
+def _copied(study: Study, left: int) -> int:
+    """How many of the last `left` slots of a study take the result of an earlier one: the best
+    configuration under the seed of the search, which is one of the evaluation seeds."""
+    again = study.halving is None and study.seed in study.seeds
+    return int(again and left >= len(study.seeds) > 1)
 
 
 class TrialCosts:

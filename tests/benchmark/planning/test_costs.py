@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ import pytest
 from calls import bench
 from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import Cost, Regression, Work, condensed, shipped
-from tabsweep.benchmark.planning.estimate import by_study
+from tabsweep.benchmark.planning.estimate import by_study, estimate
 from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.plan import Plan
 from tabsweep.benchmark.planning.suite import load
 from tabsweep.benchmark.running.progress import START_S, Pace, Progress
 from tabsweep.benchmark.running.request import Request
@@ -52,6 +54,7 @@ def test_costs_of_the_same_work_become_one():
 
 # CPU seconds of one trial on contraceptive and on medical-cost, means over five seeds (MET on
 # contraceptive at the paper's size: one), with one thread. AMD EPYC, 2026-11-22 and 23.
+SMALL = ("contraceptive", "medical-cost")
 CHEATT_S = {
     "reduced": {
         "tabtransformer": (2.9, 3.0),
@@ -72,24 +75,38 @@ CHEATT_S = {
 }
 
 
-@pytest.mark.parametrize("budget", ["reduced", "paper"])
-def test_estimates_of_cheatts_sweeps_are_within_a_factor_of_two_of_what_they_took(mirror, budget):
-    datasets, measured = ("contraceptive", "medical-cost"), CHEATT_S[budget]
+def cheatt(budget: str, models: Iterable[str], mirror: str, **changes: int) -> Plan:
+    """The plan of CheAtt's suite on its two small datasets, with changes to the budget."""
+    suite = load("cheatt")
+    changed = suite.budgets[budget].model_copy(update=changes)
     asked = Request(
-        suite=load("cheatt"),
-        options=Options(budget=budget, models=tuple(measured), datasets=datasets),
+        suite=suite.model_copy(update={"budgets": {**suite.budgets, budget: changed}}),
+        options=Options(budget=budget, models=tuple(models), datasets=SMALL),
         runs=Path("runs"),
         name="estimated",
         mirror=mirror,
     )
-    told = by_study(prepare(asked, None))  # no probe: as on the machine of the measurements
+    return prepare(asked, None)
+
+
+@pytest.mark.parametrize("budget", ["reduced", "paper"])
+def test_estimates_of_cheatts_sweeps_are_within_a_factor_of_two_of_what_they_took(mirror, budget):
+    measured = CHEATT_S[budget]
+    told = by_study(cheatt(budget, measured, mirror))  # unscaled, as where it was measured
     wrong = {}
     for model, seconds in measured.items():
-        for dataset, took in zip(datasets, seconds, strict=True):
+        for dataset, took in zip(SMALL, seconds, strict=True):
             ratio = 1.0 if took is None else told[f"{dataset}/0/{model}"] / took
             if not 0.5 < ratio < 2:
                 wrong[model, dataset] = ratio
     assert not wrong
+
+
+def test_the_evaluation_seed_that_the_search_has_used_costs_nothing_again(mirror):
+    plans = [cheatt("reduced", ["met"], mirror, seeds=n) for n in (1, 5)]
+    one, five = (estimate(plan, own=None, others=(), workers=1) for plan in plans)
+    assert (one.cells, five.cells) == (2, 12)  # on two datasets
+    assert five.models["met"] == pytest.approx(5 * one.models["met"], rel=0.01)
 
 
 def test_a_deeper_decoder_costs_more_without_being_measured():

@@ -42,6 +42,8 @@ ROUNDED = dict.fromkeys(
 
 DAILY = {"constant", "decision-tree", "knn", "lightgbm", "linear", "naive-bayes", "pls", "svm"}
 CASES = [(name,) for name, (model, _) in class_names().items() if model in NAMES]
+CHEAP = [case for case in CASES if class_names()[case[0]][0] in DAILY]
+COSTLY = [case[0] for case in CASES if case not in CHEAP]
 
 
 def estimator(name: str):
@@ -67,10 +69,12 @@ def passes_the_checks(name: str) -> None:
 
 
 def test_cheap_models_pass_the_checks_of_scikit_learn():
-    hold(passes_the_checks, [case for case in CASES if class_names()[case[0]][0] in DAILY])
+    hold(passes_the_checks, CHEAP)
 
 
+# A case a class, as they take half an hour together: `-v` and `-k` say and choose which.
 @pytest.mark.nightly
-@pytest.mark.timeout(7200)
-def test_every_model_passes_the_checks_of_scikit_learn():
-    hold(passes_the_checks, [case for case in CASES if class_names()[case[0]][0] not in DAILY])
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", COSTLY)
+def test_every_model_passes_the_checks_of_scikit_learn(name):
+    passes_the_checks(name)
