@@ -14,6 +14,7 @@ from ...common.text import shell_word
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
+from ...sweeps.scheduling.ready_studies import slots_left
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import lacks_files, lost_predictions
 from ...sweeps.store.ledger import Ledger
@@ -364,7 +365,7 @@ class _Sweep:
             common=self._common,
             checkpoints=self._checkpoints.path,
         )
-        pool.warm(sum(planned_slots(study.to_data()) for study in plan.studies))
+        pool.warm(slots_left(self._studies()))
         return pool
 
     def _check_gpus(self) -> None:

@@ -13,6 +13,7 @@ from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
 from tabsweep.benchmark.results.evidence_builder import rows_of
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling import heartbeat
+from tabsweep.sweeps.scheduling.ready_studies import slots_left
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, failure
@@ -185,6 +186,22 @@ def test_a_run_resumed_after_any_of_its_records_ends_as_the_uninterrupted_one(tm
         assert len(known) + len(pool.submitted) == len({id for id, *_ in whole.values()})
     pool = ScriptedPool()
     assert run(tmp_path / "whole", studies(), pool) == whole and not pool.log
+
+
+def test_workers_are_started_for_what_is_left_not_for_what_was_planned(tmp_path):
+    run(tmp_path / "whole", studies())
+    lefts = []
+    for cut in prefixes(tmp_path / "whole", tmp_path / "cut", step=9):
+        ledger = Ledger(cut, write=True)
+        engine = Engine(studies(), ledger=ledger, pool=ScriptedPool())
+        engine.replay()
+        left = slots_left(engine.studies.values())
+        tally = engine.run()
+        ledger.close()
+        assert tally.ran + tally.reused == left
+        lefts.append(left)
+    assert lefts[0] == 12 + 5 + 5 + 5 + 3 + 2 and lefts == sorted(lefts, reverse=True)
+    assert lefts[-1] < lefts[0] / 2 and slots_left(engine.studies.values()) == 0
 
 
 @pytest.mark.fault(6)
