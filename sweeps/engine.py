@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
-from .scheduling.attempts import Attempts
+from .scheduling.attempts import Attempts, Verdict
 from .scheduling.estimates import Estimates, seconds_of
 from .scheduling.heartbeat import Heartbeat
 from .scheduling.interface import Listener, Reused, SourceChanged, Stop, Tally
@@ -123,24 +123,30 @@ class Engine:
                         break
                 elif not running and not self._ready and not self._backlog:
                     break
-                if self._pool is not None:
-                    try:
-                        outcomes = self._pool.poll(0.0 if more else POLL_S)
-                    except ClusterLost as error:
-                        self._absorb(error.ended)
-                        if self._stop.soon:  # the cluster was ended together with this driver
-                            break
-                        raise
-                    for event, details in self._pool.news():
-                        self._listener(event, details)
-                    self._absorb(outcomes)
-                    queued = len(self._backlog) + len(self._ready)
-                    self._heartbeat.beat(self._pool, queued, ended=len(outcomes))
+                if self._pool is not None and not self._hear(0.0 if more else POLL_S):
+                    break
         finally:
             if self._pool is not None:
                 self._pool.close()
         self.tally.interrupted = any(not study.finished for study in self.studies.values())
         return self.tally
+
+    def _hear(self, timeout_s: float) -> bool:
+        """Take in what the workers did; False where their cluster was ended with this driver."""
+        assert self._pool is not None
+        try:
+            outcomes = self._pool.poll(timeout_s)
+        except ClusterLost as error:
+            self._absorb(error.ended)
+            if self._stop.soon:
+                return False
+            raise
+        for event, details in self._pool.news():
+            self._listener(event, details)
+        self._absorb(outcomes)
+        queued = len(self._backlog) + len(self._ready)
+        self._heartbeat.beat(self._pool, queued, ended=len(outcomes))
+        return True
 
     # ------------------------------------------------------------------ dispatch
 
@@ -197,6 +203,7 @@ class Engine:
         if self._known.find(study, slot, trial):
             return True
         if self._pool is None:
+            self._close_known()  # a start of Ray takes its time
             self._pool = self._make_pool()
             self._keep_cpus_for_gpus()
         needs = self._estimates.needs(study, trial, own_gpu=self._attempts.needs_own_gpu(trial))
@@ -224,7 +231,7 @@ class Engine:
         self._still_owner()
         batch = Batch(self._records)
         ended: list[tuple[JobOutcome, Result, list[Slot]]] = []
-        again: list[Trial] = []
+        again: list[tuple[JobOutcome, Verdict]] = []
         for outcome in outcomes:
             job, trial = outcome.job, outcome.job.trial
             if outcome.death == "killed" and self._stop.soon:
@@ -234,11 +241,7 @@ class Engine:
             if verdict.death is not None:
                 batch.death(trial, verdict.death)
             if verdict.result is None:
-                again.append(trial)
-                if verdict.death is not None:
-                    details = {"cause": verdict.death, "output": verdict.output}
-                    about = {"trial": trial, "attempt": job.attempt, "worker": outcome.worker}
-                    self._listener("retry", {**about, **details})
+                again.append((outcome, verdict))
                 continue
             slots = self._in_flight.pop(trial.id)
             batch.result(
@@ -253,8 +256,8 @@ class Engine:
         batch.write()
         for outcome, result, slots in ended:
             self._finish(outcome, result, slots)
-        for trial in again:
-            self._requeue(trial)
+        for outcome, verdict in again:
+            self._run_again(outcome, verdict)
 
     def _finish(self, outcome: JobOutcome, result: Result, slots: list[Slot]) -> None:
         trial = outcome.job.trial
@@ -266,8 +269,13 @@ class Engine:
             study = self.studies[slot.study]
             self._close(study, slot, trial, result, reused=position > 0, **about)
 
-    def _requeue(self, trial: Trial) -> None:
+    def _run_again(self, outcome: JobOutcome, verdict: Verdict) -> None:
         """Run a trial again before any new one; the other slots that it fills wait behind."""
+        trial = outcome.job.trial
+        if verdict.death is not None:
+            about = {"trial": trial, "attempt": outcome.job.attempt, "worker": outcome.worker}
+            details = {"cause": verdict.death, "output": verdict.output}
+            self._listener("retry", {**about, **details})
         for position, slot in enumerate(self._in_flight.pop(trial.id)):
             waiting = (self.studies[slot.study], slot, trial)
             self._backlog.add(waiting, first=position == 0)

@@ -236,6 +236,7 @@ class Study:
             # to the microsecond, so that whoever adds the seconds up finds the same trial
             if self.study_s is not None and round(self._spent_s, 6) >= self.study_s:
                 self._end_search()
+                break  # the sampler learns of no trial beyond the end
         while len(self._members) < len(self.stages) and self._ended(len(self._members) - 1):
             assert self.halving is not None
             above = len(self._members)

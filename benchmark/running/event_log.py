@@ -35,30 +35,35 @@ LEVELS = {
 }
 
 
-class JsonLines:
-    """Appends JSON objects, one per line, to a file of bounded size. sync: each is on disk when
-    `write` returns. `warn` is called once, with the first error."""
+# Not synced: thousands of workers may come or go at once, and the driver would wait for the disk
+# once for each. They are on disk with the next event that is synced.
+UNSYNCED = ("worker", "lost worker")
 
-    def __init__(self, path: Path, *, sync: bool, warn: Callable[[str], None]) -> None:
+
+class JsonLines:
+    """Appends JSON objects, one per line, to a file of bounded size. `warn` is called once, with
+    the first error."""
+
+    def __init__(self, path: Path, *, warn: Callable[[str], None]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._sync = sync
         self._warn = warn
         self._file: int | None = None
         self._torn = False
         self._lost = 0
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Append one line; an OSError is counted and not raised."""
+    def write(self, line: Mapping[str, Any], *, sync: bool) -> None:
+        """Append one line; an OSError is counted and not raised. sync: it is on disk when this
+        returns."""
         data = json.dumps(line, sort_keys=True, default=str).encode() + b"\n"
         try:
-            self._append(b"\n" + data if self._torn else data)
+            self._append(b"\n" + data if self._torn else data, sync)
         except OSError as error:
             self._lost += 1
             if self._lost == 1:
                 self._warn(f"{self.path} is not complete: {error}")
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: bytes, sync: bool) -> None:
         if self._file is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._file = os.open(self.path, flags, 0o644)
@@ -66,7 +71,7 @@ class JsonLines:
         while data:
             data = data[os.write(self._file, data) :]
         self._torn = False
-        if self._sync:
+        if sync:
             os.fsync(self._file)
         if os.fstat(self._file).st_size >= MAX_BYTES:
             self.close()
@@ -84,17 +89,17 @@ class EventLog:
     that cannot be written."""
 
     def __init__(self, run: Path, warn: Callable[[str], None] = lambda text: None) -> None:
-        self._events = JsonLines(run / "logs" / "events.jsonl", sync=True, warn=warn)
-        # Not synced: that would cost every trial milliseconds.
-        self._trials = JsonLines(run / "logs" / "trials.jsonl", sync=False, warn=warn)
+        self._events = JsonLines(run / "logs" / "events.jsonl", warn=warn)
+        self._trials = JsonLines(run / "logs" / "trials.jsonl", warn=warn)
         self._host = socket.gethostname()
         self._hosts: dict[str, str] = {}  # of workers
 
     def write(self, event: str, *, level: str | None = None, **details: Any) -> None:
-        """Append an event, on disk when this returns. `level`: default from LEVELS, else "info"."""
+        """Append an event, on disk when this returns unless it is one of UNSYNCED. `level`: default
+        from LEVELS, else "info"."""
         level = level or LEVELS.get(event, INFO)
         own = {"time": utc_now(), "pid": os.getpid(), "level": level, "event": event}
-        self._events.write({"host": self._host, **details, **own})
+        self._events.write({"host": self._host, **details, **own}, sync=event not in UNSYNCED)
 
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
         """Log an event of the engine or the worker pool; results without output or failure are in
@@ -103,14 +108,8 @@ class EventLog:
             trial = details["trial"]
             about = {"study": _study(trial), "cause": details["cause"], **self._where(details)}
             self.write("retry", trial=trial.id, **about)
-            self._trials.write(
-                {
-                    "time": utc_now(),
-                    "trial": trial.id,
-                    "status": "died",
-                    "output": details.get("output", ""),
-                    **about,
-                }
+            self._tell_trial(
+                trial=trial.id, status="died", output=details.get("output", ""), **about
             )
         elif event == "study":
             study = details["study"]
@@ -139,10 +138,13 @@ class EventLog:
         output = "\n".join(part for part in (result.output, result.log) if part)
         warned = result.info.get("warnings")
         if output or failed or warned:
-            line = {"time": utc_now(), "status": result.status, "output": output, **about}
             if warned:  # {category: how many the fit gave}
-                line["warnings"] = dict(warned)
-            self._trials.write(line)
+                about["warnings"] = dict(warned)
+            self._tell_trial(status=result.status, output=output, **about)
+
+    def _tell_trial(self, **line: Any) -> None:
+        """Append a line on a trial, not synced: that would cost every trial milliseconds."""
+        self._trials.write({"time": utc_now(), **line}, sync=False)
 
     def _where(self, details: Mapping[str, Any]) -> dict[str, Any]:
         """The attempt number of a trial, its worker and its host."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
+from ...sweeps.scheduling.ready_studies import slots_left
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import lacks_files, lost_predictions
 from ...sweeps.store.ledger import Ledger
@@ -253,6 +254,10 @@ class _Sweep:
             self._log.write("end", **asdict(tally))
             state = "interrupted" if tally.interrupted else "ended"
             return tally
+        except KeyboardInterrupt:
+            self._log.write("end", **asdict(replace(self._tally(), interrupted=True)))
+            state = "interrupted"
+            raise
         except BaseException as error:
             self._log.write("abort", error=f"{type(error).__name__}: {error}")
             self._explain(error)
@@ -306,14 +311,19 @@ class _Sweep:
 
     def _execute(self) -> Tally:
         search = self._search
-        if search is None:
-            return self._engine.run()
-        if not search.finished:
-            self._ray.wait(self._stop, self._slow, self._show)
-            self._check_gpus()
-            search.run()
-        self._engine.admit(study for study in search.studies.values() if not search.left(study))
-        return async_search.total(search.tally, self._engine.run())
+        if search is not None:
+            if not search.finished:
+                self._ray.wait(self._stop, self._slow, self._show)
+                self._check_gpus()
+                search.run()
+            self._engine.admit(study for study in search.studies.values() if not search.left(study))
+        self._engine.run()
+        return self._tally()
+
+    def _tally(self) -> Tally:
+        """What was done so far."""
+        engine, search = self._engine.tally, self._search
+        return engine if search is None else async_search.total(search.tally, engine)
 
     def _listen(self, event: str, details: Mapping[str, Any]) -> None:
         if event == "study":  # it has ended: the saved states of its fits are not needed any more
@@ -364,7 +374,7 @@ class _Sweep:
             common=self._common,
             checkpoints=self._checkpoints.path,
         )
-        pool.warm(sum(planned_slots(study.to_data()) for study in plan.studies))
+        pool.warm(slots_left(self._studies()))
         return pool
 
     def _check_gpus(self) -> None:

@@ -20,17 +20,16 @@ class Heartbeat:
         self._last_work = time.monotonic()  # when a trial ran last; a warning moves it on
 
     def beat(self, pool: WorkerPool, queued: int, *, ended: int = 0) -> None:
-        """To be called in every round of the loop. queued: the number of waiting studies; ended:
-        trials that ended in this round (one that ran in this process never counts as running)."""
+        """To be called in every round of the loop. queued: how much waits, trials that
+        have no worker and studies with a trial to open; ended: trials that ended in this round (one
+        that ran in this process never counts as running)."""
         now = time.monotonic()
         if pool.running() or ended or not queued:
             self._last_work = now
         elif now - self._last_work > PATIENCE_S:
             self._last_work = now + 10 * PATIENCE_S
-            self._listener(
-                "warning",
-                {"message": f"{queued} studies wait: no machine has room for any of their trials"},
-            )
+            text = f"{queued} trials or studies wait: no machine has room for any of them"
+            self._listener("warning", {"message": text})
         if now - self._last_beat > BEAT_S:
             self._last_beat = now
             self._listener("beat", {"workers": pool.workers(), "queued": queued})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
+from collections.abc import Iterable
 
 from ..study import Slot, Study
 from ..trial import Trial
@@ -94,6 +95,11 @@ class UnfinishedStudies:
     def threads_beside_gpus(self) -> int:
         """CPUs that a trial with a GPU needs at most; 0 where no such trial is to come."""
         return max(self._on_gpus.values(), default=0)
+
+
+def slots_left(studies: Iterable[Study]) -> int:
+    """How many slots have not ended, as far as is known now."""
+    return sum(study.n_slots - study.n_done for study in studies if not study.finished)
 
 
 def uses_gpu(study: Study) -> bool:

@@ -64,7 +64,7 @@ def make_sampler(
 ) -> Sampler:
     """A sampler of SAMPLERS for one study.
 
-    n_trials: how many trials the study has; only the grid uses it (None: all its points).
+    n_trials: how many trials the study has; it is checked, and no suggestion depends on it.
     first: configurations for the first indices. One outside the space is tried like the others
         but is left out of the sampler's history; one that is a grid point is not tried again.
     lag: the suggestion for an index uses the results up to index - lag. With 1 a study is

@@ -13,6 +13,7 @@ from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
 from tabsweep.benchmark.results.evidence_builder import rows_of
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling import heartbeat
+from tabsweep.sweeps.scheduling.ready_studies import slots_left
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, failure
@@ -55,6 +56,8 @@ class RecordingLedger(Ledger):
         for record in records:
             if record["kind"] == "lease":
                 self.log.append(("lease", record["id"]))
+            elif record["kind"] == "death":
+                self.log.append(("death durable" if sync else "written", record["id"]))
             elif record["kind"] in ("result", "slot"):
                 key = (record["study"], record["stage"], record["index"])
                 self.log.append(("durable" if sync else "written", *key))
@@ -99,6 +102,25 @@ def test_a_lease_comes_before_dispatch_and_a_synced_record_before_any_event(tmp_
     # Predictions are on disk before the first record that points at them.
     assert log.index(("predictions",)) < min(i for i, e in enumerate(log) if e[0] == "durable")
     assert not any(event[0] == "written" for event in log)
+
+
+@pytest.mark.fault(2)
+def test_a_death_is_durable_before_anybody_hears_of_it(tmp_path):
+    pool = ScriptedPool(slots=4, script=dying("killed"))
+    log = pool.log
+
+    def listener(event: str, details: Any) -> None:
+        if event == "retry":
+            log.append(("retry", details["trial"].id, details["cause"], details["attempt"]))
+
+    ledger = RecordingLedger(tmp_path, log)
+    Engine([make_study(sampler="random")], ledger=ledger, pool=pool, listener=listener).run()
+    ledger.close()
+    heard = [i for i, event in enumerate(log) if event[0] == "retry"]
+    assert len(heard) == 5 and {log[i][2:] for i in heard} == {("killed", 1)}
+    for i in heard:
+        assert ("death durable", log[i][1]) in log[:i]
+        assert ("submit", log[i][1]) in log[i:]  # it runs again only then
 
 
 def test_equal_cells_of_several_studies_run_once_and_are_linked(tmp_path):
@@ -185,6 +207,22 @@ def test_a_run_resumed_after_any_of_its_records_ends_as_the_uninterrupted_one(tm
         assert len(known) + len(pool.submitted) == len({id for id, *_ in whole.values()})
     pool = ScriptedPool()
     assert run(tmp_path / "whole", studies(), pool) == whole and not pool.log
+
+
+def test_workers_are_started_for_what_is_left_not_for_what_was_planned(tmp_path):
+    run(tmp_path / "whole", studies())
+    lefts = []
+    for cut in prefixes(tmp_path / "whole", tmp_path / "cut", step=9):
+        ledger = Ledger(cut, write=True)
+        engine = Engine(studies(), ledger=ledger, pool=ScriptedPool())
+        engine.replay()
+        left = slots_left(engine.studies.values())
+        tally = engine.run()
+        ledger.close()
+        assert tally.ran + tally.reused == left
+        lefts.append(left)
+    assert lefts[0] == 12 + 5 + 5 + 5 + 3 + 2 and lefts == sorted(lefts, reverse=True)
+    assert lefts[-1] < lefts[0] / 2 and slots_left(engine.studies.values()) == 0
 
 
 @pytest.mark.fault(6)

@@ -23,6 +23,10 @@ def costly(job, nth):
     return JobOutcome(job, replace(result, costs={"cpu_s": cpu_s(job.trial)}))
 
 
+def ended_after(trial, seconds):
+    return replace(run_trial(trial, None), costs={"cpu_s": seconds})
+
+
 def recorded(folder, study="s"):
     """[CPU seconds] of the recorded tuning trials of a study, by index."""
     found = {
@@ -57,6 +61,24 @@ def test_a_search_ends_with_the_trial_that_reaches_the_seconds(tmp_path, sampler
         assert end["n_slots"] == n + 2 and end["best"] == made.best()
         choices.add((n, made.best(), made.best_loss()))
     assert len(choices) == 1  # neither workers nor the order in which trials end change the search
+
+
+def test_a_sampler_learns_of_no_trial_beyond_the_end_of_its_search():
+    made = make_study(sampler="random", n_trials=9, study_s=20.0)
+    told, real = [], made.sampler.tell
+    made.sampler.tell = lambda *row: (told.append(row[0]), real(*row))[1]
+    opened = []
+    for _ in range(2):
+        slot = made.next_slot()
+        opened.append((slot, made.open(slot)))
+        if len(opened) == 1:  # the first runs alone
+            made.close(slot, ended_after(opened[0][1], 1.0))
+    while (slot := made.next_slot()) is not None:
+        opened.append((slot, made.open(slot)))
+    assert len(opened) == 9  # by the mean of the first all of them fit
+    for slot, trial in reversed(opened[1:]):
+        made.close(slot, ended_after(trial, 19.5))
+    assert told == [0, 1] and made.tuned and made.n_slots == 2
 
 
 def test_the_trials_end_a_search_that_takes_less(tmp_path):

@@ -194,6 +194,24 @@ def test_a_log_is_bounded(tmp_path, monkeypatch):
     assert lines_of(tmp_path, "--last", 1)[0]["index"] == 99
 
 
+def test_workers_that_come_and_go_cost_no_sync_each_and_a_warning_one(tmp_path, monkeypatch):
+    synced: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), real(file))[1])
+    run = make_run(tmp_path, plan())
+    synced.clear()
+    log = EventLog(run)
+    for number in range(50):
+        log.listen("worker", {"worker": f"w{number}", "host": "alpha", "pid": number})
+        log.listen("lost worker", {"worker": f"w{number}", "host": "alpha", "cause": "killed"})
+    assert not synced
+    log.listen("warning", {"message": "beta is left out"})
+    assert len(synced) == 1
+    log.close()
+    events = [line["event"] for line in lines_of(tmp_path, "--events", "--last", 0)]
+    assert events.count("worker") == events.count("lost worker") == 50
+
+
 @pytest.mark.fault(5)
 def test_a_full_disk_costs_log_lines_and_one_warning_and_tears_none(tmp_path, monkeypatch):
     warnings: list[str] = []

@@ -81,6 +81,10 @@ def test_a_second_interrupt_does_not_wait(own):
     assert json.loads(out)["interrupted"] is True
     assert "bench resume runs/cut" in err and "Traceback" not in err
     assert status_of(Path("runs/cut")).left > 10
+    end = json.loads(Path("runs/cut/logs/events.jsonl").read_text().splitlines()[-1])
+    assert (end["event"], end["level"], end["interrupted"]) == ("end", "info", True)
+    assert end["done"] == status_of(Path("runs/cut")).done
+    assert json.loads(Path("runs/cut/live.json").read_text())["state"] == "interrupted"
 
 
 @pytest.mark.xdist_group("ray")
