@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import psutil
@@ -21,6 +22,7 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers import crash_report
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost
 from tabsweep.sweeps.workers.ray_cluster import Node, nodes, raylet_here
@@ -41,6 +43,12 @@ def where(trial: Trial, data: Any) -> Result:
     info = {"node": os.environ.get(NODE), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
     info |= {"share": os.environ.get(GPU_SHARE)}
     return Result(status=DONE, val={"loss": 0.0}, info={**info, "data": data})
+
+
+def prints_and_dies(trial: Trial, data: Any) -> Result:
+    print(f"the last words on {os.environ.get(NODE)}", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("dead")
 
 
 def node_name() -> dict[str, str]:
@@ -76,9 +84,9 @@ class Machines:
         ray.init(address=self.cluster.address, log_to_driver=False, logging_level=40)
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-    def add(self, name: str, **more: Any) -> Any:
+    def add(self, name: str, env: Mapping[str, str] = MappingProxyType({}), **more: Any) -> Any:
         made = self.cluster.add_node(
-            num_cpus=2, env_vars={NODE: name}, object_store_memory=80 * 2**20, **more
+            num_cpus=2, env_vars={NODE: name, **env}, object_store_memory=80 * 2**20, **more
         )
         self.cluster.wait_for_nodes()
         return made
@@ -102,13 +110,20 @@ def machines() -> Iterator[Machines]:
 class Run:
     """One engine on one pool, with what it wrote."""
 
-    def __init__(self, folder: Path, studies: list[Study], during: Any = None, **more: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        studies: list[Study],
+        during: Any = None,
+        run_trial: Any = where,
+        **more: Any,
+    ) -> None:
         self.events: list[tuple[str, Any]] = []
         ledger = Ledger(folder, write=True)
         self.pools: list[RayWorkerPool] = []
 
         def pool() -> RayWorkerPool:
-            self.pools.append(RayWorkerPool(where, lambda key: f"data {key}", **more))
+            self.pools.append(RayWorkerPool(run_trial, lambda key: f"data {key}", **more))
             self.pools[0].warm(4)
             return self.pools[0]
 
@@ -251,6 +266,25 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     assert Counter(r["id"] for r in run.records).most_common(1)[0][1] == 1
     words = {event for event, _ in run.events}
     assert {"node", "lost node"} <= words
+
+
+def test_the_output_of_a_worker_that_dies_elsewhere_is_read_there_and_removed(
+    machines, tmp_path, monkeypatch
+):
+    """The folder for temporary files is another one there than the driver's."""
+    for name in ("WAIT_S", "MOST_S"):  # on a busy machine the answer takes long
+        monkeypatch.setattr(crash_report, name, 120.0)
+    far = tmp_path / "far"
+    far.mkdir()
+    node = machines.add("far", {"TMPDIR": str(far)})
+    try:
+        run = Run(tmp_path / "run", [study("cpu 0", tmp_path / "log")], run_trial=prints_and_dies)
+    finally:
+        machines.cluster.remove_node(node)
+    said = [details["output"] for event, details in run.events if event == "retry"]
+    assert len(said) == 2 and run.records[0]["cause"] == "killed"
+    assert {text.splitlines()[0] for text in said} == {"the last words on far"}
+    assert list(far.glob("tabsweep-*")) and not list(far.glob("tabsweep-*/*.out"))
 
 
 def drain(machines: Machines, node: Any) -> None:
