@@ -315,6 +315,8 @@ class ActorGroup:
         about = {"worker": actor.name, "host": actor.node.host, "cause": cause}
         self._news.append(("lost worker", about))
         head = True
+        if death != "lost":  # else nobody is blamed, and the results went with their machine
+            self._calls.fetch([ref for _, ref in actor.queue])
         for job, ref in actor.queue:
             self.refs.pop(ref, None)
             result = self._calls.result_if_there(ref)

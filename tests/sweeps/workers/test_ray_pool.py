@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
 import ray
@@ -22,9 +23,9 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
-from tabsweep.sweeps.workers import crash_report
+from tabsweep.sweeps.workers import crash_report, ray_calls
 from tabsweep.sweeps.workers.placement import Placement, Shape
-from tabsweep.sweeps.workers.pool import ClusterLost
+from tabsweep.sweeps.workers.pool import ClusterLost, Job
 from tabsweep.sweeps.workers.ray_cluster import Node, nodes, raylet_here
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
@@ -285,6 +286,37 @@ def test_the_output_of_a_worker_that_dies_elsewhere_is_read_there_and_removed(
     assert len(said) == 2 and run.records[0]["cause"] == "killed"
     assert {text.splitlines()[0] for text in said} == {"the last words on far"}
     assert list(far.glob("tabsweep-*")) and not list(far.glob("tabsweep-*/*.out"))
+
+
+def large_then_death(trial: Trial, data: Any) -> Result:
+    """The first trial of a worker ends with a large result, the next one kills its worker."""
+    if trial.model == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Result(status=DONE, predictions={"val": np.zeros(3_000_000)})
+
+
+def test_a_death_is_not_blamed_on_the_trial_before_whose_large_result_is_on_its_way(
+    machines, monkeypatch
+):
+    monkeypatch.setattr(ray_calls, "FETCH_S", 60.0)  # on a busy machine it takes long
+    node = machines.add("far")
+    pool = RayWorkerPool(large_then_death, lambda key: None, slots=1)
+    try:
+        for model in ("large", "dies"):  # the second waits behind the first
+            trial = Trial("d", 0, model, {}, 0, {})
+            pool.submit(Job(trial, "", Limits(timeout_s=60.0, memory_mb=500.0)))
+        found = []
+        end = time.monotonic() + 120
+        while pool.running():
+            assert time.monotonic() < end
+            found += pool.poll(1.0)
+    finally:
+        pool.close()
+        machines.cluster.remove_node(node)
+    ended = {outcome.job.trial.model: outcome for outcome in found}
+    assert len(found) == 2 and ended["dies"].death == "killed"
+    large = ended["large"].result
+    assert large is not None and len(large.predictions["val"]) == 3_000_000
 
 
 def drain(machines: Machines, node: Any) -> None:
