@@ -187,8 +187,8 @@ class Verifier:
 
 def _planned(study: Study, slot: Slot) -> bool:
     if slot.stage == EVAL:
-        return slot.index < len(study.seeds)
-    return slot.stage in study.stages and slot.index < study.n_trials
+        return 0 <= slot.index < len(study.seeds)
+    return slot.stage in study.stages and 0 <= slot.index < study.n_trials
 
 
 def _is_of(trial: Trial, record: Record) -> bool:
@@ -272,7 +272,7 @@ def collect(
                     merged.kept_first[name] = merged.kept_first.get(name, 0) + 1
                 else:
                     merged.conflicts.append(_conflict(key, other, entry))
-            elif other.trial.id == entry.trial.id and other.status != DONE == entry.status:
+            elif entry.status == DONE and other.status != DONE:
                 chosen[key] = entry
             else:
                 merged.same += 1

@@ -8,10 +8,13 @@ from pathlib import Path
 
 from ...sweeps.engine import Reused
 from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.segment_files import GROUPS_KEPT
 from ...sweeps.trial import DONE, Result, Trial
 from ..planning.plan import Plan
 from .request import Request
 from .run_trial import score_parts
+
+LEAST_GROUPS = 4  # of a run: its studies run side by side, so that their records lie apart
 
 
 def siblings(request: Request) -> list[Path]:
@@ -35,7 +38,7 @@ def reuse_from(
         found: dict[str, tuple[Ledger, int]] = {}
         for folder in folders:
             try:
-                ledger = Ledger(folder)
+                ledger = Ledger(folder, groups_kept=groups_each(len(folders)))
                 for at, head in ledger.heads("result"):
                     if head.status == DONE:
                         found.setdefault(head.id, (ledger, at))
@@ -53,6 +56,12 @@ def reuse_from(
             return None
 
     return reuse
+
+
+def groups_each(n_runs: int) -> int:
+    """How many groups of records each of so many runs keeps in memory: all together about as many
+    as one run alone would, 200 MB."""
+    return max(LEAST_GROUPS, GROUPS_KEPT // max(1, n_runs))
 
 
 def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reused | None:

@@ -15,9 +15,8 @@ from ..scheduling.interface import Stop
 from ..study import Study
 from ..trial import MAX_ATTEMPTS, Result, failure
 from ..workers.awake_clock import awake_s
-from ..workers.output_capture import tail_of
-from ..workers.ray_cluster import death_of
-from ..workers.trial_actor import output_file
+from ..workers.crash_report import CrashOutputs
+from ..workers.ray_cluster import death_of, nodes
 from .search_records import SearchRecords
 from .trainable import PAYLOAD
 
@@ -49,6 +48,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         self._elapsed: dict[int, float] = {}
         self._late: set[int] = set()
         self._leased: set[int] = set()
+        self._outputs = CrashOutputs(ray.get_runtime_context().get_node_id())
         self._beat = self._looked = 0.0
 
     @contextlib.contextmanager
@@ -109,7 +109,7 @@ class LedgerCallback(NotPickled, tune.Callback):
             trial.max_failures = trial.num_failures  # the next one is the last
         name = f"{self.session}-{index}"
         about = {"trial": lease, "cause": cause, "attempt": deaths, "worker": name}
-        self.records.listener("retry", {**about, "output": tail_of(output_file(name))})
+        self.records.listener("retry", {**about, "output": self._output(trial, index)})
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Write the row of a failure; a trial that was lost with its machine gets none."""
@@ -126,7 +126,7 @@ class LedgerCallback(NotPickled, tune.Callback):
             self.records.write(self.study, track, result, f"{self.session}-{index}")
 
     def _failure(self, trial: Any, index: int, cause: str) -> Result:
-        output = tail_of(output_file(f"{self.session}-{index}"))
+        output = self._output(trial, index)
         limits = self.study.limits
         if index in self._late:
             late = f"ran longer than {limits.timeout_s:g} s"
@@ -138,6 +138,14 @@ class LedgerCallback(NotPickled, tune.Callback):
             else f"the worker process died {deaths} times under this trial"
         )
         return failure(cause, message, output=output)
+
+    def _output(self, trial: Any, index: int) -> str:
+        """What a trial whose process died had printed, from the machine of its last report."""
+        here = ray.get_runtime_context().get_node_id()
+        there, host = nodes(), trial.run_metadata.last_result.get("hostname")
+        if here not in there or there[here].host != host:
+            here = next((node.id for node in there.values() if node.host == host), here)
+        return self._outputs.take(f"{self.session}-{index}", here)
 
     def _count(self, id: str, cause: str) -> int:
         with self._own_errors():

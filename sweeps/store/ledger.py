@@ -30,7 +30,7 @@ from .manifest import Manifest, number_of, segment_name, tail_name
 from .manifest_rebuild import rebuilt
 from .predictions import Predictions
 from .record_sequence import READERS, RecordSequence
-from .segment_files import SegmentFolder
+from .segment_files import GROUPS_KEPT, SegmentFolder
 from .segments import ColumnFile, Head, LedgerError, MemoryPart, Part, head_columns, head_of
 from .tail import Record, TailFile, decode, encode, line_of, parse_tail
 
@@ -45,13 +45,21 @@ class Ledger(RecordSequence):
     `Ledger(path)` opens for reading: nothing on disk changes, damaged bytes are skipped and
     counted in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing
     and moves damaged bytes into quarantine. `Ledger(path, deferred=True)` opens for `columns`: a
-    sealed segment is read and checked when one of its records is asked for, not before.
+    sealed segment is read and checked when one of its records is asked for, not before. A reader
+    keeps `groups_kept` groups of 500 records in memory, some 400 kB each.
 
     `warnings` says in sentences what was damaged; a writer may add to it as long as it is open.
     `notices` says what was made again without a loss.
     """
 
-    def __init__(self, run: Path, *, write: bool = False, deferred: bool = False) -> None:
+    def __init__(
+        self,
+        run: Path,
+        *,
+        write: bool = False,
+        deferred: bool = False,
+        groups_kept: int = GROUPS_KEPT,
+    ) -> None:
         super().__init__()
         self.run = Path(run)
         self.folder = self.run / "ledger"
@@ -61,7 +69,7 @@ class Ledger(RecordSequence):
         self.torn_bytes = 0  # of segments and tail
         self.torn_tail = 0  # of the tail alone: a reader may see a line that is being written
         self._manifest = Manifest(self.folder)
-        self._segments = SegmentFolder(self.folder, in_memory=write)
+        self._segments = SegmentFolder(self.folder, in_memory=write, groups_kept=groups_kept)
         self._predictions = Predictions(self.run / "predictions", warn=self.warnings.append)
         self._newest = MemoryPart()  # the last part: the records of the tail
         self._tail: TailFile | None = None

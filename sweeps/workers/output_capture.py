@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import fcntl
 import io
 import os
 import re
@@ -23,6 +24,7 @@ from pathlib import Path
 
 LIMIT = 16_384  # bytes of a trial's output that are kept
 DISK_LIMIT = 64 * 2**20  # bytes that a trial's output may take on the disk while it runs
+ABANDONED_S = 600.0  # since the last line of a dead worker, until when its driver has read it
 NOTE = 64  # bytes that the line about what was left out takes at most
 _MODULES = re.compile(r"^Extension modules: .*\n?", re.MULTILINE)  # kilobytes in a crash report
 
@@ -117,6 +119,20 @@ def tail_of(path: Path, limit: int = LIMIT) -> str:
         os.close(file)
 
 
+def remove_abandoned(folder: Path) -> None:
+    """Remove the files of trials that were killed with their children and whose output nobody
+    fetched: the driver that would have has died, too."""
+    for path in folder.glob("*.out"):
+        with suppress(OSError):
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if time.time() - os.fstat(file).st_mtime > ABANDONED_S:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(path)
+            finally:
+                os.close(file)
+
+
 @contextmanager
 def captured(limit: int = LIMIT, path: Path | None = None) -> Iterator[Captured]:
     """Redirect descriptors 1 and 2 of this process into one file while the block runs.
@@ -161,7 +177,10 @@ def _new_file(path: Path | None) -> int:
         if path is not None:
             with suppress(FileNotFoundError):
                 os.unlink(path)  # of a worker that died, whose children may still write there
-            return os.open(path, flags, 0o600)
+            file = os.open(path, flags, 0o600)
+            with suppress(OSError):  # held as long as the trial or a child of it may write
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
         file, name = tempfile.mkstemp(prefix="tabsweep-")
         try:
             os.close(file)

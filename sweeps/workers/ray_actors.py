@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .awake_clock import awake_s
-from .crash_report import crash_cause, crash_output
+from .crash_report import CrashOutputs, crash_cause
 from .free_actors import Deadlines, FreeActors
 from .free_nodes import LeastFirst
 from .placement import Placement, Shape
@@ -183,6 +183,7 @@ class ActorGroup:
         self._grace_s = grace_s
         self._here = here
         self._news = news
+        self._outputs = CrashOutputs(here)
         self._free = FreeActors(depth)
         self._deadlines = Deadlines()
         self._idle: LeastFirst[int] = LeastFirst()
@@ -295,6 +296,10 @@ class ActorGroup:
         actor.let_go()
         return outcomes
 
+    def output_of(self, actor: TrialActor) -> str:
+        """What the trial of an actor that died, or is about to be ended, has printed."""
+        return self._outputs.take(actor.name, actor.node.id)
+
     def worker_died(self, actor: TrialActor, death: str) -> list[JobOutcome]:
         """Remove an actor that died. Its first job ran and died with it; the others are lost.
 
@@ -306,10 +311,12 @@ class ActorGroup:
         # Its own limit is watched in the worker, which reports it; that of the machine by Ray.
         short = f"memory ran out on {actor.node.host}, and Ray ended the worker"
         reason = short if death == "oom" and reported is None else ""
-        output = crash_output(actor.name, actor.node.id, self._here) if death != "lost" else ""
+        output = self.output_of(actor) if death != "lost" else ""
         about = {"worker": actor.name, "host": actor.node.host, "cause": cause}
         self._news.append(("lost worker", about))
         head = True
+        if death != "lost":  # else nobody is blamed, and the results went with their machine
+            self._calls.fetch([ref for _, ref in actor.queue])
         for job, ref in actor.queue:
             self.refs.pop(ref, None)
             result = self._calls.result_if_there(ref)

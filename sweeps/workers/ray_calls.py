@@ -12,6 +12,7 @@ from typing import Any
 from .ray_cluster import Node, draining, nodes, raylet_here
 
 END_S = 3.0  # how long killed processes may take to be gone
+FETCH_S = 5.0  # how long results of a dead worker may be on their way
 LOOK_S = 0.02  # between two looks
 
 
@@ -75,6 +76,11 @@ class RayCalls:
                 found.append(self._ended.get_nowait())
         except queue.Empty:
             return found
+
+    def fetch(self, refs: list[Any]) -> None:
+        """Wait a moment until these calls have ended and what they returned is on this machine: a
+        large result comes after the notice that its worker has died."""
+        self._ray.wait(refs, num_returns=len(refs), timeout=FETCH_S, fetch_local=True)
 
     def result_if_there(self, ref: Any) -> Any:
         """What a call returned, None where it has not ended or ended in an error."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..trial import failure
 from .awake_clock import awake_s
-from .crash_report import crash_output
 from .placement import Placement
 from .pool import ClusterLost, JobOutcome, News
 from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
@@ -139,7 +138,7 @@ class Supervisor:
                 outcomes.extend(self.failed_to_start(actor, late))
                 continue
             job, ref = actor.queue[0]
-            output = crash_output(actor.name, actor.node.id, self._here)
+            output = self._group.output_of(actor)
             actor.queue.popleft()
             self._group.refs.pop(ref, None)
             message = f"ran longer than {job.limits.timeout_s:g} s"

@@ -18,7 +18,7 @@ from typing import Any
 from ..store.checkpoints import CheckpointFolder
 from ..trial import FAILED, Limits, Result, Trial, failure
 from .interruption import Interrupted, SignalWatch
-from .output_capture import captured
+from .output_capture import captured, remove_abandoned
 from .pool import RunTrial, guarded
 
 # What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
@@ -31,9 +31,14 @@ Common = Callable[[], Mapping[str, str]]
 
 def output_file(worker: str) -> Path:
     """The file in which a worker's trial writes what it prints, on the worker's own machine."""
+    return output_folder() / f"{worker}.out"
+
+
+def output_folder() -> Path:
+    """The folder of such files, which only this user may read."""
     folder = Path(tempfile.gettempdir()) / f"tabsweep-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    return folder / f"{worker}.out"
+    return folder
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
@@ -74,6 +79,7 @@ class TrialWorker:
         for path in reversed(paths):
             if path not in sys.path:
                 sys.path.insert(0, path)
+        remove_abandoned(output_folder())
         self._run_trial = run_trial
         self._name = name
         self._wrong = differences(expected, common()) if common else ""

@@ -176,6 +176,20 @@ def test_a_tampered_trial_is_refused_by_name_and_nothing_is_written(
 
 
 @pytest.mark.fault(42)
+def test_a_record_of_a_slot_that_cannot_be_is_not_taken_over(folder: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree("b/wine", tmp_path / "wine"))
+    stages = [record["stage"] for record in of_disjoint(str(run))]
+    for stage in ("tune", "eval"):
+        rewritten(run, lambda record: record | {"index": -1}, number=stages.index(stage))
+    assert {r["stage"] for r in of_disjoint(str(run)) if r["index"] == -1} == {"tune", "eval"}
+    out = tmp_path / "c" / "ours"
+    found = merge("a/iris", run, "--out", out)
+    assert found["written"] and sum(found["taken"].values()) == found["planned"]
+    assert all(r["index"] >= 0 for r in Ledger(out).records() if r["kind"] in ("result", "slot"))
+    assert tables(out) == tables(Path("runs/whole"))
+
+
+@pytest.mark.fault(42)
 def test_two_runs_that_contradict_each_other_are_named_and_not_mixed(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from ledger_cases import contents, filled, row
+from tabsweep.benchmark.running.reuse import groups_each
 from tabsweep.common import files
 from tabsweep.sweeps.store import append_files, segment_files
 from tabsweep.sweeps.store import ledger as store
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError
 from tabsweep.sweeps.store.manifest import Manifest
+from tabsweep.sweeps.store.segment_files import GROUPS_KEPT
 
 # ---------------------------------------------------------------------- sealing
 
@@ -33,6 +35,23 @@ def test_sealed_and_unsealed_records_read_alike(tmp_path, monkeypatch):
     ledger.append([row(100 + i) for i in range(7)])
     ledger.close()
     assert list(Ledger(tmp_path).records()) == [*expected, *(row(100 + i) for i in range(7))]
+
+
+def test_a_reader_keeps_no_more_groups_of_records_than_it_was_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SEAL_AT", 20)
+    monkeypatch.setattr(segment_files, "ROW_GROUP", 5)
+    expected = filled(tmp_path, 100)
+    for kept in (2, 512):
+        ledger = Ledger(tmp_path, groups_kept=kept)
+        for at in [*range(100), *range(0, 100, 7)]:
+            assert ledger.at(at) == expected[at]
+        assert ledger._segments.groups.cache_info().currsize == min(kept, 20)
+
+
+def test_all_runs_that_a_sweep_reads_from_keep_together_what_one_alone_keeps():
+    for n in (0, 1, 3, 40, 1000):
+        assert groups_each(n) * n <= max(GROUPS_KEPT, 4 * n) and groups_each(n) >= 4
+    assert groups_each(1) == GROUPS_KEPT
 
 
 def cell(n: int, kind: str = "result", **more) -> dict:

@@ -183,6 +183,27 @@ def test_what_a_killed_worker_printed_can_be_read_afterwards(end, tmp_path):
     assert "Extension modules" not in text
 
 
+STARTED = """
+from tabsweep.sweeps.workers.trial_actor import TrialWorker
+TrialWorker(print, "new", [], None, {}, 0.0)
+"""
+
+
+def test_a_worker_that_starts_removes_what_dead_ones_left_and_nobody_read(tmp_path):
+    folder = tmp_path / f"tabsweep-{os.getuid()}"
+    folder.mkdir()
+    for name in ("dead.out", "young.out"):
+        words = [sys.executable, "-c", WORKER, str(folder / name), str(int(signal.SIGKILL))]
+        assert subprocess.run(words, capture_output=True).returncode == -signal.SIGKILL
+    long_ago = time.time() - 2 * output_capture.ABANDONED_S
+    os.utime(folder / "dead.out", (long_ago, long_ago))
+    with captured(path=folder / "alive.out"):  # a trial that has printed nothing for long
+        os.utime(folder / "alive.out", (long_ago, long_ago))
+        env = {**os.environ, "TMPDIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", STARTED], env=env, check=True)
+        assert {path.name for path in folder.iterdir()} == {"young.out", "alive.out"}
+
+
 def test_the_file_of_a_trial_that_ended_is_gone_and_the_next_one_is_its_own(tmp_path):
     path = tmp_path / "worker"
     with captured(path=path):

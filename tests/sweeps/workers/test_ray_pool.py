@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
 import ray
@@ -21,8 +23,9 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers import crash_report, ray_calls
 from tabsweep.sweeps.workers.placement import Placement, Shape
-from tabsweep.sweeps.workers.pool import ClusterLost
+from tabsweep.sweeps.workers.pool import ClusterLost, Job
 from tabsweep.sweeps.workers.ray_cluster import Node, nodes, raylet_here
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
@@ -41,6 +44,12 @@ def where(trial: Trial, data: Any) -> Result:
     info = {"node": os.environ.get(NODE), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
     info |= {"share": os.environ.get(GPU_SHARE)}
     return Result(status=DONE, val={"loss": 0.0}, info={**info, "data": data})
+
+
+def prints_and_dies(trial: Trial, data: Any) -> Result:
+    print(f"the last words on {os.environ.get(NODE)}", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("dead")
 
 
 def node_name() -> dict[str, str]:
@@ -76,9 +85,9 @@ class Machines:
         ray.init(address=self.cluster.address, log_to_driver=False, logging_level=40)
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-    def add(self, name: str, **more: Any) -> Any:
+    def add(self, name: str, env: Mapping[str, str] = MappingProxyType({}), **more: Any) -> Any:
         made = self.cluster.add_node(
-            num_cpus=2, env_vars={NODE: name}, object_store_memory=80 * 2**20, **more
+            num_cpus=2, env_vars={NODE: name, **env}, object_store_memory=80 * 2**20, **more
         )
         self.cluster.wait_for_nodes()
         return made
@@ -102,13 +111,20 @@ def machines() -> Iterator[Machines]:
 class Run:
     """One engine on one pool, with what it wrote."""
 
-    def __init__(self, folder: Path, studies: list[Study], during: Any = None, **more: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        studies: list[Study],
+        during: Any = None,
+        run_trial: Any = where,
+        **more: Any,
+    ) -> None:
         self.events: list[tuple[str, Any]] = []
         ledger = Ledger(folder, write=True)
         self.pools: list[RayWorkerPool] = []
 
         def pool() -> RayWorkerPool:
-            self.pools.append(RayWorkerPool(where, lambda key: f"data {key}", **more))
+            self.pools.append(RayWorkerPool(run_trial, lambda key: f"data {key}", **more))
             self.pools[0].warm(4)
             return self.pools[0]
 
@@ -251,6 +267,56 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     assert Counter(r["id"] for r in run.records).most_common(1)[0][1] == 1
     words = {event for event, _ in run.events}
     assert {"node", "lost node"} <= words
+
+
+def test_the_output_of_a_worker_that_dies_elsewhere_is_read_there_and_removed(
+    machines, tmp_path, monkeypatch
+):
+    """The folder for temporary files is another one there than the driver's."""
+    for name in ("WAIT_S", "MOST_S"):  # on a busy machine the answer takes long
+        monkeypatch.setattr(crash_report, name, 120.0)
+    far = tmp_path / "far"
+    far.mkdir()
+    node = machines.add("far", {"TMPDIR": str(far)})
+    try:
+        run = Run(tmp_path / "run", [study("cpu 0", tmp_path / "log")], run_trial=prints_and_dies)
+    finally:
+        machines.cluster.remove_node(node)
+    said = [details["output"] for event, details in run.events if event == "retry"]
+    assert len(said) == 2 and run.records[0]["cause"] == "killed"
+    assert {text.splitlines()[0] for text in said} == {"the last words on far"}
+    assert list(far.glob("tabsweep-*")) and not list(far.glob("tabsweep-*/*.out"))
+
+
+def large_then_death(trial: Trial, data: Any) -> Result:
+    """The first trial of a worker ends with a large result, the next one kills its worker."""
+    if trial.model == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Result(status=DONE, predictions={"val": np.zeros(3_000_000)})
+
+
+def test_a_death_is_not_blamed_on_the_trial_before_whose_large_result_is_on_its_way(
+    machines, monkeypatch
+):
+    monkeypatch.setattr(ray_calls, "FETCH_S", 60.0)  # on a busy machine it takes long
+    node = machines.add("far")
+    pool = RayWorkerPool(large_then_death, lambda key: None, slots=1)
+    try:
+        for model in ("large", "dies"):  # the second waits behind the first
+            trial = Trial("d", 0, model, {}, 0, {})
+            pool.submit(Job(trial, "", Limits(timeout_s=60.0, memory_mb=500.0)))
+        found = []
+        end = time.monotonic() + 120
+        while pool.running():
+            assert time.monotonic() < end
+            found += pool.poll(1.0)
+    finally:
+        pool.close()
+        machines.cluster.remove_node(node)
+    ended = {outcome.job.trial.model: outcome for outcome in found}
+    assert len(found) == 2 and ended["dies"].death == "killed"
+    large = ended["large"].result
+    assert large is not None and len(large.predictions["val"]) == 3_000_000
 
 
 def drain(machines: Machines, node: Any) -> None:
