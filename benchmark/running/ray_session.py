@@ -15,6 +15,7 @@ from ...sweeps.scheduling.interface import Stop
 from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.local_ray.ray_start import (
     check_worker,
+    daemons_below,
     kill_ray_below,
     outlives,
     ray_folder,
@@ -25,10 +26,12 @@ from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,
     ask_for_cpus,
+    process_runs,
     start_ray,
     stop_ray,
     take_back_sigterm,
 )
+from ..console import ENVIRONMENT
 from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
@@ -36,6 +39,8 @@ PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an 
 ATTEMPTS = 3  # to connect to a cluster that is there
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 60.0  # how long the end of a sweep waits for a Ray that is still starting
+DEAF_S = 20.0  # how long a driver whose Ray has died may take to end by itself
+RAY_DIED = "Ray on this machine has died"
 RAY_ENDED_S = 2.0  # how long a sweep that stops may outlive its Ray before it ends it itself
 ENDING_S = 15.0  # and from then on
 
@@ -86,11 +91,12 @@ class RayStart:
         self.n_workers = workers
         if self.n_workers is None and address == "local":
             self.n_workers = available_cpus()
-        self._address = address
+        self._address, self._folder = address, folder
         self._patience_s = patience_s()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._connected = False
+        self._daemons: list[int] = []
         self._failed = False
         self._ended = False
         frozen = f"Ray did not start: its library froze this process for {self._patience_s:g} s"
@@ -159,8 +165,27 @@ class RayStart:
             raise error
         RayStart.raylets, RayStart.ending = raylets_below(), False
         take_back_sigterm()
+        if self._address == "local" and self.n_workers:
+            self._daemons = daemons_below()
+            threading.Thread(target=self._end_if_ray_dies, daemon=True).start()
         if self._address != "local" and self.n_workers:
             ask_for_cpus(self.n_workers)
+
+    def _has_died(self) -> bool:
+        return not all(map(process_runs, self._daemons))
+
+    def _end_if_ray_dies(self) -> None:
+        """End this process where a daemon of its Ray has died and it does not end by itself: a call
+        to Ray that was on its way then returns after a minute at the earliest, and Ray's library
+        may end the process with exit code 1 and a message of its own. All that has finished is in
+        the ledger."""
+        while not self._over.wait(LOOK_S):
+            if self._has_died():
+                if RayStart.ending or self._over.wait(DEAF_S):
+                    return
+                os.write(2, f"error BENCH-E021: {RAY_DIED}. {resume_line(self._folder)}\n".encode())
+                kill_ray_below()
+                os._exit(ENVIRONMENT)
 
     def _await(self, stop: Stop, say: Callable[[str], None], show: Callable[[str], None]) -> None:
         stage, since, told = "", time.monotonic(), False
@@ -206,6 +231,8 @@ class RayStart:
             kill_ray_below()  # it hangs
             return
         RayStart.ending = True
+        if self._has_died():
+            kill_ray_below()  # its agents would outlive the driver by minutes
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
             if self._address != "local" and self.n_workers:
@@ -235,7 +262,10 @@ def cluster_lost(error: Exception, folder: Path) -> ClusterLost | None:
         return RayNotUp(f"{error}. {way_out(folder)}")
     if isinstance(error, ClusterLost) or names & {*RAY_GONE}:
         text = " ".join(str(error).split())[:300]
-        return ClusterLost(
-            f"{text}. Finished trials are kept; resume with: bench resume {shell_word(folder)}"
-        )
+        return ClusterLost(f"{text}. {resume_line(folder)}")
     return None
+
+
+def resume_line(folder: Path) -> str:
+    """What to do where Ray was lost under a sweep."""
+    return f"Finished trials are kept; resume with: bench resume {shell_word(folder)}"
