@@ -83,8 +83,9 @@ class SimulatedRay(RayCalls):
         """None is told to leave."""
         return set()
 
-    def raylet(self) -> None:
-        """There is no daemon."""
+    def daemons(self) -> list[int]:
+        """There is none."""
+        return []
 
     def put(self, value: Any) -> Any:
         """The value itself."""

@@ -14,6 +14,7 @@ from ...sweeps.scheduling.interface import Stop
 from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.local_ray.ray_start import (
     check_worker,
+    daemons_below,
     kill_ray_below,
     outlives,
     ray_folder,
@@ -24,10 +25,12 @@ from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,
     ask_for_cpus,
+    process_runs,
     start_ray,
     stop_ray,
     take_back_sigterm,
 )
+from ..console import ENVIRONMENT
 from ..errors import command_on, resume_with
 from .cpus import available_cpus
 
@@ -36,6 +39,8 @@ PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an 
 ATTEMPTS = 3  # to connect to a cluster that is there
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 60.0  # how long the end of a sweep waits for a Ray that is still starting
+DEAF_S = 20.0  # how long a driver whose Ray has died may take to end by itself
+RAY_DIED = "Ray on this machine has died"
 RAY_ENDED_S = 2.0  # how long a sweep that stops may outlive its Ray before it ends it itself
 ENDING_S = 15.0  # and from then on
 
@@ -91,11 +96,12 @@ class RayStart:
         self.n_workers = workers
         if self.n_workers is None and address == "local":
             self.n_workers = available_cpus()
-        self._address = address
+        self._address, self._folder = address, folder
         self._patience_s = patience_s()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._connected = False
+        self._daemons: list[int] = []
         self._failed = False
         self._ended = False
         frozen = f"Ray did not start: its library froze this process for {self._patience_s:g} s"
@@ -164,8 +170,27 @@ class RayStart:
             raise error
         RayStart.raylets, RayStart.ending = raylets_below(), False
         take_back_sigterm()
+        if self._address == "local" and self.n_workers:
+            self._daemons = daemons_below()
+            threading.Thread(target=self._end_if_ray_dies, daemon=True).start()
         if self._address != "local" and self.n_workers:
             ask_for_cpus(self.n_workers)
+
+    def _has_died(self) -> bool:
+        return not all(map(process_runs, self._daemons))
+
+    def _end_if_ray_dies(self) -> None:
+        """End this process where a daemon of its Ray has died and it does not end by itself: a call
+        to Ray that was on its way then returns after a minute at the earliest, and Ray's library
+        may end the process with exit code 1 and a message of its own. All that has finished is in
+        the ledger."""
+        while not self._over.wait(LOOK_S):
+            if self._has_died():
+                if RayStart.ending or self._over.wait(DEAF_S):
+                    return
+                os.write(2, f"error BENCH-E021: {RAY_DIED}; {resume_with(self._folder)}\n".encode())
+                kill_ray_below()
+                os._exit(ENVIRONMENT)
 
     def _await(self, stop: Stop, say: Callable[[str], None], show: Callable[[str], None]) -> None:
         stage, since, told = "", time.monotonic(), False
@@ -211,6 +236,8 @@ class RayStart:
             kill_ray_below()  # it hangs
             return
         RayStart.ending = True
+        if self._has_died():
+            kill_ray_below()  # its agents would outlive the driver by minutes
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
             if self._address != "local" and self.n_workers:

@@ -18,7 +18,7 @@ from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import lacks_files, lost_predictions
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import utc_now
-from ...sweeps.store.run_lock import RunLock
+from ...sweeps.store.run_lock import RunLock, RunLocked
 from ...sweeps.study import Study
 from ...sweeps.workers.pool import InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
@@ -197,6 +197,7 @@ class _Sweep:
         self._ray = ray
         self._listener = listener
         self._stop = stop
+        self._still_owner = still_owner
         self._checkpoints = CheckpointFolder(request.folder / "checkpoints")
         self._processors: list[str] = []  # kinds that ran a trial
         self._common = None if request.address == "local" else code_check(plan)
@@ -245,8 +246,9 @@ class _Sweep:
         return set(lost)
 
     def run(self) -> Tally:
-        """Run what the plan lacks; however it ends, the log and the heartbeat say so."""
-        state = "aborted"
+        """Run what the plan lacks; however it ends, the log and the heartbeat say so, unless the
+        folder is another driver's by then: that one's logs are not to be written to."""
+        state: str | None = "aborted"
         try:
             self._checkpoints.remove_torn()  # of earlier drivers
             self._replay()
@@ -254,6 +256,9 @@ class _Sweep:
             self._log.write("end", **asdict(tally))
             state = "interrupted" if tally.interrupted else "ended"
             return tally
+        except RunLocked:
+            state = None
+            raise
         except KeyboardInterrupt:
             self._log.write("end", **asdict(replace(self._tally(), interrupted=True)))
             state = "interrupted"
@@ -263,7 +268,8 @@ class _Sweep:
             self._explain(error)
             raise
         finally:
-            self._heartbeat.end(state)
+            if state is not None:
+                self._heartbeat.end(state)
             self._log.close()
 
     def _replay(self) -> None:
@@ -326,6 +332,7 @@ class _Sweep:
         return engine if search is None else async_search.total(search.tally, engine)
 
     def _listen(self, event: str, details: Mapping[str, Any]) -> None:
+        self._still_owner()
         if event == "study":  # it has ended: the saved states of its fits are not needed any more
             for key in details["study"].chains():
                 self._checkpoints.drop(key)

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from .local_ray.ray_start import daemons_below
 from .ray_cluster import Node, draining, nodes, raylet_here
 
 END_S = 3.0  # how long killed processes may take to be gone
@@ -46,9 +47,12 @@ class RayCalls:
         """The ids of the nodes that are told to leave: Ray lets end what runs there."""
         return draining()
 
-    def raylet(self) -> int | None:
-        """The process id of Ray's daemon on this machine, None where it cannot be found."""
-        return raylet_here()
+    def daemons(self) -> list[int]:
+        """The process ids of the daemons of Ray here without which the sweep cannot go on: its
+        raylet, and the server of the cluster's state where this process started it. Elsewhere that
+        server may be started again."""
+        raylet = raylet_here()
+        return sorted({*([] if raylet is None else [raylet]), *daemons_below()})
 
     def put(self, value: Any) -> Any:
         """A reference of an object that every node can fetch."""

@@ -39,23 +39,25 @@ class Supervisor:
         self._news = news
         self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
-        self._raylet = calls.raylet()
+        self._daemons = calls.daemons()
         self._looked = time.monotonic()
         self._waits = False  # no machine is left, which was said
         self.ray_lost = False  # Ray on this machine is gone
 
     def check(self) -> list[JobOutcome]:
         """One round: overdue workers, and about once a second the nodes."""
+        self.check_ray()
         outcomes = self._end_overdue()
         if time.monotonic() - self._looked > LOOK_S:
             outcomes.extend(self._check_nodes())
         return outcomes
 
     def check_ray(self) -> None:
-        """Raise ClusterLost where Ray's daemon on this machine is gone. Ray itself ends the driver
-        some seconds later, without a message. No trial is to blame for what died with the daemon,
-        so this comes before any death is counted."""
-        if self._raylet is not None and not process_runs(self._raylet):
+        """Raise ClusterLost where a daemon of Ray's on this machine is gone. Ray itself ends the
+        driver some seconds later (a minute, where the server of its state died), without a message,
+        and calls into Ray may not return until then. No trial is to blame for what died with the
+        daemon, so this comes before any death is counted."""
+        if not all(map(process_runs, self._daemons)):
             self.ray_lost = True
             raise ClusterLost("Ray on this machine has died")
 

@@ -1,4 +1,4 @@
-"""The product in poor surroundings: no UTF-8, no home folder, little memory, forks beside threads.
+"""The product in poor surroundings: no UTF-8, no home folder, little memory, no file locks, forks.
 
 Each test runs the command in a process of its own, which first says that the surroundings are as
 poor as the test wants them.
@@ -7,10 +7,13 @@ poor as the test wants them.
 from __future__ import annotations
 
 import ast
+import errno
+import fcntl
 import gzip
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +22,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
+from chaos import wait_for
 from pyarrow import feather, parquet
 from repo import ROOT, dotted, modules, tree
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.datasets.reading import files
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.run_folder import is_run
+from tabsweep.sweeps.store.run_lock import RunLock
 
 FAST = ("--workers", "0", "--tracking-uri", "none")
 BEGIN = """
@@ -276,3 +283,74 @@ def test_the_product_never_forks_a_process_that_has_threads():
                     assert "mp_context" in words, where
                 assert "preexec_fn" not in words, where
     assert calls > 1000, "the modules were not found"
+
+
+# ---------------------------------------------------------------------- no locks
+
+SLOW = """
+import time
+from tabsweep.models.linear import Linear
+
+
+class Slow(Linear):
+    def _fit(self, x, y, val):
+        time.sleep(0.2)
+        super()._fit(x, y, val)
+
+    @classmethod
+    def spaces(cls):
+        strength = {"kind": "log-uniform", "low": 0.01, "high": 1e3}
+        search = {"strategy": "random", "n_configs": 10}
+        return {"default": {"search": search, "params": {"C": strength}}}
+"""
+# A driver on a file system without locks.
+UNLOCKED = """
+import errno, fcntl, sys
+def refuse(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+fcntl.flock = refuse
+from tabsweep.benchmark.cli import main
+sys.argv[0] = "bench"
+main()
+"""
+
+
+def files_of(run: Path) -> dict[str, bytes]:
+    """What a run's folder holds, without the lease itself."""
+    found = (path for path in run.rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in found if "owner." not in path.name}
+
+
+@pytest.mark.fault(29)
+def test_a_driver_that_wakes_up_after_its_lease_was_taken_leaves_the_folder_untouched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    words = ["sweep", "--suite", "smoke", "--dataset", "iris", "--model", "slow.py:Slow"]
+    words += ["--folds", "2", "--trials", "10", "--workers", "0", "--tracking-uri", "none"]
+    driver = subprocess.Popen(
+        [sys.executable, "-c", UNLOCKED, *words, "--runs", "runs", "--name", "shared"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    run = tmp_path / "runs" / "shared"
+    try:
+        wait_for(lambda: is_run(run) and len(list(Ledger(run).records("result"))) > 2, "results")
+        driver.send_signal(signal.SIGSTOP)
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(fcntl, "flock", refuse)
+        with RunLock(run, stale_s=1.0):
+            before = files_of(run)
+            driver.send_signal(signal.SIGCONT)
+            said, _ = driver.communicate(timeout=120)
+            assert driver.returncode == 3, said
+            assert "BENCH-E010" in said and "nothing more is written here" in said
+            assert files_of(run) == before
+    finally:
+        driver.kill()
+        driver.communicate()

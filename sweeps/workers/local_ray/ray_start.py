@@ -89,6 +89,11 @@ def raylets_below() -> list[Any]:
     return [process for process in below() if process.name() == "raylet"]
 
 
+def daemons_below() -> list[int]:
+    """The ids of the raylet and gcs_server processes that this process started."""
+    return [process.pid for process in below() if process.name() in SERVERS]
+
+
 def outlives(found: list[Any], over: threading.Event, grace_s: Callable[[], float]) -> bool:
     """Wait until these processes have been gone for `grace_s()`, or until `over`; False then, and
     at once where there are none."""
