@@ -70,20 +70,15 @@ class Trial:
     @cached_property
     def id(self) -> str:
         """32 hexadecimal digits that depend on all that the outcome depends on."""
-        return digest(
-            {
-                "config": dict(self.config),
-                "fidelity": dict(self.fidelity) if self.fidelity is not None else None,
-                "identity": dict(self.identity),
-                "seed": self.seed,
-            }
-        )
+        return self._hash(dict(self.fidelity) if self.fidelity is not None else None)
 
     @property
     def chain(self) -> str:
         """The key of the checkpoints that all rungs of one configuration share: a hash like `id`,
         without the step at which the trial stops."""
-        fidelity = {k: v for k, v in (self.fidelity or {}).items() if k != "stop"}
+        return self._hash({k: v for k, v in (self.fidelity or {}).items() if k != "stop"})
+
+    def _hash(self, fidelity: Mapping[str, Any] | None) -> str:
         return digest(
             {
                 "config": dict(self.config),

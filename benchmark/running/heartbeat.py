@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -39,23 +39,17 @@ class Heartbeat:
     def beat(
         self,
         *,
-        workers: Callable[[], list[dict[str, Any]]] | Iterable[dict[str, Any]] = (),
-        queue: Callable[[], Mapping[str, int]] | Mapping[str, int] | None = None,
+        workers: Sequence[Mapping[str, Any]] = (),
+        queue: Mapping[str, int] | None = None,
         **more: Any,
     ) -> None:
         """Write the state of workers and queue, if a heartbeat is due.
 
         `workers` as the worker pool lists them (name, host, threads, gpus, trial, since_s,
-        waiting), `queue` numbers by name ({"studies": 12}); both may be functions, which are called
-        only when a heartbeat is due.
+        waiting), `queue` numbers by name ({"queued": 12}).
         """
         if self.due():
-            self._write(
-                RUNNING,
-                workers=list(workers() if callable(workers) else workers),
-                queue=dict((queue() if callable(queue) else queue) or {}),
-                **more,
-            )
+            self._write(RUNNING, workers=list(workers), queue=dict(queue or {}), **more)
 
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
         """A listener of the engine, which emits "beat" every few seconds."""

@@ -77,7 +77,6 @@ class Progress:
         self.quiet = quiet
         self.verbose = verbose
         self.states: Counter[str] = Counter()
-        self.failures: list[str] = []
         self.total = 0
         self._live: Any = None
         self._task: Any = None
@@ -156,7 +155,6 @@ class Progress:
             self.states[result.status] += 1
             self._count_down(slot.study, result if event == "result" else None)
             if result.cause and result.cause != "unsupported":
-                self.failures.append(f"{slot.key}: {result.cause}: {result.message}")
                 self._say(
                     f"failed: {slot.study} trial {slot.index}: {result.cause}: {result.message}"
                 )
@@ -181,8 +179,7 @@ class Progress:
         elif event == "warning":
             self._say(f"warning: {details['message']}")
         elif event == "beat":
-            there = details["workers"]
-            self._pace.found(len(there() if callable(there) else there))
+            self._pace.found(len(details["workers"]))
         elif event == "waiting":
             self._wait_for(details["for"])
         elif event == "lost node":
