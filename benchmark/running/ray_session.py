@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,6 +42,7 @@ LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 60.0  # how long the end of a sweep waits for a Ray that is still starting
 DEAF_S = 20.0  # how long a driver whose Ray has died may take to end by itself
 RAY_DIED = "Ray on this machine has died"
+OUT_S = 5.0  # how long the thread of a failed start may take to come out of Ray
 RAY_ENDED_S = 2.0  # how long a sweep that stops may outlive its Ray before it ends it itself
 ENDING_S = 15.0  # and from then on
 
@@ -127,7 +129,7 @@ class RayStart:
             self._connect()
             self._connected = True
             if self._address == "local":
-                check_worker()
+                check_worker(self._over)
         except BaseException as error:
             self._error = error
         self._up.set()
@@ -230,7 +232,15 @@ class RayStart:
         self._ended = True
         self._guard.end()
         if self._failed:
+            self._over.set()
+            if self._connected:
+                self._up.wait(OUT_S)
             kill_ray_below()
+            # Attached to a Ray that is gone, this process could start no other, and Ray would end
+            # it. Nothing of Ray may be called while the thread is inside of it.
+            if self._up.is_set():
+                with suppress(Exception):
+                    stop_ray()
             return
         if not self._up.wait(END_S):
             kill_ray_below()  # it hangs

@@ -30,7 +30,7 @@ from .manifest import Manifest, number_of, segment_name, tail_name
 from .manifest_rebuild import rebuilt
 from .predictions import Predictions
 from .record_sequence import READERS, RecordSequence
-from .segment_files import GROUPS_KEPT, SegmentFolder
+from .segment_files import SegmentFolder
 from .segments import ColumnFile, Head, LedgerError, MemoryPart, Part, head_columns, head_of
 from .tail import Record, TailFile, decode, encode, line_of, parse_tail
 
@@ -46,7 +46,7 @@ class Ledger(RecordSequence):
     counted in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing
     and moves damaged bytes into quarantine. `Ledger(path, deferred=True)` opens for `columns`: a
     sealed segment is read and checked when one of its records is asked for, not before. A reader
-    keeps `groups_kept` groups of 500 records in memory, some 400 kB each.
+    keeps `groups_kept` groups of 500 records in memory (None: 512), some 400 kB each.
 
     `warnings` says in sentences what was damaged; a writer may add to it as long as it is open.
     `notices` says what was made again without a loss.
@@ -58,7 +58,7 @@ class Ledger(RecordSequence):
         *,
         write: bool = False,
         deferred: bool = False,
-        groups_kept: int = GROUPS_KEPT,
+        groups_kept: int | None = None,
     ) -> None:
         super().__init__()
         self.run = Path(run)

@@ -41,13 +41,13 @@ class SegmentFolder:
 
     in_memory: whether records are kept in memory. A writer does that, because a resume asks for
         single records all over a segment; a reader reads records when they are asked for.
-    groups_kept: of 500 records, that a reader keeps in memory.
+    groups_kept: how many groups of 500 records a reader keeps in memory; None: 512.
     """
 
-    def __init__(self, folder: Path, *, in_memory: bool, groups_kept: int = GROUPS_KEPT) -> None:
+    def __init__(self, folder: Path, *, in_memory: bool, groups_kept: int | None = None) -> None:
         self.folder = folder
         self._in_memory = in_memory
-        self.groups = lru_cache(groups_kept)(SealedPart.read_group)
+        self.groups = lru_cache(groups_kept or GROUPS_KEPT)(SealedPart.read_group)
 
     def check(self, entry: Mapping[str, Any]) -> tuple[Part, bytes | None]:
         """The intact records of a segment, and its bytes where these are damaged.

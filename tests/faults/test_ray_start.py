@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -151,6 +152,54 @@ def test_a_raylet_that_hangs_at_any_moment_of_each_start_ends_the_driver(tmp_pat
         print(f"{delay_s} s: exit {sweep.driver.returncode}, frozen {frozen}, {took:.0f} s")
         if sweep.driver.returncode == 3:
             assert "--workers 0" in sweep.output()
+
+
+AGAIN = """
+import sys, time
+from pathlib import Path
+from tabsweep.benchmark.running.ray_session import RayNotUp, RayStart
+from tabsweep.sweeps.scheduling.interface import Stop
+
+def attempt():
+    start = RayStart(1, "local", Path("run"))
+    try:
+        start.wait(Stop())
+        import ray
+        print("up", int(ray.cluster_resources()["CPU"]), flush=True)
+    except RayNotUp as error:
+        print("not up:", error, flush=True)
+    finally:
+        start.end()
+
+attempt()
+print("attached:", sys.modules["ray"].is_initialized(), flush=True)
+sys.stdin.readline()
+time.sleep(6)  # a Ray that this process is still attached to would end it meanwhile
+attempt()
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+def test_a_process_whose_ray_came_up_without_workers_can_start_another(tmp_path: Path) -> None:
+    """As a notebook does, in which the first sweep ended with BENCH-E021."""
+    with subprocess.Popen(
+        [sys.executable, "-c", AGAIN],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        hits = Hits(process, "worker", kill, most=99)
+        try:
+            said = [process.stdout.readline() for _ in range(2)]
+        finally:
+            hits.end()
+        assert hits.hit and said[0].startswith("not up:"), said
+        assert said[1] == "attached: False\n"
+        out, _ = process.communicate("on\n", timeout=300)
+    assert (process.returncode, out) == (0, "up 1\n")
 
 
 class Inside:

@@ -59,15 +59,24 @@ def stage_of_start(address: str, *, connected: bool) -> str:
     return f"Ray's process {missing[0]}" if missing else "the connection to Ray's process raylet"
 
 
-def check_worker() -> None:
-    """Wait until a worker process has answered. Raises what Ray raises where none can."""
+def check_worker(over: threading.Event) -> None:
+    """Wait until a worker process has answered. Raises what Ray raises where none can, and
+    GetTimeoutError once nobody waits for it any more (`over`)."""
     import ray
+    from ray.exceptions import GetTimeoutError
 
     def answer() -> int:
         return os.getpid()
 
     remote: Any = ray.remote(answer)
-    ray.get(remote.options(num_cpus=0, max_retries=3).remote())
+    ref = remote.options(num_cpus=0, max_retries=3).remote()
+    while True:
+        try:
+            ray.get(ref, timeout=0.5)
+            return
+        except GetTimeoutError:
+            if over.is_set():
+                raise
 
 
 def kill_ray_below() -> None:
