@@ -48,6 +48,9 @@ ENDING_S = 15.0  # and from then on
 RAY_GONE = ("RaySystemError", "RpcError", "LocalRayletDiedError", "RayChannelError")
 
 
+WITHOUT_RAY = "Try `bench doctor`, or the same command with --workers 0, which runs without Ray"
+
+
 class RayNotUp(ClusterLost):
     """Ray did not start, or stopped half-way. Another process may try again."""
 
@@ -104,7 +107,8 @@ class RayStart:
             notice_s=NOTICE_S,
             end_s=self._patience_s,
             notice=f"warning: Ray is slow to start: it does not connect ({self._logs()})",
-            last_words=f"error BENCH-E021: {frozen}; {self._logs()}. {way_out(folder)}",
+            # The run may have no plan yet, so that there is nothing to resume.
+            last_words=f"error BENCH-E021: {frozen}; {self._logs()}. {WITHOUT_RAY}",
         )
         self._up = threading.Event()
         self._over = threading.Event()
