@@ -50,7 +50,7 @@ class Attempts:
         if result is not None and result.cause in ("oom", "gpu_oom"):
             if deaths[result.cause] + 1 < MAX_ATTEMPTS[result.cause]:
                 death, output, result = result.cause, output or result.output, None
-                # One that was given no GPU (a model that takes one unasked) asks for none now: where
+                # One that was given no GPU (its model took one unasked) asks for none now: where
                 # no machine has any, it would wait for ever.
                 if death == "gpu_oom" and job.needs.gpu_mb > 0:
                     self._alone.add(trial.id)
