@@ -49,6 +49,8 @@ ENDING_S = 15.0  # and from then on
 # Exceptions of Ray that mean that the cluster failed, and not a trial.
 RAY_GONE = ("RaySystemError", "RpcError", "LocalRayletDiedError", "RayChannelError")
 
+WITHOUT_RAY = "Try `bench doctor`, or the same command with --workers 0, which runs without Ray"
+
 
 class RayNotUp(ClusterLost):
     """Ray did not start, or stopped half-way. Another process may try again."""
@@ -56,12 +58,10 @@ class RayNotUp(ClusterLost):
 
 def way_out(folder: Path) -> str:
     """What to do where Ray does not start, also before there is a run to resume."""
-    without = (
-        f"run without Ray: {command_on(folder, 'resume', '--workers', '0')}"
-        if (folder / "ledger" / "MANIFEST.json").exists()
-        else "start the same command again with --workers 0, which does without Ray"
-    )
-    return f"Try `bench doctor`, or {without}"
+    if not (folder / "ledger" / "MANIFEST.json").exists():
+        return WITHOUT_RAY
+    without = command_on(folder, "resume", "--workers", "0")
+    return f"Try `bench doctor`, or run without Ray: {without}"
 
 
 def patience_s() -> float:
@@ -111,7 +111,8 @@ class RayStart:
             notice_s=NOTICE_S,
             end_s=self._patience_s,
             notice=f"warning: Ray is slow to start: it does not connect ({self._logs()})",
-            last_words=f"error BENCH-E021: {frozen}; {self._logs()}. {way_out(folder)}",
+            # The run may have no plan yet, so that there is nothing to resume.
+            last_words=f"error BENCH-E021: {frozen}; {self._logs()}. {WITHOUT_RAY}",
         )
         self._up = threading.Event()
         self._over = threading.Event()

@@ -50,7 +50,9 @@ class Attempts:
         if result is not None and result.cause in ("oom", "gpu_oom"):
             if deaths[result.cause] + 1 < MAX_ATTEMPTS[result.cause]:
                 death, output, result = result.cause, output or result.output, None
-                if death == "gpu_oom":
+                # One that was given no GPU (its model took one unasked) asks for none now: where
+                # no machine has any, it would wait for ever.
+                if death == "gpu_oom" and job.needs.gpu_mb > 0:
                     self._alone.add(trial.id)
         if result is not None or death == "lost":
             return Verdict(result)

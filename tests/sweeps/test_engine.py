@@ -314,6 +314,19 @@ def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself(tmp_path):
     assert asked == [500.0, math.inf] * 2  # the next trial shares again
 
 
+@pytest.mark.fault(31)
+def test_a_trial_that_was_given_no_gpu_asks_for_none_after_it_ran_out_of_one(tmp_path):
+    asked = []
+
+    def once(job: Job, nth: int) -> JobOutcome | None:
+        asked.append(job.needs.gpu_mb)
+        return JobOutcome(job, failure("gpu_oom", "no memory")) if nth == 1 else None
+
+    found = run(tmp_path, [make_study(n_trials=2)], ScriptedPool(script=once, slots=1))
+    assert [status for _, _, status, *_ in found.values()] == [DONE, DONE]
+    assert asked == [0.0] * 4
+
+
 @pytest.mark.fault(2)
 def test_a_neighbour_is_not_hurt_by_a_trial_that_keeps_dying(tmp_path):
     def script(job: Job, nth: int) -> JobOutcome | None:
