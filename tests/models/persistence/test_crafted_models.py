@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,6 +76,20 @@ def test_parts_that_do_not_fit_together_are_refused_at_load(tmp_path: Path):
         with pytest.raises(ModelFileError, match="fit together|another shape|says regression"):
             load_model(path, **QUIET)
             pytest.fail(f"a model with {what} was loaded")
+
+
+@pytest.mark.fault(43)
+def test_a_field_outside_of_its_rows_is_refused_before_it_is_read(tmp_path: Path):
+    def far(members: dict[str, Any]) -> None:
+        text = json.dumps(members["state.json"])
+        assert '48, 56], "itemsize": 64' in text
+        crafted = text.replace('48, 56], "itemsize": 64', '48, 2147483647], "itemsize": 64', 1)
+        members["state.json"] = json.loads(crafted)
+
+    path = saved(tmp_path, make("random-forest", "binary"), "binary")
+    forge(path, far)
+    with pytest.raises(ModelFileError, match="at byte 2147483647 of rows of 64 bytes"):
+        load_model(path, **QUIET)
 
 
 LINES = {  # of the first tree: what it says, and what it must not say
