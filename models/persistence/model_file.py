@@ -53,6 +53,7 @@ from .archive import (
     unpack,
 )
 from .boosters import BOOSTER_MEMBERS
+from .record_checks import check_fields
 from .schema import Schema
 from .serialization import Reader, Writer
 from .trial_prediction import check_apart, predict_made_up
@@ -374,6 +375,7 @@ def open_members(
             **model["config"],
         )
         state = parse(members["state.json"], "state.json")
+        check_fields(state)
         how = manifest["how"]
         if how == "refit":
             _refit(estimator, state, members, manifest, schema, warn)
