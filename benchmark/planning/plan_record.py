@@ -8,11 +8,30 @@ from typing import Any
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.study import EVAL, TUNE
 
+PARTS = {
+    **dict.fromkeys(("suite", "options", "datasets", "left_out", "metric", "environment"), dict),
+    **dict.fromkeys(("studies", "spaces", "samplers", "notes"), list),
+}  # of a plan's record
+
 
 def last_plan(ledger: Ledger) -> Record | None:
-    """The plan in force, which is the last one written; None before the first."""
+    """The plan in force, which is the last one written; None before the first. Raises LedgerError
+    where that is none."""
     positions = list(ledger.positions("plan"))
-    return ledger.at(positions[-1]) if positions else None
+    return checked(ledger.at(positions[-1])) if positions else None
+
+
+def checked(plan: Record) -> Record:
+    """The record of a plan. Raises LedgerError where its parts are of other kinds: a ledger with
+    the right checksums may come from somebody else."""
+    for part, kind in PARTS.items():
+        found = plan.get(part, kind())
+        if not isinstance(found, kind):
+            raise LedgerError(
+                f"its plan was not written by bench: its {part} is a {type(found).__name__}, not a "
+                f"{kind.__name__}"
+            )
+    return plan
 
 
 def plan_in(ledger: Ledger) -> Record:

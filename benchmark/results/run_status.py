@@ -15,7 +15,7 @@ from ...sweeps.store.ledger import Head, Ledger, LedgerError, Record
 from ...sweeps.store.run_lock import owner_of
 from ...sweeps.study import EVAL, TUNE
 from ...sweeps.trial import DONE, FAILED
-from ..planning.plan_record import slots_of, stages_of, study_name
+from ..planning.plan_record import checked, slots_of, stages_of, study_name
 
 RECENT = 200  # results whose times give the pace
 
@@ -104,7 +104,7 @@ class RunCounts:
                     self._score(head.study, read())
 
     def _replan(self, plan: Record) -> None:
-        before, self.plan = self._planned, plan
+        before, self.plan = self._planned, checked(plan)
         self._planned = {study_name(study): stages_of(study) for study in plan["studies"]}
         for study in [s for s in self._ended if self._planned.get(s) != before.get(s)]:
             del self._ended[study]  # it has been extended

@@ -320,6 +320,22 @@ def as_objects(run: Path, bomb: bytes) -> None:
     tail.write_bytes(b"".join(map(encode, records)))
 
 
+@pytest.mark.fault(28)
+def test_a_plan_with_the_right_checksum_and_the_wrong_parts_is_refused_in_one_line():
+    assert bench("sweep", *IRIS, "--model", "knn", *FAST, "--name", "theirs").code == 0
+    run = Path("runs/theirs")
+    (tail,) = (run / "ledger").glob("tail-*.jsonl")
+    records = [*Ledger(run).records()]
+    for part, wrong in (("options", []), ("datasets", "iris"), ("studies", {}), ("suite", None)):
+        changed = [r | {part: wrong} if r["kind"] == "plan" else r for r in records]
+        tail.write_bytes(b"".join(map(encode, changed)))
+        kind = type(wrong).__name__
+        for call in (("status",), ("report",), ("verify",), ("resume", "--workers", 0)):
+            found = bench(call[0], run, *call[1:])
+            assert found.code == 3 and "Traceback" not in found.err, (call, found)
+            assert f"its {part} is a {kind}" in found.out + found.err, (call, found)
+
+
 @pytest.mark.fault(19, 28)
 @pytest.mark.parametrize(
     "place_it", [as_checkpoints, as_tail, as_segment, as_manifest, as_predictions, as_objects]
