@@ -26,7 +26,7 @@ COPY . .
 RUN /opt/tabsweep/bin/pip install --no-deps --no-build-isolation --no-index . \
     && sh deploy/image/trim.sh
 
-FROM ${PYTHON_IMAGE} AS cpu
+FROM ${PYTHON_IMAGE}
 # LightGBM needs the system's OpenMP; tini passes signals on and reaps what Ray leaves.
 RUN apt-get update \
     && apt-get install --no-install-recommends --yes libgomp1 tini \
@@ -44,14 +44,11 @@ ENV PATH=/opt/tabsweep/bin:${PATH} \
     TABSWEEP_CACHE=/cache \
     TABSWEEP_DATA=/cache/datasets \
     TABSWEEP_RUNS=/runs
+# For the image with CUDA: NVIDIA's container runtime gives these parts of the host's driver.
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER tabsweep
 WORKDIR /home/tabsweep
 
-# The driver's libraries come from the host, through NVIDIA's container runtime.
-FROM cpu AS cuda
-ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-
-FROM ${DEVICE}
 # The state of the source, which reports name; a checkout's .git is not in the image.
 ARG COMMIT=""
 LABEL org.opencontainers.image.title=tabsweep org.opencontainers.image.revision=${COMMIT}

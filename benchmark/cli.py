@@ -39,7 +39,7 @@ from .cli_publish import publish
 from .cli_track import fit, track, ui
 from .cli_upkeep import merge, verify
 from .completion import complete_runs, script
-from .console import OK, Console, Verbs, common, split_names
+from .console import OK, Console, Verbs, common
 from .errors import check_address_form, check_run
 from .option_checks import check_options, without_choice
 
@@ -166,7 +166,8 @@ def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) ->
     check_address_form(given["address"])
     from .commands.sweep import retry_command
 
-    return retry_command(console, run, causes=tuple(split_names(causes)), **given)
+    causes = tuple(cause.strip() for words in causes for cause in words.split(","))
+    return retry_command(console, run, causes=causes, **given)
 
 
 @main.command(short_help="Show a run's progress.")

@@ -8,6 +8,11 @@ set -eu
 device=$1 index=$2
 pip=/opt/tabsweep/bin/pip
 
+case $device in
+    cpu | cuda) ;;
+    *) echo "install.sh: DEVICE is $device, not cpu or cuda" >&2; exit 2 ;;
+esac
+
 [ "$device" != cpu ] || [ -n "$index" ] || index=https://download.pytorch.org/whl/cpu
 [ "$index" != none ] || index=
 grep -v '^#' development.txt | sed 's/$/==/' > left-out

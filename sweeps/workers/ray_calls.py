@@ -49,10 +49,11 @@ class RayCalls:
 
     def daemons(self) -> list[int]:
         """The process ids of the daemons of Ray here without which the sweep cannot go on: its
-        raylet, and the server of the cluster's state where this process started it. Elsewhere that
-        server may be started again."""
+        own raylet, and the server of the cluster's state where this process started it. Elsewhere
+        that server may be started again, and other raylets are other nodes."""
         raylet = raylet_here()
-        return sorted({*([] if raylet is None else [raylet]), *daemons_below()})
+        servers = daemons_below(("gcs_server",))
+        return sorted({*([] if raylet is None else [raylet]), *servers})
 
     def put(self, value: Any) -> Any:
         """A reference of an object that every node can fetch."""

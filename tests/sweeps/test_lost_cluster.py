@@ -25,8 +25,8 @@ class Daemon(SimulatedRay):
         self.process_of_ray = subprocess.Popen(["sleep", "600"])
         self.computed: list[str] = []
 
-    def raylet(self) -> int:  # type: ignore[override]
-        return self.process_of_ray.pid
+    def daemons(self) -> list[int]:
+        return [self.process_of_ray.pid]
 
     def trial(self, trial: Trial, data: None) -> Result:
         self.computed.append(trial.id)

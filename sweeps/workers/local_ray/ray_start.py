@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 SERVERS = ("gcs_server", "raylet")  # of Ray, in the order of their start
@@ -98,9 +98,9 @@ def raylets_below() -> list[Any]:
     return [process for process in below() if process.name() == "raylet"]
 
 
-def daemons_below() -> list[int]:
-    """The ids of the raylet and gcs_server processes that this process started."""
-    return [process.pid for process in below() if process.name() in SERVERS]
+def daemons_below(names: Sequence[str] = SERVERS) -> list[int]:
+    """The ids of the processes of these names among Ray's that this process started."""
+    return [process.pid for process in below() if process.name() in names]
 
 
 def outlives(found: list[Any], over: threading.Event, grace_s: Callable[[], float]) -> bool:

@@ -30,7 +30,7 @@ def test_the_table_of_parameters_has_all_that_every_estimator_has():
 
     text = PAGE.read_text(encoding="utf-8").partition("## Models against each other")[0]
     told = re.findall(r"^\| `(\w+)` \|", text, flags=re.MULTILINE)
-    assert set(COMMON) | {"device"} == set(told)
+    assert set(COMMON) == set(told)
 
 
 def test_the_example_in_a_docstring_is_true():
