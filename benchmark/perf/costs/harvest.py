@@ -41,6 +41,7 @@ from tabsweep.benchmark.planning.costs.measured import (
 from tabsweep.benchmark.planning.environment import capture
 from tabsweep.models import registry
 from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.run_folder import is_run
 
 
 def main() -> None:
@@ -56,6 +57,8 @@ def main() -> None:
         for run in given.runs:
             check(run, given.out)
         return
+    if strangers := [str(run) for run in given.runs if not is_run(run)]:
+        parser.error(f"not the folder of a run: {', '.join(strangers)}")
     found: dict[str, list[Cost]] = defaultdict(list)
     for run in given.runs:
         for model, costs in costs_in(Ledger(run), defaults, timeouts=False).items():
