@@ -19,14 +19,45 @@ from torch.nn import functional as F
 from .base import Number, OneOf, softmax
 from .deep.embedded_rows import FlatRows
 from .deep.hyperparameters import hyper
-from .deep.layers.dropout import Seed
+from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import BINNED, Embedding, Inside
 from .deep.layers.one_hot import OneHot
 from .deep.row_network import DROPOUT, WIDTH, RowTask
-from .deep.trainer import Recipe, Task, seed_of, seeded
+from .deep.trainer import Recipe, Task, seed_of
 
 VARIANTS = {"tabm": "tabm", "mini": "tabm-mini", "packed": "tabm-packed"}
-DRAWS = 13  # names the draws of dropout beside those of batches
+FEW = 4  # outputs of a member up to which products and sums are faster than matrix products
+
+
+class PlacedDropout(nn.Module):
+    """Dropout after hidden layer `place`; `seed` names the next pass's draws, None for none."""
+
+    def __init__(self, p: float, place: int) -> None:
+        super().__init__()
+        self.p, self.place = p, place
+        self.seed: Seed | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x of any shape, elements of it zero and the others scaled."""
+        return dropout(x, self.p, self.seed and (*self.seed, self.place))
+
+
+class Heads(nn.Module):
+    """A linear layer for each member, weights (k, D, O) and biases (k, O).
+
+    A matrix product with one column takes several times as long as its products and sums.
+    """
+
+    def __init__(self, weight: nn.Parameter, bias: nn.Parameter) -> None:
+        super().__init__()
+        self.weight, self.bias = weight, bias
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, k, D) -> (B, k, O)
+        """The outputs of all members."""
+        if self.weight.shape[-1] > FEW:
+            return (x.transpose(0, 1) @ self.weight).transpose(0, 1) + self.bias
+        columns = [(x * column).sum(dim=-1) for column in self.weight.unbind(dim=-1)]
+        return torch.stack(columns, dim=-1) + self.bias
 
 
 class TabMNetwork(nn.Module):
@@ -74,12 +105,17 @@ class TabMNetwork(nn.Module):
             arch_type=VARIANTS[variant],
             start_scaling_init=None if variant == "packed" else start,
         )
+        for place, block in enumerate(self.layers.backbone.blocks):
+            block[2] = PlacedDropout(p, place)
+        self.layers.output = Heads(self.layers.output.weight, self.layers.output.bias)
         if sizes:  # the library's has no place for levels that training did not hold
             self.layers.cat_module = OneHot(sizes)
 
-    def members(self, numbers: Tensor, codes: Tensor) -> Tensor:
+    def members(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
         """(B, k) values or (B, k, C) logits of the members, for rows (B, F), or (B, k, F) for rows
-        of each member's own."""
+        of each member's own; `seed` names the draws of dropout."""
+        for block in self.layers.backbone.blocks:
+            block[2].seed = seed
         x = numbers if self.inside is None else self.inside(numbers)
         out = self.layers(
             x if self.n_numeric else None, codes if self.layers.cat_module is not None else None
@@ -90,7 +126,7 @@ class TabMNetwork(nn.Module):
         self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
     ) -> Tensor:  # (B,) or (B, C)
         """The ensemble's answer: the mean value, or the logarithm of the mean probabilities."""
-        out = self.members(numbers, codes)
+        out = self.members(numbers, codes, seed)
         if not self.n_out:
             return out.mean(dim=1)
         return out.log_softmax(dim=-1).logsumexp(dim=1) - math.log(out.shape[1])
@@ -128,8 +164,7 @@ class TabMTask(RowTask):
         """The mean over members of the mean loss of step `step` + 1."""
         rows = self.batch(step)
         batch = self.rows.at(rows)
-        with seeded(seed_of(self.settings.seed, step, DRAWS)):
-            out = self.module.members(batch.numbers, batch.codes)
+        out = self.module.members(batch.numbers, batch.codes, (self.settings.seed, step))
         return mean_loss(out, self.targets[rows])
 
     def criterion(self, out: Tensor, targets: Tensor) -> Tensor:

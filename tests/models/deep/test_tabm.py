@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tabm
 import torch
 from looped import each
 from small_tables import TINY, small_task, table
 from tabsweep.models.registry import make_model
-from tabsweep.models.tabm import VARIANTS
+from tabsweep.models.tabm import VARIANTS, Heads, mean_loss
 from torch.nn import functional as F
 
 
@@ -59,9 +60,32 @@ def test_dropout_depends_on_the_seed_and_the_step_and_leaves_torchs_draws_alone(
     before = torch.get_rng_state()
     first, second = float(made.loss(0).detach()), float(made.loss(0).detach())
     assert first == second and torch.equal(before, torch.get_rng_state())
-    with torch.no_grad():
-        made.module.eval()
-        assert float(made.loss(0)) != first
+    assert float(made.loss(1).detach()) != first
+    batch, y = made.rows.at(made.batch(0)), made.targets[made.batch(0)]
+    outs = [made.module.members(batch.numbers, batch.codes, seed).detach() for seed in (None, None)]
+    assert torch.equal(*outs) and float(mean_loss(outs[0], y)) != first
+
+
+def test_dropout_keeps_means_and_drops_elements_of_every_hidden_layer_on_its_own():
+    made = small_task("tabm", "binary", dropout=0.25, width=512, k=4)
+    seen = []
+    for block in made.module.layers.backbone.blocks:
+        block[2].register_forward_hook(lambda _, x, out: seen.append((x[0], out)))
+    made.loss(0)
+    assert len(seen) == len(made.module.layers.backbone.blocks) > 1
+    for x, out in seen:
+        kept = out[x != 0] != 0
+        assert float(kept.float().mean()) == pytest.approx(0.75, abs=0.01)
+        assert torch.allclose(out[out != 0], x[out != 0] / 0.75)
+    assert not torch.equal(*((out == 0) for _, out in seen[:2]))
+
+
+@each("n_out", [1, 2, 4, 5])
+def test_heads_are_the_librarys_linear_layers(n_out):
+    library = tabm.LinearEnsemble(7, n_out, k=3).double()
+    x = torch.randn(6, 3, 7, dtype=torch.float64)
+    ours = Heads(library.weight, library.bias)
+    assert torch.allclose(ours(x), library(x), rtol=0, atol=1e-12)
 
 
 @each("variant", VARIANTS)
