@@ -4,12 +4,12 @@ python benchmark/perf/models/zoo.py [--steps 30] [--threads 1] [--only ft-transf
 
 A table of Adult's size (26,048 rows, 6 numbers, 8 categories with Adult's levels), two classes, the
 default configuration of every registered model of the family. Where `rtdl_revisiting_models` or
-`pytorch-tabnet` (extra `zoo`) has the network, it is built with the same sizes and trained in turn
-with ours in one process: the same batches, loss, optimiser and settings. Times are medians of CPU
-seconds; an epoch is as many median steps as it has batches. Peak memory is that of three steps in a
-process of its own over what it held before the first. The steps of `grownet` are those of its first
-learner; later ones cost more. The masks of pytorch-tabnet choose columns (14 shares a mask), ours
-choose embedded inputs, as RTDL's code did (70): ours does more.
+`pytorch-tabnet` (extra `zoo`), or `tabm`, has the network, it is built with the same sizes and
+trained in turn with ours in one process: the same batches, loss, optimiser and settings. Times are
+medians of CPU seconds; an epoch is as many median steps as it has batches. Peak memory is that of
+three steps in a process of its own over what it held before the first. The steps of `grownet` are
+those of its first learner; later ones cost more. The masks of pytorch-tabnet choose columns (14
+shares a mask), ours choose embedded inputs, as RTDL's code did (70): ours does more.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tabsweep.benchmark.perf.models.networks import options_of, told_of
 from tabsweep.models.deep.optimisers import clip_norm, clip_values
 from tabsweep.models.deep.trainer import Training, computing, seeded
 from tabsweep.models.registry import MODELS, defaults, make_model
+from tabsweep.models.tabm import mean_loss
 from torch import Tensor, nn
 
 ROWS, NUMBERS = 26_048, 6
@@ -150,10 +151,35 @@ class TheirTabNet(nn.Module):
         return out
 
 
+class TheirTabM(nn.Module):
+    """The authors' network; ours is built of its layers, with a dropout and heads of our own."""
+
+    loss = staticmethod(mean_loss)
+
+    def __init__(self, ours: Any) -> None:
+        super().__init__()
+        self.network = importlib.import_module("tabm").TabM(
+            n_num_features=NUMBERS,
+            cat_cardinalities=list(LEVELS),
+            d_out=ours.n_out,
+            n_blocks=ours.n_blocks,
+            d_block=ours.width,
+            dropout=ours.dropout,
+            k=ours.k,
+            arch_type=ours.variant,
+            start_scaling_init="random-signs",
+        )
+
+    def forward(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        """(B, n) numbers and (B, m) codes -> (B, k, C) logits."""
+        return self.network(numbers, codes)
+
+
 THEIRS: dict[str, tuple[str, Callable[[Any], nn.Module]]] = {
     "ft-transformer": ("rtdl_revisiting_models", their_ft_transformer),
     "mlp": ("rtdl_revisiting_models", their_mlp),
     "resnet": ("rtdl_revisiting_models", their_resnet),
+    "tabm": ("tabm", TheirTabM),
     "tabnet": ("pytorch_tabnet", TheirTabNet),
 }
 
@@ -180,7 +206,8 @@ class Loop:
         rows = self.task.batch(self.step)
         batch = self.task.rows.at(rows)
         out = self.module(batch.numbers, batch.codes).squeeze(-1)
-        loss = self.task.criterion(out, self.task.targets[rows])
+        criterion = getattr(self.module, "loss", self.task.criterion)
+        loss = criterion(out, self.task.targets[rows])
         (loss + getattr(self.module, "extra", 0.0)).backward()
         if self.recipe.clip_value is not None:
             clip_values(self.module.parameters(), self.recipe.clip_value)
