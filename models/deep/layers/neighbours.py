@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+
+from ..precision import in_float32
 
 BLOCK = 4096  # candidates whose distances are in memory at once
 SAME = 1e-14  # of the squared lengths: squared distances below it are rounding, and count as 0
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:  # (B, D), (N, D) -> (B, N)
-    """Euclidean distances; at 0 their gradient is 0.
+    """Euclidean distances, without a gradient.
 
     DIFF(Ye 2025, the authors' code): there |a|^2 + |b|^2 - 2ab is taken in float32, in which equal
     rows came out 0.01 apart; here it is taken in float64. Inputs of float64 are subtracted.
     """
-    if a.dtype == torch.float64:
-        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-    with torch.autocast(a.device.type, enabled=False):
+    with torch.no_grad(), torch.autocast(a.device.type, enabled=False):
+        if a.dtype == torch.float64:
+            return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
         wide, other = a.double(), b.double()
-        lengths = wide.square().sum(1)[:, None] + other.square().sum(1)
-        squares = lengths - 2 * wide @ other.T
-        apart = ~(squares <= SAME * lengths)  # NaN is apart
-        return torch.where(apart, squares, 1.0).sqrt().mul(apart).to(a.dtype)
+        # the squares but for `SAME` of the lengths, by one product: clamped, equal rows are at 0
+        lengths = [(1 - SAME) * x.square().sum(1, keepdim=True) for x in (wide, other)]
+        left = torch.cat([-2 * wide, lengths[0], torch.ones_like(lengths[0])], dim=1)
+        right = torch.cat([other, torch.ones_like(lengths[1]), lengths[1]], dim=1)
+        squares = (left @ right.T).clamp_(min=0.0)
+        return squares.float().sqrt_().to(a.dtype)
 
 
 def neighbour_mean(
@@ -42,45 +44,80 @@ def neighbour_mean(
 
     queries (B, D), candidates (N, D), labels (N, C) -> (B, C). own: (B,) the one candidate that a
     query must not see, -1 for none. Sums run over blocks of candidates with the largest logit so
-    far taken out; a backward pass makes the weights of a block anew. So B x `block` weights are in
-    memory at once, and beside them what grows with B or with N alone.
+    far taken out; the backward pass makes the weights of a block anew. So B x `block` weights are
+    in memory at once, and beside them what grows with B or with N alone. Labels have no gradient;
+    at distance 0 that of queries and candidates is 0. Under autocast all is computed in float32.
     """
-    n = len(queries)
-    top, total = queries.new_full((n,), -torch.inf), queries.new_zeros(n)
-    mean = queries.new_zeros(n, labels.shape[1])
-    add: Any = _added
-    if torch.is_grad_enabled():
-        add = partial(checkpoint, _added, use_reentrant=False, preserve_rng_state=False)
-    for at in range(0, len(candidates), block):
-        hidden = None if own is None else own - at
-        part = candidates[at : at + block], labels[at : at + block]
-        top, total, mean = add(queries, *part, temperature, hidden, top, total, mean)
-    return mean / total[:, None]
+
+    def mean(*given: Tensor) -> Tensor:
+        return _NeighbourMean.apply(*given, temperature, own, block)
+
+    return in_float32(mean, queries, candidates, labels)
 
 
-def _added(
-    queries: Tensor,
-    candidates: Tensor,
-    labels: Tensor,
-    temperature: float,
-    hidden: Tensor | None,
-    top: Tensor,
-    total: Tensor,
-    mean: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest logits (B,), sums of weights (B,) and of labels (B, C) with one more block."""
-    logits = -distances(queries, candidates) / temperature
-    if hidden is not None:
-        at = torch.arange(len(candidates), device=logits.device)
-        logits = logits.masked_fill(hidden[:, None] == at, -torch.inf)
-    highest = torch.maximum(top, logits.detach().amax(1))
-    base = torch.where(highest == -torch.inf, 0.0, highest)  # nothing was seen so far
-    weights, scale = (logits - base[:, None]).exp(), (top - base).exp()
-    return (
-        highest,
-        total * scale + weights.sum(1),
-        mean * scale[:, None] + weights @ labels,
-    )
+class _NeighbourMean(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        candidates: Tensor,
+        labels: Tensor,
+        temperature: float,
+        own: Tensor | None,
+        block: int,
+    ) -> Tensor:
+        n = len(queries)
+        top, total = queries.new_full((n,), -torch.inf), queries.new_zeros(n)
+        mean = queries.new_zeros(n, labels.shape[1])
+        for at in range(0, len(candidates), block):
+            logits = distances(queries, candidates[at : at + block]).mul_(-1 / temperature)
+            _hide(logits, own, at)
+            highest = torch.maximum(top, logits.amax(1))
+            base = _base(highest)
+            weights, scale = logits.sub_(base[:, None]).exp_(), (top - base).exp()
+            top, total = highest, total * scale + weights.sum(1)
+            mean = mean * scale[:, None] + weights @ labels[at : at + block]
+        mean = mean / total[:, None]
+        ctx.save_for_backward(queries, candidates, labels, own, mean, _base(top), total)
+        ctx.temperature, ctx.block = temperature, block
+        return mean
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        queries, candidates, labels, own, mean, base, total = ctx.saved_tensors
+        if ctx.needs_input_grad[2]:
+            raise NotImplementedError("neighbour_mean has no gradient by labels")
+        slope, centre = grads[0], candidates.mean(0)  # near their centre, differences keep digits
+        queries, candidates = queries - centre, candidates - centre
+        of_mean = (slope * mean).sum(1, keepdim=True)
+        of_queries, of_candidates = torch.zeros_like(queries), torch.empty_like(candidates)
+        for at in range(0, len(candidates), ctx.block):
+            there = slice(at, at + ctx.block)
+            apart = distances(queries, candidates[there])
+            weights = (apart * (-1 / ctx.temperature)).sub_(base[:, None]).exp_()
+            _hide(weights, own, at, value=0.0)
+            # by the logits, then by half the squared distances
+            weights.mul_(torch.addmm(-of_mean, slope, labels[there].T))
+            weights.div_(apart.masked_fill_(apart == 0, torch.inf))
+            weights.mul_((-1 / (ctx.temperature * total))[:, None])
+            of_queries.addcmul_(queries, weights.sum(1, keepdim=True))
+            of_queries.addmm_(weights, candidates[there], alpha=-1)
+            torch.mul(candidates[there], weights.sum(0)[:, None], out=of_candidates[there])
+            of_candidates[there].addmm_(weights.T, queries, alpha=-1)
+        return of_queries, of_candidates, None, None, None, None
+
+
+def _base(highest: Tensor) -> Tensor:
+    """What is taken out of the logits: 0 where nothing was seen so far."""
+    return torch.where(highest == -torch.inf, 0.0, highest)
+
+
+def _hide(pairs: Tensor, own: Tensor | None, at: int, value: float = -torch.inf) -> None:
+    """Writes `value` where a query meets its own candidate; pairs: (B, n) of candidates at, ..."""
+    if own is None:
+        return
+    rows = ((own >= at) & (own < at + pairs.shape[1])).nonzero().squeeze(1)
+    pairs[rows, own[rows] - at] = value
 
 
 def nearest(

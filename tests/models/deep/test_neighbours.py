@@ -76,12 +76,41 @@ def test_what_a_training_step_keeps_grows_with_the_candidates_not_with_the_pairs
 def test_equal_rows_are_at_distance_zero_in_single_precision_and_have_gradients():
     torch.manual_seed(0)
     rows = (100 + torch.randn(60, 128)).requires_grad_()
-    found = distances(rows, rows.detach()[torch.arange(60)])
+    found = distances(rows, rows[torch.arange(60)])
     assert not found.diagonal().any()
     exact = distances(rows.detach().double(), rows.detach().double())  # by subtraction
     assert (found.double() - exact).abs().max() < 1e-5
-    found.exp().sum().backward()
-    assert torch.isfinite(rows.grad).all()
+    y = torch.randn(60, 3)
+    neighbour_mean(rows, rows, y, temperature=5.0).square().sum().backward()
+    wide = rows.detach().double().requires_grad_()
+    neighbour_mean(wide, wide, y.double(), temperature=5.0).square().sum().backward()
+    assert (rows.grad.double() - wide.grad).abs().max() < 1e-5 * wide.grad.abs().max()
+
+
+@pytest.mark.parametrize("own", [None, torch.tensor([3, -1, 0, 8, 5])])
+@pytest.mark.parametrize("block", [1, 4, 100])
+def test_means_and_gradients_are_those_of_the_formula(own, block):
+    torch.manual_seed(0)
+    q, c = torch.randn(5, 3).double().requires_grad_(), torch.randn(9, 3).double().requires_grad_()
+    y = torch.randn(9, 2).double()
+
+    def formula(q, c):
+        logits = -(q[:, None] - c).norm(dim=2) / 0.7
+        if own is not None:
+            logits = logits.masked_fill(own[:, None] == torch.arange(9), -torch.inf)
+        return logits.softmax(1) @ y
+
+    def ours(q, c):
+        return neighbour_mean(q, c, y, temperature=0.7, own=own, block=block)
+
+    assert torch.allclose(ours(q, c), formula(q, c), rtol=0, atol=1e-12)
+    assert torch.autograd.gradcheck(ours, (q, c))
+
+
+def test_labels_that_want_a_gradient_are_refused():
+    q, c, y = inputs(20)
+    with pytest.raises(NotImplementedError, match="no gradient by labels"):
+        neighbour_mean(q, c, y.requires_grad_(), temperature=1.0).sum().backward()
 
 
 def test_a_batchs_candidates_are_a_part_of_the_other_rows_and_new_in_each_step():
