@@ -94,9 +94,11 @@ class AdaBoost(SklearnEstimator):
         )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        made = self._build(len(x))
         try:
-            super()._fit(x, y, val)
+            self.model_ = made.fit(x, y)
         except ValueError as error:
             if NO_BETTER not in str(error):
                 raise
-            self.model_ = self._tree().fit(x, y)
+            weights = getattr(made.fit, "keywords", {})  # of rows, where a fit has any
+            self.model_ = self._tree().fit(x, y, **weights)

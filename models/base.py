@@ -362,11 +362,17 @@ class Estimator(BaseEstimator):
     def _validation(self, X_val: Any, y_val: Any) -> tuple[np.ndarray, np.ndarray] | None:
         if X_val is None or y_val is None or not self._early_stopping():
             return None
-        x = self.preprocessor_.transform(as_frame(X_val))
+        frame, labels = as_frame(X_val), np.asarray(y_val)
+        if labels.shape != (len(frame),):
+            raise ValueError(
+                f"y_val must have shape ({len(frame)},) like the rows of X_val, got {labels.shape}"
+            )
+        x = self.preprocessor_.transform(frame)
         if self.task == "regression":
-            y = (np.asarray(y_val, dtype=np.float64) - self._target_mean) / self._target_scale
-            return x, y
-        labels = np.asarray(y_val)
+            values = labels.astype(np.float64)
+            if not np.isfinite(values).all():
+                raise ValueError("y_val holds NaN or an infinite value; leave such rows out")
+            return x, (values - self._target_mean) / self._target_scale
         known = np.isin(labels, self.classes_)
         if not known.any():
             return None

@@ -33,6 +33,9 @@ class Constant(Estimator):
         super().__init__(task=task, seed=seed, threads=threads)
         self.statistic = statistic
 
+    def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> None:
+        """None: this model's own answer is the constant one."""
+
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         if self.task == "regression":
             self.answer_ = np.array([np.median(y) if self.statistic == "median" else np.mean(y)])

@@ -125,6 +125,8 @@ class Stepwise(Estimator):
     # -- inside -----------------------------------------------------------------------------------
 
     def _check_steps(self, stop: int, every: int) -> None:
+        if self._limit_s is not None:
+            raise ValueError("a fit in parts has no limit of time; call fit, or limit no time")
         length = getattr(self, self.resource)
         if not 1 <= stop <= length:
             raise ValueError(f"stop must be from 1 to {self.resource} = {length}, got {stop}")

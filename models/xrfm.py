@@ -119,6 +119,8 @@ class XRFM(Estimator):
         made.max_leaf_size = made.min_subset_size = self.leaf_size
         kind = np.float32 if self.task == "regression" else np.int64
         held, wanted = val or (x, y)
+        if len(held) == 1:  # the library takes the labels of a single row for one value
+            held, wanted = np.repeat(held, 2, axis=0), np.repeat(wanted, 2)
         self.model_ = made.fit(x, y.astype(kind), held, np.asarray(wanted).astype(kind))
 
     def _asked(self, ask: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:  # (N, outputs)

@@ -81,12 +81,27 @@ def weighted(name: str, model: Any, weights: np.ndarray | None) -> Iterator[None
 
     replaced = weighted_first if give else partial(_fit_constant, model, weights)
     setattr(model, method, replaced)
+    model._constant_answer = partial(_constant_answer, model, weights)
     try:
         yield
     finally:
         delattr(model, method)
+        del model._constant_answer
         for found in made:
             getattr(found, "__dict__", {}).pop("fit", None)
+
+
+def _constant_answer(
+    model: Any, weights: np.ndarray, x: np.ndarray, target: np.ndarray
+) -> np.ndarray | None:
+    """The answer of `model` where nothing can be learned: weighted frequencies, or the mean."""
+    found = type(model)._constant_answer(model, x, target)
+    if found is None or target.min() == target.max():
+        return found
+    if model.task != "regression":
+        return np.bincount(target, weights, minlength=len(model.classes_)) / weights.sum()
+    mean = np.average(target, weights=weights)
+    return np.array([mean * model._target_scale + model._target_mean])
 
 
 def _fit_constant(model: Any, weights: np.ndarray, x: np.ndarray, y: np.ndarray, val: Any) -> None:

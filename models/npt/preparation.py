@@ -91,12 +91,22 @@ class CellEstimator(DeepEstimator):
 
     def _validation(self, X_val: Any, y_val: Any) -> Rows | None:
         if self.n_targets_ == 1 or X_val is None or y_val is None:
-            return super()._validation(
-                X_val, None if y_val is None else np.asarray(y_val).reshape(-1)
+            labels = None if y_val is None else np.asarray(y_val)
+            if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
+                labels = labels[:, 0]
+            return super()._validation(X_val, labels)
+        frame, labels = as_frame(X_val), np.asarray(y_val)
+        if labels.shape != (len(frame), self.n_targets_):
+            raise ValueError(
+                f"y_val must have shape {(len(frame), self.n_targets_)} like the rows of X_val "
+                f"and the targets of y, got {labels.shape}"
             )
-        x, labels = self.preprocessor_.transform(as_frame(X_val)), np.asarray(y_val)
+        x = self.preprocessor_.transform(frame)
         if self.task == "regression":
-            return x, (labels.astype(np.float64) - self._target_mean) / self._target_scale
+            values = labels.astype(np.float64)
+            if not np.isfinite(values).all():
+                raise ValueError("y_val holds NaN or an infinite value; leave such rows out")
+            return x, (values - self._target_mean) / self._target_scale
         found = [
             pd.Index(c).get_indexer(col) for c, col in zip(self.classes_, labels.T, strict=True)
         ]

@@ -315,3 +315,8 @@ def test_a_value_far_beyond_those_of_training_is_answered(name):
     p = fitted(name, x, y, task="binary").predict_proba([[1e300, 1.0], [-1e300, 1e200]])
     assert np.isfinite(p).all()
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+def test_the_median_is_the_constant_where_no_feature_varies_too():
+    model = make_model("constant", task="regression", statistic="median")
+    assert model.fit(np.zeros((3, 1)), [1.0, 2.0, 9.0]).predict([[0.0]]) == [2.0]

@@ -47,6 +47,23 @@ def shared(name, task):
     return model(name, task).fit(*rows(task), *table(task, 30, seed=5))
 
 
+def test_validation_targets_of_another_form_are_refused():
+    """Broadcast against the predictions, or NaN, they would end a fit at its first state."""
+
+    def law(name, task):
+        frame, y = rows(task)
+        bad = [(y[:8][:, None].repeat(2, axis=1), "shape"), (y[:7], "shape")]
+        if task == "regression":
+            bad.append((np.where(np.arange(8) == 3, np.nan, y[:8]), "NaN"))
+        for y_val, told in bad:
+            with pytest.raises(ValueError, match=f"y_val .*{told}"):
+                short(name, task).fit(frame, y, frame[:8], y_val)
+
+    stopping = [case for case in ALL if short(*case)._early_stopping()]
+    assert len(stopping) > 40
+    hold(law, stopping)
+
+
 def test_a_model_answers_in_the_form_of_its_task():
     def law(name, task):
         frame, y = rows(task)

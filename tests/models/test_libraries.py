@@ -235,6 +235,13 @@ def test_realmlp_with_its_defaults_equals_its_own_library(
         assert capfd.readouterr() == ("", "") and not list(tmp_path.iterdir())
 
 
+def test_xrfm_takes_a_single_validation_row():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+    fitted = make_model("xrfm", task="multiclass").fit(X, y, X[:1], y[:1])
+    assert (fitted.predict(X) == y).mean() > 0.8
+
+
 def test_xrfm_equals_its_own_library(diabetes):
     from xrfm import xRFM
 

@@ -87,10 +87,10 @@ class _NeighbourMean(torch.autograd.Function):
         queries, candidates, labels, own, mean, base, total = ctx.saved_tensors
         if ctx.needs_input_grad[2]:
             raise NotImplementedError("neighbour_mean has no gradient by labels")
-        slope, centre = grads[0], candidates.mean(0)  # near their centre, differences keep digits
-        queries, candidates = queries - centre, candidates - centre
+        slope, centre = grads[0], candidates.double().mean(0)
+        near, known = queries.double() - centre, candidates.double() - centre
         of_mean = (slope * mean).sum(1, keepdim=True)
-        of_queries, of_candidates = torch.zeros_like(queries), torch.empty_like(candidates)
+        of_queries, of_candidates = torch.zeros_like(near), torch.empty_like(known)
         for at in range(0, len(candidates), ctx.block):
             there = slice(at, at + ctx.block)
             apart = distances(queries, candidates[there])
@@ -99,11 +99,13 @@ class _NeighbourMean(torch.autograd.Function):
             # by the logits, then by half the squared distances
             weights.mul_(torch.addmm(-of_mean, slope, labels[there].T))
             weights.div_(apart.masked_fill_(apart == 0, torch.inf))
-            weights.mul_((-1 / (ctx.temperature * total))[:, None])
-            of_queries.addcmul_(queries, weights.sum(1, keepdim=True))
-            of_queries.addmm_(weights, candidates[there], alpha=-1)
-            torch.mul(candidates[there], weights.sum(0)[:, None], out=of_candidates[there])
-            of_candidates[there].addmm_(weights.T, queries, alpha=-1)
+            wide = weights.mul_((-1 / (ctx.temperature * total))[:, None]).double()
+            # x sum(w) - w y is a small difference of large terms: in float64
+            of_queries.addcmul_(near, wide.sum(1, keepdim=True))
+            of_queries.addmm_(wide, known[there], alpha=-1)
+            torch.mul(known[there], wide.sum(0)[:, None], out=of_candidates[there])
+            of_candidates[there].addmm_(wide.T, near, alpha=-1)
+        of_queries, of_candidates = of_queries.to(queries), of_candidates.to(candidates)
         return of_queries, of_candidates, None, None, None, None
 
 

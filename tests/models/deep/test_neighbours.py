@@ -107,6 +107,22 @@ def test_means_and_gradients_are_those_of_the_formula(own, block):
     assert torch.autograd.gradcheck(ours, (q, c))
 
 
+@pytest.mark.parametrize("outlier", [0.0, 1e4, 1e8])
+def test_gradients_keep_their_digits_beside_far_points(outlier):
+    torch.manual_seed(0)
+    points, y = torch.randn(200, 6), torch.randn(200, 2)
+    points[100:150] = points[50:100] + 1e-3
+    points[[3, 170]] += outlier
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        q, c = (x.to(dtype).requires_grad_() for x in (points[:80].clone(), points.clone()))
+        mean = neighbour_mean(q, c, y.to(dtype), temperature=1.0, own=torch.arange(80))
+        mean.square().sum().backward()
+        found.append((q.grad.double(), c.grad.double()))
+    for ours, exact in zip(*found, strict=True):
+        assert (ours - exact).abs().max() < 1e-5 * exact.abs().max()
+
+
 def test_labels_that_want_a_gradient_are_refused():
     q, c, y = inputs(20)
     with pytest.raises(NotImplementedError, match="no gradient by labels"):

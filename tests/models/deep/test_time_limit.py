@@ -85,3 +85,12 @@ def test_only_models_that_train_in_steps_know_a_limit_and_it_is_a_positive_numbe
         with pytest.raises(ValueError, match="more than 0"):
             make("lightgbm").limit_time(wrong)
     assert all(hasattr(make(n), "limit_time") for n in MODELS if MODELS[n].resource)
+
+
+def test_a_fit_in_parts_refuses_a_limit_of_time():
+    """A cut part would be saved as if all of its steps had run."""
+    X, y, _, _ = parts()
+    for name in ("mlp", "npt", "lightgbm"):
+        model = make(name).limit_time(5.0)
+        with pytest.raises(ValueError, match="no limit of time"):
+            model.fit_to(X, y, stop=2, every=1, save=lambda step, state: None)

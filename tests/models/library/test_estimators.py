@@ -239,6 +239,27 @@ def test_weights_move_an_answer_to_the_heavier_rows():
     hold(law, [(n,) for n, (model, _) in class_names().items() if model in TAKE_WEIGHTS])
 
 
+def test_weights_count_where_no_feature_varies_too():
+    """The answer is then the constant one: weighted frequencies, or the weighted mean."""
+    X, y, weights = np.zeros((4, 1)), np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 9.0])
+
+    def law(name):
+        heavy = getattr(tabsweep, name)().fit(X, y, sample_weight=weights)
+        classifies = name.endswith("Classifier")
+        answer = heavy.predict_proba(X)[:, 1] if classifies else heavy.predict(X)
+        np.testing.assert_allclose(answer, 0.75)
+        assert "_constant_answer" not in vars(heavy.estimator_)
+
+    hold(law, [(n,) for n, (model, _) in class_names().items() if model in TAKE_WEIGHTS])
+
+
+def test_weights_count_where_adaboost_is_its_first_tree():
+    """Halves at both x once the rows are weighted: no stump is better than chance."""
+    X, y, weights = [[0]] * 4 + [[1]] * 4, [0, 1, 1, 1] * 2, [3, 1, 1, 1] * 2
+    fitted = tabsweep.AdaBoostClassifier().fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(fitted.predict_proba(X), 0.5)
+
+
 def test_a_fitted_estimator_is_pickled_by_name_and_read_in_another_process(tmp_path):
     X, value = messy()
     y = labels(value)
