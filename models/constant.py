@@ -33,8 +33,9 @@ class Constant(Estimator):
         super().__init__(task=task, seed=seed, threads=threads)
         self.statistic = statistic
 
-    def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> None:
-        """None: this model's own answer is the constant one."""
+    def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+        """The value of a target that has only one (a mean rounds); else the fit's own answer."""
+        return super()._constant_answer(x, target) if target.min() == target.max() else None
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         if self.task == "regression":

@@ -53,7 +53,6 @@ from .archive import (
     unpack,
 )
 from .boosters import BOOSTER_MEMBERS
-from .record_checks import check_fields
 from .schema import Schema
 from .serialization import Reader, Writer
 from .trial_prediction import check_apart, predict_made_up
@@ -375,7 +374,6 @@ def open_members(
             **model["config"],
         )
         state = parse(members["state.json"], "state.json")
-        check_fields(state)
         how = manifest["how"]
         if how == "refit":
             _refit(estimator, state, members, manifest, schema, warn)

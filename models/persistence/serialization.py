@@ -322,5 +322,10 @@ def _dtype(data: Any) -> np.dtype:
         if dtype.kind not in _SCALARS or dtype.subdtype is not None:
             raise NotPlain(f"an array of {data!r}")
         return dtype
-    fields: Any = {**data, "formats": [_dtype(format_) for format_ in data["formats"]]}
+    formats, row = [_dtype(format_) for format_ in data["formats"]], data["itemsize"]
+    for offset, field in zip(data["offsets"], formats, strict=True):
+        # NumPy adds an offset and a size in 32 bits, so that it does not see one beyond 2^31.
+        if not 0 <= offset <= row - field.itemsize:
+            raise NotPlain(f"a field at byte {offset} of rows of {row} bytes")
+    fields: Any = {**data, "formats": formats}
     return np.dtype(fields)

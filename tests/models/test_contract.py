@@ -59,9 +59,7 @@ def test_validation_targets_of_another_form_are_refused():
             with pytest.raises(ValueError, match=f"y_val .*{told}"):
                 short(name, task).fit(frame, y, frame[:8], y_val)
 
-    stopping = [case for case in ALL if short(*case)._early_stopping()]
-    assert len(stopping) > 40
-    hold(law, stopping)
+    hold(law, [case for case in ALL if short(*case)._early_stopping()])
 
 
 def test_a_model_answers_in_the_form_of_its_task():

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from saved_models import QUIET, X, forge, make, saved
+from tabsweep.models.base import BadState
+from tabsweep.models.persistence import fit_state
 from tabsweep.models.persistence.allowlist import NotPlain
 from tabsweep.models.persistence.archive import unpack
 from tabsweep.models.persistence.booster_checks import check_booster, check_lightgbm_text
@@ -80,16 +82,26 @@ def test_parts_that_do_not_fit_together_are_refused_at_load(tmp_path: Path):
 
 @pytest.mark.fault(43)
 def test_a_field_outside_of_its_rows_is_refused_before_it_is_read(tmp_path: Path):
-    def far(members: dict[str, Any]) -> None:
-        text = json.dumps(members["state.json"])
+    def crafted(state: Any) -> Any:
+        text = json.dumps(state)
         assert '48, 56], "itemsize": 64' in text
-        crafted = text.replace('48, 56], "itemsize": 64', '48, 2147483647], "itemsize": 64', 1)
-        members["state.json"] = json.loads(crafted)
+        return json.loads(
+            text.replace('48, 56], "itemsize": 64', '48, 2147483647], "itemsize": 64', 1)
+        )
 
-    path = saved(tmp_path, make("random-forest", "binary"), "binary")
+    def far(members: dict[str, Any]) -> None:
+        members["state.json"] = crafted(members["state.json"])
+
+    model = make("random-forest", "binary")
+    path = saved(tmp_path, model, "binary")
     forge(path, far)
     with pytest.raises(ModelFileError, match="at byte 2147483647 of rows of 64 bytes"):
         load_model(path, **QUIET)
+
+    members = fit_state.dump(model.model_)  # as a checkpoint of an unfinished fit holds it
+    members["state.json"] = json.dumps(crafted(json.loads(members["state.json"]))).encode()
+    with pytest.raises(BadState, match="at byte 2147483647 of rows of 64 bytes"):
+        fit_state.load(members, threads=1, width=X.shape[1])
 
 
 LINES = {  # of the first tree: what it says, and what it must not say
