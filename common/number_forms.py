@@ -26,6 +26,14 @@ COMMA_THOUSANDS = rf"{PLAIN}|{grouped(',')}(\.\d*)?"
 POINT_THOUSANDS = rf"[-+]?\d{{1,3}}|{grouped('.')}"
 POINTS_AND_COMMA = rf"([-+]?\d+|{grouped('.')})(,\d*)?([eE][-+]?\d+)?"
 
+# How the numbers of a column may be written, beside plainly.
+STYLES = (
+    "decimal commas",
+    "commas between thousands",
+    "points between thousands",
+    "spaces between thousands",
+)
+
 
 def space_thousands(marks: str, decimal: str) -> str:
     """The form of numbers with one of the marks between thousands, and decimals behind one of the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pandas as pd
 from ..common.text import one_line, suggest
 from .errors import DataError
 from .reading.cells import Cells, read_file
-from .reading.numbers import GROUPED_BY_POINT, MISSING, Numbers, read_numbers
+from .reading.numbers import GROUPED_BY_POINT, MISSING, Numbers, read_numbers, same_as_floats
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
 
@@ -142,7 +142,7 @@ def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Serie
             "identifier, a date or free text? A model can learn little from it; --drop leaves it "
             "out, --group keeps its rows together, --time splits by it"
         )
-    if numbers and not coded and not found.style:
+    if numbers and not coded and not found.style and same_as_floats(column, found.values):
         return categorical_column(pd.Series(found.values, dtype=object).where(~found.missing, None))
     return categorical_column(column.where(~found.missing, None).tolist())
 
@@ -200,9 +200,12 @@ def encode_target(
     numbers = found.values
     bad = found.missing | np.isinf(numbers)
     if bad.any():
+        first = int(np.argmax(bad))
+        mark = found.missing[first] and column.dtype != np.float64 and column.iloc[first]
+        said = f" ({mark!r} counts as missing; a class of this name needs another)" if mark else ""
         raise DataError(
             f"target {name!r} is missing or infinite in {bad.sum()} rows, first on"
-            f" {cells.where(int(np.argmax(bad)))}; remove or mend these rows"
+            f" {cells.where(first)}{said}; remove or mend these rows"
         )
     if found.style:
         notes.styles.setdefault(found.style, {})[name] = found
@@ -229,7 +232,7 @@ def encode_target(
                 "closer than 1.5e-8 for equal; another unit, such as a millionth, mends it"
             )
         return numbers, "regression", ()
-    texts = np.isnan(numbers).any()
+    texts = np.isnan(numbers).any() or not same_as_floats(column, numbers)
     coded = categorical_column(column if texts else numbers)
     classes = tuple(coded.cat.categories)
     if len(classes) < 2:
@@ -303,24 +306,29 @@ def check_columns(path: Path, reading: Reading, columns: Iterable[str]) -> None:
         )
 
 
-def group_codes(cells: Cells, name: str) -> np.ndarray:
-    """(N,) a number for each group, in the order of the file. DataError for a missing group."""
+def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndarray:
+    """(N,) a number for each group, in the order of the file. Where all cells are numbers, "17" and
+    "17.0" are one group; numbers with leading zeros are texts. DataError for a missing group."""
     column = cells.frame[name]
-    missing = read_numbers(column, cells.delimiter).missing
-    if missing.any():
-        first = int(np.argmax(missing))
+    found = read_numbers(column, cells.delimiter, marks)
+    if found.missing.any():
+        first = int(np.argmax(found.missing))
         raise DataError(
-            f"group column {name!r} is missing in {missing.sum()} rows, first on "
+            f"group column {name!r} is missing in {found.missing.sum()} rows, first on "
             f"{cells.where(first)}; fill it or remove these rows"
         )
-    return pd.factorize(column)[0].astype(np.int64)
+    text = column.dtype != np.float64
+    coded = text and bool(column.str.fullmatch(LEADING_ZERO).any())
+    plain = not (coded or found.style or np.isnan(found.values).any())
+    numbers = plain and same_as_floats(column, found.values)
+    return pd.factorize(found.values if numbers else column)[0].astype(np.int64)
 
 
-def row_weights(cells: Cells, name: str, notes: Notes) -> np.ndarray:
+def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = ()) -> np.ndarray:
     """(N,) how much each row counts; noted. DataError for a weight that is missing, no number,
     infinite or below 0, and where all are 0."""
     column = cells.frame[name]
-    found = read_numbers(column, cells.delimiter)
+    found = read_numbers(column, cells.delimiter, marks)
     values = found.values
     wrong = ~np.isfinite(values) | (values < 0)
     if wrong.any():
@@ -356,7 +364,8 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
     aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}
     kept = [column for column in cells.frame.columns if column not in aside]
     frame = pd.DataFrame({column: feature(column, cells, reading, notes) for column in kept})
-    weights = row_weights(cells, reading.weight, notes) if reading.weight else None
+    marks = reading.missing
+    weights = row_weights(cells, reading.weight, notes, marks) if reading.weight else None
     doubtful_points(cells, notes)
     for column in frame.columns:
         if same_as_target(frame[column], codes, task):
@@ -369,10 +378,10 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
     digest.update(content_sha256(frame, codes, classes).encode())
     if weights is not None:
         digest.update(f"|weight {reading.weight}|".encode() + weights.astype("<f8").tobytes())
-    groups = group_codes(cells, reading.group) if reading.group else None
+    groups = group_codes(cells, reading.group, marks) if reading.group else None
     times = None
     if reading.time:
-        times = read_times(cells.frame[reading.time], cells.delimiter, cells.where)
+        times = read_times(cells.frame[reading.time], cells.delimiter, cells.where, marks)
     return Table(
         name,
         frame,
@@ -384,6 +393,12 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
         groups=groups,
         times=times,
         weights=weights,
+        styles={
+            column: style
+            for style, columns in notes.styles.items()
+            for column in columns
+            if column in frame.columns
+        },
     )
 
 

@@ -191,9 +191,9 @@ def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]
     together = probes.skill(x, target, table.task)
     if table.classes and together < LITTLE:
         like = {}
-        for j in probes.class_like(table, x):
-            rest = np.delete(x, j, axis=1)
-            like[names[j]] = probes.skill(rest, x[:, j], "multiclass")
+        for j in probes.class_like(table, x) if len(names) > 1 else ():
+            rest, codes = np.delete(x, j, axis=1), np.unique(x[:, j], return_inverse=True)[1]
+            like[names[j]] = probes.skill(rest, codes, "multiclass")
         best = {n: s for n, s in like.items() if s >= MUCH}
         if best:
             detail = (

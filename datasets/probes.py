@@ -66,7 +66,7 @@ def skill(
     if len(classes) < 2:
         return 0.0
     model = small_model(task, len(classes), single)
-    x, guess = np.clip(x, -1e38, 1e38).astype(np.float32), np.empty_like(target)
+    x, guess = _from_0_to_1(x).astype(np.float32), np.empty_like(target)
     tested = np.zeros(len(target), dtype=bool)
     # Hundreds of tiny fits: scikit-learn's checks of their arguments would be half of the time.
     with config_context(assume_finite=True, skip_parameter_validation=True):
@@ -80,6 +80,13 @@ def skill(
         return float(1 - error / spread) if spread > 0 else 0.0
     recall = np.mean([np.mean(guess[target == c] == c) for c in classes])
     return float((recall - 1 / len(classes)) / (1 - 1 / len(classes)))
+
+
+def _from_0_to_1(x: np.ndarray) -> np.ndarray:  # (N, D) -> (N, D)
+    """Each column between 0 and 1: 32 bits do not tell apart times since 1970, or tiny numbers."""
+    x = np.clip(x, -1e300, 1e300)
+    x = x - x.min(axis=0)
+    return x / np.maximum(x.max(axis=0), np.finfo(np.float64).tiny)
 
 
 def line_skill(x: np.ndarray, target: np.ndarray) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -88,7 +88,8 @@ class Table:
     report should show; one that begins with a fault's id and a colon becomes a flag of the
     passport. `groups` (N,; int64) and `times` (N,; float64) are what the protocols 'grouped' and
     'temporal' split by. `weights` (N,; float64, 0 or more) say how much each row counts in fits and
-    scores; None: all alike. DataError where these do not fit together.
+    scores; None: all alike. `styles` say how the numbers of a column were written, where they were
+    not plain ("decimal commas"). DataError where these do not fit together.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Table:
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     weights: np.ndarray | None = None
+    styles: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:

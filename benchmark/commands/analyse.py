@@ -128,8 +128,9 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
     if len(steps) == 1:
         return replayed_tuners(runs[0], evidences[runs[0]])
     often = [name for name, _ in steps]
+    alone = len({run.name for run in runs}) == len(set(runs))
     labelled = {
-        name if often.count(name) == 1 else f"{name} ({run.name})": part
+        name if often.count(name) == 1 else f"{name} ({run.name if alone else run})": part
         for (name, run), part in steps.items()
     }
     alike, notes = same_searches(plans)
@@ -331,9 +332,14 @@ def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) ->
 
 
 def _blocks(runs: Sequence[Path], where: dict[str, Any]) -> tuple[list[Block], list[str]]:
+    """The stored predictions, and why some are left out. Raises EvidenceError where all are."""
+    from ...reports.evidence import EvidenceError
     from ..results.stored_predictions import blocks_of
 
-    return blocks_of(runs, mirror=where.get("mirror"), cache=where.get("cache"))
+    blocks, notes = blocks_of(runs, mirror=where.get("mirror"), cache=where.get("cache"))
+    if notes and not blocks:
+        raise EvidenceError(f"no rows for the stored predictions: {'; '.join(notes)}")
+    return blocks, notes
 
 
 ANALYSES: dict[str, Callable[..., Found]] = {

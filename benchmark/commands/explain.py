@@ -299,10 +299,11 @@ def _given(options: Record, names: Iterable[str]) -> list[str]:
 
 def _fresh(beside: Path) -> str:
     """A folder of runs that does not exist yet."""
-    path, number = beside.with_name(FRESH), 1
+    beside = beside.parent if beside.name else beside.resolve().parent
+    path, number = beside / FRESH, 1
     while path.exists():
         number += 1
-        path = beside.with_name(f"{FRESH}-{number}")
+        path = beside / f"{FRESH}-{number}"
     return str(path)
 
 

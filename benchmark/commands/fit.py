@@ -391,7 +391,11 @@ def fit_chosen(
     )
     described = found.described.get("csv") or {"target": _target_of(found.described)}
     schema = Schema.of(
-        table.frame, table.task, classes=table.classes, target=str(described.get("target", ""))
+        table.frame,
+        table.task,
+        classes=table.classes,
+        target=str(described.get("target", "")),
+        styles=table.styles,
     )
     score = METRICS[found.metric].loss(choice.loss)
     n_folds = len(found.chosen[name])

@@ -211,13 +211,22 @@ class FrameData:
                 f"the DataFrame has no column {target!r} to predict; columns: "
                 f"{', '.join(map(repr, frame.columns[:20]))}"
             )
+        if (n := list(frame.columns).count(target)) > 1:
+            raise SweepError(
+                f"{n} columns of the DataFrame are called {target!r}; rename the others"
+            )
         if frame[target].isna().any():
             n = int(frame[target].isna().sum())
             raise SweepError(f"target {target!r} is missing in {n} rows; leave them out")
         self.target = one_blank(target)
         self.features = frame.drop(columns=target).reset_index(drop=True)
         self._y = frame[target].reset_index(drop=True)
-        n_distinct = self._y.nunique()
+        try:
+            n_distinct = self._y.nunique()
+        except TypeError:
+            raise SweepError(
+                f"target {target!r} holds values that are neither numbers nor labels, such as lists"
+            ) from None
         self.task = task or (None if holds_numbers(self._y) else "classification")
         if task is None and self.task and n_distinct > max(MAX_CLASSES_GUESSED, len(frame) / 2):
             raise SweepError(

@@ -61,13 +61,19 @@ def code_version() -> str:
     """The commit of a checkout ("-dirty" where files differ from it), that of an image of the
     Dockerfile, or the version installed."""
     try:
-        run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-        found = subprocess.run(
-            run, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True
-        )
-        return found.stdout.strip()
+        if not _git("rev-parse", "--show-prefix"):  # else installed inside of another repository
+            return _git("describe", "--always", "--dirty", "--abbrev=12")
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("TABSWEEP_COMMIT") or version("tabsweep")
+        pass
+    return os.environ.get("TABSWEEP_COMMIT") or version("tabsweep")
+
+
+def _git(*arguments: str) -> str:
+    run = ["git", "-C", str(ROOT), *arguments]
+    found = subprocess.run(
+        run, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True
+    )
+    return found.stdout.strip()
 
 
 def lock_sha256() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -290,15 +290,15 @@ def meta_of(
     first = plans[0]
     suites = [parse(plan["suite"], "the ledger's plan") for plan in plans]
     suite: Suite = suites[0]
-    budget_name = first["options"]["budget"]
-    budget = suite.budgets[budget_name]
+    names = [plan["options"]["budget"] for plan in plans]
+    budgets = [mine.budgets[name] for mine, name in zip(suites, names, strict=True)]
+    seeds = sorted({budget.seeds for budget in budgets})
     datasets = {name: described for plan in plans for name, described in plan["datasets"].items()}
     subset, why = independent(datasets)
     trials = sorted({study["n_trials"] for plan in plans for study in plan["studies"]})
     folds = sorted({study["fold"] for plan in plans for study in plan["studies"]})
     notes = [note for plan in plans for note in plan["notes"]]
-    if budget.note:
-        notes.insert(0, budget.note)
+    notes = [*(budget.note for budget in budgets if budget.note), *notes]
     if suite.folds_mean:
         notes.append(suite.folds_mean)
     failed = frame.loc[(frame["status"] != DONE).to_numpy(dtype=bool), ["study", "cause"]]
@@ -308,14 +308,12 @@ def meta_of(
     notes += [*promises, *warnings]
     where = sorted({study.rsplit("/", 2)[0] for study in struck["study"]})
     limits = {note: where for note in promises[-1:] if where}  # the note on limits is the last
-    spread = f"{trials[0]}" if len(set(trials)) == 1 else f"{trials[0]} to {trials[-1]}"
     environment = first["environment"]
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
-        "budget": f"{budget_name}: {count(len(folds), 'fold')}, "
-        f"{spread} configuration{'s' * (spread != '1')} a study, "
-        f"{count(budget.seeds, 'evaluation seed')}",
+        "budget": f"{', '.join(dict.fromkeys(names))}: {count(len(folds), 'fold')}, "
+        f"{_range(trials, 'configuration')} a study, {_range(seeds, 'evaluation seed')}",
         "seed": first["options"]["seed"],
         "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
         "metric": first["metric"],
@@ -336,7 +334,7 @@ def meta_of(
         "rows": {name: described["n_rows"] for name, described in sorted(datasets.items())},
         "subset": subset,
         "subset_note": why,
-        "default_first": default_first(plans, budget.start_with_default),
+        "default_first": default_first(plans, all(b.start_with_default for b in budgets)),
         "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
         "notes": list(dict.fromkeys(notes)),
         "notes_of": {**limits, **warnings},
@@ -352,6 +350,16 @@ def meta_of(
         "code": environment["code"],
         "lock": environment["lock"],
     }
+
+
+def _range(numbers: Sequence[int], what: str) -> str:
+    """Ascending numbers in words.
+
+    >>> _range([1], "seed"), _range([2, 3, 5], "seed")
+    ('1 seed', '2 to 5 seeds')
+    """
+    last = count(numbers[-1], what)
+    return last if numbers[0] == numbers[-1] else f"{numbers[0]} to {last}"
 
 
 def default_first(plans: list[Record], start_with_default: bool) -> list[str]:

@@ -18,6 +18,7 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study import EVAL
 from ...sweeps.trial import DONE
+from ..errors import SweepError
 from .evidence_builder import planned_rows
 
 if TYPE_CHECKING:
@@ -88,12 +89,16 @@ def _groups(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
-    """The table and folds of a dataset of a plan. Raises ValueError where they have changed."""
+    """The table and folds of a dataset of a plan. Raises ValueError where they have changed, and
+    for a file of the run that is gone."""
     from ..planning.own_tables import planned_table
     from ..planning.plan import choose_folds
 
     described = plan["datasets"][dataset]
-    table = planned_table(dataset, described, **where)
+    try:
+        table = planned_table(dataset, described, **where)
+    except SweepError as error:
+        raise ValueError(error) from None
     if table.sha256 != described["sha256"]:
         raise ValueError("the data is not what the run was made with")
     return table, choose_folds(

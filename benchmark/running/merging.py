@@ -58,6 +58,11 @@ class Entry:
 # ---------------------------------------------------------------------- one plan for all
 
 
+STARTED_ALIKE = (
+    "Merged are runs that were started alike; their folds, trials, models and datasets may differ"
+)
+
+
 def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
     """The plan that holds all these plans; the first one's suite and options are in the request.
 
@@ -87,7 +92,7 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
                 )
     united = Plan(request.suite, request.options, data, left_out, notes)
     for plan in plans:
-        check_same(plan, united)
+        check_same(plan, united, "these runs were", STARTED_ALIKE)
     asynchronous = sorted({s.model for s in united.studies if s.asynchronous})
     if asynchronous:
         raise SweepError(

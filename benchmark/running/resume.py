@@ -56,7 +56,15 @@ def merge_with(old: Record | None, request: Request) -> Options:
     )
 
 
-def check_same(old: Record | None, plan: Plan) -> None:
+AS_BEFORE = (
+    "Start it as before (more folds, trials, models and datasets are fine), or start another run "
+    "with bench sweep --name NAME"
+)
+
+
+def check_same(
+    old: Record | None, plan: Plan, whose: str = "this run was", way_out: str = AS_BEFORE
+) -> None:
     """Refuse to mix results that cannot stand in one table. Raises SweepError that names each part
     in which `plan` differs from the run's plan `old`."""
     if old is None:
@@ -80,11 +88,7 @@ def check_same(old: Record | None, plan: Plan) -> None:
         was, now = (one.get("portfolio", "none") for one in portfolios)
         differences.append(f"warm start was with portfolio {was}, is with {now}")
     if differences:
-        raise SweepError(
-            "this run was started differently: " + "; ".join(differences) + ". Start it as "
-            "before (more folds, trials, models and datasets are fine), or start another run with "
-            "bench sweep --name NAME"
-        )
+        raise SweepError(f"{whose} started differently: {'; '.join(differences)}. {way_out}")
 
 
 def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bool) -> list[str]:

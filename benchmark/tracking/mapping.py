@@ -220,8 +220,9 @@ def _study_run(
     evals = [row for row in rows if row["stage"] == EVAL]
     chosen = next((row for row in rows if row["selected"]), None)
     wanted = study["n_seeds"] if study["n_seeds"] > 1 and chosen is not None else 0
-    ended = len(search) >= study["n_trials"] and len(evals) >= wanted
-    if ended and study.get("rungs"):  # higher rungs may be open yet; the study's record says it
+    timed = study.get("study_s") is not None  # it may end with fewer trials
+    ended = (timed or len(search) >= study["n_trials"]) and len(evals) >= wanted
+    if ended and (timed or study.get("rungs")):  # higher rungs may be open yet: the study's record
         ended = end is not None and end["n_trials"] == study["n_trials"]
     if ended:
         status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE

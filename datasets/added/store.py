@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -119,7 +120,7 @@ def install(made: Path, name: str) -> bool:
 
     A rename, so that a dataset is there whole or not at all. The same one with a file that is gone
     or changed, and a folder without a card, are replaced. Raises DataError where another one has
-    the name, or one whose card cannot be read.
+    the name, the same one with another protocol, or one whose card cannot be read.
     """
     place = folder() / name
     new = read_card(made / CARD, name=name)
@@ -131,6 +132,8 @@ def install(made: Path, name: str) -> bool:
             raise DataError(f"{name!r} is a damaged dataset ({error}): {way_out}") from None
         if new.meaning_sha256 != old.meaning_sha256 or new.files != old.files:
             raise DataError(f"{name!r} is a dataset with other data: {way_out}")
+        if new.protocol != old.protocol:
+            raise DataError(f"{name!r} is a dataset with the protocol {old.protocol}: {way_out}")
         try:
             files(old)
             return False
@@ -138,7 +141,12 @@ def install(made: Path, name: str) -> bool:
             pass
     if place.is_dir():
         _delete(place)
-    os.rename(made, place)
+    try:
+        os.rename(made, place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return install(made, name)  # another process was first
     return True
 
 

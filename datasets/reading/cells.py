@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -124,15 +125,18 @@ def records(
 
 
 def find_delimiter(path: Path, encoding: str) -> str:
-    """Comma, semicolon, tab or bar: the one that splits the first line into most fields."""
+    """Comma, semicolon, tab or bar: of those that split the first two lines into as many fields,
+    the one with most; where there is none, the one that splits the first line into most."""
 
-    def n_fields(delimiter: str) -> int:
+    def rank(delimiter: str) -> tuple[bool, int]:
         try:
-            return len(next(records(path, delimiter, encoding, ""), (0, []))[1])
-        except DataError:
-            return 0
+            first, *second = islice(records(path, delimiter, encoding, ""), 2)
+        except (DataError, ValueError):  # ValueError: an empty file
+            return False, 0
+        n = len(first[1])
+        return n > 1 and all(len(fields) == n for _, fields in second), n
 
-    return max(DELIMITERS, key=n_fields)  # a tie goes to the comma
+    return max(DELIMITERS, key=rank)  # a tie goes to the comma
 
 
 def check_header(names: list[str], where: str) -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 from ...common.text import one_line
 from ..errors import DataError
 from .files import check_memory
+from .numbers import EXACT
 
 BYTES_PER_CELL = 10  # as much as a cell of a CSV has, about
 ROWS_OF_NUMBERS = 1 << 16  # that are decoded at once
@@ -184,6 +185,8 @@ def _column(column: Any, field: Any, name: str) -> tuple[np.ndarray, str]:
         per_second: Mapping[str, float] = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
         whole = column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.float64)
         return whole / per_second[kind.unit], stated
+    if types.is_integer(kind) and _beyond_floats(pc.min_max(column).as_py()):
+        return _texts(column.cast(pa.string()).to_pylist()), stated
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         numbers = pc.cast(column, pa.float64(), safe=False)
         return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64), stated
@@ -200,6 +203,11 @@ def _column(column: Any, field: Any, name: str) -> tuple[np.ndarray, str]:
         f"{name}: column {one_line(field.name, 60)!r} holds {one_line(kind, 60)}; numbers, texts, "
         "truth values and dates are read: write it as columns of these, or leave it out"
     )
+
+
+def _beyond_floats(range_: Mapping[str, int | None]) -> bool:
+    """Whether float64 does not tell apart all whole numbers of {min, max}."""
+    return any(abs(bound or 0) > EXACT for bound in range_.values())
 
 
 def _texts(values: list[Any]) -> np.ndarray:

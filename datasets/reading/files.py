@@ -9,6 +9,7 @@ import bz2
 import gzip
 import lzma
 import math
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -60,6 +61,7 @@ MARKUP = {
     b"version https://git-lfs": "a pointer of Git LFS, not the file itself: git lfs pull",
     b"@relation": "an ARFF file: write it as CSV",
 }
+CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # that no text has
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError)
 
 
@@ -115,18 +117,23 @@ def kind_of(path: Path) -> str:
     the first bytes. Raises DataError for a file that is known to be something else."""
     with open(path, "rb") as stream:
         head = stream.read(512)
-    for magic, (kind, _) in PACKED.items():
-        if head.startswith(magic):
-            return kind
-    for magic, kind in COLUMNAR.items():
-        if head.startswith(magic):
+    lines = b"\n" in head and not CONTROLS.search(head)
+    kinds = {magic: kind for magic, (kind, _) in PACKED.items()} | COLUMNAR
+    for magic, kind in kinds.items():
+        if _begins(head, magic, lines):
             return kind
     plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     for known, text in ((OTHERS, head), (MARKUP, plain)):
         for magic, what in known.items():
-            if text.startswith(magic):
+            if _begins(text, magic, lines):
                 raise DataError(f"{path.name} is no table but {what}")
     return "text"
+
+
+def _begins(head: bytes, magic: bytes, lines: bool) -> bool:
+    """Whether the file has these first bytes; letters alone ("ORC") may be the name of a column in
+    lines of text."""
+    return head.startswith(magic) and not (lines and magic.isalnum())
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,9 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
 DECIMAL_COMMA = re.compile(number_forms.DECIMAL_COMMA)
 SPACES = number_forms.SPACES + number_forms.APOSTROPHES  # that stand between thousands
 GROUPED_BY_POINT = re.compile(number_forms.grouped("."))
+# "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
+TWO_READINGS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
+EXACT = 2.0**53  # larger whole numbers are not told apart by float64
 
 # How the numbers of a column are written -> the form of every cell, the forms of which a cell must
 # be there, and what is taken away or replaced.
@@ -66,18 +70,21 @@ class Numbers:
 
 def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
     """(N,) whether a cell is empty or a mark of a missing value: MISSING, and `marks` of the user;
-    among numbers those that a mark reads as."""
+    where a mark is a number, all cells with this number."""
+    known = [number for mark in marks if np.isfinite(number := _float(mark))]
     if cells.dtype == np.float64:
-        known = [number for mark in marks if (number := _float(mark)) is not None]
         return (cells.isna() | cells.isin(known)).to_numpy()
-    return cells.isin([*MISSING, *marks]).to_numpy()
+    missing = cells.isin([*MISSING, *marks])
+    if known:
+        missing |= pd.to_numeric(cells, errors="coerce").isin(known)
+    return missing.to_numpy()
 
 
-def _float(text: str) -> float | None:
+def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return None
+        return math.nan
 
 
 def as_numbers(cells: pd.Series, delimiter: str) -> tuple[np.ndarray, np.ndarray]:
@@ -122,10 +129,34 @@ def read_numbers(cells: pd.Series, delimiter: str, marks: Collection[str] = ()) 
     style = fits[0]
     if "commas between thousands" in fits and delimiter != ";":
         style = "commas between thousands"
+    return _styled(cells, missing, style)
+
+
+def _styled(cells: pd.Series, missing: np.ndarray, style: str) -> Numbers:
     plain = cells
     for old, new in _STYLES[style][2]:
         plain = plain.str.replace(old, new, regex=False)
     values = _parsed(plain, missing)
-    needed = _STYLES[style][1]
-    at = int(np.argmax((cells.str.fullmatch(needed) & ~missing).to_numpy()))
+    written = cells.str.fullmatch(_STYLES[style][1]).to_numpy(dtype=bool) & ~missing
+    if not written.any():
+        return Numbers(values, missing)
+    at = int(np.argmax(written))
     return Numbers(values, missing, style, (str(cells.iloc[at]), float(values[at])))
+
+
+def numbers_in_style(cells: pd.Series, style: str, marks: Collection[str] = ()) -> Numbers:
+    """The numbers of a column that is known to be written in `style`, each cell read by itself: NaN
+    for one that is written in another way. KeyError for an unknown style."""
+    form = _STYLES[style][0]
+    missing = is_missing(cells, marks)
+    if cells.dtype == np.float64:
+        return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
+    other = ~cells.str.fullmatch(form).to_numpy(dtype=bool)
+    found = _styled(cells.where(~other, ""), missing | other, style)
+    return replace(found, missing=missing)
+
+
+def same_as_floats(cells: pd.Series, values: np.ndarray) -> bool:
+    """Whether float64 tells the cells (N,) apart that are written as `values` (N,), NaN for none:
+    no whole number beyond 2^53. Cells that were read as float64 are taken as they are."""
+    return cells.dtype == np.float64 or not (np.abs(values) > EXACT).any()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.number_forms import STYLES
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
 from ..preprocessing import is_categorical
@@ -22,11 +23,16 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Column:
-    """One feature: `numeric`, or `categorical` with the categories that training knew."""
+    """One feature: `numeric`, or `categorical` with the categories that training knew.
+
+    style: how the numbers were written in the file of the training rows, where they were not plain
+    ("decimal commas").
+    """
 
     name: str
     kind: str
     categories: tuple[Scalar, ...] = ()
+    style: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,16 @@ class Schema:
 
     @classmethod
     def of(
-        cls, frame: pd.DataFrame, task: str, *, classes: Sequence[str] = (), target: str = ""
+        cls,
+        frame: pd.DataFrame,
+        task: str,
+        *,
+        classes: Sequence[str] = (),
+        target: str = "",
+        styles: Mapping[str, str] | None = None,
     ) -> Schema:
-        """The schema of a training frame; kinds and categories come from its dtypes.
+        """The schema of a training frame; kinds and categories come from its dtypes. styles:
+        {column: how its numbers were written}.
 
         >>> Schema.of(pd.DataFrame({"age": [1.0]}), "regression").names
         ['age']
@@ -55,7 +68,7 @@ class Schema:
         for name in frame.columns:
             column = frame[name]
             if not is_categorical(column):
-                columns.append(Column(name, "numeric"))
+                columns.append(Column(name, "numeric", style=(styles or {}).get(name, "")))
                 continue
             levels = column.astype("category").cat.categories.tolist()
             columns.append(Column(name, "categorical", tuple(levels)))
@@ -71,6 +84,7 @@ class Schema:
         columns = [
             {"name": c.name, "kind": c.kind}
             | ({"categories": list(c.categories)} if c.kind == "categorical" else {})
+            | ({"style": c.style} if c.style else {})
             for c in self.columns
         ]
         return {
@@ -92,7 +106,10 @@ class Schema:
                 raise SchemaError(f"a column is a name and a kind, not {item!r:.80}")
             if not plain:
                 raise SchemaError(f"column {name!r}: categories must be texts or numbers")
-            columns.append(Column(name, kind, levels))  # type: ignore[arg-type]
+            style = item.get("style", "")
+            if style not in ("", *STYLES):
+                raise SchemaError(f"column {name!r}: numbers are not written in {style!r:.40}")
+            columns.append(Column(name, kind, levels, style))  # type: ignore[arg-type]
         names = [column.name for column in columns]
         if not names or len(set(names)) != len(names) or data["task"] not in TASKS:
             raise SchemaError(f"columns must be there and differ, the task be one of {TASKS}")

@@ -95,14 +95,17 @@ def uses_relative_errors(matrix: RankingMatrix) -> bool:
 
 
 def advantages(matrix: RankingMatrix) -> Array:  # -> (n_datasets, n_models, n_models)
-    """[i, a, b] > 0 where model a does better than model b on dataset i."""
-    losses = matrix.losses
+    """[i, a, b] > 0 where model a does better than model b on dataset i, 0 where they share a
+    rank."""
+    rank = matrix.ranks()
+    differ = rank[:, None, :] != rank[:, :, None]
     if not uses_relative_errors(matrix):
-        return losses[:, None, :] - losses[:, :, None]
+        losses = matrix.losses
+        return np.where(differ, losses[:, None, :] - losses[:, :, None], 0.0)
     errors = matrix.errors
     difference = errors[:, None, :] - errors[:, :, None]
     total = np.abs(errors[:, None, :]) + np.abs(errors[:, :, None])
-    return np.where(total > 0, difference / np.where(total > 0, total, 1.0), 0.0)
+    return np.where(differ & (total > 0), difference / np.where(total > 0, total, 1.0), 0.0)
 
 
 # --- rows of the tidy frame -----------------------------------------------------------------------

@@ -47,6 +47,7 @@ _LATEX = {
     "↓": r"$\downarrow$",
     "χ": r"$\chi$",
     "α": r"$\alpha$",
+    "¹": r"$^1$",
     "²": r"$^2$",
     "√": r"$\surd$",
     "\N{WORD JOINER}": "{}",  # keeps two hyphens from joining to a dash

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..statistics.ranking import ranks
+from ..statistics.ranking import TIE_TOLERANCE, ranks
 from ..statistics.tests import ALPHA, holm
 from ..statistics.wilcoxon import wilcoxon
 from .tables import TableCell, fixed, p_text
@@ -36,7 +36,7 @@ def gain(before: np.ndarray, after: np.ndarray) -> np.ndarray:  # (n,), (n,) -> 
 def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
     """A row (name, then HEADER) for each name and its gains, one a dataset; NaN is left out, and
     so is a name without any. A gain within the tolerance of ties counts as equal."""
-    known = {name: values[np.isfinite(values)] for name, values in gains.items()}
+    known = {name: _kept(values) for name, values in gains.items()}
     known = {name: values for name, values in known.items() if len(values)}
     p = [wilcoxon(values).p for values in known.values()]
     found = []
@@ -49,6 +49,11 @@ def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
         last = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
         found.append((*map(TableCell, texts), last))
     return found
+
+
+def _kept(values: np.ndarray) -> np.ndarray:
+    values = values[np.isfinite(values)]
+    return np.where(np.abs(values) <= TIE_TOLERANCE, 0.0, values)
 
 
 def _signed(value: float) -> str:

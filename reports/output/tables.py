@@ -315,7 +315,8 @@ def _latex_cell(cell: TableCell) -> str:
 
 def _latex_after(cell: TableCell) -> str:
     """The uncertainty as a subscript and the mark as a superscript, after the text."""
-    sub = f"$_{{\\mathrm{{{escape.latex(cell.sub)}}}}}$" if cell.sub else ""
+    inner = escape.latex(cell.sub.replace("−", "-"))  # the sign minus would end the mathematics
+    sub = f"$_{{\\mathrm{{{inner}}}}}$" if cell.sub else ""
     return sub + (f"\\textsuperscript{{{escape.latex(cell.mark)}}}" if cell.mark else "")
 
 

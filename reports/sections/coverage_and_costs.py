@@ -223,9 +223,9 @@ def costs(evidence: Evidence) -> Section:
         mine = frame[frame["model"] == model]
         share = 100.0 * mine["cpu_s"].sum() / total if total > 0 else math.nan
         figures = [
-            _seconds(mine["cpu_s"].sum()),
-            _seconds(mine["fit_s"].sum()),
-            _seconds(mine["predict_s"].sum()),
+            _seconds(mine["cpu_s"].sum(min_count=1)),
+            _seconds(mine["fit_s"].sum(min_count=1)),
+            _seconds(mine["predict_s"].sum(min_count=1)),
             _seconds(fits.get(model, math.nan), 3),
             "n/a" if math.isnan(share) else f"{share:.1f}",
             _seconds(mine["peak_ram_mb"].max(), 0),

@@ -32,9 +32,16 @@ def _ranked(matrix: RankingMatrix, how: RankingRule) -> np.ndarray:
     return ranks(losses, "min", ties=how.ties)
 
 
+def _why_not(matrix: RankingMatrix, how: RankingRule) -> str:
+    """The reason why there are no ranks, or ""; a missing score that ranks last is none."""
+    if how.missing_last and len(matrix.models) > 1 and len(matrix.losses_with_gaps):
+        return ""
+    return matrix.why_not
+
+
 def _frame(matrix: RankingMatrix, everyone: list[str], how: RankingRule) -> pd.DataFrame:
     """One row per planned model: its ranks in this matrix, or the reason why it has none."""
-    reason = matrix.why_not
+    reason = _why_not(matrix, how)
     rows = []
     figures = {} if reason else _figures(matrix, how)
     for model in everyone:
@@ -97,7 +104,7 @@ def _panel(
     evidence: Evidence, matrices: list[RankingMatrix], how: RankingRule, gaps: bool
 ) -> Panel:
     """One row per model, a column for each matrix, the other figures from the last matrix."""
-    figures = [{} if m.why_not else _figures(m, how) for m in matrices]
+    figures = [{} if _why_not(m, how) else _figures(m, how) for m in matrices]
     counts = [TableCell("datasets")]
     ranked = [len(m.losses_with_gaps if how.missing_last else m.datasets) for m in matrices]
     counts += [TableCell(f"{n}/{m.n_scope}") for n, m in zip(ranked, matrices, strict=True)]
@@ -172,7 +179,8 @@ def _notes(
         else f"Ranked are the models with a complete score on at least {share} of the datasets of "
         "a column, on every dataset with any score."
     )
-    notes += footnotes.absences(m.gaps() for m in matrices)
+    gaps_of = [(m.scope.title, _why_not(m, how), *m.gaps()[2:]) for m in matrices]
+    notes += footnotes.absences(gaps_of)
     if gaps:
         notes.append(
             "Missing last: mean rank over all datasets with any score, a missing one ranked last."

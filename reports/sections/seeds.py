@@ -21,7 +21,7 @@ from ..metrics import METRICS, metrics_of
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
 from ..statistics.ranking import TIE_TOLERANCE, snap
-from ..statistics.wilcoxon import rank_sum, smallest_rank_sum_p
+from ..statistics.wilcoxon import EXACT_UP_TO, rank_sum, smallest_rank_sum_p
 
 ALPHA = 0.01  # significance level across seeds
 SINGLE, ENSEMBLE = "single", "ensemble"
@@ -164,8 +164,9 @@ def section(evidence: Evidence, printed: Mapping[str, int] | None = None) -> Sec
 
 HEADER = ("model", "single", "std", "n", "p", "ensemble", "std", "n", "p")
 RULE = (
-    f"Bold: the best mean, and every mean that is not significantly worse than it: one-sided exact "
-    f"rank-sum test of the runs (Wilcoxon 1945), p > {ALPHA:g}. The paper names only "
+    f"Bold: the best mean, and every mean that is not significantly worse than it: one-sided "
+    f"rank-sum test of the runs (Wilcoxon 1945), exact for up to {EXACT_UP_TO} runs of both, p > "
+    f"{ALPHA:g}. The paper names only "
     "Wilcoxon's test; seeds are not paired across models. No correction for many comparisons, and "
     "the best was chosen from these same results."
 )

@@ -125,17 +125,17 @@ def places(values: Sequence[float], direction: str) -> list[int]:
 def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
     """1 for the best error of a dataset, 0 for the worst; 1 for all where all are equal.
 
-    Depends on which models are compared.
+    Depends on which models are compared. Near-equal errors count as equal.
     """
-    errors = _matrix(errors, "min")
+    errors = snap(_matrix(errors, "min"))
     worst, best = errors.max(axis=1, keepdims=True), errors.min(axis=1, keepdims=True)
     span = worst - best
     return np.where(span > 0, (worst - errors) / np.where(span > 0, span, 1.0), 1.0)
 
 
 def improvability(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
-    """1 - best error / own error on each dataset; 0 where both are 0."""
-    errors = _matrix(errors, "min")
+    """1 - best error / own error on each dataset; 0 where they are equal or nearly so."""
+    errors = snap(_matrix(errors, "min"))
     if (errors < 0).any():
         raise ValueError("improvability needs errors of at least 0")
     best = errors.min(axis=1, keepdims=True)

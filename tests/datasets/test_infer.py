@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.datasets import infer
-from tabsweep.datasets.infer import DataError, table_from_csv
+from tabsweep.datasets.infer import DataError, Reading, table_from_csv, table_from_file
 from tabsweep.datasets.reading import files
 from tabsweep.datasets.table import Table
 
@@ -216,3 +216,62 @@ def test_hostile_names_stay_texts_and_the_tables_name_is_a_slug(tmp_path: Path) 
     table = table_from_csv(path, "y")
     assert list(table.frame.columns) == ["=cmd|x", "<script>"]
     assert table.name == "hyperlink-1-script"
+
+
+def test_numbers_that_float64_does_not_tell_apart_stay_apart_as_classes_categories_and_groups(
+    tmp_path: Path,
+) -> None:
+    ids = [f"90000000000000000{k}" for k in (1, 2)] * 30
+    frame = pd.DataFrame({"id": ids, "k": range(60), "y": sorted(ids)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    whole = frame.astype({"id": np.int64, "y": np.int64})
+    whole.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        reading = Reading("y", "classification", categorical=("id",))
+        table = table_from_file(tmp_path / name, reading)
+        assert list(table.frame["id"].cat.categories) == list(table.classes) == sorted(set(ids))
+        grouped = table_from_file(tmp_path / name, Reading("k", "regression", group="id"))
+        assert len(set(grouped.groups)) == 2
+        numeric = table_from_file(tmp_path / name, Reading("k", "regression"))
+        assert numeric.kinds == {"id": "numeric", "y": "numeric"}
+
+
+def test_a_group_written_in_two_ways_is_one_group_unless_its_zeros_say_otherwise(
+    tmp_path: Path,
+) -> None:
+    def groups(*cells: str, **more: object) -> list[int]:
+        rows = "".join(f"{c},{k},{k * 1.5}\n" for k, c in enumerate(cells))
+        (tmp_path / "t.csv").write_text("g,k,y\n" + rows)
+        reading = Reading("y", "regression", group="g", **more)  # type: ignore[arg-type]
+        return table_from_file(tmp_path / "t.csv", reading).groups.tolist()
+
+    assert groups("17", "17.0", "18", "18.00") == [0, 0, 1, 1]
+    assert groups("7", "007", "7", "8") == [0, 1, 0, 2]
+    assert groups("a", "b", "a", "1") == [0, 1, 0, 2]
+    with pytest.raises(DataError, match="missing in 2 rows, first on line 2"):
+        groups("unknown", "b", "unknown", "1", missing=("unknown",))
+
+
+def test_a_mark_that_is_a_number_is_missing_however_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,k,y\n-999.0,1,2\n-999,2,1\n5.5,3,3\nNaN,4,4\n")
+    reading = Reading("y", "regression", missing=("-999", "nan"))
+    assert table_from_file(tmp_path / "t.csv", reading).frame["a"].isna().sum() == 3
+
+
+def test_a_class_that_counts_as_missing_is_named(load) -> None:
+    with pytest.raises(DataError, match=r"first on line 2 \('none' counts as missing; a class"):
+        load(column(range(40), ["none", "mild"] * 20))
+    with pytest.raises(DataError, match="first on line 2; remove"):
+        load(column(range(40), ["", "mild"] * 20))
+
+
+def test_names_of_columns_may_look_like_other_files_and_other_separators(load) -> None:
+    for name in ("ORCID", "PAR1", "FEA1", "ARROW1", "BZh9", "x;y;z;w", "a|b|c|d", "a;b"):
+        table = load(f"{name},k,y\n" + "".join(f"{k},{k % 7},{k * 1.5}\n" for k in range(40)))
+        assert list(table.frame.columns) == [name, "k"]
+
+
+def test_the_table_says_how_its_numbers_were_written(load) -> None:
+    text = "a;b;k;y\n" + "".join(f"{k},5;1 {k:03},5;{k};{k},25\n" for k in range(1, 41))
+    found = {"a": "decimal commas", "b": "spaces between thousands"}
+    assert load(text).styles == found

@@ -111,11 +111,21 @@ def test_a_feature_that_gives_the_target_away_is_found(rng, target) -> None:
     amount = rng.normal(size=400)
     columns = {**noise(rng, 400), "leak": np.exp(amount)}
     assert "single-feature-leak" in flags(toy(columns, amount))
+    for offset, unit in ((1.7e9, 1), (0, 1e-42)):  # 32 bits do not tell them apart
+        times = {**noise(rng), "leak": (offset + target * 30 + rng.integers(25, size=200)) * unit}
+        assert flags(toy(times, target))["single-feature-leak"] == "warning"
 
 
 def test_a_target_that_nothing_predicts_is_said(rng, target) -> None:
     assert "hardly-predictable" in flags(toy(noise(rng), target))
     assert "hardly-predictable" in flags(toy(noise(rng), rng.normal(size=200)))
+
+
+def test_a_feature_that_could_be_the_label_may_have_fractions_or_be_the_only_one(rng) -> None:
+    target = rng.integers(2, size=200)
+    dose = np.where(rng.random(200) < 0.5, 0.5, 1.0)
+    assert "hardly-predictable" in flags(toy({**noise(rng), "dose": dose}, target))
+    assert "hardly-predictable" in flags(toy({"dose": dose}, target))
 
 
 def test_a_label_that_is_less_of_a_label_than_an_attribute_is_suspected(rng, target) -> None:

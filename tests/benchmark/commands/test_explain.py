@@ -152,6 +152,16 @@ def test_a_table_of_one_s_own_is_named_with_its_target(work):
     assert "--target y --task regression" in found["command"]
     same(found, explain("scores", "own-table", "knn", "--run", again(found["command"])))
 
+    (run,) = Path("own").iterdir()
+    with working_in(run.parent):  # a run without a folder before its name
+        assert explain("scores", "own-table", "knn", "--run", run.name)["value"] == found["value"]
+    Path("own table.csv").rename("moved.csv")
+    gone = "Without own-table: "
+    assert bench("report", run).code == 0  # from results alone; what needs the rows is left out
+    assert gone in Path(run, "report/regimes.md").read_text()
+    done = bench("analyse", run, "--what", "metric", "--metric", "mae")
+    assert done.code == 2 and gone in done.err and "does not exist any more" in done.err
+
 
 def test_a_reproduction_is_explained_beside_the_published_value_and_made_again(work):
     args = ("npt-table-8", "--budget", "reduced", "--dataset", "breast-cancer-wdbc", "--folds", 2)

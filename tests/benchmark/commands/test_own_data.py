@@ -197,6 +197,10 @@ def test_a_file_is_added_with_a_card_and_used_by_suites_beside_files_of_their_ow
     added = answer("data", "add", "h.csv", "--target", "price", *how)["added"][0]
     assert added["new"] and added["protocol"] == "temporal"
     assert added["kinds"]["rooms"] == "categorical"
+    folded = ("data", "add", "h.csv", "--target", "price", "--name", "folded")
+    assert [answer(*folded)["added"][0]["new"] for _ in range(2)] == [True, False]
+    other = bench(*folded, "--protocol", "holdout")
+    assert other.code == 2 and "'folded' is a dataset with the protocol kfold: remove" in other.err
     card = tomllib.loads(Path(added["card"]).read_text())
     assert card["categorical"] == ["rooms", "city"] and card["target"] == "price"
     assert (

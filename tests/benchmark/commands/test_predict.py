@@ -154,3 +154,30 @@ def test_a_class_that_training_did_not_hold_has_probability_zero(tmp_path):
     p = fitted.predict_proba(X)
     assert p.shape == (len(X), 3) and not p[:, 1].any()
     assert set(fitted.predict(X)) == {"low", "high"}
+
+
+def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
+    values = [1.234, 12.5, 2.5, 7.25, 9.0, 3.75] * 8
+    written = "".join(f'"{str(v).replace(".", ",")}",{2 * v}\n' for v in values)
+    (tmp_path / "comma.csv").write_text("x,y\n" + written)
+    table = table_from_csv(tmp_path / "comma.csv", "y", task="regression")
+    model = registry.make_model("linear", task="regression").fit(table.frame, table.target)
+
+    def saved(styles):
+        schema = Schema.of(table.frame, "regression", target="y", styles=styles)
+        return [save_model(model, tmp_path / "m", schema=schema)]
+
+    with_commas = saved(table.styles)
+    found, heard, lines = ask(with_commas, tmp_path, 'x\n"1,234"\n"2,500"\n')
+    assert found == 2 and "'1,234' is read as 1.234" in heard[0]
+    assert ask(with_commas, tmp_path, 'x\n"1,234"\n"2,500"\n"12,5"\n')[2][:3] == lines
+    np.testing.assert_allclose(np.array(lines[1:], dtype=float), [2.468, 5], atol=0.3)
+    with pytest.raises(SchemaError, match="'1.5' on line 2 .* trained on numbers with decimal com"):
+        ask(with_commas, tmp_path, "x\n1.5\n")
+
+    plain = saved({})
+    for text in ('x\n"1,234"\n7\n', 'x\n"1,234"\n"12,5"\n', 'x\n"1.234"\n1.234.567\n'):
+        with pytest.raises(SchemaError, match=r"on line 2 \(row 1\) may be 1.234 or 1234"):
+            ask(plain, tmp_path, text)
+    assert ask(plain, tmp_path, 'x\n"12,5"\n')[2] == ask(plain, tmp_path, "x\n12.5\n")[2]
+    assert ask(plain, tmp_path, "x;z\n1,234;1\n")[2][1:] == [f"1,{lines[1]}"]

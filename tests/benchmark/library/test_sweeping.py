@@ -167,6 +167,10 @@ def test_labels_that_a_file_cannot_tell_apart_are_refused():
     with pytest.raises(SweepError, match="same as float64"):
         FrameData(large, "y")
     assert len(FrameData(large, "y", task="classification").labels) == 2
+    with pytest.raises(SweepError, match="2 columns of the DataFrame are called 'y'"):
+        FrameData(pd.DataFrame(np.zeros((20, 3)), columns=["x", "y", "y"]), "y")
+    with pytest.raises(SweepError, match="neither numbers nor labels, such as lists"):
+        FrameData(pd.DataFrame({"x": np.arange(20.0), "y": [[1], [2]] * 10}), "y")
 
 
 def test_texts_are_doubtful_where_the_reader_of_files_takes_them_for_numbers():

@@ -255,3 +255,44 @@ def test_a_wrong_call_is_refused_and_writes_nothing(args, says):
     found = bench("report", *args)
     assert found.code == 2 and says in found.err and found.out == ""
     assert sorted(path.name for path in Path().iterdir()) == ["good.csv", "results.csv"]
+
+
+LONG = "dataset,method,metric,split,value"
+SCORES = [0.71, 0.64, 0.83, 0.92, 0.55, 0.68, 0.79, 0.88]
+
+
+def lines_of(methods: dict[str, list[float | None]]) -> str:
+    return "".join(
+        f"d{d},{method},accuracy,0,{value!r}\n"
+        for method, values in methods.items()
+        for d, value in enumerate(values)
+        if value is not None
+    )
+
+
+def test_scores_that_share_their_ranks_are_no_difference_to_any_test():
+    near = [value * (1 + 1e-12) for value in SCORES]
+    worse = [value - 0.05 - 0.01 * value for value in SCORES]
+    path = file(lines_of({"a": SCORES, "b": near, "c": worse}), LONG)
+    assert bench("report", "--from", path, "--out", "out").code == 0
+    tests = pd.read_csv("out/tests.csv").query("test == 'wilcoxon' and model_a == 'a'")
+    by_other = tests.set_index("model_b")
+    assert by_other.loc["b", "p"] == 1.0 and by_other.loc["c", "p"] == 2 / 2**8
+
+
+def test_where_a_missing_score_ranks_last_no_dataset_needs_all_methods():
+    held = {
+        m: [0.5 + 0.1 * k + 0.01 * d if d != k else None for d in range(5)]
+        for k, m in enumerate("abcde")
+    }
+    path = file(lines_of(held), LONG)
+    for ranking, n in (("hopular", 5), ("npt", 5), ("average", 0)):
+        assert bench("report", "--from", path, "--out", ranking, "--ranking", ranking).code == 0
+        ranks = pd.read_csv(f"{ranking}/ranks.csv").query("datasets == 'all'")
+        assert ranks["mean_rank"].notna().sum() == n, ranking
+
+
+def test_costs_that_nobody_recorded_are_no_zeros():
+    path = file(lines_of({"a": SCORES, "b": SCORES[::-1]}), LONG)
+    assert bench("report", "--from", path, "--out", "out").code == 0
+    assert "| 0.0 |" not in Path("out/costs.md").read_text()

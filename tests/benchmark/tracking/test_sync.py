@@ -265,6 +265,20 @@ def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_when_its_record_says_s
     assert run.tags["tabsweep.trial_id"] == full["id"]
 
 
+def test_a_study_that_its_seconds_ended_is_finished_with_fewer_trials(tmp_path: Path) -> None:
+    timed = {**plan(9), "studies": [{**plan(9)["studies"][0], "study_s": 5.0}]}
+    done = result(STUDIES[0], 0)
+    ledger = Ledger(tmp_path, write=True)
+    ledger.append([timed, done])
+    (run,) = project(ledger, live=False).runs
+    assert (run.status, run.finals) == ("KILLED", [])
+    end = {"kind": "study", "study": "boston/0/knn", "n_trials": 9, "n_slots": 1}
+    ledger.append([{**end, "best": 0, "loss": 0.1, "time": "2026-01-01"}])
+    ledger.close()
+    (run,) = project(Ledger(tmp_path), live=False).runs
+    assert run.status == "FINISHED" and run.tags["tabsweep.trial_id"] == done["id"]
+
+
 def test_no_call_holds_more_than_mlflow_takes() -> None:
     calls: list[int] = []
 

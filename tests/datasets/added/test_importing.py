@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,14 @@ def test_the_same_data_has_the_same_identity_wherever_it_came_from(tmp_path, mon
     shutil.rmtree(folder)
     assert added(found, origin="a tar").new
     assert catalog.load_dataset("toy").sha256 == first
+
+
+def test_two_that_add_the_same_data_at_once_both_succeed(tmp_path):
+    folder = write_parts(tmp_path / "twice")
+    for turn in range(10):
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(added, [folder] * 2, [f"twice-{turn}"] * 2))
+        assert sorted(one.new for one in found) == [False, True]
 
 
 def test_another_split_or_value_is_another_identity(tmp_path):

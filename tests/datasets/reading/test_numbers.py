@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.datasets.errors import DataError
-from tabsweep.datasets.reading.numbers import read_numbers
+from tabsweep.datasets.reading.numbers import numbers_in_style, read_numbers
 from tabsweep.datasets.reading.times import read_times
 
 READ = [  # cells, separator, style, numbers
@@ -68,3 +68,26 @@ def test_times_are_numbers_or_dates_and_what_could_be_swapped_is_refused():
         times("1970-01-01", "soon")
     with pytest.raises(DataError, match="missing in 1 rows, first on row 0"):
         times("", "1")
+
+
+def test_times_that_are_no_numbers_in_their_order_are_refused_and_far_dates_are_read():
+    def times(*cells: str) -> list[float]:
+        return read_times(pd.Series(cells, name="t"), ",", lambda row: f"row {row}").tolist()
+
+    for cells in (("12.2023", "1.2024"), ("31122023", "01012024"), ("12312023", "01012024")):
+        with pytest.raises(DataError, match="write dates like 2024-12-31"):
+            times(*cells)
+    assert times("20231231", "20240101") == [20231231, 20240101]
+    assert times("12.2023", "13.2024") == [12.2023, 13.2024]
+    assert times("9999-12-31", "1500-01-01") == [253402214400, -14831769600]
+
+
+def test_a_known_style_reads_each_cell_by_itself():
+    texts = pd.Series(["1,234", "12,5", "1.234", "7", "-9", "", "1.5", "a"], dtype=str)
+    found = numbers_in_style(texts, "decimal commas", ["-9"])
+    wanted = [1.234, 12.5, 1234, 7, np.nan, np.nan, np.nan, np.nan]
+    np.testing.assert_array_equal(found.values, wanted)
+    assert found.missing.tolist() == [False] * 4 + [True] * 2 + [False] * 2
+    assert (found.style, found.example) == ("decimal commas", ("1,234", 1.234))
+    alone = numbers_in_style(pd.Series(["7"], dtype=str), "decimal commas")
+    assert (alone.values.tolist(), alone.style) == ([7], "")

@@ -35,6 +35,12 @@ def compiled(evidence, folder, packages="booktabs", figures=(), **options):
     return done.stdout
 
 
+def test_a_spread_in_powers_of_ten_and_a_mark_stand_in_one_piece_of_mathematics():
+    cell = tables.TableCell("0.0003", "3.13e−5", mark="¹")
+    table = tables.ReportTable("t", "A title", ("model",), (tables.Panel(((cell,),)),), ())
+    assert r"0.0003$_{\mathrm{3.13e-5}}$\textsuperscript{$^1$}" in tables.to_latex([table])
+
+
 @pytest.mark.fault(13)
 @needs_latex
 def test_the_latex_of_hostile_names_compiles(tmp_path):

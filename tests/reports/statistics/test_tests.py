@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tabsweep.reports.output.gains import gain_rows
 from tabsweep.reports.statistics import ranking, wilcoxon
 from tabsweep.reports.statistics import tests as ours
 
@@ -288,6 +289,11 @@ def test_rounding_noise_makes_no_winner():
     noisy = 0.5 + 1e-15 * np.arange(4)
     assert ranking.ranks(noisy[None]).tolist() == [[2.5] * 4]
     assert ranking.ranks(np.array([[1e12, 1e3, 2e3]]), "min").tolist() == [[3, 1, 2]]
+    assert ranking.normalised(np.array([[0.3, 0.1 + 0.2]])).tolist() == [[1, 1]]
+    assert ranking.improvability(np.array([[0.3, 0.1 + 0.2]])).tolist() == [[0, 0]]
+    gains = {"same": np.array([1e-17, -2e-17, 0.0]), "mixed": np.array([0.1, -0.1, 1e-12])}
+    counts = [[cell.text for cell in row[3:6]] for row in gain_rows(gains)]
+    assert counts == [["0", "3", "0"], ["1", "1", "1"]]
 
 
 def test_a_model_that_always_wins_gets_a_finite_rating():

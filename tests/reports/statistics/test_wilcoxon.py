@@ -111,6 +111,15 @@ def test_with_ties_the_rank_sum_counts_every_way_to_choose_the_group():
         assert rank_sum(values[:4], values[4:]) == pytest.approx(wanted, rel=1e-12)
 
 
+def test_of_many_runs_the_rank_sum_is_scipys_approximation():
+    rng = np.random.default_rng(0)
+    for n, m, shift in ((51, 50, 2), (600, 700, 1), (100, 1, 0)):
+        a, b = (10 * rng.normal(size=n)).round() + shift, (10 * rng.normal(size=m)).round()
+        wanted = stats.mannwhitneyu(a, b, alternative="greater", method="asymptotic").pvalue
+        assert rank_sum(a, b) == pytest.approx(wanted, rel=1e-9), (n, m, shift)
+    assert rank_sum(np.ones(80), np.ones(80)) == 1.0
+
+
 def test_golden_cases_of_fifteen_against_fifteen():
     rising = np.arange(15.0)
     assert rank_sum(rising + 15, rising) == pytest.approx(1 / math.comb(30, 15))
