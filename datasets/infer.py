@@ -15,7 +15,7 @@ import pandas as pd
 from ..common.text import one_line, suggest
 from .errors import DataError
 from .reading.cells import Cells, read_file
-from .reading.numbers import GROUPED_BY_POINT, MISSING, Numbers, read_numbers, same_as_floats
+from .reading.numbers import GROUPED_BY_POINT, MISSING, Numbers, exact_as_floats, read_numbers
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
 
@@ -142,7 +142,7 @@ def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Serie
             "identifier, a date or free text? A model can learn little from it; --drop leaves it "
             "out, --group keeps its rows together, --time splits by it"
         )
-    if numbers and not coded and not found.style and same_as_floats(column, found.values):
+    if numbers and not coded and not found.style and exact_as_floats(column, found.values):
         return categorical_column(pd.Series(found.values, dtype=object).where(~found.missing, None))
     return categorical_column(column.where(~found.missing, None).tolist())
 
@@ -232,7 +232,7 @@ def encode_target(
                 "closer than 1.5e-8 for equal; another unit, such as a millionth, mends it"
             )
         return numbers, "regression", ()
-    texts = np.isnan(numbers).any() or not same_as_floats(column, numbers)
+    texts = np.isnan(numbers).any() or not exact_as_floats(column, numbers)
     coded = categorical_column(column if texts else numbers)
     classes = tuple(coded.cat.categories)
     if len(classes) < 2:
@@ -320,7 +320,7 @@ def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndar
     text = column.dtype != np.float64
     coded = text and bool(column.str.fullmatch(LEADING_ZERO).any())
     plain = not (coded or found.style or np.isnan(found.values).any())
-    numbers = plain and same_as_floats(column, found.values)
+    numbers = plain and exact_as_floats(column, found.values)
     return pd.factorize(found.values if numbers else column)[0].astype(np.int64)
 
 

@@ -156,7 +156,7 @@ def numbers_in_style(cells: pd.Series, style: str, marks: Collection[str] = ()) 
     return replace(found, missing=missing)
 
 
-def same_as_floats(cells: pd.Series, values: np.ndarray) -> bool:
+def exact_as_floats(cells: pd.Series, values: np.ndarray) -> bool:
     """Whether float64 tells the cells (N,) apart that are written as `values` (N,), NaN for none:
     no whole number beyond 2^53. Cells that were read as float64 are taken as they are."""
     return cells.dtype == np.float64 or not (np.abs(values) > EXACT).any()
