@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,14 @@ class Nights(click.Group):
         )
 
 
+def _day(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """The value of --date, a name of folders too."""
+    with suppress(ValueError):
+        if value is None or date.fromisoformat(value).isoformat() == value:
+            return value
+    raise click.BadParameter(f"{value!r} is no day like 2026-12-31")
+
+
 @click.group(cls=Nights, short_help="Judge this checkout against its accepted baseline.")
 def nightly() -> None:
     """Judge this checkout against its accepted baseline."""
@@ -76,6 +86,7 @@ def nightly() -> None:
 @click.option(
     "--date",
     metavar="YYYY-MM-DD",
+    callback=_day,
     help="Default: today, UTC. It also selects which unchanged cells are fitted again.",
 )
 @common

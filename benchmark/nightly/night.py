@@ -27,8 +27,11 @@ def run_night(
     """Run what this night has not run yet, and write night.json and a line of the history.
 
     A step that raises is one that could not be judged; its traceback is in logs/. What could not be
-    judged, and what stands on a step that runs anew, runs again.
+    judged, and what stands on a step that runs anew, runs again. ValueError where no step is left.
     """
+    if all(_left_out(name, context, only, skip) for name in STEPS):
+        given = f"--only {','.join(only)} and --skip {','.join(skip)}"
+        raise ValueError(f"{given} leave no step to run")
     context.night.mkdir(parents=True, exist_ok=True)
     started = _started(context)
     steps: list[StepResult] = []

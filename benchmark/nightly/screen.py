@@ -9,7 +9,7 @@ that has not done so before, and every changed cell twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -56,7 +56,7 @@ def screen(context: NightContext) -> StepResult:
         changed = [key for key, cell in planned["cells"].items() if _differs(accepted, key, cell)]
         same = [key for key in planned["cells"] if key not in set(changed)]
         seen = Seen(context)
-        again = [key for key in same if key not in seen.bytes or tonight(key, context.date)]
+        again = [k for k in same if not seen.sound(k, accepted[k]) or tonight(k, context.date)]
         rows = _fit(context, head, [*changed, *again], "screen")
         twice = _fit(context, head, changed, "screen-again")
     except (SideError, NoEnvironment) as error:
@@ -64,6 +64,7 @@ def screen(context: NightContext) -> StepResult:
     first = {key_of(row): row for row in rows}
     findings += missing([*changed, *again], rows) or missing(changed, twice)
     findings += failures(rows, accepted)
+    n_sure = len(findings)
     findings += unstable(first.values(), {key_of(row): row for row in twice}, "another run tonight")
     if cpu_model() == baseline.get("cpu"):
         findings += unstable([first[k] for k in again if k in first], accepted, "the baseline")
@@ -72,7 +73,8 @@ def screen(context: NightContext) -> StepResult:
         findings += unstable(
             [first[k] for k in known if k in first], known, "an earlier night on this machine"
         )
-    seen.add(rows)
+    other_bytes = {(row["model"], row["dataset"]) for row in findings[n_sure:]}
+    seen.add(rows, (accepted[key] for key in again), other_bytes)
     return result_of(findings, n_same=len(same), n_again=len(again), head_added=head.added)
 
 
@@ -106,13 +108,16 @@ def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> li
 
 class Seen:
     """The bytes of each trial as earlier nights on this kind of processor had them: {cell: {id,
-    sha256}}, in the store."""
+    sha256}}, in the store; and the trials that failed or had other bytes when they were last fitted
+    again: until they are sound they are fitted every night."""
 
     def __init__(self, context: NightContext) -> None:
         self._path = context.store / f"bytes-{digest(cpu_model(), length=12)}.json"
-        self._all: dict[str, str] = {}
+        stored = {}
         if self._path.exists():
-            self._all = json.loads(self._path.read_text(encoding="utf-8"))
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+        self._all: dict[str, str] = stored.get("bytes", {})
+        self._suspects: set[str] = set(stored.get("suspects", ()))
         accepted = (context.baseline or {}).get("cells", {})
         self.bytes = {
             key: {"id": cell["id"], "sha256": self._all[cell["id"]], "status": DONE}
@@ -120,13 +125,27 @@ class Seen:
             if cell["id"] in self._all
         }
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Remember what was fitted tonight; what was seen first stays."""
+    def sound(self, key: str, cell: Mapping[str, Any]) -> bool:
+        """Whether an unchanged cell was fitted on such a processor, and had no fault last time."""
+        return key in self.bytes and cell["id"] not in self._suspects
+
+    def add(
+        self,
+        rows: Sequence[Row],
+        again: Iterable[Mapping[str, Any]],
+        other_bytes: Collection[tuple[str, str]],
+    ) -> None:
+        """Remember what was fitted tonight; what was seen first stays. again: the baseline's cells
+        that were to be fitted. other_bytes: (model, dataset) of those that were not as before."""
+        self._suspects |= {cell["id"] for cell in again}  # also where no row came back
         for row in rows:
             if row["status"] == DONE:
                 self._all.setdefault(row["id"], row["sha256"])
+                if (row["model"], row["dataset"]) not in other_bytes:
+                    self._suspects.discard(row["id"])
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, json.dumps(self._all, indent=0, sort_keys=True).encode())
+        stored = {"bytes": self._all, "suspects": sorted(self._suspects)}
+        write_atomically(self._path, json.dumps(stored, indent=0, sort_keys=True).encode())
 
 
 # ---------------------------------------------------------------------- findings

@@ -311,6 +311,8 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
                 (*at, "rank_groups"),
                 'goes with shape = "average-ranks", which needs it and ranking',
             )
+        if table.deviations and table.errors != "replicates" and table.shape != "ensembles":
+            yield (*at, "deviations"), 'goes with errors = "replicates" or shape = "ensembles"'
         for metric, ours in table.metrics.items():
             if ours.ours not in METRICS:
                 key = (*at, "metrics", metric, "ours")
@@ -340,8 +342,11 @@ def _datasets_in(folder: Path) -> set[str]:
     """The datasets of all published tables, by the paper's names."""
     found: set[str] = set()
     for path in (folder / "published").glob("*.csv"):
-        with path.open(encoding="utf-8", newline="") as file:
-            found |= {row["dataset"] for row in csv.DictReader(file) if row.get("dataset")}
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                found |= {row["dataset"] for row in csv.DictReader(file) if row.get("dataset")}
+        except UnicodeDecodeError as error:
+            raise PaperError(f"{path}: not UTF-8: {one_line(error)}") from None
     return found
 
 

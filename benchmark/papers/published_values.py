@@ -126,6 +126,7 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
         if metric not in table.metrics:
             where = f"{paper.folder}: table.{name}.metrics"
             raise PaperError(f"{where} lacks {metric!r}; {suggest(metric, table.metrics)}")
+    _check_cells(paper, name, rows)
     for method in table.ranked:
         if method not in set(rows["method"]):
             where = f"{paper.folder}: table.{name}.ranked"
@@ -199,6 +200,21 @@ def _cells_of(paper: Paper, name: str) -> str:
     """The table that the cells of a table stand in: another one, where it has means alone."""
     means = paper.file.table[name].means
     return means.cells if means else name
+
+
+def _check_cells(paper: Paper, name: str, rows: pd.DataFrame) -> None:
+    """PaperError for a cell that stands twice, and for two metrics of a dataset that is ranked."""
+    where = f"{paper.folder}: table.{name}"
+    twice = rows[rows.duplicated(["dataset", "method", "metric"])]
+    if len(twice):
+        cell = ", ".join(map(str, twice.iloc[0][["dataset", "method", "metric"]]))
+        raise PaperError(f"{where}: its published file has two values of {cell}")
+    metrics = rows.groupby("dataset", sort=True)["metric"].nunique()
+    if paper.file.table[name].ranking and (metrics > 1).any():
+        several = metrics[metrics > 1].index[0]
+        raise PaperError(
+            f"{where}.ranking: ranks need one metric a dataset, and {several} has {metrics.max()}"
+        )
 
 
 def _rows(paper: Paper, name: str) -> pd.DataFrame:

@@ -14,6 +14,17 @@ PARTS = {
 }  # of a plan's record
 
 
+SEEDLESS = ("official", "official-permuted", "rtdl", "cheatt", "temporal")
+"""The protocols whose folds do not depend on the seed."""
+
+
+def drawn_by(plan: Record, dataset: str) -> tuple[str, str]:
+    """(protocol, seed or "" where it does not matter) of a dataset's folds: where they are equal, a
+    fold of one number has the same rows."""
+    protocol = plan["datasets"][dataset]["protocol"]
+    return protocol, "" if protocol in SEEDLESS else str(plan["options"]["seed"])
+
+
 def last_plan(ledger: Ledger) -> Record | None:
     """The plan in force, which is the last one written; None before the first. Raises LedgerError
     where that is none."""

@@ -19,6 +19,7 @@ import numpy as np
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study import TUNE
 from ...sweeps.trial import DONE, FAILED, canonical
+from ..planning.plan_record import drawn_by
 from ..results.evidence_builder import losses, planned_frame
 from ..results.slots_frame import columns_of
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 UNKNOWN = 1.0  # regret of a configuration on a dataset of which nothing tells it
 MIN_TRIALS = 5  # different configurations of a model on a dataset, for an estimate there
 TREES, LEAF = 100, 2
+
+
+COLUMNS = ["dataset", "split", "task", "fold", "model", "config", "loss"]
+SLOT = ["dataset", "split", "fold", "model", "index", "id"]  # a trial; copied it is in several runs
 
 
 @dataclass(frozen=True)
@@ -77,8 +82,11 @@ def trials_of(runs: Sequence[Path]) -> Trials:
         frame = frame[(frame["stage"] == TUNE) & frame["status"].isin([DONE, FAILED])]
         frame.loc[frame["status"] == FAILED, "loss"] = np.inf
         frame = frame[frame["loss"].notna()]
-        parts.append(frame[["dataset", "task", "fold", "model", "config", "loss"]])
+        splits = {name: ", ".join(drawn_by(plan, name)) for name in plan["datasets"]}
+        frame["split"] = frame["dataset"].map(splits)
+        parts.append(frame[list(dict.fromkeys([*COLUMNS, *SLOT]))])
     whole = pd.concat(parts, ignore_index=True)
+    whole = whole.drop_duplicates(SLOT, ignore_index=True)[COLUMNS]  # copied: in several runs
     whole["config"] = [canonical(json.loads(text)) for text in whole["config"]]
     return Trials(whole, sha256, {name: frozenset(those) for name, those in twins.items()})
 
@@ -142,7 +150,7 @@ def matrix_of(trials: Trials, *, within_model: bool = False) -> Matrix:
     all models.
     """
     frame = trials.frame
-    keys = ["dataset", "fold", *(["model"] if within_model else [])]
+    keys = ["dataset", "split", "fold", *(["model"] if within_model else [])]
     turned = frame.groupby(keys, sort=True)["loss"].transform(lambda part: regrets(part.to_numpy()))
     frame = frame.assign(regret=turned)
     means = frame.groupby(["dataset", "model", "config"], sort=True)["regret"].mean()

@@ -279,7 +279,7 @@ def collect(
                     merged.conflicts.append(_conflict(key, other, entry))
             elif entry.status == DONE and other.status != DONE:
                 chosen[key] = entry
-            else:
+            elif entry.status == other.status:
                 merged.same += 1
     return chosen
 

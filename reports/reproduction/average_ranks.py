@@ -112,6 +112,7 @@ def section(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) 
     if not panels:
         panels = [Panel(((TableCell(NOTHING, span=len(HEADER)),),))]
     there = sorted(set(frame.loc[frame["ours"].notna(), "dataset"]))
+    known = set(evidence.datasets())
     absent = [d for g in published.rank_groups for d in g.datasets if d not in there]
     notes = [
         *footnotes.setting(evidence),
@@ -121,7 +122,14 @@ def section(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) 
         "and datasets of the paper. Published, these: from the paper's own cells, among the "
         "methods and on the datasets that this run has, so that it can stand beside ours.",
         *published.notes,
-        *([f"Datasets not in this run: {footnotes.join(absent)}."] if absent else []),
+        *(
+            f"Datasets {what}: {footnotes.join(those)}."
+            for what, those in (
+                ("not in this run", [name for name in absent if name not in known]),
+                ("without a score of this table", [name for name in absent if name in known]),
+            )
+            if those
+        ),
     ]
     name = f"reproduce-{published.name}"
     title = f"{published.title}: average ranks, 1 is best, published beside ours."

@@ -21,6 +21,7 @@ from ...nightly.page import write_page
 from ...nightly.step_result import NOT_RUN, Night
 from ...nightly.steps import STEPS
 from ...planning.environment import ROOT
+from ...planning.suite import SuiteError, load
 
 
 def nightly_command(
@@ -34,6 +35,7 @@ def nightly_command(
 ) -> int:
     """`bench nightly`: exit code 4 where a step is a regression or could not be judged."""
     only, skip = named(only), named(skip)
+    given["tests"] = given["tests"] or "nightly-tests" in only
     checkout = checkout_of(ROOT)
     context = context_of(console, checkout, date=date, resume=resume, **given)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")
@@ -77,7 +79,13 @@ def context_of(
     resume: bool = False,
     night: str | None = None,
 ) -> NightContext:
-    """The circumstances of a night. Raises BaselineError."""
+    """The circumstances of a night. Raises BaselineError, and SuiteError for a suite with files of
+    its own, which the processes of both commits do not read."""
+    if suite.endswith(".toml") and (files := load(suite).file):
+        raise SuiteError(
+            f"{suite}: bench nightly reads no files of a suite ({', '.join(files)}): add them by "
+            "bench data add, and name them in the suite's datasets"
+        )
     nights = out.resolve()
     today = date or datetime.now(UTC).strftime("%Y-%m-%d")
     folder = nights / (night or name_of(today, checkout.label, against))

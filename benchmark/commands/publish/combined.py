@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from ....reports.evidence import Evidence
     from ...results.beside import RunDataset
 
-SEEDLESS = ("official", "official-permuted", "rtdl", "cheatt", "temporal")
-"""Protocols whose splits do not depend on the sweep's seed (`datasets/protocols.py`)."""
-CELLS = ("dataset", "model", "run", "metric", "mean", "spread", "state", "counted")
+CELLS = ("dataset", "model", "run", "metric", "mean", "spread", "state", "counted", "own")
 
 Key = tuple[str, ...]
 
@@ -44,17 +42,19 @@ class Run:
 
     def key(self, dataset: str) -> Key:
         """What has to be equal for scores on the dataset to be comparable."""
+        from ...planning.plan_record import drawn_by
+
         described = self.plan["datasets"][dataset]
         studies = [s for s in self.plan["studies"] if s["dataset"] == dataset]
-        protocol = described["protocol"]
-        seed = "" if protocol in SEEDLESS else str(self.plan["options"]["seed"])
+        protocol, seed = drawn_by(self.plan, dataset)
         folds = ",".join(map(str, sorted({s["fold"] for s in studies})))
         return dataset, described["sha256"], protocol, seed, folds
 
 
 @dataclass(frozen=True)
 class Combined:
-    """The runs as one. `cells` has every cell of every run (CELLS; `counted` marks those in the
+    """The runs as one. `cells` has every cell of every run (CELLS; `own` is the run's name of the
+    dataset; `counted` marks those in the
     evidence). `labels` are the datasets' names here by (run, dataset). `own` describes each one as
     `beside.with_published` needs it. `notes` say what was put together and how."""
 
@@ -176,6 +176,7 @@ def _cells(runs: Sequence[Run], labels: Mapping[tuple[str, str], str]) -> pd.Dat
         frames.append(
             found.assign(
                 run=run.name,
+                own=found["dataset"],
                 dataset=[labels[run.name, name] for name in found["dataset"]],
                 metric=[run.evidence.headline(task) for task in found["task"]],
             )

@@ -98,7 +98,8 @@ def _files_of(out: Path) -> set[str]:
 
 
 def _moved(staging: Path, out: Path, old: set[str]) -> list[Path]:
-    """Move the finished site into `out` and delete what it no longer has."""
+    """Move the finished site into `out`; delete the files that it no longer has, and the folders
+    that this empties. What others put there stays."""
     names = sorted(p.relative_to(staging).as_posix() for p in staging.rglob("*") if p.is_file())
     sums = {name: hashlib.sha256((staging / name).read_bytes()).hexdigest() for name in names}
     manifest = json.dumps({"made_by": "tabsweep", "files": sums}, indent=1, sort_keys=True) + "\n"
@@ -107,11 +108,13 @@ def _moved(staging: Path, out: Path, old: set[str]) -> list[Path]:
     for name in (*first, "index.html", MANIFEST):  # the page last: what it links is there
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(staging / name, out / name)
-    for name in sorted(old - set(names) - {MANIFEST}):
+    gone = sorted(old - set(names) - {MANIFEST})
+    for name in gone:
         (out / name).unlink(missing_ok=True)
-    for folder in sorted((p for p in out.rglob("*") if p.is_dir()), reverse=True):
-        if not any(folder.iterdir()):
-            folder.rmdir()
+    for folder in sorted({p for name in gone for p in Path(name).parents[:-1]}, reverse=True):
+        place = out / folder
+        if place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
+            place.rmdir()
     return [out / name for name in (*names, MANIFEST)]
 
 
@@ -145,7 +148,9 @@ def _downloads(runs: Sequence[Run], whole: Combined) -> dict[str, bytes]:
     tables = {
         "results.csv": pd.concat(folds, ignore_index=True),
         "trials.csv": pd.concat(trials, ignore_index=True),
-        "cells.csv": whole.cells,
+        "cells.csv": whole.cells.assign(  # a run of another metric has no name on the board
+            dataset=whole.cells["dataset"].where(whole.cells["dataset"] != "", whole.cells["own"])
+        ).drop(columns="own"),
     }
     texts = {name: to_csv(frame).encode("utf-8") for name, frame in tables.items()}
     texts["trials.csv.gz"] = gzip.compress(texts.pop("trials.csv"), mtime=0)

@@ -13,6 +13,7 @@ from tabsweep.benchmark.nightly.baseline import BaselineError, accept, content, 
 from tabsweep.benchmark.nightly.context import NightContext
 from tabsweep.benchmark.nightly.screen import (
     EVERY,
+    Seen,
     compared,
     failures,
     missing,
@@ -21,6 +22,19 @@ from tabsweep.benchmark.nightly.screen import (
     unstable,
 )
 from tabsweep.sweeps.store.run_lock import RunLock
+
+OWN = """
+name = "own"
+title = "A file of its own"
+datasets = ["houses"]
+[file.houses]
+path = "houses.csv"
+target = "price"
+[budgets.quick]
+models = ["knn"]
+folds = 1
+trials = 1
+"""
 
 
 def planned() -> dict:
@@ -172,6 +186,45 @@ def test_runs_that_share_a_store_are_one_at_a_time(work: Path) -> None:
             ran = bench(*words)
             assert ran.code == 3 and "BENCH-E010" in ran.err and "store" in ran.err, ran
     assert bench(*night).code == 4
+
+
+def test_what_had_other_bytes_or_failed_is_fitted_every_night_until_it_is_sound(
+    work: Path,
+) -> None:
+    baseline = accepted()
+    cells = baseline["cells"]
+
+    def seen() -> Seen:
+        return Seen(
+            NightContext(
+                **{"root": work, "commit": "c" * 40, "night": work / "n", "store": work / "store"},
+                **{"python": Path("python"), "date": "2030-01-01", "baseline": baseline},
+            )
+        )
+
+    def sound() -> set[str]:
+        return {key for key, cell in cells.items() if seen().sound(key, cell)}
+
+    assert sound() == set()
+    seen().add(rows(), cells.values(), {("knn", "iris")})
+    assert sound() == set(cells) - {"knn/iris/0/0"}
+    failed = [{**row, "status": "failed"} for row in rows() if row["model"] == "mlp"]
+    seen().add(failed, [cells["mlp/iris/0/0"], cells["mlp/wine/0/0"], cells["knn/wine/0/0"]], ())
+    assert sound() == set()  # of the last no row came back
+    seen().add(rows(), cells.values(), ())
+    assert sound() == set(cells)
+
+
+def test_a_night_without_a_step_a_day_or_the_tables_of_its_suite_is_refused(work: Path) -> None:
+    ran = bench("nightly", "--only", "screen", "--skip", "screen")
+    assert ran.code == 2 and "leave no step to run" in ran.err
+    for day in ("foo", "2030/01/05", "20300105"):
+        ran = bench("nightly", "--only", "screen", "--date", day)
+        assert ran.code == 2 and "is no day like 2026-12-31" in ran.err
+    (work / "own.toml").write_text(OWN)
+    ran = bench("nightly", "--only", "screen", "--suite", work / "own.toml")
+    assert ran.code == 2 and "no files of a suite (houses): add them by bench data add" in ran.err
+    assert not list((work / "nights").rglob("night.json"))
 
 
 def test_an_unknown_step_and_an_unknown_commit_are_refused(work: Path) -> None:

@@ -111,6 +111,7 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ("unit = 100.0", 'unit = "percent"', "metrics.accuracy.unit", "a number"),
     ('budget = "tiny"', 'shape = "cels"', "shape", "'cells'"),
     ('budget = "tiny"', 'ranking = "nptt"', "ranking", "'npt'"),
+    ('budget = "tiny"', 'deviations = "cut"', "toy-table-1.deviations", "replicates"),
     ('budget = "tiny"', 'shape = "average-ranks"', "toy-table-1.rank_groups", "ranking"),
     ('budget = "tiny"', 'configurations = "toy-table-9"', "configurations", "toy-table-4"),
     ('budget = "tiny"', 'why = "nothing"', "table.toy-table-1", "one of suite"),

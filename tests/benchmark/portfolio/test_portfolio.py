@@ -72,6 +72,15 @@ def configs(run: str, dataset: str, model: str = "knn") -> list[dict]:
     return [json.loads(text) for text in mine.sort_values("index")["config"]]
 
 
+def measured(matrix) -> list[tuple[tuple[str, ...], float]]:
+    """((dataset, model, configuration), regret) of what ran."""
+    return [
+        ((dataset, *matrix.configurations[i]), matrix.regret[i, j])
+        for j, dataset in enumerate(matrix.datasets)
+        for i in np.flatnonzero(matrix.measured[:, j])
+    ]
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A working directory with a grid run and a random one."""
@@ -119,6 +128,24 @@ def test_two_greedy_picks_are_the_best_pair_that_holds_the_best_single_configura
     pairs = [p for p in itertools.combinations(range(len(alone)), 2) if rows[0] in p]
     means = [matrix.regret[list(pair)].min(axis=0).mean() for pair in pairs]
     assert matrix.regret[rows].min(axis=0).mean() == pytest.approx(min(means), abs=1e-12)
+
+
+def test_copied_trials_count_once_and_folds_of_another_seed_are_other_rows(work):
+    sweep("./drawn.toml", "copies", "--trials", 7)
+    sweep("./drawn.toml", "reseeded", "--seed", 1)
+    cold, copies, reseeded = (Path("runs") / name for name in ("cold", "copies", "reseeded"))
+    assert (
+        matrix_of(trials_of([copies])).regret.tolist()
+        == matrix_of(trials_of([copies, cold])).regret.tolist()
+    )
+    alone: dict[tuple[str, ...], list[float]] = {}
+    for run in (cold, reseeded):
+        for place, value in measured(matrix_of(trials_of([run]))):
+            alone.setdefault(place, []).append(value)
+    both = dict(measured(matrix_of(trials_of([cold, reseeded]))))
+    assert both.keys() == alone.keys()
+    for place, value in both.items():
+        assert value == pytest.approx(np.mean(alone[place]), abs=1e-12)
 
 
 def test_a_portfolio_without_a_dataset_does_not_depend_on_its_results(work, tmp_path):

@@ -171,3 +171,20 @@ def test_runs_of_one_name_have_folders_of_their_own(runs):
     reports = {path.parents[1].name for path in Path("twins/runs").glob("*/html/index.html")}
     assert reports == {"third", "third-2", "a-b", "a-b-2"}
     assert "<h1>Us &amp; &lt;them&gt;</h1>" in (runs / "twins" / "index.html").read_text("utf-8")
+
+
+def test_what_others_put_beside_the_site_stays(runs):
+    site = published("first", out="kept")
+    (site / ".git" / "refs" / "heads").mkdir(parents=True)
+    (site / "empty").mkdir()
+    (site / "link").symlink_to("empty")
+    published("third", out="kept")  # fewer files: those of the first go, and the folders they leave
+    assert all((site / name).is_dir() for name in (".git/refs/heads", "empty", "link"))
+    ours = [p for p in site.rglob("*") if p.is_dir() and not p.is_symlink()]
+    empty = {p.relative_to(site).as_posix() for p in ours if not any(p.iterdir())}
+    assert empty == {".git/refs/heads", "empty"}
+
+
+def test_the_cells_of_a_run_of_another_metric_name_their_dataset(runs):
+    cells = pd.read_csv(published("first", "fourth", out="named") / "cells.csv")
+    assert set(cells.loc[cells["run"] == "fourth", "dataset"]) == {"wine"}
