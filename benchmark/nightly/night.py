@@ -29,9 +29,13 @@ def run_night(
     A step that raises is one that could not be judged; its traceback is in logs/. What could not be
     judged, and what stands on a step that runs anew, runs again. ValueError where no step is left.
     """
-    if all(_left_out(name, context, only, skip) for name in STEPS):
-        given = f"--only {','.join(only)} and --skip {','.join(skip)}"
-        raise ValueError(f"{given} leave no step to run")
+    left = [name for name in STEPS if not _left_out(name, context, only, skip)]
+    if left == ["nightly-tests"] and not context.tests:
+        raise ValueError("no step is left to run: nightly-tests runs with --tests")
+    if not left:
+        raise ValueError(
+            f"--only {','.join(only)} and --skip {','.join(skip)} leave no step to run"
+        )
     context.night.mkdir(parents=True, exist_ok=True)
     started = _started(context)
     steps: list[StepResult] = []

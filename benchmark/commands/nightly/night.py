@@ -35,7 +35,6 @@ def nightly_command(
 ) -> int:
     """`bench nightly`: exit code 4 where a step is a regression or could not be judged."""
     only, skip = named(only), named(skip)
-    given["tests"] = given["tests"] or "nightly-tests" in only
     checkout = checkout_of(ROOT)
     context = context_of(console, checkout, date=date, resume=resume, **given)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")

@@ -218,6 +218,8 @@ def test_what_had_other_bytes_or_failed_is_fitted_every_night_until_it_is_sound(
 def test_a_night_without_a_step_a_day_or_the_tables_of_its_suite_is_refused(work: Path) -> None:
     ran = bench("nightly", "--only", "screen", "--skip", "screen")
     assert ran.code == 2 and "leave no step to run" in ran.err
+    ran = bench("nightly", "--only", "nightly-tests")
+    assert ran.code == 2 and "nightly-tests runs with --tests" in ran.err
     for day in ("foo", "2030/01/05", "20300105"):
         ran = bench("nightly", "--only", "screen", "--date", day)
         assert ran.code == 2 and "is no day like 2026-12-31" in ran.err
