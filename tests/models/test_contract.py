@@ -6,6 +6,7 @@ fit a model and task is shared by all laws that only look at it.
 
 from __future__ import annotations
 
+import os
 import pickle
 import warnings
 from functools import cache
@@ -59,7 +60,9 @@ def test_validation_targets_of_another_form_are_refused():
             with pytest.raises(ValueError, match=f"y_val .*{told}"):
                 short(name, task).fit(frame, y, frame[:8], y_val)
 
-    hold(law, [case for case in ALL if short(*case)._early_stopping()])
+    stopping = [case for case in ALL if short(*case)._early_stopping()]
+    assert len(stopping) > 40 or "TABSWEEP_TEST_MODELS" in os.environ
+    hold(law, stopping)
 
 
 def test_a_model_answers_in_the_form_of_its_task():
