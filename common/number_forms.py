@@ -26,16 +26,34 @@ COMMA_THOUSANDS = rf"{PLAIN}|{grouped(',')}(\.\d*)?"
 POINT_THOUSANDS = rf"[-+]?\d{{1,3}}|{grouped('.')}"
 POINTS_AND_COMMA = rf"([-+]?\d+|{grouped('.')})(,\d*)?([eE][-+]?\d+)?"
 
-# How the numbers of a column may be written, beside plainly.
-STYLES = (
-    "decimal commas",
-    "commas between thousands",
-    "points between thousands",
-    "spaces between thousands",
-)
-
 
 def space_thousands(marks: str, decimal: str) -> str:
     """The form of numbers with one of the marks between thousands, and decimals behind one of the
     characters of `decimal`."""
     return rf"({grouped(marks)}|[-+]?\d+)([{decimal}]\d+)?"
+
+
+# How the numbers of a column are written -> the form of every cell, the forms of which a cell must
+# be there, and what is taken away or replaced.
+STYLES: dict[str, tuple[str, str, tuple[tuple[str, str], ...]]] = {
+    "decimal commas": (
+        POINTS_AND_COMMA,
+        r".*,.*",
+        ((".", ""), (",", ".")),
+    ),
+    "commas between thousands": (
+        COMMA_THOUSANDS,
+        r".*,.*",
+        ((",", ""),),
+    ),
+    "points between thousands": (
+        POINT_THOUSANDS,
+        r".*\..*\..*",
+        ((".", ""),),
+    ),
+    "spaces between thousands": (
+        rf"{PLAIN}|{space_thousands(SPACES + APOSTROPHES, '.,')}",
+        rf".*\d[{SPACES}{APOSTROPHES}]\d.*",
+        (*((space, "") for space in SPACES + APOSTROPHES), (",", ".")),
+    ),
+}

@@ -93,6 +93,11 @@ class Notes:
         return found
 
 
+def leading_zeros(cells: pd.Series) -> bool:
+    """Whether a cell is a number such as 01234 (a postal code), so that all are texts."""
+    return cells.dtype != np.float64 and bool(cells.str.fullmatch(LEADING_ZERO).any())
+
+
 def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Series | np.ndarray:
     """A column: float64 where every present cell is a number, else categorical, unless `reading` or
     the file itself states its kind.
@@ -110,8 +115,7 @@ def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Serie
         sentences.append(f"column {name!r} has no value in any row; kept as missing numbers")
         return found.values
     numbers = found.n_numbers == found.n_present
-    text = column.dtype != np.float64
-    coded = numbers and text and bool(present.str.fullmatch(LEADING_ZERO).any())
+    coded = numbers and leading_zeros(present)
     if stated == "numeric" and not numbers:
         first = int(np.argmax(np.isnan(found.values) & ~found.missing))
         raise DataError(
@@ -317,9 +321,7 @@ def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndar
             f"group column {name!r} is missing in {found.missing.sum()} rows, first on "
             f"{cells.where(first)}; fill it or remove these rows"
         )
-    text = column.dtype != np.float64
-    coded = text and bool(column.str.fullmatch(LEADING_ZERO).any())
-    plain = not (coded or found.style or np.isnan(found.values).any())
+    plain = not (leading_zeros(column) or found.style or np.isnan(found.values).any())
     numbers = plain and exact_as_floats(column, found.values)
     return pd.factorize(found.values if numbers else column)[0].astype(np.int64)
 

@@ -14,36 +14,10 @@ from ...common import number_forms
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
 DECIMAL_COMMA = re.compile(number_forms.DECIMAL_COMMA)
-SPACES = number_forms.SPACES + number_forms.APOSTROPHES  # that stand between thousands
 GROUPED_BY_POINT = re.compile(number_forms.grouped("."))
 # "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
 TWO_READINGS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
-
-# How the numbers of a column are written -> the form of every cell, the forms of which a cell must
-# be there, and what is taken away or replaced.
-_STYLES: dict[str, tuple[str, str, tuple[tuple[str, str], ...]]] = {
-    "decimal commas": (
-        number_forms.POINTS_AND_COMMA,
-        r".*,.*",
-        ((".", ""), (",", ".")),
-    ),
-    "commas between thousands": (
-        number_forms.COMMA_THOUSANDS,
-        r".*,.*",
-        ((",", ""),),
-    ),
-    "points between thousands": (
-        number_forms.POINT_THOUSANDS,
-        r".*\..*\..*",
-        ((".", ""),),
-    ),
-    "spaces between thousands": (
-        rf"{number_forms.PLAIN}|{number_forms.space_thousands(SPACES, '.,')}",
-        rf".*\d[{SPACES}]\d.*",
-        (*((space, "") for space in SPACES), (",", ".")),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -70,13 +44,14 @@ class Numbers:
 
 def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
     """(N,) whether a cell is empty or a mark of a missing value: MISSING, and `marks` of the user;
-    where a mark is a number, all cells with this number."""
+    where a mark is a number, all cells with this number, but for codes such as 007."""
     known = [number for mark in marks if np.isfinite(number := _float(mark))]
     if cells.dtype == np.float64:
         return (cells.isna() | cells.isin(known)).to_numpy()
     missing = cells.isin([*MISSING, *marks])
     if known:
-        missing |= pd.to_numeric(cells, errors="coerce").isin(known)
+        numbers = pd.to_numeric(cells, errors="coerce").isin(known)
+        missing |= numbers & ~cells.str.match(r"[-+]?0\d")
     return missing.to_numpy()
 
 
@@ -118,10 +93,10 @@ def read_numbers(cells: pd.Series, delimiter: str, marks: Collection[str] = ()) 
         return Numbers(values, missing)
     odd = cells[~missing & np.isnan(values)]
     # Most columns of text are told by one cell.
-    if not any(re.fullmatch(form, str(odd.iloc[0])) for form, _, _ in _STYLES.values()):
+    if not any(re.fullmatch(form, str(odd.iloc[0])) for form, _, _ in number_forms.STYLES.values()):
         return Numbers(values, missing)
     fits = []
-    for style, (form, needed, _) in _STYLES.items():
+    for style, (form, needed, _) in number_forms.STYLES.items():
         if present.str.fullmatch(form).all() and present.str.fullmatch(needed).any():
             fits.append(style)
     if not fits:
@@ -134,10 +109,10 @@ def read_numbers(cells: pd.Series, delimiter: str, marks: Collection[str] = ()) 
 
 def _styled(cells: pd.Series, missing: np.ndarray, style: str) -> Numbers:
     plain = cells
-    for old, new in _STYLES[style][2]:
+    for old, new in number_forms.STYLES[style][2]:
         plain = plain.str.replace(old, new, regex=False)
     values = _parsed(plain, missing)
-    written = cells.str.fullmatch(_STYLES[style][1]).to_numpy(dtype=bool) & ~missing
+    written = cells.str.fullmatch(number_forms.STYLES[style][1]).to_numpy(dtype=bool) & ~missing
     if not written.any():
         return Numbers(values, missing)
     at = int(np.argmax(written))
@@ -147,7 +122,7 @@ def _styled(cells: pd.Series, missing: np.ndarray, style: str) -> Numbers:
 def numbers_in_style(cells: pd.Series, style: str, marks: Collection[str] = ()) -> Numbers:
     """The numbers of a column that is known to be written in `style`, each cell read by itself: NaN
     for one that is written in another way. KeyError for an unknown style."""
-    form = _STYLES[style][0]
+    form = number_forms.STYLES[style][0]
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)

@@ -256,6 +256,9 @@ def test_a_mark_that_is_a_number_is_missing_however_it_is_written(tmp_path: Path
     (tmp_path / "t.csv").write_text("a,k,y\n-999.0,1,2\n-999,2,1\n5.5,3,3\nNaN,4,4\n")
     reading = Reading("y", "regression", missing=("-999", "nan"))
     assert table_from_file(tmp_path / "t.csv", reading).frame["a"].isna().sum() == 3
+    (tmp_path / "t.csv").write_text("a,k,y\n007,1,2\n7,2,1\n7.0,3,3\n012,4,4\n")
+    codes = table_from_file(tmp_path / "t.csv", Reading("y", "regression", missing=("7",)))
+    assert codes.frame["a"].astype(object).fillna("-").tolist() == ["007", "-", "-", "012"]
 
 
 def test_a_class_that_counts_as_missing_is_named(load) -> None:
