@@ -64,18 +64,22 @@ def screen(context: NightContext) -> StepResult:
     first = {key_of(row): row for row in rows}
     findings += missing([*changed, *again], rows) or missing(changed, twice)
     findings += failures(rows, accepted)
-    n_sure = len(findings)
-    findings += unstable(first.values(), {key_of(row): row for row in twice}, "another run tonight")
+    other = unstable(first.values(), {key_of(row): row for row in twice}, "another run tonight")
     if cpu_model() == baseline.get("cpu"):
-        findings += unstable([first[k] for k in again if k in first], accepted, "the baseline")
+        other += unstable([first[k] for k in again if k in first], accepted, "the baseline")
     else:
         known = {key: seen.bytes[key] for key in again if key in seen.bytes}
-        findings += unstable(
+        other += unstable(
             [first[k] for k in known if k in first], known, "an earlier night on this machine"
         )
-    other_bytes = {(row["model"], row["dataset"]) for row in findings[n_sure:]}
-    seen.add(rows, (accepted[key] for key in again), other_bytes)
-    return result_of(findings, n_same=len(same), n_again=len(again), head_added=head.added)
+    seen.add(
+        rows,
+        (accepted[key] for key in again),
+        {(row["model"], row["dataset"]) for row in other},
+    )
+    return result_of(
+        [*findings, *other], n_same=len(same), n_again=len(again), head_added=head.added
+    )
 
 
 def _accepted(context: NightContext, baseline: Mapping[str, Any]) -> dict[str, Any]:

@@ -211,10 +211,8 @@ def _check_cells(paper: Paper, name: str, rows: pd.DataFrame) -> None:
         raise PaperError(f"{where}: its published file has two values of {cell}")
     metrics = rows.groupby("dataset", sort=True)["metric"].nunique()
     if paper.file.table[name].ranking and (metrics > 1).any():
-        several = metrics[metrics > 1].index[0]
-        raise PaperError(
-            f"{where}.ranking: ranks need one metric a dataset, and {several} has {metrics.max()}"
-        )
+        dataset, n = next(iter(metrics[metrics > 1].items()))
+        raise PaperError(f"{where}.ranking: ranks need one metric a dataset, and {dataset} has {n}")
 
 
 def _rows(paper: Paper, name: str) -> pd.DataFrame:

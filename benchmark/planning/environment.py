@@ -60,20 +60,16 @@ def memory_mb() -> float:
 def code_version() -> str:
     """The commit of a checkout ("-dirty" where files differ from it), that of an image of the
     Dockerfile, or the version installed."""
-    try:
-        if not _git("rev-parse", "--show-prefix"):  # else installed inside of another repository
-            return _git("describe", "--always", "--dirty", "--abbrev=12")
-    except (OSError, subprocess.SubprocessError):
-        pass
+    if (ROOT / ".git").exists():  # not the one around an environment that tabsweep is installed in
+        try:
+            run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
+            found = subprocess.run(
+                run, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True
+            )
+            return found.stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            pass
     return os.environ.get("TABSWEEP_COMMIT") or version("tabsweep")
-
-
-def _git(*arguments: str) -> str:
-    run = ["git", "-C", str(ROOT), *arguments]
-    found = subprocess.run(
-        run, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True
-    )
-    return found.stdout.strip()
 
 
 def lock_sha256() -> str:

@@ -30,16 +30,15 @@ UNKNOWN = 1.0  # regret of a configuration on a dataset of which nothing tells i
 MIN_TRIALS = 5  # different configurations of a model on a dataset, for an estimate there
 TREES, LEAF = 100, 2
 
-
 COLUMNS = ["dataset", "split", "task", "fold", "model", "config", "loss"]
 SLOT = ["dataset", "split", "fold", "model", "index", "id"]  # a trial; copied it is in several runs
 
 
 @dataclass(frozen=True)
 class Trials:
-    """The tuning trials of runs. `frame`: dataset, task, fold, model, config (canonical JSON) and
-    loss (infinite for a failed trial). `sha256` of each dataset's data; `twins`: the datasets that
-    share rows with it."""
+    """The tuning trials of runs. `frame`: dataset, split (how its folds were drawn), task, fold,
+    model, config (canonical JSON) and loss (infinite for a failed trial). `sha256` of each
+    dataset's data; `twins`: the datasets that share rows with it."""
 
     frame: pd.DataFrame
     sha256: Mapping[str, str]

@@ -53,10 +53,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Combined:
-    """The runs as one. `cells` has every cell of every run (CELLS; `own` is the run's name of the
-    dataset; `counted` marks those in the
-    evidence). `labels` are the datasets' names here by (run, dataset). `own` describes each one as
-    `beside.with_published` needs it. `notes` say what was put together and how."""
+    """The runs as one. `cells` has every cell of every run (CELLS; `own` is the dataset's name in
+    the run, `counted` marks those in the evidence). `labels` are the datasets' names here by (run,
+    dataset). `own` describes each one as `beside.with_published` needs it. `notes` say what was put
+    together and how."""
 
     evidence: Evidence
     cells: pd.DataFrame
