@@ -171,7 +171,7 @@ def numeric_cells(
         raise SchemaError(
             f"{cells.name}: column {column.name!r}: {one_line(texts.iloc[first], 40)!r} on "
             f"{cells.where(first)} (row {first + 1}) is no number; the model was trained on "
-            f"{known} there ({len(bad)} such cells)"
+            f"{known} there ({count(len(bad), 'such cell')})"
         )
     if found.style and not column.style:
         check_one_reading(column.name, cells)

@@ -21,14 +21,8 @@ AGAINST = ("ab-test", "cost")  # the steps of a night that is judged against a r
 STANDS_ON = {"ab-test": "screen", "cost": "screen"}  # step -> the step whose result it reads
 
 
-def run_night(
-    context: NightContext, *, only: Collection[str] = (), skip: Collection[str] = ()
-) -> Night:
-    """Run what this night has not run yet, and write night.json and a line of the history.
-
-    A step that raises is one that could not be judged; its traceback is in logs/. What could not be
-    judged, and what stands on a step that runs anew, runs again. ValueError where no step is left.
-    """
+def check_steps(context: NightContext, only: Collection[str], skip: Collection[str]) -> None:
+    """Raises ValueError where the options leave no step to run."""
     left = [name for name in STEPS if not _left_out(name, context, only, skip)]
     if left == ["nightly-tests"] and not context.tests:
         raise ValueError("no step is left to run: nightly-tests runs with --tests")
@@ -36,6 +30,16 @@ def run_night(
         raise ValueError(
             f"--only {','.join(only)} and --skip {','.join(skip)} leave no step to run"
         )
+
+
+def run_night(
+    context: NightContext, *, only: Collection[str] = (), skip: Collection[str] = ()
+) -> Night:
+    """Run what this night has not run yet, and write night.json and a line of the history.
+
+    A step that raises is one that could not be judged; its traceback is in logs/. What could not be
+    judged, and what stands on a step that runs anew, runs again.
+    """
     context.night.mkdir(parents=True, exist_ok=True)
     started = _started(context)
     steps: list[StepResult] = []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.counting import count
 from ...common.number_forms import STYLES
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
@@ -160,7 +161,7 @@ class Schema:
             row = int(bad[0]) if len(bad) else 0
             raise SchemaError(
                 f"column {known.name!r}: {column.iloc[row]!r} in row {row + 1} is no number; the "
-                f"model was trained on numbers there ({len(bad)} such cells)"
+                f"model was trained on numbers there ({count(len(bad), 'such cell')})"
             ) from None
 
     def _levels(self, column: pd.Series, known: Column, warn: Callable[[str], None]) -> pd.Series:

@@ -16,7 +16,7 @@ from ...console import OK, REGRESSION, Console, count, duration, split_names
 from ...nightly.baseline import file_of, read
 from ...nightly.checkout import Checkout, checkout_of
 from ...nightly.context import NightContext
-from ...nightly.night import name_of, record, run_night, unfinished
+from ...nightly.night import check_steps, name_of, record, run_night, unfinished
 from ...nightly.page import write_page
 from ...nightly.step_result import NOT_RUN, Night
 from ...nightly.steps import STEPS
@@ -37,6 +37,7 @@ def nightly_command(
     only, skip = named(only), named(skip)
     checkout = checkout_of(ROOT)
     context = context_of(console, checkout, date=date, resume=resume, **given)
+    check_steps(context, only, skip)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: children end, too
     # The store, too: one run at a time moves its worktrees.

@@ -223,6 +223,7 @@ def test_a_night_without_a_step_a_day_or_the_tables_of_its_suite_is_refused(work
     for day in ("foo", "2030/01/05", "20300105"):
         ran = bench("nightly", "--only", "screen", "--date", day)
         assert ran.code == 2 and "is no day like 2026-12-31" in ran.err
+    assert not (work / "nights").exists()
     (work / "own.toml").write_text(OWN)
     ran = bench("nightly", "--only", "screen", "--suite", work / "own.toml")
     assert ran.code == 2 and "no files of a suite (houses): add them by bench data add" in ran.err
