@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 
+from . import processor
+
 LEVEL = (
     "x86-64-v3"  # AVX2 and FMA: Intel since 2013 (Haswell), AMD since 2015 (Excavator), every Zen
 )
@@ -41,22 +43,9 @@ def check_processor() -> None:
         raise NotPortable(
             f"portable bytes exist for x86-64 alone, and this machine is {platform.machine()}"
         )
-    missing = [name for name in NEEDED if name not in processor_flags()]
+    missing = [name for name in NEEDED if name not in processor.flags()]
     if missing:
         raise NotPortable(f"portable bytes need {LEVEL}: this processor lacks {', '.join(missing)}")
-
-
-@cache
-def processor_flags() -> frozenset[str]:
-    """Instruction sets of this processor, as Linux names them."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("flags"):
-                    return frozenset(line.partition(":")[2].split())
-    except OSError:
-        pass
-    return frozenset()
 
 
 def pin() -> None:

@@ -6,11 +6,11 @@ import hashlib
 import os
 import platform
 import subprocess
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ...common import processor
 from ...common.portable import LEVEL, pinned
 
 LIBRARIES = (
@@ -39,31 +39,15 @@ def version(name: str) -> str:
         return "absent"
 
 
-@cache
 def cpu_model() -> str:
     """The kind of processor: its name with family and model, such as "AMD EPYC (family 26, model
     2)". Virtual machines give one name to several generations, for which the libraries choose other
     kernels. Without /proc/cpuinfo, what Python knows of it."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    return _cpu_model_in(text) or platform.processor() or platform.machine()
-
-
-def _cpu_model_in(text: str) -> str:
-    """The kind of the first processor in the text of /proc/cpuinfo, "" where it states no name.
-
-    >>> _cpu_model_in("cpu family : 6\\nmodel : 85\\nmodel name : Intel Xeon\\n\\nmodel : 0\\n")
-    'Intel Xeon (family 6, model 85)'
-    """
-    first = text.split("\n\n", 1)[0]
-    pairs = (line.partition(":") for line in first.splitlines())
-    found = {key.strip(): value.strip() for key, _, value in pairs}
+    found = processor.described()
     name = found.get("model name", "")
     if name and {"cpu family", "model"} <= set(found):
         return f"{name} (family {found['cpu family']}, model {found['model']})"
-    return name
+    return name or platform.processor() or platform.machine()
 
 
 def memory_mb() -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from ..base import BadState, Number, OneOf
 from ..resumable import Save, Start, Stepwise, _states, boundaries
 from .hyperparameters import Hyperparameters, hyper
+from .matrix_products import by_onednn
 from .trainer import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
 
 STEPS = Number(1, 10_000_000, whole=True)
@@ -192,14 +193,16 @@ class DeepEstimator(Hyperparameters, Stepwise):
         """The fitted network in evaluation mode on its device."""
         import torch
 
+        device = torch_device(self.device)
         if getattr(self, "_loaded", None) is None:
             with seeded(0):
                 module = self._network()
             weights = {n: torch.from_numpy(a) for n, a in self.model_["weights"].items()}
             module.load_state_dict(weights)
-            self._loaded = module.to(torch_device(self.device)).eval()
-        with torch.no_grad(), autocast(self.precision, torch_device(self.device)):
-            yield self._loaded
+            self._loaded = module.to(device).eval()
+        loaded: Any = self._loaded
+        with torch.no_grad(), autocast(self.precision, device), by_onednn(loaded, device):
+            yield loaded
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

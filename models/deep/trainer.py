@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .matrix_products import by_onednn
 from .optimisers import Average, Lookahead, as_arrays, clip_norm, clip_values
 
 Report = Callable[[int, float], Any]  # step, validation loss; True ends the fit
@@ -184,6 +185,10 @@ class Training:
     def run(self, until: int, report: Report | None = None) -> None:
         """Trains to `until` steps of the schedule, or to where patience, `report` or
         `out_of_time` ends it."""
+        with by_onednn(self.task.module, self.device):
+            self._run(until, report)
+
+    def _run(self, until: int, report: Report | None) -> None:
         recipe, ran, seconds = self.recipe, 0, 0.0
         while self.step < until and not self.stopped:
             began = time.perf_counter()

@@ -1,0 +1,57 @@
+"""Steps with matrix products by oneDNN beside those by MKL (`models.deep.matrix_products`).
+
+python benchmark/perf/models/matrix_products.py [--steps 30] [--threads 1] [--only tabm]
+
+Every network of `zoo.py`, on its table of Adult's size: the same network takes its steps in turn
+with the one and the other, so that the ratio is of one run. Medians of CPU seconds, after two steps
+of each. Where the change does not apply (docs/limits.md), both columns are MKL's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+from tabsweep.benchmark.perf.models.networks import options_of, told_of
+from tabsweep.benchmark.perf.models.zoo import NAMES, ROWS, training
+from tabsweep.models.deep import matrix_products
+from tabsweep.models.deep.trainer import computing
+
+LIMIT_S = 60.0  # CPU seconds of one model, after which its last step is timed
+
+
+def measure(name: str, threads: int, steps: int) -> float:
+    """Prints one line; returns MKL's time over oneDNN's."""
+    times: dict[str, list[float]] = {}
+    by = {"oneDNN": matrix_products.LARGE, "MKL": sys.maxsize}
+    with computing(threads):
+        ours = training(name)
+        for n in range(steps + 2):
+            for which, large in by.items():
+                matrix_products.LARGE = large
+                began = time.process_time()
+                ours.run(ours.step + 1)
+                if n >= 2:
+                    times.setdefault(which, []).append(time.process_time() - began)
+            if sum(map(sum, times.values())) > LIMIT_S:
+                break
+    matrix_products.LARGE = by["oneDNN"]
+    onednn, mkl = (statistics.median(times[which]) for which in by)
+    print(f"{name:15} {onednn * 1e3:9.1f} {mkl * 1e3:9.1f} {mkl / onednn:7.2f}", flush=True)
+    return mkl / onednn
+
+
+def main() -> None:
+    """Parse the options and measure."""
+    given = options_of(__doc__, of="models", steps=30, threads=1)
+    print(told_of(given.threads))
+    print(f"{ROWS:,} rows; CPU ms a step, medians of {given.steps}")
+    print(f"{'model':15} {'oneDNN':>9} {'MKL':>9} {'ratio':>7}")
+    names = [name for name in NAMES if name.startswith(given.only)]
+    ratios = [measure(name, given.threads, given.steps) for name in names]
+    print(f"{'median':15} {'':9} {'':9} {statistics.median(ratios):7.2f}")
+
+
+if __name__ == "__main__":
+    main()
