@@ -2,9 +2,10 @@
 
 python benchmark/perf/models/matrix_products.py [--steps 30] [--threads 1] [--only tabm]
 
-Every network of `zoo.py`, on its table of Adult's size: the same network takes its steps in turn
-with the one and the other, so that the ratio is of one run. Medians of CPU seconds, after two steps
-of each. Where the change does not apply (docs/limits.md), both columns are MKL's.
+Every network of `zoo.py` on its table of Adult's size, and NPT, Hopular and SAINT, which see all
+rows at once, on 500 rows of ten numbers: the same network takes its steps in turn with the one and
+the other, so that the ratio is of one run. Medians of CPU seconds, after two steps of each. Where
+the change does not apply (docs/limits.md), both columns are MKL's.
 """
 
 from __future__ import annotations
@@ -12,13 +13,28 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from contextlib import nullcontext
+from typing import Any
 
+import numpy as np
+import pandas as pd
 from tabsweep.benchmark.perf.models.networks import options_of, told_of
 from tabsweep.benchmark.perf.models.zoo import NAMES, ROWS, training
 from tabsweep.models.deep import matrix_products
-from tabsweep.models.deep.trainer import computing
+from tabsweep.models.deep.trainer import Training, computing
+from tabsweep.models.registry import make_model
 
 LIMIT_S = 60.0  # CPU seconds of one model, after which its last step is timed
+WHOLE = ["npt", "hopular", "saint"]
+
+
+def whole(name: str) -> Training:
+    """The training of a model that sees all rows at once."""
+    rng = np.random.default_rng(0)
+    frame, y = pd.DataFrame(rng.standard_normal((500, 10))), rng.integers(0, 2, 500)
+    model: Any = make_model(name, task="binary")
+    with model._others() if name == "npt" else nullcontext():
+        return model._training(model._prepare(frame, y), None)
 
 
 def measure(name: str, threads: int, steps: int) -> float:
@@ -26,7 +42,7 @@ def measure(name: str, threads: int, steps: int) -> float:
     times: dict[str, list[float]] = {}
     by = {"oneDNN": matrix_products.LARGE, "MKL": sys.maxsize}
     with computing(threads):
-        ours = training(name)
+        ours = whole(name) if name in WHOLE else training(name)
         for n in range(steps + 2):
             for which, large in by.items():
                 matrix_products.LARGE = large
@@ -46,9 +62,9 @@ def main() -> None:
     """Parse the options and measure."""
     given = options_of(__doc__, of="models", steps=30, threads=1)
     print(told_of(given.threads))
-    print(f"{ROWS:,} rows; CPU ms a step, medians of {given.steps}")
+    print(f"{ROWS:,} rows ({', '.join(WHOLE)}: 500); CPU ms a step, medians of {given.steps}")
     print(f"{'model':15} {'oneDNN':>9} {'MKL':>9} {'ratio':>7}")
-    names = [name for name in NAMES if name.startswith(given.only)]
+    names = [name for name in [*NAMES, *WHOLE] if name.startswith(given.only)]
     ratios = [measure(name, given.threads, given.steps) for name in names]
     print(f"{'median':15} {'':9} {'':9} {statistics.median(ratios):7.2f}")
 
