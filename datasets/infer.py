@@ -88,7 +88,7 @@ class Notes:
             text, value = numbers.example
             found.append(
                 f"{style} in column{'s' if names[1:] else ''} {shown}: {text!r} is read as "
-                f"{value:.15g} ({name!r})"
+                f"{value:.15g}" + (f" ({name!r})" if names[1:] else "")
             )
         return found
 

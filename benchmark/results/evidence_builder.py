@@ -395,17 +395,20 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
 
 
 def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """{one sentence per kind of problem of the data: the datasets that have it}."""
-    found: dict[str, list[str]] = {}
+    """{a sentence: the datasets that it is about}. Those of files are whole, those of known ones
+    one per kind of problem."""
+    own: dict[str, list[str]] = {}
+    known: dict[str, list[str]] = {}
     for name, described in sorted(datasets.items()):
+        whole = "csv" in described or described.get("added")
         for warning in described["warnings"]:
-            whole = "csv" in described or described.get("added")
-            kind = warning if whole else warning.partition(":")[0]
-            found.setdefault(kind, []).append(name)
-    return {
-        f"{kind}: {', '.join(names)} (see bench data passport).": names
-        for kind, names in found.items()
-    }
+            if whole:
+                own.setdefault(warning, []).append(name)
+            else:
+                known.setdefault(warning.partition(":")[0], []).append(name)
+    found = {f"{', '.join(names)}: {text}": names for text, names in own.items()}
+    found |= {f"{kind}: {', '.join(names)}": names for kind, names in known.items()}
+    return {f"{text} (see bench data passport).": names for text, names in found.items()}
 
 
 def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], str]:
