@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,7 @@ LARGE = 128 * 128  # numbers in a weight matrix; a call of oneDNN costs 15 micro
 @contextmanager
 def by_onednn(module: nn.Module, device: torch.device) -> Iterator[None]:
     """A network's products by oneDNN where MKL is slow: on AMD's processors with AVX-512, which MKL
-    leaves unused there. They are as exact in float32, and steps up to 1.8 times as fast
+    leaves unused there. They are as exact in float32, and steps up to 1.7 times as fast
     (`benchmark/perf/models/matrix_products.py`). Networks of small matrices alone keep MKL.
 
     torch has no switch for it by name. It hands products to oneDNN where bfloat16 is allowed inside
@@ -28,13 +29,10 @@ def by_onednn(module: nn.Module, device: torch.device) -> Iterator[None]:
     less than float32, or the instruction sets are pinned (`common/portable.py`). While it lasts,
     `torch.get_float32_matmul_precision` is an error: call no other library inside.
     """
-    matmul = getattr(torch.backends.mkldnn, "matmul", None)  # since torch 2.9
-    exact = matmul is not None and matmul.fp32_precision in ("none", "ieee")
-    wanted = exact and device.type == "cpu" and _is_large(module)
-    if not (wanted and _faster_and_exact(matmul)):
-        yield
-        return
-    with _allowed(matmul):
+    matmul: Any = getattr(torch.backends.mkldnn, "matmul", None)  # since torch 2.9
+    wanted = matmul is not None and device.type == "cpu" and _is_large(module)
+    exact = wanted and (_inside or matmul.fp32_precision in ("none", "ieee"))
+    with _allowed(matmul) if exact and _faster_and_exact(matmul) else nullcontext():
         yield
 
 
@@ -42,13 +40,22 @@ def _is_large(module: nn.Module) -> bool:
     return any(p.ndim >= 2 and p.numel() >= LARGE for p in module.parameters())
 
 
+_lock = threading.Lock()  # the precision is one for all threads of the process
+_inside: list[str] = []  # the precision before, once for each thread that is inside
+
+
 @contextmanager
 def _allowed(matmul: Any) -> Iterator[None]:
-    before, matmul.fp32_precision = matmul.fp32_precision, "bf16"
+    with _lock:
+        _inside.append(_inside[0] if _inside else matmul.fp32_precision)
+        matmul.fp32_precision = "bf16"
     try:
         yield
     finally:
-        matmul.fp32_precision = before
+        with _lock:
+            before = _inside.pop()
+            if not _inside:
+                matmul.fp32_precision = before
 
 
 @cache

@@ -95,6 +95,21 @@ def test_a_library_that_asks_for_float32_changes_nothing() -> None:
         assert (precision() == "bf16") == found
 
 
+def test_two_threads_at_once_both_keep_it_to_their_end(on) -> None:
+    """As a server's threads do: who comes first leaves first."""
+    on(EPYC)
+    if inside() != "bf16":
+        pytest.skip("oneDNN's products are not those of float32 on this processor")
+    before = precision()
+    first, second = by_onednn(LARGE, CPU), by_onednn(LARGE, CPU)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert precision() == "bf16"
+    second.__exit__(None, None, None)
+    assert precision() == before
+
+
 @pytest.mark.parametrize(
     "shape", [(256, 256, 256), (1000, 64, 700), (3, 2048, 5), (8192, 192, 288)]
 )
