@@ -15,7 +15,14 @@ import pandas as pd
 from ..common.text import one_line, suggest
 from .errors import DataError
 from .reading.cells import Cells, read_file
-from .reading.numbers import GROUPED_BY_POINT, MISSING, Numbers, exact_as_floats, read_numbers
+from .reading.numbers import (
+    GROUPED_BY_POINT,
+    LEADING_ZERO,
+    MISSING,
+    Numbers,
+    exact_as_floats,
+    read_numbers,
+)
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
 
@@ -24,7 +31,6 @@ __all__ = ["MISSING", "DataError", "Reading", "table_from_csv", "table_from_file
 MAX_CLASSES_GUESSED = 20
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
 USUAL_WEIGHTS = 0.1, 10.0  # mean weight of a row from and to which nothing is said of the scale
-LEADING_ZERO = re.compile(r"0\d+")
 LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
 SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"

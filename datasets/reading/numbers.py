@@ -17,6 +17,7 @@ DECIMAL_COMMA = re.compile(number_forms.DECIMAL_COMMA)
 GROUPED_BY_POINT = re.compile(number_forms.grouped("."))
 # "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
 TWO_READINGS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
+LEADING_ZERO = re.compile(r"0\d+")  # a code, such as a postal code, and no number
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
 
 
@@ -51,7 +52,7 @@ def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
     missing = cells.isin([*MISSING, *marks])
     if known:
         numbers = pd.to_numeric(cells, errors="coerce").isin(known)
-        missing |= numbers & ~cells.str.match(r"[-+]?0\d")
+        missing |= numbers & ~cells.str.fullmatch(LEADING_ZERO)
     return missing.to_numpy()
 
 
