@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -57,16 +61,31 @@ def test_another_processor_keeps_mkl(found: dict[str, str], on) -> None:
     assert inside() != "bf16"
 
 
+def test_this_processor_is_told_by_what_linux_says_of_it() -> None:
+    """Nothing is replaced here: the flags are read again, the product is torch's own."""
+    path = Path("/proc/cpuinfo")
+    text = path.read_text() if path.exists() else ""
+    apt = "AuthenticAMD" in text and " avx512f" in text and " amx" not in text
+    assert (inside() == "bf16") == (apt and not portable.pinned())
+
+
+def test_a_process_with_pinned_instruction_sets_keeps_mkl() -> None:
+    code = (
+        "import torch; from tabsweep.models.deep.matrix_products import by_onednn\n"
+        "with by_onednn(torch.nn.Linear(256, 128), torch.device('cpu')):\n"
+        "    print(torch.backends.mkldnn.matmul.fp32_precision)"
+    )
+    env = {**os.environ, **portable.PINS}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "none"
+
+
 def test_small_networks_and_gpus_keep_mkl(on) -> None:
     on(EPYC)
     assert inside(SMALL) != "bf16"
     assert inside(LARGE, torch.device("cuda")) != "bf16"
-
-
-def test_pinned_instruction_sets_keep_mkl(on, monkeypatch: pytest.MonkeyPatch) -> None:
-    on(EPYC)
-    monkeypatch.setattr(portable, "pinned", lambda: True)
-    assert inside() != "bf16"
 
 
 def test_a_precision_of_the_user_is_left_alone() -> None:
@@ -135,7 +154,10 @@ def test_a_fit_is_repeated_to_the_byte_and_close_to_mkls(monkeypatch: pytest.Mon
         model = make_model("mlp", task="regression", n_layers=3, width_middle=256, epochs=3)
         return model.fit(frame, y).predict(frame)
 
+    taken = inside() == "bf16"
     first, again = predicted(), predicted()
     monkeypatch.setattr(matrix_products, "LARGE", 10**9)
+    mkl = predicted()
     assert first.tobytes() == again.tobytes()
-    np.testing.assert_allclose(first, predicted(), atol=1e-3)
+    assert (first.tobytes() != mkl.tobytes()) == taken  # the fit goes through it where it is taken
+    np.testing.assert_allclose(first, mkl, atol=1e-3)
