@@ -299,7 +299,9 @@ def test_every_registered_model_brings_the_shared_code_and_no_other_room():
         common = ["tasks"]
         if "tabsweep.models.deep.matrix_products" in found:  # asks which processor this is
             common += ["portable", "processor"]
-        assert sorted(outside) == sorted([*running, *(f"tabsweep.common.{c}" for c in common)])
+        assert sorted(outside) == sorted([*running, *(f"tabsweep.common.{c}" for c in common)]), (
+            spec.name
+        )
         assert not foreign & {"ray", "optuna", "hyperopt", "mlflow", "tabsweep"}
         assert {"numpy", "pandas"} <= foreign
 

@@ -266,7 +266,8 @@ def test_the_scale_and_the_style_of_weights_are_noted():
     shares = notes(np.full(90, 1 / 90))
     assert "mean 0.0111" in shares and "min_child_weight" in shares and "by its mean" in shares
     large = notes(["1,234"] * 90)
-    assert "'1,234' is read as 1234" in large and "divide the column by its mean" in large
+    assert "in column 'w': '1,234' is read as 1234 " in f"{large} "
+    assert "divide the column by its mean" in large
 
 
 def test_weights_are_part_of_what_a_table_is_and_no_weights_change_no_hash():
