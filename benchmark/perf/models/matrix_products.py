@@ -65,6 +65,8 @@ def main() -> None:
     print(f"{ROWS:,} rows ({', '.join(WHOLE)}: 500); CPU ms a step, medians of {given.steps}")
     print(f"{'model':15} {'oneDNN':>9} {'MKL':>9} {'ratio':>7}")
     names = [name for name in [*NAMES, *WHOLE] if name.startswith(given.only)]
+    if not names:
+        raise SystemExit(f"no network begins with {given.only!r}: {', '.join([*NAMES, *WHOLE])}")
     ratios = [measure(name, given.threads, given.steps) for name in names]
     print(f"{'median':15} {'':9} {'':9} {statistics.median(ratios):7.2f}")
 
