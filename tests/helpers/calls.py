@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +29,17 @@ def bench(*args: object) -> Ran:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+def replace_sleep(patch: pytest.MonkeyPatch, instead: Callable[[float], None]) -> None:
+    """`time.sleep` of this thread alone: others of the process, such as the clock of a worker pool
+    that an earlier test made, go on as they are."""
+    real, here = time.sleep, threading.get_ident()
+
+    def sleep(seconds: float) -> None:
+        (instead if threading.get_ident() == here else real)(seconds)
+
+    patch.setattr(time, "sleep", sleep)
 
 
 @contextmanager

@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import bench
+from calls import bench, replace_sleep
 from run_records import NAME, answer, make_run, plan
 from tabsweep.benchmark.console import printable
 from tabsweep.benchmark.running import event_log
@@ -175,7 +174,7 @@ def test_following_shows_what_comes_also_after_the_log_was_put_aside(logged, mon
             raise KeyboardInterrupt
         tell(log, Result(status=DONE, output=f"turn {turn} {'x' * 400}"))
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    replace_sleep(monkeypatch, sleep)
     found = bench("logs", logged, "--follow", "--json")
     log.close()
     assert found.code == 0 and (logged / "logs" / "trials.jsonl.1").exists(), "it was put aside"

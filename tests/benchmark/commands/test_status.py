@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from calls import bench
+from calls import bench, replace_sleep
 from rich.console import Console
 from run_records import answer, lease, make_run, plan, result
 from tabsweep.benchmark.commands import status as watch
@@ -116,7 +115,7 @@ def test_watch_prints_a_json_object_a_look_until_the_run_ends(busy, monkeypatch)
             step("ended")
             (busy.run / "owner.lock").unlink()  # its owner is gone
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    replace_sleep(monkeypatch, sleep)
     found = bench("status", busy.run, "--watch", "--json")
     assert found.code == 0
     seen = [json.loads(line) for line in found.out.splitlines()]
@@ -129,7 +128,7 @@ def test_without_a_terminal_watch_prints_a_line_a_look(busy, monkeypatch):
     def sleep(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    replace_sleep(monkeypatch, sleep)
     found = bench("status", busy.run, "--watch")
     assert found.code == 0, "Ctrl-C is how one stops watching"
     (line,) = found.out.splitlines()

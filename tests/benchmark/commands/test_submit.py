@@ -18,7 +18,7 @@ from typing import Any
 import click
 import compose
 import pytest
-from calls import bench
+from calls import bench, replace_sleep
 from ray_head import Head
 from tabsweep.benchmark import cli
 from tabsweep.benchmark.commands import submit
@@ -219,7 +219,7 @@ def test_a_head_that_stays_silent_is_given_up_with_the_way_on(
             raise RuntimeError("Request failed with status code 502")
 
     monkeypatch.setattr(submit, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(submit.time, "sleep", lambda s: None)
+    replace_sleep(monkeypatch, lambda seconds: None)
     with pytest.raises(ClusterLost, match="may go on.*the same command"):
         submit.wait_for_end(Client(), "job")
 
