@@ -41,6 +41,8 @@ def where(trial: Trial, data: Any) -> Result:
     with open(trial.config["log"], "a") as log:
         log.write(f"start {trial.model} {trial.fold} {os.environ.get(NODE)} {time.monotonic()}\n")
     time.sleep(trial.config["seconds"])
+    while trial.config["until"] and not Path(trial.config["until"]).exists():
+        time.sleep(0.05)
     info = {"node": os.environ.get(NODE), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
     info |= {"share": os.environ.get(GPU_SHARE)}
     return Result(status=DONE, val={"loss": 0.0}, info={**info, "data": data})
@@ -56,16 +58,24 @@ def node_name() -> dict[str, str]:
     return {"libraries": "old" if os.environ.get(NODE) == "different" else "new"}
 
 
-def study(name: str, log: Path, *, seconds: float = 0.05, needs: Needs | None = None) -> Study:
+def study(
+    name: str,
+    log: Path,
+    *,
+    seconds: float = 0.05,
+    until: Path | str = "",
+    needs: Needs | None = None,
+) -> Study:
+    """One trial of `seconds`, and then until the file `until` is there."""
     model, _, fold = name.partition(" ")
-    config = {"log": str(log), "seconds": seconds}
+    config = {"log": str(log), "seconds": seconds, "until": str(until)}
 
     def make_trial(_: dict[str, Any], seed: int) -> Trial:
         return Trial("d", int(fold), model, config, seed, {"name": name})
 
     return Study(
         name=name,
-        sampler=make_sampler("random", EMPTY, seed=0, n_trials=1),
+        sampler=make_sampler("random", EMPTY, seed=0),
         n_trials=1,
         make_trial=make_trial,
         loss_of=lambda result: result.val.get("loss"),
@@ -245,10 +255,15 @@ def test_nodes_with_gpus_and_nodes_with_other_libraries(machines, tmp_path):
 def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(machines, tmp_path):
     there = {"first": machines.add("first")}
     log = tmp_path / "log"
-    studies = [study(f"cpu {i}", log, seconds=0.6) for i in range(14)]
+    studies = [study(f"cpu {i}", log, seconds=0.6) for i in range(13)]
+    # Ray may need longer to say that a node is gone than the trials need.
+    told = tmp_path / "told"
+    studies.append(study("cpu 13", log, until=told))
     lost: list[str] = []
 
     def during(event: str, details: Any) -> None:
+        if event == "lost node":
+            told.touch()
         running = log.read_text().count("start") if log.exists() else 0
         if event == "beat" and running and "second" not in there:
             there["second"] = machines.add("second")  # while trials go on on the first
