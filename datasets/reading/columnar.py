@@ -27,7 +27,8 @@ def read_columnar(path: Path, kind: str, name: str) -> tuple[pd.DataFrame, dict[
     """(cells, kinds that the file states) of a file of `kind` ('Parquet', 'Arrow', ...).
 
     Numbers stay numbers (float64, NaN where missing); everything else is text, "" where missing,
-    and dates are ISO 8601. Dictionary columns and truth values are stated to be categories.
+    and dates are ISO 8601. Dictionary columns, truth values and what pandas notes as categorical
+    (Parquet keeps no dictionary of its whole numbers) are stated to be categories.
     Raises DataError for a damaged file and for columns of lists, records or bytes.
     """
     import pyarrow as pa
@@ -36,11 +37,12 @@ def read_columnar(path: Path, kind: str, name: str) -> tuple[pd.DataFrame, dict[
         table = _read(path, kind, name)
         kinds: dict[str, str] = {}
         columns: dict[str, Any] = {}
+        noted = _noted_categories(table.schema)
         for place, field in enumerate(table.schema):
             values, stated = _column(table.column(place), field, name)
             columns[str(place)] = values
-            if stated:
-                kinds[field.name] = stated
+            if stated or field.name in noted:
+                kinds[field.name] = "categorical"
         frame = pd.DataFrame(columns, index=range(table.num_rows))
         frame.columns = pd.Index([str(text).strip() for text in table.schema.names], dtype=object)
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, struct.error) as error:
@@ -203,6 +205,17 @@ def _column(column: Any, field: Any, name: str) -> tuple[np.ndarray, str]:
         f"{name}: column {one_line(field.name, 60)!r} holds {one_line(kind, 60)}; numbers, texts, "
         "truth values and dates are read: write it as columns of these, or leave it out"
     )
+
+
+def _noted_categories(schema: Any) -> set[str]:
+    """Fields that pandas, which wrote the file, had as categories by its note in the schema; none
+    where the note is absent or not as pandas writes it."""
+    try:
+        entries = (schema.pandas_metadata or {})["columns"]
+        noted = {one["field_name"] for one in entries if one["pandas_type"] == "categorical"}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return set()
+    return {name for name in schema.names if name in noted}
 
 
 def _beyond_floats(range_: Mapping[str, int | None]) -> bool:

@@ -106,3 +106,32 @@ def test_a_table_is_the_same_in_every_file(compression, tmp_path, monkeypatch):
         found = read_file(tmp_path / form)
         pd.testing.assert_frame_equal(found.frame, wanted.astype(found.frame.dtypes))
         assert found.kinds == {"code": "categorical"}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "stream", "feather"])
+def test_categories_of_pandas_are_categories_in_every_format(form, tmp_path):
+    """Parquet has no dictionaries of numbers: there pandas' own note tells."""
+    levels = {"whole": [3, 1, 3, 2], "real": [0.5, 1.5, 0.5, 0.5], "text": list("abca")}
+    frame = pd.DataFrame({name: pd.Categorical(cells) for name, cells in levels.items()})
+    table = pa.Table.from_pandas(frame.assign(number=[3, 1, 3, 2]))
+    write(table, tmp_path / "t", form)
+    found = read_file(tmp_path / "t")
+    assert found.kinds == dict.fromkeys(levels, "categorical")
+    assert found.frame["whole"].astype(float).tolist() == [3, 1, 3, 2]
+
+
+NOTES = [
+    '{"columns": 3}',
+    '{"columns": [3, {}]}',
+    "[]",
+    "{",
+    "\\xff",
+    '{"columns": [{"field_name": []}]}',
+]
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_note_that_pandas_never_wrote_is_passed_over(note, tmp_path):
+    table = pa.table({"x": [3, 1, 2]}).replace_schema_metadata({"pandas": note})
+    write(table, tmp_path / "t", "parquet")
+    assert read_file(tmp_path / "t").kinds == {}
