@@ -1,11 +1,13 @@
 """Steps with matrix products by oneDNN beside those by MKL (`models.deep.matrix_products`).
 
 python benchmark/perf/models/matrix_products.py [--steps 30] [--threads 1] [--only tabm]
+       [--everywhere 1]
 
 Every network of `zoo.py` on its table of Adult's size, and NPT, Hopular and SAINT, which see all
 rows at once, on 500 rows of ten numbers: the same network takes its steps in turn with the one and
 the other, so that the ratio is of one run. Medians of CPU seconds, after two steps of each. Where
-the change does not apply (docs/limits.md), both columns are MKL's.
+the change does not apply (docs/limits.md), both columns are MKL's, unless --everywhere 1 tries it
+on a processor of another vendor, too.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import numpy as np
 import pandas as pd
 from tabsweep.benchmark.perf.models.networks import options_of, told_of
 from tabsweep.benchmark.perf.models.zoo import NAMES, ROWS, training
+from tabsweep.common import processor
 from tabsweep.models.deep import matrix_products
 from tabsweep.models.deep.trainer import Training, computing
 from tabsweep.models.registry import make_model
@@ -60,7 +63,10 @@ def measure(name: str, threads: int, steps: int) -> float:
 
 def main() -> None:
     """Parse the options and measure."""
-    given = options_of(__doc__, of="models", steps=30, threads=1)
+    given = options_of(__doc__, of="models", steps=30, threads=1, everywhere=0)
+    if given.everywhere:
+        found = processor.described() | {"vendor_id": "AuthenticAMD"}
+        processor.described = lambda: found
     print(told_of(given.threads))
     print(f"{ROWS:,} rows ({', '.join(WHOLE)}: 500); CPU ms a step, medians of {given.steps}")
     print(f"{'model':15} {'oneDNN':>9} {'MKL':>9} {'ratio':>7}")
