@@ -344,10 +344,12 @@ def reproduce(console: Console, table: str | None, listing: bool, **given: Any) 
         from .commands.papers.from_results import reproduce_from_results
 
         return reproduce_from_results(console, table, **given)
+    if listing and table is not None:
+        raise click.UsageError(f"--list names all tables; leave it out to make {table!r}")
     given = without_choice(given, "results", "out")
     from .commands.papers.reproduce import list_tables, reproduce_command
 
-    if listing or table is None:
+    if table is None:
         return list_tables(console, given["paper"])
     return reproduce_command(console, table, **given)
 

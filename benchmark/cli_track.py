@@ -48,6 +48,9 @@ def fit(
     check_run(run)
     if register_as and not mlflow:
         raise click.UsageError("--register-as needs --mlflow")
+    origin = click.get_current_context().get_parameter_source("tracking_uri")
+    if origin is click.core.ParameterSource.COMMANDLINE and not mlflow:
+        raise click.UsageError("--tracking-uri needs --mlflow")
     from .commands.fit import fit_chosen
 
     if given["model"]:

@@ -307,7 +307,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
             code = guarded(command, console, *args, **kwargs)
         if console.start_again:
             start_again()
-        console.print_document()
+        code = printed(console, code)
         if console.hangs:  # threads of Ray that nobody can end would hold up the interpreter's end
             sys.stdout.flush()
             sys.stderr.flush()
@@ -339,6 +339,21 @@ def start_again() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, sys.orig_argv, {**os.environ, AGAIN: "1"})
+
+
+def printed(console: Console, code: int) -> int:
+    """Print the document of --json; returns the exit code of a command that ended with `code`."""
+    try:
+        console.print_document()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reading end of the pipe is closed
+    except OSError as error:  # a full disk, say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        id, code = ERRORS["OSError"]
+        console.tell(f"error {id}: standard output: {error}")
+    return code
 
 
 def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs: Any) -> int:
@@ -385,6 +400,10 @@ def stdout_to_stderr() -> Iterator[TextIO]:
     """Redirect standard output, of child processes too, to standard error, because libraries print.
     Yields a stream that still leads to standard output."""
     out = sys.stdout
+    if out is None:  # closed before this process began
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(sys.stderr):
+            yield nowhere
+        return
     out.flush()
     try:
         number = out.fileno()

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..common.text import one_line
 from ..sweeps.store.run_folder import is_run, runs_below
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -49,14 +50,26 @@ def resume_with(run: Path, *words: str) -> str:
     return f"finished trials are kept; resume with: {command_on(run, 'resume', *words)}"
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, option: str = "--name") -> str:
     """The name of a run, which becomes a folder: no path, no hidden file. Raises SweepError."""
     if not NAME.fullmatch(name):
         raise SweepError(
-            f"--name {name[:120]!r} must be 1 to 100 letters, digits, '.', '_' or '-', "
+            f"{option} {name[:120]!r} must be 1 to 100 letters, digits, '.', '_' or '-', "
             "beginning with a letter or digit"
         )
     return name
+
+
+def file_to_replace(out: Path, error: type[Exception] = SweepError) -> Path:
+    """The file that `out` names, or that a link there leads to. Raises `error` where it cannot be
+    replaced by another: a folder, a device such as /dev/stdout, no folder around it."""
+    if out.exists() and not out.is_file():
+        what = "a folder" if out.is_dir() else "a device or a pipe"
+        raise error(f"--out {one_line(out)} is {what}: name a file")
+    path = Path(os.path.realpath(out)) if out.is_symlink() else out
+    if not path.parent.is_dir():
+        raise error(f"--out {one_line(out)}: there is no folder {one_line(path.parent)}")
+    return path
 
 
 def check_address_form(address: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..common.text import one_line
-from .infer import Notes, Reading, feature, table_from_cells
+from .infer import Notes, Reading, check_columns, feature, table_from_cells
 from .passport import passport
 from .protocols import make_folds
 from .reading.cells import Cells
@@ -30,6 +30,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     """
     notes = Notes(list(cells.notices))
     table: Table | None = None
+    check_columns(path, reading, map(str, cells.frame.columns))
     if reading.target:
         table = table_from_cells(path, cells, reading, path.stem)
     roles = {reading.target: "target", reading.group: "group", reading.time: "time"}

@@ -291,7 +291,7 @@ def check_columns(path: Path, reading: Reading, columns: Iterable[str]) -> None:
     known = list(columns)
     if reading.task is not None and reading.task not in TASKS:
         raise DataError(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
-    roles = {reading.target: "the target"}
+    roles = {reading.target: "the target"} if reading.target else {}
     single = {"group": reading.group, "time": reading.time, "weight": reading.weight}
     several = dict.fromkeys(reading.drop, "left out")
     for column, role in [

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from ...sweeps.store.ledger import LedgerError
 from ...sweeps.store.run_folder import runs_below
 from ...sweeps.store.run_lock import RunLock, RunLocked, owner_of
 from ..console import NOTHING, OK, Console, size
@@ -118,7 +119,7 @@ def check_own(run: Path) -> None:
 def what_goes(run: Path, parts: Iterable[str], console: Console) -> list[Item]:
     """What the options mean in this run; without any, what is left over in it."""
     names = [name for part in parts for name in PARTS[part]]
-    if not names and all_done(run):
+    if not names and all_done(run, console):
         names = [*PARTS["checkpoints"], "live.json"]  # no fit will go on from them
     paths = [run / name for name in names]
     for pattern in TEMPORARY:
@@ -132,9 +133,14 @@ def what_goes(run: Path, parts: Iterable[str], console: Console) -> list[Item]:
     return items
 
 
-def all_done(run: Path) -> bool:
-    """Has every planned trial ended? A run that was never planned has none."""
-    return status_of(run).finished
+def all_done(run: Path, console: Console) -> bool:
+    """Whether every planned trial has ended. A run that cannot be read is named; like one that was
+    never planned it counts as unfinished."""
+    try:
+        return status_of(run).finished
+    except LedgerError as error:
+        console.warn(f"{error}; only what killed writers left there is removed")
+        return False
 
 
 def measure(path: Path) -> Item:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.run_folder import runs_below
 from ..arguments import COLUMNS
 from ..console import OK, Console
-from ..errors import NoRun, check_run
+from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
 from ..planning.plan_record import last_plan, plan_in
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...reports.explain import Trace
 
 REGIMES = "regimes"  # default, tuned and ensembled
+LEADERBOARD = "leaderboard"
 # Options of a plan that `bench reproduce` does not take.
 SWEEP_ALONE = ("sampler", "space", "seed", "asynchronous", "study_s", "time_limit_s", "portable",
                "warm_start")  # fmt: skip
@@ -41,7 +42,11 @@ def explain_command(
     portfolio: int | None = None,
 ) -> int:
     """`bench explain TABLE DATASET MODEL`."""
-    from ...reports.explain import LEADERBOARD, RANKS, SCORES, direction_of, trace
+    if portfolio is not None and table != REGIMES:
+        raise SweepError(f"--portfolio goes with the table {REGIMES}, not with {table[:80]!r}")
+    if fallback is not None and table != LEADERBOARD:
+        raise SweepError(f"--fallback goes with the table {LEADERBOARD}, not with {table[:80]!r}")
+    from ...reports.explain import RANKS, SCORES, direction_of, trace
     from ...reports.output.escape import visible
     from ..papers.catalog import published_tables
     from ..results.evidence_builder import evidence_of
@@ -49,7 +54,7 @@ def explain_command(
 
     for folder in folders:
         check_run(folder)
-    folders = folders or [only_run(runs, dataset)]
+    folders = folders or [only_run(runs, dataset, console)]
     if table == REGIMES:
         return _regimes(console, dataset, model, folders, portfolio, mirror=mirror, cache=cache)
     evidence = evidence_of(folders)
@@ -121,11 +126,16 @@ def _regimes(
     )
 
 
-def only_run(runs: Path, dataset: str) -> Path:
-    """The one run below `runs` that holds the dataset. Raises NoRun, which names them."""
+def only_run(runs: Path, dataset: str, console: Console) -> Path:
+    """The one run below `runs` that holds the dataset; runs that cannot be read are named and
+    passed over. Raises NoRun, which names those that hold it."""
     found = []
     for run in runs_below(runs):
-        plan = last_plan(Ledger(run))
+        try:
+            plan = last_plan(Ledger(run))
+        except LedgerError as error:
+            console.warn(f"{error}; {run} is passed over")
+            continue
         if plan is not None and dataset in plan["datasets"]:
             found.append(run)
     if len(found) == 1:
@@ -144,6 +154,7 @@ class Origin:
 
     folder: Path
     plan: Record
+    unwritten: list[str] = field(default_factory=list)  # files that the command names
 
     @classmethod
     def of(cls, folder: Path) -> Origin:
@@ -237,11 +248,8 @@ class Origin:
         """Write the run's suite to a file, which the command can name; its path."""
         import yaml
 
-        path = self.folder / "report" / "suite.yaml"
-        path.parent.mkdir(exist_ok=True)
         text = yaml.safe_dump(self.plan["suite"], sort_keys=False, allow_unicode=True)
-        path.write_text(text, encoding="utf-8")
-        return path
+        return self._write("suite.yaml", text)
 
     def _write_portfolio(self) -> Path:
         """Write the portfolio of the run's warm start to a file, which the command can name; its
@@ -250,10 +258,20 @@ class Origin:
 
         held = Portfolio.of_data(self.plan["options"]["warm_start"])
         entries = [Entry(model=m, config=c, without=w) for m, c, w in held.chosen]
-        path = self.folder / "report" / "portfolio.toml"
-        path.parent.mkdir(exist_ok=True)
         text = to_toml(entries, held.learned_on, scope=ALL, size=max(1, len(entries)))
-        path.write_text(text, encoding="utf-8")
+        return self._write("portfolio.toml", text)
+
+    def _write(self, name: str, text: str) -> Path:
+        """Write a file into the report's folder; where that cannot be, `differences` says so."""
+        path = self.folder / "report" / name
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            self.unwritten.append(
+                f"{path} cannot be written ({error.strerror}), and the command needs it: explain "
+                "from where you may write into the run, or from a copy of it"
+            )
         return path
 
     def differences(self) -> list[str]:
@@ -261,7 +279,7 @@ class Origin:
         from ..planning import environment
 
         was, now = self.plan["environment"], environment.capture()
-        found = []
+        found = [*self.unwritten]
         if was["code"] != now["code"]:
             found.append(f"the run was made by code {was['code']}, this is {now['code']}")
         for name, version in sorted(was["libraries"].items()):

@@ -39,10 +39,11 @@ from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
-from ..errors import command_on
+from ..errors import command_on, file_to_replace
 from ..planning.own_tables import planned_table
 from ..planning.plan import choose_folds
 from ..results.evidence_builder import planned_rows
+from ..results.run_status import status_of
 from ..running.run_trial import run_trial
 from .predict import FitError, predict_file
 
@@ -154,9 +155,13 @@ def choose_model(run: Run, model: str | None) -> str:
     whole = {name: loss for name, loss in losses.items() if loss is not None}
     if not whole:
         has = f"; with some: {', '.join(losses)}" if losses else ""
+        rest, failed = command_on(run.folder, "resume"), command_on(run.folder, "logs", "--failed")
+        way = f"run the rest with {rest}"
+        if status_of(run.folder).finished:
+            way = f"see {failed}, and run them again with {command_on(run.folder, 'retry')}"
         raise FitError(
-            f"no model has a score on all {len(run.folds)} folds of {run.dataset} yet{has}; "
-            f"run the rest with {command_on(run.folder, 'resume')}, or name a model with --model"
+            f"no model has a score on all {len(run.folds)} folds of {run.dataset}{has}; {way}, "
+            "or name a model with --model"
         )
     return min(whole, key=lambda name: (whole[name], name))
 
@@ -443,6 +448,4 @@ def place(run: Path, out: str | Path | None, dataset: str, model: str) -> Path:
     path = Path(out)
     if path.is_dir():
         return path / file
-    if not path.parent.is_dir():
-        raise FitError(f"--out {one_line(path)}: there is no folder {one_line(path.parent)}")
-    return path
+    return file_to_replace(path, FitError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,10 @@ def _one_run(run: Path) -> dict[str, Any]:
     from ...sweeps.store.ledger import LedgerError
     from ..results.run_status import status_of
 
-    size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file()) / 1e6
+    size = 0.0
+    for path in run.rglob("*"):
+        with suppress(FileNotFoundError):  # a sweep may be at work there
+            size += path.stat().st_size / 1e6 if path.is_file() else 0.0
     about: dict[str, Any] = {"run": str(run), "mb": size, "next": ""}
     try:
         found = status_of(run)

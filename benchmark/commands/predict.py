@@ -26,6 +26,7 @@ from ...datasets.table import number_text
 from ...models.persistence.model_file import load_model, warn_user
 from ...models.persistence.schema import Column, Schema, SchemaError
 from ...reports.output.escape import csv_text
+from ..errors import file_to_replace
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 LEADING_ZERO = re.compile(r"[-+]?0\d+.*")
@@ -51,9 +52,7 @@ def predict_file(
     all. warn: told of unknown columns, unseen categories, other library versions. trust: see
     `load_model`. Errors: ModelFileError, SchemaError, DataError, FitError.
     """
-    path, target = Path(csv), Path(out)
-    if target.is_dir() or not target.parent.is_dir():
-        raise FitError(f"--out {one_line(target)} must be a file in a folder that is there")
+    path, target = Path(csv), file_to_replace(Path(out), FitError)
     if target.exists() and any(target.samefile(p) for p in (path, Path(model)) if p.exists()):
         raise FitError(f"--out {one_line(target)} would replace what is read; name another file")
     fitted = load_model(model, trust=trust, warn=warn)

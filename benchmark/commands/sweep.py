@@ -164,6 +164,8 @@ def resume_command(
     failed trials that run again; all for None, none for ()."""
     check_run(run)
     check_causes(causes or ())
+    if run.name in ("", ".."):  # `.` has no name of its own
+        run = run.resolve()
     plan = plan_in(Ledger(run))
     old = plan["options"]
     if old.get("portable"):

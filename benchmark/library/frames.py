@@ -206,6 +206,17 @@ class FrameData:
         categorical_features: Any = (),
         text: str = "drop",
     ) -> None:
+        if isinstance(target, Collection) and not isinstance(target, (str, bytes, tuple)):
+            raise SweepError(
+                "target is the name of a column, not its values: "
+                "tabsweep.sweep(X.assign(target=y), 'target')"
+            )
+        if len({isinstance(name, str) for name in frame.columns}) > 1:  # scikit-learn refuses it
+            kinds = ", ".join(sorted({type(name).__name__ for name in frame.columns}))
+            raise SweepError(
+                f"the columns' names are of several types ({kinds}); make them text: "
+                "frame.columns = frame.columns.astype(str)"
+            )
         if target not in frame.columns:
             raise SweepError(
                 f"the DataFrame has no column {target!r} to predict; columns: "

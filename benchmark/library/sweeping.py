@@ -215,6 +215,11 @@ def sweep(
     if isinstance(data, str):
         if target is not None:
             raise SweepError(f"dataset {data!r} has its target already; leave `target` out")
+        if task is not None or list(categorical_features) or text != "drop":
+            raise SweepError(
+                f"dataset {data!r} has its task and kinds of columns already; leave `task`, "
+                "`categorical_features` and `text` out"
+            )
         suite = dataset_suite(data)
     else:
         frame = _frame_data(data, target, task, categorical_features, text)

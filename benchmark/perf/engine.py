@@ -64,7 +64,7 @@ def studies(n: int, n_trials: int, seconds: float, sampler: str) -> list[Study]:
 
         return Study(
             name=f"s{number:03d}",
-            sampler=make_sampler(sampler, SPACE, seed=number, n_trials=n_trials),
+            sampler=make_sampler(sampler, SPACE, seed=number),
             n_trials=n_trials,
             make_trial=make_trial,
             loss_of=lambda result: result.val["loss"],

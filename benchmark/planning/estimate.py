@@ -32,12 +32,14 @@ GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that no
 @dataclass(frozen=True)
 class TrialCost:
     """What a trial of a study is expected to take: CPU seconds, those at the end of the likely
-    range, peak memory of its process in MB; `guess` where its model was never measured."""
+    range, peak memory of its process in MB; `guess` where its model was never measured. `slots`:
+    how many trials the study is expected to have."""
 
     seconds: float
     high: float
     mb: float
     guess: bool
+    slots: int
 
 
 @dataclass
@@ -101,7 +103,8 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     for study in plan.build():
         n = planned_slots(study.meta)
         if study.study_s is not None:
-            n = at_end.get((study.name, study.n_trials), n)
+            likely = min(n, max(costs(planned[study.name]).slots, ended[study.name] + 1))
+            n = at_end.get((study.name, study.n_trials), likely)
         already = min(n, ended[study.name])
         left = n - already
         found.cells += n
@@ -209,15 +212,17 @@ class TrialCosts:
             highs = [s * math.exp(float(sd)) for s, sd in zip(seconds, sds, strict=True)]
         limit = min(self._plan.limits.timeout_s, study.time_limit_s or math.inf)
         share = _share(study)
-        if study.study_s is not None:  # a study ends with its CPU seconds, whatever is left
-            slots = planned_slots(study.to_data())
-            mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
-            share *= min(1.0, study.study_s / max(slots * mean, 1e-9))
+        mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
+        slots = planned_slots(study.to_data())
+        if study.study_s is not None:  # its search ends with these CPU seconds; the seeds come then
+            searched = math.ceil(study.study_s / max(mean, TRIAL_S))
+            slots -= study.n_trials - min(study.n_trials, max(1, searched))
         return TrialCost(
-            seconds=share * sum(min(s, limit) for s in seconds) / len(seconds),
+            seconds=mean,
             high=share * sum(min(s, limit) for s in highs) / len(highs),
             mb=self._memory(model, spec.memory_mb(*shape)),
             guess=guess,
+            slots=slots,
         )
 
     def _defaults(self, model: str) -> Mapping[str, float]:
@@ -288,13 +293,16 @@ def _share(study: StudyPlan) -> float:
 
 
 def by_study(plan: Plan) -> dict[str, float]:
-    """{study: expected seconds of one of its trials} from the shipped costs: a first idea of how
-    long a sweep runs, before its own trials tell."""
+    """{study: expected seconds of one of its planned trials} from the shipped costs: a first idea
+    of how long a sweep runs, before its own trials tell. A study that a time limit ends has fewer
+    trials than planned, and these are seconds of all of them spread over the planned ones."""
     costs = TrialCosts(plan)
     found: dict[str, float] = defaultdict(float)
     for study in plan.studies:
         if not study.reason:
-            found[study.name] = costs(study).seconds + TRIAL_S
+            cost = costs(study)
+            part = cost.slots / planned_slots(study.to_data())
+            found[study.name] = part * (cost.seconds + TRIAL_S)
     return dict(found)
 
 

@@ -16,7 +16,7 @@ from ...models import registry
 from ...reports.metrics import METRICS
 from ...sweeps.fingerprint import versions
 from ...sweeps.search.halving import Halving
-from ...sweeps.search.samplers import make_sampler
+from ...sweeps.search.samplers import make_sampler, n_distinct
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, digest
@@ -212,6 +212,16 @@ class Plan:
             n_trials = min(n_trials, space.size)  # nothing is left to search after every point
         return space_name, space, sampler, n_trials
 
+    def first_of(
+        self, model: str, task: str, dataset: str | None, name: str, space: Space, sampler: str
+    ) -> tuple[dict[str, Any], ...]:
+        """With what a study begins: the default configuration, or nothing."""
+        if not self.budget.start_with_default or sampler == "grid":
+            return ()
+        asked = self.given[model]
+        choices = self.budget.search(asked, dataset).choices
+        return (default_first(self.budget.asked(asked), task, name, space, choices),)
+
     def check_searches(self, tasks: Iterable[str]) -> None:
         """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
         places: list[tuple[str, str | None]] = [(task, None) for task in sorted(set(tasks))]
@@ -226,7 +236,7 @@ class Plan:
                     continue
                 name, space, sampler, n_trials = self.search(model, task, dataset)
                 try:
-                    make_sampler(sampler, space, seed=0, n_trials=n_trials)
+                    make_sampler(sampler, space, seed=0)
                 except ValueError as error:
                     raise PlanError(
                         f"space {name!r} of model {model!r} with sampler {sampler!r}: {error}"
@@ -239,7 +249,7 @@ class Plan:
     def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
         budget, options = self.budget, self.options
         asked, spec = self.given[model], self.specs[model]
-        search, of = budget.search(asked, dataset), budget.asked(asked)
+        search = budget.search(asked, dataset)
         task = data.table.task
         reason = search.absent or absence(spec, data.table, data.folds[fold])
         if task in spec.tasks:
@@ -247,8 +257,11 @@ class Plan:
         else:  # planned absence: there need not be a space
             space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
-        if budget.start_with_default and sampler != "grid" and task in spec.tasks:
-            first = (default_first(of, task, space_name, space),)
+        if task in spec.tasks:
+            first = self.first_of(model, task, dataset, space_name, space, sampler)
+            if n_trials == space.size:  # a default outside the space takes the trial of no point
+                asked_for = options.trials or search.trials or budget.trials
+                n_trials = min(asked_for, n_distinct(space, first) or asked_for)
         portfolio = options.warm_start
         begins = beginning(portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving
@@ -426,12 +439,7 @@ class Plan:
         return Study(
             name=plan.name,
             sampler=make_sampler(
-                plan.sampler,
-                plan.space,
-                seed=seed,
-                n_trials=plan.n_trials,
-                first=plan.first,
-                lag=plan.lag,
+                plan.sampler, plan.space, seed=seed, first=plan.first, lag=plan.lag
             ),
             n_trials=plan.n_trials,
             make_trial=make_trial,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...common.text import suggest
 from ...models import registry
+from ...sweeps.search.json_values import identity
 from ...sweeps.search.space import Fixed, Space, Variants
 from ...sweeps.trial import digest
 
@@ -59,15 +60,28 @@ def narrow(
         raise PlanError(f"the suite narrows the space of {model!r}: {error}") from None
 
 
-def default_first(model: str, task: str, name: str, space: Space) -> dict[str, Any]:
+def default_first(
+    model: str, task: str, name: str, space: Space, choices: Mapping[str, list[Any]]
+) -> dict[str, Any]:
     """The default configuration of a model, as the first of a study of `space`, which the suite has
     made of the model's space `name`: what the suite adds to that is always there, the rest where
-    its condition holds."""
+    its condition holds. A value that the suite's `choices` leave out gives way to the first that
+    they list."""
     default = registry.default_config(model, task, name)
     searched = set(registry.spaces(model, task)[name]["params"])
     fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
     kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
-    return {**default, **kept}
+    found = {**default, **kept}
+    for key, values in choices.items():
+        if key in found and identity(found[key]) not in map(identity, values):
+            found |= _variant_with(space, key) or {key: values[0]}
+    return found
+
+
+def _variant_with(space: Space, key: str) -> dict[str, Any]:
+    """The first of the variants that set the hyperparameter; {} where no variants do."""
+    alike = (p for p in space.params.values() if isinstance(p, Variants) and key in p.names)
+    return dict(next((p.values[0] for p in alike), {}))
 
 
 def _unknown(name: str, model: str, params: Mapping[str, Any]) -> PlanError:

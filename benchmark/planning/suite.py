@@ -127,10 +127,12 @@ class Budget(Strict):
 
 
 def _over(below: Search, above: Search) -> Search:
-    """`below`, overridden by what `above` sets."""
+    """`below`, overridden by what `above` sets. None and "" set nothing: the record of a plan
+    states every setting, and means the same search as the file that it was read from."""
     choices = {k: v for k, v in below.choices.items() if k not in above.fixed}
     fixed = {k: v for k, v in below.fixed.items() if k not in above.choices}
-    given = {name: getattr(above, name) for name in above.model_fields_set}
+    stated = {name: getattr(above, name) for name in above.model_fields_set}
+    given = {name: value for name, value in stated.items() if value not in (None, "")}
     given |= {"fixed": fixed | above.fixed, "choices": choices | above.choices}
     return below.model_copy(update=given)
 

@@ -253,8 +253,10 @@ def _one_score_a_line(lines: Lines) -> Lines:
     rest = cells.drop(columns=list(found))
     blocks, numbers = [], []
     failed = np.logical_and.reduce([cells[name] == "" for name in found])
-    for number, (name, match) in enumerate(found.items()):
-        mine = (cells[name] != "").to_numpy() | (failed & (number == 0))
+    tests = [name for name, m in found.items() if PARTS.get(str(m[1]).lower(), TEST) == TEST]
+    of_failures = [*tests, *found][0]  # where a failure has its line
+    for name, match in found.items():
+        mine = (cells[name] != "").to_numpy() | (failed & (name == of_failures))
         part = {"part": PARTS[match[1].lower()] if match[1] else TEST} if several else {}
         metric = np.where(failed, "", match[2])
         blocks.append(rest.assign(metric=metric, value=cells[name], **part)[mine])

@@ -18,7 +18,7 @@ from ...sweeps.study import TUNE
 from ...sweeps.trial import derive_seed, digest
 from ..planning.plan import Options, Plan
 from ..planning.plan_record import key_of, plan_in, sampler_of
-from ..planning.space_overrides import PlanError, default_first
+from ..planning.space_overrides import PlanError
 from ..planning.suite import parse
 
 if TYPE_CHECKING:
@@ -69,10 +69,8 @@ def spaces_of(plan: Record) -> tuple[dict[tuple[str, str], tuple[Space, tuple[An
         except (PlanError, KeyError):
             gone.add(study["model"])
             continue
-        first: tuple[Any, ...] = ()
-        if made.budget.start_with_default and sampler != "grid":
-            of = made.budget.asked(made.given[study["model"]])
-            first = (default_first(of, study["task"], name, space),)
+        model, task, dataset = study["model"], study["task"], study["dataset"]
+        first = made.first_of(model, task, dataset, name, space, sampler)
         is_same = digest([space.to_data(), list(first)], length=16)
         if plan["identity"]["space"].get(key_of(plan, study)) != is_same:
             gone.add(study["model"])

@@ -18,6 +18,7 @@ from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import lacks_files, lost_predictions
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import utc_now
+from ...sweeps.store.run_folder import is_run
 from ...sweeps.store.run_lock import RunLock, RunLocked
 from ...sweeps.study import Study
 from ...sweeps.workers.pool import InProcessPool, WorkerPool
@@ -140,7 +141,8 @@ def run(
     def tell(text: str) -> None:
         listener("warning", {"message": text})
 
-    check_name(request.name)
+    if not is_run(request.folder):  # whose folder may have been renamed
+        check_name(request.name)
     check_names(request)
     existed = request.folder.exists()
     if existed and not (request.folder / "ledger").exists() and any(request.folder.iterdir()):

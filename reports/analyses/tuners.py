@@ -38,7 +38,9 @@ def frame(steps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     tuners. Raises EvidenceError if no study is common to all.
     """
     if len(steps) < 2:
-        raise EvidenceError(f"a comparison needs two tuners or more; found {', '.join(steps)}")
+        raise EvidenceError(
+            f"a comparison needs two tuners or more; found {', '.join(steps) or 'none'}"
+        )
     common = set.intersection(*(_studies(part) for part in steps.values()))
     if not common:
         raise EvidenceError(f"no study was searched by all of {', '.join(steps)}")

@@ -111,7 +111,7 @@ def replayed(
     """The answers (trial, distance) to `n_trials` suggestions of a sampler (a name of
     `samplers.SAMPLERS`) that is told them, one after the other. ValueError where it cannot search
     the space, as a grid a continuous one."""
-    search = make_sampler(sampler, box.space, seed=seed, n_trials=n_trials, first=first)
+    search = make_sampler(sampler, box.space, seed=seed, first=first)
     found = []
     for index in range(n_trials):
         config = search.ask(index)

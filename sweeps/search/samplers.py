@@ -35,15 +35,14 @@ def suggest(
     index: int,
     seed: int,
     *,
-    n_trials: int | None = None,
     first: Sequence[Mapping[str, Any]] = (),
-    lag: int | None = 1,
+    lag: int = 1,
 ) -> Config:
     """The configuration of trial `index`, a pure function of its arguments.
 
     Arguments as in `make_sampler`; `history` may come in any order, but names an index once.
     """
-    sampler = make_sampler(name, space, seed=seed, n_trials=n_trials, first=first, lag=lag)
+    sampler = make_sampler(name, space, seed=seed, first=first, lag=lag)
     told = set()
     for i, config, loss in history:
         if i in told:
@@ -58,27 +57,23 @@ def make_sampler(
     space: Space,
     *,
     seed: int,
-    n_trials: int | None = None,
     first: Sequence[Mapping[str, Any]] = (),
-    lag: int | None = 1,
+    lag: int = 1,
 ) -> Sampler:
     """A sampler of SAMPLERS for one study.
 
-    n_trials: how many trials the study has; it is checked, and no suggestion depends on it.
     first: configurations for the first indices. One outside the space is tried like the others
         but is left out of the sampler's history; one that is a grid point is not tried again.
     lag: the suggestion for an index uses the results up to index - lag. With 1 a study is
-        sequential; None uses all results that are there, so that equal studies may get different
-        suggestions.
+        sequential.
     """
     if name not in _CLASSES:
         raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, _CLASSES)}")
-    for what, value in (("n_trials", n_trials), ("lag", lag)):
-        if value is not None and (type(value) is not int or value < 1):
-            raise ValueError(f"{what} must be None or a whole number >= 1, got {value!r}")
+    if type(lag) is not int or lag < 1:
+        raise ValueError(f"lag must be a whole number >= 1, got {lag!r}")
     if type(seed) is not int:
         raise ValueError(f"seed must be a whole number, got {seed!r}")
-    return _CLASSES[name](name, space, seed=seed, n_trials=n_trials, first=first, lag=lag)
+    return _CLASSES[name](name, space, seed=seed, first=first, lag=lag)
 
 
 def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | None:
@@ -106,12 +101,10 @@ class Sampler:
         space: Space,
         *,
         seed: int,
-        n_trials: int | None,
         first: Sequence[Mapping[str, Any]],
-        lag: int | None,
+        lag: int,
     ) -> None:
         self.name, self.space, self.seed, self.lag = name, space, seed, lag
-        self.n_trials = n_trials
         self.first: tuple[Config, ...] = tuple(plain(config) for config in first)
 
     def ask(self, index: int) -> Config:
@@ -196,8 +189,6 @@ class TPESampler(Sampler):
         return backend.propose(index, _hash(self.seed, index))
 
     def _visible(self, index: int) -> list[int]:
-        if self.lag is None:
-            return sorted(self._results)
         visible = list(range(index - self.lag + 1))
         missing = [i for i in visible if i not in self._results]
         if missing:

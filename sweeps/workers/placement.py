@@ -25,14 +25,6 @@ class Shape:
     gpus: float
     memory_mb: float
 
-    def serves(self, other: Shape) -> bool:
-        """Whether a worker of this shape can run the jobs of the other."""
-        return (
-            self.threads == other.threads
-            and self.gpus == other.gpus
-            and self.memory_mb >= other.memory_mb
-        )
-
 
 class Placed(Protocol):
     """A worker that holds a shape of a node."""

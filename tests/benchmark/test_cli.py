@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -38,6 +39,10 @@ CONFIG_ERRORS = [
     ["sweep", "--csv", "x.csv"],
     ["status", "nowhere"],
     ["report", "nowhere"],
+    ["explain", "scores", "iris", "knn", "--portfolio", "3"],
+    ["explain", "scores", "iris", "knn", "--fallback", "knn"],
+    ["fit", "nowhere", "--tracking-uri", "http://localhost:1"],
+    ["reproduce", "--list", "npt-table-1"],
 ]
 
 
@@ -366,3 +371,23 @@ def test_an_interrupt_exits_with_130():
     found = raising(KeyboardInterrupt(), "--json")  # type: ignore[arg-type]
     assert found.code == 130
     assert json.loads(found.out) == {"interrupted": True}
+
+
+# ---------------------------------------------------------------------- where a document goes
+
+
+def test_a_document_that_cannot_be_written_is_no_failure_of_trials():
+    """A pipe whose reader has gone, a full disk, no standard output at all."""
+    call = [sys.executable, "-c", "from tabsweep.benchmark.cli import main; main()"]
+    call += ["models", "--json"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as pipe, open("/dev/full", "w") as full:
+        gone = subprocess.run(call, stdout=pipe, stderr=subprocess.PIPE, text=True)
+        disk = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (gone.returncode, gone.stderr) == (0, "")
+    assert disk.returncode == 3 and disk.stderr.startswith("error BENCH-E016: standard output")
+    closed = subprocess.run(
+        ["bash", "-c", '"$@" >&-', "bash", *call], stderr=subprocess.PIPE, text=True
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")

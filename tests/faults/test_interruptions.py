@@ -78,7 +78,7 @@ def study(name: str, log: Path) -> Study:
 
     return Study(
         name=name,
-        sampler=make_sampler("random", EMPTY, seed=0, n_trials=1),
+        sampler=make_sampler("random", EMPTY, seed=0),
         n_trials=1,
         make_trial=make_trial,
         loss_of=lambda result: result.val.get("loss"),

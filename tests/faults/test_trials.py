@@ -178,7 +178,7 @@ def one_trial(name: str, log: Path, **more: Any) -> Study:
 
     return Study(
         name=name,
-        sampler=make_sampler("random", space, seed=0, n_trials=1),
+        sampler=make_sampler("random", space, seed=0),
         n_trials=1,
         make_trial=make_trial,
         loss_of=lambda result: result.val.get("loss"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from ....common.files import write_atomically
 from ....common.text import one_line
 from ...console import OK, Console, count
-from ...errors import check_run
+from ...errors import check_run, file_to_replace
 from ...planning.portfolios import portfolio_file
 from ...portfolio.regrets import MIN_TRIALS, trials_of
 from ...portfolio.selection import learn, scope_of
@@ -35,6 +35,8 @@ def learn_command(
     """`bench portfolio learn RUN... --out FILE`."""
     for run in runs:
         check_run(run)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    path = file_to_replace(out)
     trials = trials_of(runs)
     entries = learn(trials, size, per_model=per_model, leave_one_out=leave_one_out)
     words = ["bench", "portfolio", "learn", *map(str, runs), "--size", str(size)]
@@ -49,8 +51,7 @@ def learn_command(
         size=size,
         comments=[one_line(shlex.join(words), 1000), *REGRET],
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text.encode("utf-8"))
+    write_atomically(path, text.encode("utf-8"))
     found = portfolio_file.load(out)
     whole = [entry for entry in entries if not entry.without]
     console.data(

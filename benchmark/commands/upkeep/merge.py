@@ -96,7 +96,7 @@ def check_runs(runs: Sequence[Path], out: Path) -> None:
         check_run(run)
     if len({run.resolve() for run in runs}) < 2 or len({r.resolve() for r in runs}) < len(runs):
         raise SweepError("bench merge needs two different runs at least: bench merge A B --out C")
-    check_name(out.name)
+    check_name(out.name, "--out: the name")
     if out.exists():
         raise SweepError(f"{out} exists: choose another --out")
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -74,7 +74,7 @@ def real(plan: Plan, record: Any, n: int, repeats: int) -> pd.DataFrame:
         for name in SAMPLERS:
             for repeat in range(repeats):
                 seed = derive_seed("real", dataset, model, name, repeat)
-                search = make_sampler(name, space, seed=seed, n_trials=n, first=first)
+                search = make_sampler(name, space, seed=seed, first=first)
                 best = np.inf
                 for index in range(n):
                     config = search.ask(index)

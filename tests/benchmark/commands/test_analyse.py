@@ -243,8 +243,10 @@ def test_the_better_tuner_has_less_regret_and_regret_falls_with_trials():
     means = pd.DataFrame({n: tuners.regrets(found, n).mean() for n in (1, 2, 4, 6)})
     assert (np.diff(means.to_numpy(), axis=1) <= 0).all()
     assert means.loc["good", 6] < 0.05 < means.loc["bad", 6]
-    with pytest.raises(EvidenceError, match="two tuners"):
+    with pytest.raises(EvidenceError, match="two tuners or more; found good"):
         tuners.frame({"good": running(searched(5))})
+    with pytest.raises(EvidenceError, match="two tuners or more; found none"):
+        tuners.frame({})
     other = searched(7)
     other = Evidence.of(other.trials.replace({"model": {"a": "c", "b": "d"}}), meta=other.meta)
     with pytest.raises(EvidenceError, match="no study was searched by all"):

@@ -109,6 +109,18 @@ def test_clean_refuses_what_is_no_run(tmp_path):
     assert (tmp_path / "report" / "mine.md").exists()
 
 
+def test_a_run_without_a_plan_is_cleaned_of_leftovers_and_stops_no_other(tmp_path):
+    fine, unplanned = full_run(tmp_path / "fine"), make_run(tmp_path / "empty")
+    (unplanned / "live.json").write_text("{}")
+    (unplanned / ".live.json.9.tmp").write_text("x")
+    damaged = full_run(tmp_path / "damaged")
+    (damaged / "ledger" / "MANIFEST.json").write_text("{")
+    found = bench("clean", "--runs", tmp_path, "--yes")
+    assert found.code == 0 and "empty" in found.err and "damaged" in found.err
+    assert contents(unplanned) >= {"live.json"} and not list(unplanned.glob(".*.tmp"))
+    assert not (fine / "checkpoints").exists() and (damaged / "checkpoints").exists()
+
+
 def test_clean_goes_through_no_link(tmp_path):
     run, away = full_run(tmp_path / "r"), tmp_path / "away"
     away.mkdir()

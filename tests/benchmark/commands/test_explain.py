@@ -311,3 +311,23 @@ def test_a_class_of_one_s_own_is_named_and_not_imported(work):
     found = explain("scores", "iris", "tuned", "--runs", "classes")
     assert f"--model {module}:Tuned " in found["command"] and module not in sys.modules
     assert list(again(found["command"]).iterdir())
+
+
+def test_a_damaged_run_beside_the_one_that_is_asked_for_is_named_and_passed_over(work, tmp_path):
+    shutil.copytree("runs", tmp_path / "runs")
+    (tmp_path / "runs" / "damaged" / "ledger").mkdir(parents=True)
+    (tmp_path / "runs" / "damaged" / "ledger" / "MANIFEST.json").write_text("{")
+    found = bench("explain", "scores", "wine", "knn", "--runs", tmp_path / "runs")
+    assert found.code == 0 and "damaged is passed over" in found.err
+    assert "wine, knn: 0." in found.out
+
+
+def test_a_run_that_cannot_be_written_to_is_explained_and_says_what_the_command_lacks(
+    work, tmp_path
+):
+    run = Path(shutil.copytree("others/mine-quick", tmp_path / "mine-quick"))
+    shutil.rmtree(run / "report")
+    (run / "report").write_text("in the way")
+    found = explain("scores", "iris", "knn", "--run", run)
+    (lacking,) = [text for text in found["differences"] if "suite.yaml cannot be written" in text]
+    assert "the command needs it" in lacking and found["value"] > 0.5

@@ -12,7 +12,13 @@ from saved_models import (
     Y,
     outside_models,
 )
-from tabsweep.benchmark.commands.fit import FitError, fit_chosen, predict_file, read_run
+from tabsweep.benchmark.commands.fit import (
+    FitError,
+    choose_model,
+    fit_chosen,
+    predict_file,
+    read_run,
+)
 from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.planning.suite import parse
@@ -109,6 +115,9 @@ def test_a_model_without_a_score_on_some_fold_must_be_named(finished):
     assert found.mean_loss("knn") is not None
     del found.chosen["knn"][0]
     assert found.mean_loss("knn") is None
+    found.chosen.clear()  # all trials of the run, which is finished, have failed
+    with pytest.raises(FitError, match="logs .* --failed, and run them again with bench retry"):
+        choose_model(found, None)
 
 
 @pytest.fixture(scope="module")

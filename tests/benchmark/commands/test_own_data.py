@@ -181,6 +181,9 @@ def test_inspect_shows_kinds_marks_target_and_problems_before_anything_is_swept(
     assert (found["task"], found["protocol"], found["n_folds"]) == ("regression", "grouped", 9)
     leak = next(flag for flag in found["flags"] if flag["id"] == "single-feature-leak")
     assert leak["detail"].startswith("tax alone predicts the target with skill 1.000")
+    for option in ("--group", "--time", "--drop", "--weight"):  # without a target, too
+        wrong = bench("data", "inspect", "h.csv", option, "nope")
+        assert wrong.code == 2 and "has no column 'nope'" in wrong.err
     shown = bench("data", "inspect", "h.csv", "--target", "city", "--drop", "tax")
     assert shown.code == 0 and "Zürich " in shown.out and "multiclass" in shown.out
     wrong = bench("data", "inspect", "h.csv", "--target", "prize")

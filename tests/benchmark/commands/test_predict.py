@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,8 +116,27 @@ def test_an_output_that_would_replace_the_input_or_has_no_folder_is_refused(hous
         predict_file(houses[0], source, source)
     with pytest.raises(FitError, match="would replace what is read"):
         predict_file(houses[0], source, houses[0])
-    with pytest.raises(FitError, match="a folder that is there"):
+    with pytest.raises(FitError, match="there is no folder"):
         predict_file(houses[0], source, tmp_path / "no" / "out.csv")
+    with pytest.raises(FitError, match="is a folder: name a file"):
+        predict_file(houses[0], source, tmp_path)
+
+
+def test_a_device_or_pipe_is_never_replaced_and_a_link_leads_to_its_file(houses, tmp_path):
+    source, pipe, real = tmp_path / "in.csv", tmp_path / "pipe", tmp_path / "real.csv"
+    source.write_text("size,weight,kind\n1,2,a\n")
+    os.mkfifo(pipe)
+    with pytest.raises(FitError, match="a device or a pipe: name a file"):
+        predict_file(houses[0], source, pipe)
+    assert pipe.is_fifo()
+    link, nowhere = tmp_path / "link.csv", tmp_path / "nowhere.csv"
+    link.symlink_to(real)
+    for _ in range(2):  # the file is not there, then it is
+        predict_file(houses[0], source, link)
+        assert link.is_symlink() and len(real.read_text().splitlines()) == 2
+    nowhere.symlink_to(tmp_path / "no" / "out.csv")
+    with pytest.raises(FitError, match="there is no folder"):
+        predict_file(houses[0], source, nowhere)
 
 
 @pytest.mark.fault(13)

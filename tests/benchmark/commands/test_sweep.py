@@ -6,8 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from calls import bench
+from calls import bench, working_in
 from small_sweeps import FAST, SMALL, answer, executions, sweeps
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running import ray_session
@@ -194,3 +195,36 @@ def test_a_dry_run_counts_every_rung_of_successive_halving():
     call = ("sweep", "--suite", "uci-small", "--budget", "halving", "--dataset", "diabetes")
     found = answer(*call, "--model", "xgboost", "--folds", 1, "--dry-run", *FAST)
     assert (found["cells"], found["to_run"], found["studies"]) == (39, 39, 1)  # 27 + 9 + 3
+
+
+def test_a_resume_runs_the_plan_of_a_suite_whose_rows_build_on_each_other(tmp_path):
+    """Whatever the folder is called by then, and from inside it."""
+    suite = tmp_path / "layers.toml"
+    suite.write_text(
+        """
+name = "layers"
+title = "A variant, and settings for one dataset"
+datasets = ["iris", "wine"]
+[budgets.quick]
+models = ["decision-tree", "shallow"]
+folds = 1
+trials = 2
+[budgets.quick.model.decision-tree]
+trials = 4
+sampler = "random"
+[budgets.quick.model.shallow]
+of = "decision-tree"
+fixed = { max_depth = 3 }
+[budgets.quick.dataset.iris.model.decision-tree]
+fixed = { min_samples_leaf = 2 }
+"""
+    )
+    run = (*FAST, "--runs", tmp_path, "--name", "r")
+    assert bench("sweep", "--suite", suite, *run).code == 0
+    before = load_results(tmp_path / "r")
+    assert before.groupby(["dataset", "model"]).size().tolist() == [4] * 4
+    renamed = (tmp_path / "r").rename(tmp_path / "a run, renamed")
+    with working_in(renamed):
+        found = bench("resume", ".", "--workers", 0)
+    assert found.code == 0 and "16 of 16 trials done" in found.out, found
+    pd.testing.assert_frame_equal(load_results(renamed), before)

@@ -239,6 +239,9 @@ def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):
         ({"target": "city"}, "missing in"),
         ({"target": "dear", "models": [tabsweep.KNNClassifier(n_neighbors=3)]}, "n_neighbors"),
         ({"target": "dear", "models": [3]}, "give a name"),
+        ({"target": table["dear"]}, "name of a column, not its values"),
+        ({"target": ["dear"]}, "name of a column, not its values"),
+        ({"target": table["dear"].to_numpy()}, "name of a column, not its values"),
     ):
         with pytest.raises(SweepError, match=words):
             tabsweep.sweep(table, runs=tmp_path, **given)
@@ -246,6 +249,11 @@ def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):
         tabsweep.sweep([[1]], "x", runs=tmp_path)
     with pytest.raises(SweepError, match="already"):
         tabsweep.sweep("iris", "species", runs=tmp_path)
+    for given in ({"task": "regression"}, {"categorical_features": ["x"]}, {"text": "keep"}):
+        with pytest.raises(SweepError, match="has its task and kinds of columns already"):
+            tabsweep.sweep("iris", runs=tmp_path, **given)
+    with pytest.raises(SweepError, match=r"several types \(int, str\)"):
+        tabsweep.sweep(table.rename(columns={"size": 0}), "dear", runs=tmp_path)
     FrameData(table, "dear").write(tmp_path, "mine")
     with pytest.raises(SweepError, match="holds other data"):
         FrameData(table[:50], "dear").write(tmp_path, "mine")

@@ -14,6 +14,7 @@ from tabsweep.benchmark.planning.costs.measured import Cost, Regression, Work, c
 from tabsweep.benchmark.planning.estimate import by_study, estimate
 from tabsweep.benchmark.planning.options import Options
 from tabsweep.benchmark.planning.plan import Plan
+from tabsweep.benchmark.planning.plan_record import planned_slots
 from tabsweep.benchmark.planning.suite import load
 from tabsweep.benchmark.running.progress import START_S, Pace, Progress
 from tabsweep.benchmark.running.request import Request
@@ -169,3 +170,29 @@ def test_one_slow_first_trial_does_not_make_an_hour_of_a_minute(capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert f"about {round(START_S + 13)} s" in first
     assert "1 of 104" in second and "ETA" in second and "min" not in second
+
+
+def limited(name: str, **changes: float) -> Plan:
+    """The plan of the smoke suite's first fold of wine, for one model."""
+    suite = load("smoke")
+    changed = suite.budgets["quick"].model_copy(update=changes)
+    asked = Request(
+        suite=suite.model_copy(update={"budgets": {"quick": changed}}),
+        options=Options(budget="quick", models=(name,), datasets=("wine",), folds=1),
+        runs=Path("runs"),
+        name="estimated",
+    )
+    return prepare(asked, None)
+
+
+def test_a_limit_of_seconds_bounds_the_search_and_not_the_seeds_after_it():
+    (mean,) = by_study(limited("random-forest", trials=20_000, seeds=15, model={})).values()
+    short = limited("random-forest", trials=20_000, study_s=0.01, seeds=15, model={})
+    found = estimate(short, own=None, others=(), workers=1)
+    assert found.cells == 16  # one trial of the search, then the seeds
+    assert 3600 * found.cpu_hours == pytest.approx(15 * mean, rel=0.7)
+    (spread,) = by_study(short).values()
+    assert planned_slots(short.studies[0].to_data()) * spread == pytest.approx(16 * mean)
+    long = limited("knn", trials=20_000, study_s=2.0, model={})
+    found = estimate(long, own=None, others=(), workers=1)
+    assert found.cells < 100 and 3600 * found.cpu_hours < 6 and found.disk_mb < 3

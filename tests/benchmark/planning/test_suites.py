@@ -97,8 +97,20 @@ def test_every_search_of_a_suite_can_propose_its_first_configuration(name):
                 others = [d for d in tasks[task] if d not in named]
                 for dataset in [*named, *others[:1]]:
                     _, space, sampler, trials = plan.search(model, task, dataset)
-                    made = make_sampler(sampler, space, seed=0, n_trials=trials, lag=1)
+                    made = make_sampler(sampler, space, seed=0)
                     assert made.ask(0) in space, (budget, model, task, dataset)
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_the_record_of_a_plan_means_the_searches_of_its_suite(name):
+    """A resume reads the suite from the ledger."""
+    suite = suites.load(name)
+    again = suites.parse(suite.model_dump(mode="json"), "the ledger's plan")
+    for key, budget in suite.budgets.items():
+        for model in {*budget.models, *budget.model, "of a resume that adds one"}:
+            for dataset in (*suite.datasets, *suite.offline, None):
+                recorded = again.budgets[key].search(model, dataset)
+                assert recorded == budget.search(model, dataset), (key, model, dataset)
 
 
 @pytest.mark.parametrize("name", suites.names())
@@ -345,3 +357,39 @@ def test_an_unknown_suite_or_budget_is_answered_with_a_suggestion():
         suites.load("uci-smal")
     with pytest.raises(SuiteError, match="did you mean 'quick'"):
         suites.load("smoke").budget("quik")
+
+
+def test_choices_hold_for_the_first_configuration_too_and_one_outside_takes_no_points_trial():
+    models = '"decision-tree", "random-forest"]'
+    text = GOOD.replace('"linear"]', models).replace("trials = 3", "trials = 30")
+    text += """
+fixed = {weights = "uniform", p = 1}
+[budgets.quick.model.decision-tree]
+choices = {max_depth = [2, 3]}
+fixed = {min_samples_leaf = 4, ccp_alpha = 0.0}
+[budgets.quick.model.random-forest]
+space = "npt"
+[budgets.quick.dataset.wine.model.knn]
+trials = 9
+choices = {n_neighbors = [41, 43]}
+"""
+    suite = suites.parse(tomllib.loads(text), "here")
+    data = {
+        name: Data(catalog.load_dataset(name), "holdout", dict(enumerate(catalog.splits(name))))
+        for name in suite.datasets
+    }
+    plan = Plan(suite, Options(folds=1), data, {})
+    tried: dict[str, list[int]] = {}
+    for made, study in zip((s for s in plan.studies if not s.reason), plan.build(), strict=True):
+        assert made.name == study.name
+        for i in range(made.n_trials):
+            config = study.sampler.ask(i)
+            value = config.get("max_depth", config.get("n_neighbors"))
+            tried.setdefault(made.name, []).append(value)
+            study.sampler.tell(i, config, float(i))
+    for name, listed in (("iris/0/decision-tree", [2, 3]), ("wine/0/knn", [41, 43])):
+        assert (
+            len(tried[name]) == 2 and tried[name][0] == listed[0] and set(tried[name]) <= {*listed}
+        )
+    assert len(tried["iris/0/random-forest"]) == 17  # 16 points, and the default outside
+    assert tried["iris/0/knn"][0] == registry.defaults("knn")["n_neighbors"]

@@ -161,6 +161,9 @@ def test_a_failure_in_a_wide_file_has_a_cause_and_an_empty_line_is_refused():
     head = "method,dataset,seed,accuracy,roc_auc,cause"
     evidence = read("a,d,0,.9,.9,\nb,d,0,,,oom", head)
     assert set(evidence.trials["status"]) == {"done", "failed"}
+    for head_ in ("val_accuracy,test_accuracy", "test_accuracy,val_accuracy"):
+        evidence = read("a,d,.9,.8,\nb,d,,,oom", f"method,dataset,{head_},cause")
+        assert set(evidence.trials["status"]) == {"done", "failed"}
     found = refused("a,d,0,.9,.9,\nb,d,0,,,", head)
     assert "line 3: no value of accuracy, roc_auc; give one, or the cause" in found
     assert "line 3: method 'b' has no roc_auc here" in refused("a,d,0,.9,.9,\nb,d,0,.8,,", head)

@@ -118,7 +118,7 @@ def make_study(
         return Trial(name, 0, "m", config, trial_seed, {"source": source, "data": data or name})
 
     space = SMALL if sampler == "grid" else SPACE
-    made = make_sampler(sampler, space, seed=seed, n_trials=n_trials, lag=lag)
+    made = make_sampler(sampler, space, seed=seed, lag=lag)
     loss_of: Callable[[Result], float | None] = lambda result: result.val["loss"]  # noqa: E731
     return Study(name, made, n_trials, make_trial, loss_of, lag=lag, **more)
 

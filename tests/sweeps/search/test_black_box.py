@@ -85,7 +85,7 @@ def test_on_a_whole_grid_a_replay_is_the_search_itself(sampler):
     losses = [None if c["k"] == 7 else (c["k"] - 5) ** 2 for c in configs]
     box = BlackBox(GRID, configs, losses)
     found = replayed(box, sampler, n_trials=12, seed=3)
-    search = make_sampler(sampler, GRID, seed=3, n_trials=12)
+    search = make_sampler(sampler, GRID, seed=3)
     for index, (row, distance) in enumerate(found):
         config = search.ask(index)
         assert configs[row] == config and distance == 0.0

@@ -67,7 +67,7 @@ def make_study(n_trials: int = 9, *, sampler: str = "tpe", seeds: tuple[int, ...
 
     return Study(
         name="d/0/m",
-        sampler=make_sampler(sampler, SPACE, seed=3, n_trials=n_trials),
+        sampler=make_sampler(sampler, SPACE, seed=3),
         n_trials=n_trials,
         make_trial=make_trial,
         loss_of=lambda result: result.val["loss"],

@@ -35,6 +35,12 @@ class Worker:
     worn: bool = False
 
 
+def runs(worker: Shape, job: Shape) -> bool:
+    """Whether a worker of one shape can run the jobs of another."""
+    alike = (worker.threads, worker.gpus) == (job.threads, job.gpus)
+    return alike and worker.memory_mb >= job.memory_mb
+
+
 def plain_place(
     nodes: list[Node],
     limit: int | None,
@@ -144,7 +150,7 @@ def test_a_job_goes_to_the_actor_that_a_look_at_all_actors_would_choose(data, de
         for one in actors.values():
             free.put(one.number, one.shape, one.jobs, starting=one.starting, worn=one.worn)
         shape = data.draw(SHAPES)
-        serve = [actor for actor in actors.values() if actor.shape.serves(shape)]
+        serve = [actor for actor in actors.values() if runs(actor.shape, shape)]
         able = [actor for actor in serve if actor.jobs < depth and not actor.worn]
         want = min(able, key=lambda a: (a.jobs, a.starting), default=None)
         assert free.best(shape) == (want and want.number)
