@@ -31,6 +31,7 @@ from .space_overrides import (
     default_first,
     device_notes,
     narrow,
+    refuse_empty_schedules,
     refuse_time_limits,
     refuse_transductive,
     refuse_weights,
@@ -272,6 +273,7 @@ class Plan:
             halving = Halving(rungs.eta, rungs.rungs) if rungs else Halving()
         if halving is not None or save_every is not None:
             refuse_time_limits(model, self.study_s, self.time_limit_s)
+            refuse_empty_schedules(budget.asked(asked), spec.resource, space, first)
             if data.table.weights is not None and not reason:
                 refuse_weights(model)
         return StudyPlan(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...common.text import suggest
 from ...models import registry
 from ...sweeps.search.json_values import identity
-from ...sweeps.search.space import Fixed, Space, Variants
+from ...sweeps.search.space import Fixed, Int, Space, Variants
 from ...sweeps.trial import digest
 
 TRANSDUCTIVE = {
@@ -202,4 +203,25 @@ def refuse_time_limits(model: str, study_s: float | None, time_limit_s: float | 
         raise PlanError(
             f"{' and '.join(given)} of model {model!r}: does not go with halving, save_every or "
             "--async, whose fits end at given steps; leave one of them out"
+        )
+
+
+def refuse_empty_schedules(
+    model: str, resource: str, space: Space, first: Iterable[Mapping[str, Any]]
+) -> None:
+    """Raises PlanError where a configuration may ask for less than one of the steps that the
+    hyperparameter `resource` counts: a fit in pieces has one at least."""
+    given = [config[resource] for config in first if resource in config]
+    for name, param in space.params.items():
+        if name == resource:
+            n_points = 1 if isinstance(param, Int) else param.size or 0  # of these the lowest
+            given += [param.point(index) for index in range(n_points)]
+        elif isinstance(param, Variants) and resource in param.names:
+            given += [value[resource] for value in param.values]
+    given = given or [registry.defaults(model).get(resource)]
+    wrong = [n for n in given if not (isinstance(n, int | float) and 1 <= n < math.inf)]
+    if wrong:
+        raise PlanError(
+            f"{resource} = {wrong[0]!r} of model {model!r}: a fit in pieces (halving, save_every, "
+            "--async) has one step at least"
         )

@@ -197,6 +197,31 @@ def test_a_dry_run_counts_every_rung_of_successive_halving():
     assert (found["cells"], found["to_run"], found["studies"]) == (39, 39, 1)  # 27 + 9 + 3
 
 
+@pytest.mark.parametrize("pieces", ["halving = {eta = 3, rungs = 2}", "save_every = 5"])
+@pytest.mark.parametrize(
+    "cut", ["fixed.n_estimators = 0", "choices.n_estimators = [50, 0]", "fixed.n_estimators = 'x'"]
+)
+def test_a_fit_in_pieces_of_no_step_is_refused_before_anything_runs(tmp_path, pieces, cut):
+    suite = tmp_path / "none.toml"
+    suite.write_text(
+        f"""
+name = "none"
+title = "A schedule of no step"
+datasets = ["iris"]
+[budgets.quick]
+models = ["gradient-boosting"]
+folds = 1
+trials = 3
+{pieces}
+[budgets.quick.model.gradient-boosting]
+{cut}
+"""
+    )
+    found = bench("sweep", "--suite", suite, *FAST)
+    assert found.code == 2 and "n_estimators = " in found.err and "one step at least" in found.err
+    assert "Traceback" not in found.err and not Path("runs/none-quick").exists()
+
+
 def test_a_resume_runs_the_plan_of_a_suite_whose_rows_build_on_each_other(tmp_path):
     """Whatever the folder is called by then, and from inside it."""
     suite = tmp_path / "layers.toml"
