@@ -187,12 +187,14 @@ def limited(name: str, **changes: float) -> Plan:
 
 def test_a_limit_of_seconds_bounds_the_search_and_not_the_seeds_after_it():
     (mean,) = by_study(limited("random-forest", trials=20_000, seeds=15, model={})).values()
+    here = probe_s() / shipped().machine["probe_s"]  # estimates are of this machine
     short = limited("random-forest", trials=20_000, study_s=0.01, seeds=15, model={})
     found = estimate(short, own=None, others=(), workers=1)
     assert found.cells == 16  # one trial of the search, then the seeds
-    assert 3600 * found.cpu_hours == pytest.approx(15 * mean, rel=0.7)
+    assert 3600 * found.cpu_hours == pytest.approx(15 * mean * here, rel=0.7)
     (spread,) = by_study(short).values()
     assert planned_slots(short.studies[0].to_data()) * spread == pytest.approx(16 * mean)
     long = limited("knn", trials=20_000, study_s=2.0, model={})
     found = estimate(long, own=None, others=(), workers=1)
-    assert found.cells < 100 and 3600 * found.cpu_hours < 6 and found.disk_mb < 3
+    assert found.cells < 100 and 3600 * found.cpu_hours < 6 * max(1.0, here)
+    assert found.disk_mb < 3
