@@ -189,6 +189,7 @@ def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOB
         seen = now if full else None
         # At most a tenth of the time is spent here, however large the ledger has become.
         wait = max(interval_s, 10 * (time.monotonic() - started))
+    _set_niceness(os.getpid(), 0)  # as the driver does at its end, which a killed one has not done
     patience = RESTART_S if reached else NEVER_SEEN_S
     until = time.monotonic() + patience
     while True:
