@@ -91,6 +91,7 @@ META_KEYS: dict[str, str] = {
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
     "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",
     "ensembles": "one sentence on how the ensembles were made (str)",
+    "means": "models whose rows are published means of several runs: [name]",
     "damage": "what of the runs was found damaged when they were read: [str]",
     "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
     "last_record_utc": "time of the last record (str)",
@@ -308,8 +309,10 @@ class Evidence:
     @cached_property
     def fewer_seeds(self) -> dict[tuple[str, str], tuple[int, int]]:
         """{(dataset, model): (seeds, most)} of the cells that were evaluated under fewer seeds than
-        another model was on the same fold."""
+        another model was on the same fold; of those whose rows are means of runs (`meta["means"]`)
+        the number is not known here."""
         runs = self.trials.loc[self.having("stage", "eval"), STUDY]
+        runs = runs[~runs["model"].isin(self.meta.get("means") or [])]
         counts = runs.groupby(STUDY, sort=True).size().rename("n").reset_index()
         counts["most"] = counts.groupby(["dataset", "fold"])["n"].transform("max")
         found: dict[tuple[str, str], tuple[int, int]] = {}

@@ -80,7 +80,8 @@ def _weighted_area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray)
     _, inverse = np.unique(score, return_inverse=True)
     for_, against = (np.bincount(inverse, weights * part) for part in (positive, ~positive))
     below = np.cumsum(against) - against / 2.0  # weight of negatives below each distinct score
-    return float((for_ * below).sum() / (for_.sum() * against.sum()))
+    area = float((for_ * below).sum() / (for_.sum() * against.sum()))
+    return round(area, 12)  # sums of weights round: 1 is 1
 
 
 def log_loss(y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -161,7 +162,7 @@ class Metric:
 
     def error(self, value: float) -> float:
         """The value as an error: 0 is perfect, lower is better."""
-        return 1.0 - value if self.bounded else value
+        return 1.0 - min(value, 1.0) if self.bounded else value
 
 
 METRICS: dict[str, Metric] = {

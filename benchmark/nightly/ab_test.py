@@ -324,7 +324,8 @@ def _cell_rows(model: str, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
 
 def command(context: NightContext, commit: str, model: str) -> str:
     """The command that repeats the test of a model."""
-    return f"bench nightly --only ab-test --against {commit[:SHORT]} --model {model}"
+    options = f"--against {commit[:SHORT]} --model {model}{context.cells_words}"
+    return f"bench nightly --only ab-test {options}"
 
 
 def since(context: NightContext, commit: str, model: str, files: Sequence[str]) -> list[str]:

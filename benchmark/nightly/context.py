@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +70,20 @@ class NightContext:
     def result(self, step: str) -> StepResult | None:
         """What an earlier step of this night found, None if it has not run."""
         return StepResult.read(self.steps, step)
+
+    @property
+    def cells_words(self) -> str:
+        """The options that say which cells this night fits, as a command takes them."""
+        words = [] if self.suite == "nightly" else ["--suite", self.suite]
+        words += ["--size", self.size] if self.tiny else []
+        return "".join(f" {word}" for word in map(shlex.quote, words))
+
+    @property
+    def words(self) -> str:
+        """The options that say what this night judges, as a command takes them."""
+        words = [word for model in self.models for word in ("--model", model)]
+        words += ["--against", self.against] if self.against is not None else []
+        return self.cells_words + "".join(f" {word}" for word in map(shlex.quote, words))
 
     def environment(self) -> dict[str, str]:
         """Environment variables for child processes: this one's, with the datasets' folders."""

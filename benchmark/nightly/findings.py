@@ -147,15 +147,16 @@ def interval(row: Mapping[str, Any]) -> str:
     return f"at most {percent(bounds[1])}" if known[1] else ""  # type: ignore[arg-type]
 
 
-def command_of(step: StepResult) -> str:
+def command_of(step: StepResult, options: str = "") -> str:
     """The command that runs a step again, in a folder of its own, since a night keeps the results
-    of its steps; "" where the findings that matter have commands of their own."""
+    of its steps; "" where the findings that matter have commands of their own. options: of the
+    night, each after a blank."""
     matter = bad(step) or step.findings
     if step.name in ("ab-test", "cost") and any(row.get("command") for row in matter):
         return ""
     first = "screen,ab-test," if step.name == "cost" else "screen,"
     only = (first if step.name in ("ab-test", "cost") else "") + step.name
-    return f'bench nightly --only {only} --out "$(mktemp -d)"'
+    return f'bench nightly --only {only}{options} --out "$(mktemp -d)"'
 
 
 def is_advisory(step: StepResult) -> bool:

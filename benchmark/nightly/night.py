@@ -63,6 +63,7 @@ def run_night(
         started=started,
         host={"cpu": cpu_model(), "cores": os.cpu_count() or 1},
         steps=steps,
+        options=context.words,
     )
     text = json.dumps(night.to_data(), indent=1, sort_keys=True)
     write_atomically(context.night / "night.json", text.encode() + b"\n")

@@ -177,7 +177,7 @@ def _groups(night: Night, before: Sequence[Mapping[str, Any]]) -> list[dict[str,
     red: dict[str, list[Rows]] = {REGRESSION: [], NO_DATA: []}
     for step in (step for step in night.steps if step.red):
         lines = (step.reason, red_since(step, night, before))
-        command = command_of(step)
+        command = command_of(step, night.options)
         groups = red[step.verdict]
         groups.append(
             table(f"{step.name}: {step.headline}", bad(step), lines=lines, command=command)
@@ -190,9 +190,14 @@ def _groups(night: Night, before: Sequence[Mapping[str, Any]]) -> list[dict[str,
         ]
         groups += [table("The cells of these models", cells)] * bool(cells)
     advisories = [
-        table(f"{s.name}: {s.headline}", s.findings, lines=(s.reason,), command=command_of(s))
-        for s in night.steps
-        if is_advisory(s)
+        table(
+            f"{step.name}: {step.headline}",
+            step.findings,
+            lines=(step.reason,),
+            command=command_of(step, night.options),
+        )
+        for step in night.steps
+        if is_advisory(step)
     ]
     judged = next((step for step in night.steps if step.name == "ab-test"), None)
     worse = bad(judged) if judged else []
@@ -317,12 +322,13 @@ def issues(
             apart.setdefault(" ".join(title.split())[:240], []).extend([row] if row else [])
         for title, mine in apart.items():
             shown = table(step.headline, mine)
+            command = command_of(step, night.options)
             body = [
                 f"{markdown(step.headline)}.",
                 markdown(step.reason),
                 red_since(step, night, before),
                 "\n".join(_markdown_table(shown)),
-                f"To repeat: `{command_of(step)}`" if command_of(step) else "",
+                f"To repeat: `{command}`" if command else "",
                 f"Judged: {_commit(night.commit)}; "
                 f"compared with: {night.baseline[:SHORT] or 'nothing'}.",
                 "A change that is wanted: `bench baseline accept --reason TEXT`, in a commit.",

@@ -72,7 +72,7 @@ class Night:
     """A night: what was judged against what, where, and its steps in their order.
 
     commit, baseline: of the checkout and of the accepted baseline ("" without one). started: UTC.
-    host: {"cpu": processor name, "cores": n}.
+    host: {"cpu": processor name, "cores": n}. options: what it judged, as options of a command.
     """
 
     commit: str
@@ -80,6 +80,7 @@ class Night:
     started: str
     host: Mapping[str, Any]
     steps: list[StepResult]
+    options: str = ""
 
     @property
     def verdict(self) -> str:

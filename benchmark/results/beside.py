@@ -125,7 +125,7 @@ def with_published(
         theirs = file.evidence(Choice())
         same, rest, unrelated[source] = _matched(evidence, datasets, file, theirs)
         if same:
-            joined = _joined(joined, theirs, same, source)
+            joined = _joined(joined, theirs, same, source, file.means_of)
         apart += [_apart(theirs, evidence, pair, source, file.means_of) for pair in rest]
         joined = joined.but(
             meta={
@@ -148,6 +148,11 @@ def _notes(file: ResultsFile, source: str, same: Sequence[tuple[str, str]]) -> l
     return [
         f"Models marked [{source}] are published results, not trials of this run; comparable with "
         f"ours (same rows, same metric) on: {ranked}.",
+        *(
+            [f"Each value of [{source}] is a mean of {file.means_of} runs."]
+            if file.means_of
+            else []
+        ),
         *file.notes,
     ]
 
@@ -190,7 +195,11 @@ def _matched(
 
 
 def _joined(
-    evidence: Evidence, theirs: Evidence, pairs: Sequence[tuple[str, str]], source: str
+    evidence: Evidence,
+    theirs: Evidence,
+    pairs: Sequence[tuple[str, str]],
+    source: str,
+    means_of: int,
 ) -> Evidence:
     """The evidence with the published trials of the pairs as models of their own, fold by fold."""
 
@@ -199,9 +208,13 @@ def _joined(
         mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
         return mine.assign(model=[marked(model, source) for model in mine["model"]])
 
-    trials = pd.concat([evidence.trials, renamed(theirs.trials)], ignore_index=True)
+    published = renamed(theirs.trials)
+    trials = pd.concat([evidence.trials, published], ignore_index=True)
     planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)
-    made = Evidence.of(trials, planned, evidence.meta)
+    meta = dict(evidence.meta)
+    if means_of:
+        meta["means"] = sorted({*meta.get("means", []), *published["model"]})
+    made = Evidence.of(trials, planned, meta)
     groups = [evidence.ensembles] if evidence.ensembles is not None else []
     if theirs.ensembles is not None and groups:
         groups.append(renamed(theirs.ensembles))

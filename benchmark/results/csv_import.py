@@ -85,8 +85,9 @@ def read_results(
     )
     trials = _trials(runs, task_of, splits)
     named = dict(zip(trials["dataset"], trials["task"], strict=True))
-    scored = lines.at((cells["part"] == TEST) & ~np.isnan(value))
-    metric = {task: _headline(scored, task, task_of) for task in TASKS if task in named.values()}
+    scored = ((cells["part"] == TEST) & ~np.isnan(value)).to_numpy()
+    own = lines.at(scored & ~ensemble) if groups is not None else lines.at(scored)
+    metric = {task: _headline(own, task, task_of) for task in TASKS if task in named.values()}
     meta: dict[str, Any] = {
         "suite": lines.name,
         "suite_hash": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -106,7 +107,9 @@ def read_results(
     meta["ensembles"] = ENSEMBLES
     only = sorted(set(groups.cells["dataset"]) - set(named))
     if only:
-        meta["metric"] = {t: _headline(scored, t, task_of) for t in TASKS if t in task_of.values()}
+        rest = {t for t in TASKS if t in task_of.values()} - metric.keys()
+        more = {t: _headline(lines.at(scored), t, task_of) for t in TASKS if t in rest}
+        meta["metric"] = {t: {**metric, **more}[t] for t in TASKS if t in {*metric, *more}}
         notes.append(
             f"Ensembles without single runs, in no table but those of seeds: {some(only)}."
         )

@@ -51,7 +51,7 @@ def gather(
             else:
                 table = catalog.load_dataset(name, mirror=request.mirror, cache=request.cache)
         except DatasetUnavailable as error:
-            if added and known:  # left out, it would vanish from the run's plan and report
+            if known:  # left out, it would vanish from the run's plan and report
                 raise
             left_out[name] = error.reason
             return
@@ -67,9 +67,11 @@ def gather(
 
     for name in wanted:
         load(name)
-    if not options.datasets and len(data) < suite.offline_below and suite.offline:
+    joins = not options.datasets and len(data) < suite.offline_below
+    offline = [name for name in suite.offline if (joins if old is None else name in before)]
+    if offline and not options.datasets:
         n_wanted = len(data)
-        for name in suite.offline:
+        for name in offline:
             if name not in data:
                 load(name)
         joined = ", ".join([*data][n_wanted:])

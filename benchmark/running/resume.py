@@ -11,7 +11,7 @@ from ...sweeps.trial import Limits
 from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
 from ..planning.plan import KEY_PARTS, Options, Plan
-from ..planning.plan_record import ended_slots, last_plan, planned_slots, study_name
+from ..planning.plan_record import ended_slots, key_of, last_plan, planned_slots, study_name
 from .request import Request
 
 OLDER = {"portable": {"sweep": False}}  # parts that plans of older versions lack
@@ -72,23 +72,56 @@ def check_same(
     differences = []
     if old["suite"]["name"] != plan.suite.name:
         differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
+    if old["options"]["budget"] != plan.budget_name:
+        differences.append(f"budget was {old['options']['budget']!r}, is {plan.budget_name!r}")
     for part in KEY_PARTS:
         before, now = old["identity"].get(part, OLDER.get(part, {})), plan.identity[part]
         changes: dict[str, list[str]] = {}
-        for who in sorted(set(before) & set(now)):
-            if before[who] != now[who]:
+        pairs = _searches(old, plan) if part in ("space", "sampler") else {who: who for who in now}
+        for who, earlier in sorted(pairs.items()):
+            if earlier in before and before[earlier] != now[who]:
                 # the plan keeps of a space its hash alone
-                how = "has changed" if part == "space" else f"was {before[who]!r}, is {now[who]!r}"
+                was = before[earlier]
+                how = "has changed" if part == "space" else f"was {was!r}, is {now[who]!r}"
                 changes.setdefault(how, []).append(who)
         for how, those in changes.items():
             shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
             differences.append(f"{part}{'' if part == 'seed' else f' of {shown}'} {how}")
+    differences += _fewer_trials(old, plan)
     portfolios = [which.get("warm start", {}) for which in (old["identity"], plan.identity)]
     if portfolios[0] != portfolios[1]:
         was, now = (one.get("portfolio", "none") for one in portfolios)
         differences.append(f"warm start was with portfolio {was}, is with {now}")
     if differences:
         raise SweepError(f"{whose} started differently: {'; '.join(differences)}. {way_out}")
+
+
+def _searches(old: Record, plan: Plan) -> dict[str, str]:
+    """{what the plan's identity calls a search: what the old one called it}. A dataset may have got
+    settings of its own since, or have lost them."""
+    known = {(study["dataset"], study["model"]) for study in old["studies"]}
+    now = {"identity": plan.identity}
+    found = {}
+    for study in plan.studies:
+        about = {"dataset": study.dataset, "model": study.model, "task": study.task}
+        key, earlier = key_of(now, about), key_of(old, about)
+        if key == earlier or (study.dataset, study.model) in known:
+            found[key] = earlier
+    return found
+
+
+def _fewer_trials(old: Record, plan: Plan) -> list[str]:
+    """What would take trials away from the run: --trials below the number that a model of the suite
+    has of its own."""
+    if plan.options.trials is None:
+        return []
+    was = {study_name(study): study["n_trials"] for study in old["studies"]}
+    less = {
+        study.model: (was[study.name], study.n_trials)
+        for study in plan.studies
+        if study.n_trials < was.get(study.name, 0) and not study.reason
+    }
+    return [f"trials of {model} were {n}, are {now}" for model, (n, now) in less.items()][:3]
 
 
 def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bool) -> list[str]:

@@ -145,7 +145,7 @@ def run(
         check_name(request.name)
     check_names(request)
     existed = request.folder.exists()
-    if existed and not (request.folder / "ledger").exists() and any(request.folder.iterdir()):
+    if existed and not (request.folder / "ledger").exists() and holds_something(request.folder):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
     ray = ray or RayStart(request.workers, request.address, request.folder)
     listener("waiting", {"for": "the data"})
@@ -176,6 +176,11 @@ def run(
                 ledger.close()
     finally:
         ray.end()
+
+
+def holds_something(folder: Path) -> bool:
+    """Whether a folder holds more than the lock of a sweep that ended before its ledger began."""
+    return any(not path.name.startswith("owner.") for path in folder.iterdir())
 
 
 class _Sweep:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..evidence import Evidence
 from ..metrics import METRICS, Metric, metric
-from ..statistics.ranking import ranks
+from ..statistics.ranking import ranks, snap
 from .cells import COMPLETE
 
 # A model is ranked and tested if it has a complete score on at least this share of the datasets.
@@ -85,8 +85,10 @@ def loss_table(headline: pd.DataFrame, scope: Scope, subset: Sequence[str]) -> p
 
 def as_errors(losses: Array, bounded: Array) -> Array:  # (n_datasets, n_models), (n_datasets,) bool
     """Losses as errors, 0 for a perfect score: 1 - score where the dataset's metric is at most 1
-    (`bounded`), else the loss itself."""
-    return np.where(bounded[:, None], 1.0 + losses, losses)
+    (`bounded`), else the loss itself. Near-equal scores have equal errors: beside a perfect score
+    the rounding of another would be a large share of its error."""
+    losses = snap(losses)
+    return np.where(bounded[:, None], np.maximum(1.0 + losses, 0.0), losses)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
 from ..output.tables import Panel, ReportTable, Section, TableCell
-from ..statistics.ranking import ranks
+from ..statistics.ranking import TIE_TOLERANCE, ranks
 
 AS_RUN, EXPECTED = "as run", "any order"
 
@@ -206,17 +206,20 @@ def verdict(found: pd.DataFrame) -> str:
     part = found[found["order"] == (EXPECTED if EXPECTED in orders else AS_RUN)]
     leaders = {}
     for n, mine in part.groupby("n", sort=True):
-        best = mine.loc[mine["mean_rank"].idxmin()]
-        leaders[int(n)] = str(best["model"]), float(best["mean_rank"])
+        rank = float(mine["mean_rank"].min())
+        first = mine.loc[mine["mean_rank"] - rank <= TIE_TOLERANCE, "model"]
+        leaders[int(n)] = footnotes.join(sorted(map(str, first)), whole=True), rank, len(first) > 1
     last = max(leaders)
-    name, rank = leaders[last]
+    name, rank, several = leaders[last]
     other = [n for n in sorted(leaders) if leaders[n][0] != name]
     over = footnotes.count(int(part["n_datasets"].iloc[0]), "dataset")
     said = (
-        f"After {footnotes.count(last, 'trial')} {name} leads with mean rank {rank:.2f} on {over}"
+        f"After {footnotes.count(last, 'trial')} {name} {'lead together' if several else 'leads'} "
+        f"with mean rank {rank:.2f} on {over}"
     )
     if not other:
-        return f"{said}, as it does after every smaller number of trials."
+        as_now = "as they do" if several else "as it does"
+        return f"{said}, {as_now} after every smaller number of trials."
     n = other[-1]
     return f"{said}; after {footnotes.count(n, 'trial')} it was {leaders[n][0]}."
 

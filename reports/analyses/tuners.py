@@ -19,7 +19,7 @@ from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
 from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
-from ..statistics.ranking import ranks
+from ..statistics.ranking import TIE_TOLERANCE, ranks
 from ..statistics.tests import ALPHA, holm
 from ..statistics.welch import welch
 from ..statistics.wilcoxon import wilcoxon
@@ -113,11 +113,13 @@ def verdict(found: pd.DataFrame) -> str:
     if not len(wide):
         return "No verdict: no dataset has every tuner."
     means = wide.mean().sort_values(kind="stable")
+    first = [str(n) for n, mean in means.items() if mean - means.iloc[0] <= TIE_TOLERANCE]
+    who = f"{first[0]} has" if len(first) == 1 else f"{footnotes.join(first, whole=True)} have"
     pairs = list(combinations(wide.columns, 2))
     p = holm([wilcoxon((wide[a] - wide[b]).to_numpy(dtype=float)).p for a, b in pairs])
     apart = sum(value < ALPHA for value in p)
     return (
-        f"After {footnotes.count(n, 'trial')} {means.index[0]} has the lowest mean regret "
+        f"After {footnotes.count(n, 'trial')} {who} the lowest mean regret "
         f"({means.iloc[0]:.3f}) over {footnotes.count(len(wide), 'dataset')}; {apart} of "
         f"{footnotes.count(len(pairs), 'pair')} of tuners differ significantly (Wilcoxon, Holm)."
     )

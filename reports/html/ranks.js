@@ -14,6 +14,16 @@ function ranksOf(losses, tolerance) {
   return ranks;
 }
 
+/** The losses, each run of near-equal neighbours as the lowest of the run. */
+function snapped(losses, tolerance) {
+  const order = losses.map((_, j) => j).sort((a, b) => losses[a] - losses[b] || a - b);
+  const found = [...losses];
+  for (let i = 1; i < order.length; i++)
+    if (near(losses[order[i - 1]], losses[order[i]], tolerance))
+      found[order[i]] = found[order[i - 1]];
+  return found;
+}
+
 function near(low, high, tolerance) {
   return high - low <= tolerance * Math.max(Math.abs(low), Math.abs(high));
 }
@@ -58,7 +68,7 @@ function standings(data, matrix) {
   if (whyNoRanks(matrix)) return [];
   const cpu = data.budgets[matrix.budget].cpu;
   const rating = eloOf(matrix.ranks, data.rules.centre);
-  const scores = matrix.losses.map(normalised);
+  const scores = matrix.losses.map((row) => normalised(row, data.rules.tolerance));
   const lowest = matrix.ranks.map((row) => Math.min(...row));
   const entries = matrix.models.map((model, j) => {
     const own = matrix.ranks.map((row) => row[j]);
@@ -102,8 +112,9 @@ function quantile(values, share) {
   return sorted[low] + (at - low) * (sorted[high] - sorted[low]);
 }
 
-/** 1 for the best loss of a dataset, 0 for the worst; 1 for all where all are equal. */
-function normalised(losses) {
+/** 1 for the best loss of a dataset, 0 for the worst; 1 for all where all are nearly equal. */
+function normalised(given, tolerance) {
+  const losses = snapped(given, tolerance);
   const worst = Math.max(...losses);
   const best = Math.min(...losses);
   return losses.map((v) => (worst > best ? (worst - v) / (worst - best) : 1));

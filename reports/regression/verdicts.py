@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..statistics.distributions import t_isf, t_sf
+from ..statistics.distributions import fair_coin, t_isf, t_sf
 from ..statistics.tests import holm
 
 EQUAL, WORSE, HARMLESS, UNDECIDED = "equal", "worse", "harmless", "undecided"
@@ -30,7 +30,8 @@ class Change:
 
     n: pairs of runs; n_datasets: datasets with one. mean; se: its standard error within datasets,
     NaN where no dataset has two pairs; df: its degrees of freedom. p: one-sided, for worse; upper:
-    its one-sided 95 % bound. equal: every pair is equal to the last bit.
+    its one-sided 95 % bound; NaN where not known. Without any spread both are those of the sign
+    test. equal: every pair is equal to the last bit.
     """
 
     n: int
@@ -83,8 +84,10 @@ def change_of(pairs: Mapping[str, tuple[Array, Array]]) -> Change:
         return Change(n, n_datasets, mean, math.nan, 0, math.nan, math.nan, False)
     variance = sum(float(((v - v.mean()) ** 2).sum()) for v in changes) / df
     se = math.sqrt(variance * float((1.0 / sizes).sum())) / n_datasets
-    if se == 0.0:  # the same change in every pair: no chance in it
-        return Change(n, n_datasets, mean, se, df, 0.0 if mean > 0 else 1.0, mean, False)
+    if se == 0.0:  # the same change in every pair, which a few small folds have by chance
+        by_chance = fair_coin(n, n) / 2.0  # all n in one direction: the sign test
+        upper = mean if by_chance <= BOUND else math.nan
+        return Change(n, n_datasets, mean, se, df, by_chance if mean > 0 else 1.0, upper, False)
     return Change(
         n, n_datasets, mean, se, df, t_sf(mean / se, df), mean + t_isf(BOUND, df) * se, False
     )

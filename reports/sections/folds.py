@@ -18,6 +18,7 @@ from ..statistics.ranking import TIE_TOLERANCE, snap
 from ..statistics.tests import ALPHA, holm, nadeau_bengio
 
 MIN_FOLDS = 3  # two leave one degree of freedom
+NO_SPREAD = "n/a"
 
 _COLUMNS = """dataset task metric direction reference model n_folds test_over_train mean_gain t p
     p_holm n_pairs note""".split()
@@ -73,20 +74,21 @@ def _rows(
     best = int(snap(loss.mean(axis=0), TIE_TOLERANCE).argmin())
     others = [j for j in range(loss.shape[1]) if j != best]
     tests = [nadeau_bengio(loss[:, j] - loss[:, best], ratio) for j in others]
-    adjusted = holm([t.p for t in tests])
+    tested = [i for i, t in enumerate(tests) if not np.isnan(t.p)]
+    adjusted = dict(zip(tested, holm([tests[i].p for i in tested]), strict=True))
     base |= {"reference": str(scores.columns[best]), "test_over_train": ratio}
     return [
         {
             **base,
             "model": str(scores.columns[j]),
             "mean_gain": t.mean,
-            "t": t.t if np.isfinite(t.t) else None,
-            "p": t.p,
-            "p_holm": p_holm,
-            "n_pairs": len(others),
-            "note": "" if np.isfinite(t.t) else "the same difference on every fold",
+            "t": t.t if i in adjusted else None,
+            "p": t.p if i in adjusted else None,
+            "p_holm": adjusted.get(i),
+            "n_pairs": len(tested),
+            "note": "" if i in adjusted else "n/a: the same difference on every fold, no spread",
         }
-        for j, t, p_holm in zip(others, tests, adjusted, strict=True)
+        for i, (j, t) in enumerate(zip(others, tests, strict=True))
     ]
 
 
@@ -128,6 +130,9 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
         if ratios
         else "",
         "–: no complete score." if any(c.text == "–" for row in rows for c in row) else "",
+        f"{NO_SPREAD}: the same difference on every fold, without a spread to test it by."
+        if any(c.text == NO_SPREAD for row in rows for c in row)
+        else "",
         "The CSV names the datasets without a test." if untested else "",
         "A large p does not show that two models are equal.",
     ]
@@ -140,4 +145,6 @@ def _cell(model: str, best: str, p: dict[str, float]) -> TableCell:
         return TableCell("best")
     if model not in p:
         return TableCell("–")
+    if pd.isna(p[model]):
+        return TableCell(NO_SPREAD)
     return TableCell(p_text(p[model]), bold=p[model] <= ALPHA)

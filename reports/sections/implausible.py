@@ -263,8 +263,10 @@ def _worse(
     folds: pd.DataFrame, scores: pd.DataFrame, tuned: str, default: str
 ) -> Iterator[Finding]:
     """folds: dataset, and the errors `tuned` and `default`. default: the model of the second, or ''
-    for the first trial of the same study."""
-    folds = folds[folds["default"] > 0]
+    for the first trial of the same study. A cell that lacks a fold has no score and is passed by.
+    """
+    scored = scores.index[scores[tuned].notna()]
+    folds = folds[(folds["default"] > 0) & folds["dataset"].isin(scored)]
     names = folds["dataset"].to_numpy(dtype=object)
     ratios = (folds["tuned"] / folds["default"]).to_numpy()
     for dataset in sorted(set(names[ratios >= WORSE_THAN_DEFAULT])):
@@ -301,6 +303,7 @@ def _validation_far_better(
         }
     )
     means = frame.groupby(["dataset", "model"], sort=True).mean()
+    scored = set(scores.stack().dropna().index)
     n_folds = rows.groupby("dataset")["fold"].nunique()
     rows_of = evidence.meta.get("rows") or {}
     for dataset, block in means.dropna().groupby(level="dataset", sort=True):
@@ -316,7 +319,7 @@ def _validation_far_better(
         for j, model in enumerate(models):
             usual = float(np.median(np.delete(ratio, j)))
             beyond = ratio[j] - max(usual, 0.0)
-            if model not in scores or beyond < np.log(OPTIMISTIC):
+            if (dataset, model) not in scored or beyond < np.log(OPTIMISTIC):
                 continue
             v, t = float(block["val"].iloc[j]), float(block["test"].iloc[j])
             yield Finding(

@@ -199,6 +199,7 @@ def _table(
     notes = [
         *footnotes.setting(evidence),
         footnotes.CLAIMS["seeds"],
+        *_with_one_run(evidence, task, found),
         *footnotes.protocols(evidence, sorted(set(found["dataset"]))),
         RULE,
         STD,
@@ -206,6 +207,22 @@ def _table(
         *too_few(found),
     ]
     return ReportTable(f"seeds-{task}", title, HEADER, tuple(panels), tuple(notes))
+
+
+def _with_one_run(evidence: Evidence, task: str, found: pd.DataFrame) -> list[str]:
+    """A note that names the models with a score of one run, which are not among those compared."""
+    known = studies(evidence)
+    known = known[(known["task"] == task) & (known["state"] == COMPLETE) & (known["n_seeds"] < 2)]
+    shown = set(zip(found["dataset"], found["model"], strict=True))
+    datasets: dict[str, list[str]] = {}
+    for row in known[["dataset", "model"]].drop_duplicates().itertuples(index=False):
+        if row.dataset in set(found["dataset"]) and (row.dataset, row.model) not in shown:
+            datasets.setdefault(str(row.model), []).append(str(row.dataset))
+    if not datasets:
+        return []
+    named = [f"{escape.label(model)} on {footnotes.join(on, 4)}" for model, on in datasets.items()]
+    more = f" and {len(named) - 8} more" if named[8:] else ""
+    return [f"Not here and in no comparison, with one run: {'; '.join(named[:8])}{more}."]
 
 
 def _ensembles(evidence: Evidence) -> str:
@@ -252,13 +269,16 @@ def _nothing(value: object) -> bool:
 
 
 def too_few(found: pd.DataFrame) -> list[str]:
-    """A note for each (kind, n) at which nothing can be significant."""
+    """A note for each (kind, runs, runs of the best) at which nothing can be significant."""
     said = {}
-    for r in found[[_nothing(v) for v in found["top"]]].itertuples(index=False):
-        what = footnotes.count(int(r.n), "ensemble" if r.kind == ENSEMBLE else "seed")
-        p = smallest_rank_sum_p(int(r.n), int(r.n))
-        said[r.kind, r.n] = (
-            f"{TOO_FEW}: with {what} a model nothing can be significant at {ALPHA:g}; the "
-            f"smallest possible p is {p:.2g}. This does not show that the models are equal."
-        )
+    for _, part in found.groupby(["dataset", "fold", "kind", "metric"], sort=True):
+        best = [n for n, p in zip(part["n"], part["p_worse"], strict=True) if _nothing(p)]
+        for r in part[[_nothing(v) for v in part["top"]]].itertuples(index=False):
+            what = footnotes.count(int(r.n), "ensemble" if r.kind == ENSEMBLE else "seed")
+            beside = " a model" if best[0] == r.n else f" beside {best[0]} of the best model"
+            p = smallest_rank_sum_p(int(r.n), int(best[0]))
+            said[r.kind, r.n, best[0]] = (
+                f"{TOO_FEW}: with {what}{beside} nothing can be significant at {ALPHA:g}; the "
+                f"smallest possible p is {p:.2g}. This does not show that the models are equal."
+            )
     return list(said.values())

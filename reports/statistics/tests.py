@@ -130,8 +130,9 @@ class PairedT:
 def nadeau_bengio(differences: Array, test_over_train: float) -> PairedT:  # (n_splits,)
     """Corrected resampled t-test (Nadeau and Bengio 2003): the folds share training rows.
 
-    `test_over_train` is n_test / n_train; 0 gives the naive paired t-test. Equal differences give
-    p = 1 if they are all zero and p = 0 otherwise.
+    `test_over_train` is n_test / n_train; 0 gives the naive paired t-test. Without spread there is
+    no test: equal differences give p = 1 if they are all zero and NaN otherwise. On few rows equal
+    models differ by the same number of them on every fold now and then.
     """
     d = np.asarray(differences, dtype=np.float64)
     n = len(d)
@@ -143,7 +144,7 @@ def nadeau_bengio(differences: Array, test_over_train: float) -> PairedT:  # (n_
     if variance <= (1e-12 * float(np.abs(d).max())) ** 2:
         if mean == 0.0:
             return PairedT(n, mean, 0.0, 1.0, 0.5)
-        return PairedT(n, mean, math.copysign(math.inf, mean), 0.0, 0.0 if mean > 0 else 1.0)
+        return PairedT(n, mean, math.nan, math.nan, math.nan)
     t = mean / math.sqrt((1.0 / n + test_over_train) * variance)
     two, greater = distributions.t_sf(abs(t), n - 1), distributions.t_sf(t, n - 1)
     return PairedT(n, mean, t, 2.0 * two, greater)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import doctest
 import importlib
 import itertools
+import math
 import warnings
 
 import numpy as np
 import pytest
 import sklearn.metrics as oracle
-from tabsweep.reports.metrics import METRICS, NonFinitePrediction, metric, metrics_of, score_all
+from tabsweep.reports.metrics import (
+    METRICS,
+    NonFinitePrediction,
+    metric,
+    metrics_of,
+    roc_auc,
+    score_all,
+)
 
 
 def softmax(z):
@@ -185,3 +193,14 @@ def test_an_unknown_metric_gets_a_suggestion():
 def test_the_examples_run():
     module = importlib.import_module("tabsweep.reports.metrics")
     assert doctest.testmod(module).failed == 0
+
+
+def test_perfect_scores_under_any_weights_are_one_and_no_error_is_negative():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=40)
+    for _ in range(50):
+        value = y + rng.uniform(0, 0.9, size=40)
+        proba = np.column_stack([1 - value / 2, value / 2])
+        assert roc_auc(y, proba, rng.uniform(0.01, 9.0, size=40)) == 1.0
+    assert METRICS["roc_auc"].error(1.0000000000000007) == 0.0
+    assert math.isnan(METRICS["roc_auc"].error(math.nan))

@@ -158,19 +158,23 @@ def _from_experiment(
     cache: str | None,
     **rest: Any,
 ) -> int:
-    """A table that an experiment measures: RUNS/NAME holds it, by default <experiment>-<size>."""
+    """A table that an experiment measures: RUNS/NAME holds it, by default <experiment>-<size>, on
+    another device than the CPU with its name."""
     unused = sorted(k for k in ("models", "datasets", "folds", "trials") if rest.get(k))
     if unused:
         raise SweepError(f"{table.name} is no sweep: it takes no --{unused[0].rstrip('s')}")
     experiment = find_experiment(table.entry.experiment, table.paper.folder)
     size: Size = "full" if budget in FULL else "tiny" if budget == "tiny" else "reduced"
-    out = runs / check_name(name or f"{experiment.name}-{size}")
+    where = "" if device == "cpu" else f"-{device}"
+    out = runs / check_name(name or f"{experiment.name}-{size}{where}")
     folder = out / experiment.name
-    if _facts_of(folder, size) is None:
+    if _facts_of(folder, size, device) is None:
         from ...papers.run_experiment import run_experiment
 
         if no_run:
-            raise NoRun(f"{folder} holds no {size} {experiment.name}; leave --no-run out")
+            raise NoRun(
+                f"{folder} holds no {size} {experiment.name} on {device}; leave --no-run out"
+            )
         check_gpu(device)
         console.say(f"{experiment.name}, {size}: {experiment.extent(size)}")
         run_experiment(
@@ -190,13 +194,15 @@ def _from_experiment(
     return OK
 
 
-def _facts_of(folder: Path, size: str) -> dict[str, Any] | None:
-    """The facts of an experiment of that size that ended in `folder`."""
+def _facts_of(folder: Path, size: str, device: str) -> dict[str, Any] | None:
+    """The facts of an experiment of that size that ended in `folder`, on that device."""
     try:
         facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return facts if isinstance(facts, dict) and facts.get("size") == size else None
+    if not isinstance(facts, dict) or facts.get("size") != size:
+        return None
+    return facts if facts.get("device", "cpu") == device else None
 
 
 def _show(console: Console, files: list[Path], pages: list[Path]) -> None:

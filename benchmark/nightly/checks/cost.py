@@ -61,7 +61,7 @@ def summed_up(
             **row,
             "verdict": verdict_of(row, before=row["model"] in before),
             "command": f"bench nightly --only ab-test,cost --against {commit[:SHORT]} "
-            f"--model {row['model']}",
+            f"--model {row['model']}{context.cells_words}",
         }
         for found in judged.values()
         for row in found
@@ -75,7 +75,7 @@ def _result(findings: list[dict[str, Any]]) -> StepResult:
     worst = [
         max(
             (row for row in findings if row["model"] == model and row["verdict"] != SAME),
-            key=lambda row: row["new"],
+            key=lambda row: row["change"],
         )
         for model in twice or now
     ]

@@ -79,6 +79,67 @@ def test_an_edited_suite_file_extends_the_run(work):
     assert set(executions("runs/mine-quick").values()) == {1}
 
 
+LAYERED = """
+name = "mine"
+title = "Mine"
+datasets = ["iris", "wine"]
+[budgets.quick]
+models = ["knn", "linear"]
+folds = 1
+trials = 2
+sampler = "random"
+model.knn.trials = 4
+[budgets.small]
+models = ["knn"]
+folds = 1
+trials = 1
+"""
+
+
+def test_what_would_take_trials_away_or_mix_spaces_is_refused(tmp_path):
+    suite = tmp_path / "mine.toml"
+    suite.write_text(LAYERED)
+    call = ("sweep", "--suite", suite, "--name", "m", *FAST)
+    assert answer(*call)["done"] == 12
+    for options, words in (
+        (("--trials", 3), "trials of knn were 4, are 3"),  # more for linear, fewer for knn
+        (("--budget", "small"), "budget was 'quick', is 'small'"),
+    ):
+        found = bench(*call, *options)
+        assert found.code == 2 and words in found.err, found
+    own = "[budgets.quick.dataset.iris.model.knn]\nchoices.n_neighbors = [1, 2]\n"
+    suite.write_text(LAYERED + own)
+    found = bench(*call)
+    assert found.code == 2 and "space of knn on iris has changed" in found.err
+    suite.write_text(LAYERED)
+    grown = answer(*call, "--trials", 5)
+    assert (grown["done"], grown["ran"] + grown["reused"]) == (20, 8)
+
+
+def test_a_dataset_with_settings_of_its_own_may_join_a_run(tmp_path):
+    suite = tmp_path / "mine.toml"
+    text = LAYERED.replace(', "wine"', "")
+    suite.write_text(text)
+    call = ("sweep", "--suite", suite, "--name", "m", *FAST)
+    assert answer(*call)["done"] == 6
+    own = "[budgets.quick.dataset.wine.model.knn]\nchoices.n_neighbors = [1, 2]\n"
+    suite.write_text(LAYERED + own)
+    grown = answer(*call)
+    assert grown["reused"] + grown["ran"] >= 4 and grown["done"] == grown["planned"] > 6
+
+
+def test_a_sweep_goes_on_in_a_folder_that_holds_nothing_but_its_lock():
+    """What a full disk leaves behind, where the ledger's folder could not be made."""
+    Path("runs/r").mkdir(parents=True)
+    Path("runs/r/owner.lock").write_text("")
+    found = sweeps("--model", "knn", "--folds", 1, "--trials", 1, "--name", "r")
+    assert found["done"] == found["planned"] == 1
+    Path("runs/s").mkdir()
+    Path("runs/s/mine.txt").write_text("mine")
+    refused = bench(*SMALL, "--model", "knn", "--name", "s")
+    assert refused.code == 2 and "holds no run" in refused.err
+
+
 def test_resuming_a_finished_run_runs_nothing_and_starts_no_ray(copy_run, monkeypatch):
     def refuse(**options):
         raise AssertionError("Ray was started")

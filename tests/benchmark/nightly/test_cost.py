@@ -123,3 +123,12 @@ def test_it_becomes_an_advisory_when_two_nights_running_found_it(tmp_path):
     again.write(drift)  # a night against a release says nothing about the night before
     assert cost.summed_up(third, judged, "d0eb531").verdict == OK
     assert json.loads((drift / "cost.json").read_text())["verdict"] == ADVISORY
+
+
+def test_the_headline_names_the_measure_that_grew_most(tmp_path):
+    """Seconds and megabytes are no numbers of one scale."""
+    rows = cost.judge(fits(factor=1.3), "knn")
+    (time,) = [row for row in rows if row["measure"] == "CPU time"]
+    assert any(row["new"] > time["new"] for row in rows)  # of memory
+    judged = {"knn": [row | {"change": 3.0} if row is time else row for row in rows]}
+    assert "300 % more CPU time" in cost.summed_up(context_of(tmp_path, 20), judged, "d").headline

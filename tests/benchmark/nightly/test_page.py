@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from page_cases import HOSTILE
+from tabsweep.benchmark.nightly import ab_test
 from tabsweep.benchmark.nightly.context import NightContext
+from tabsweep.benchmark.nightly.findings import command_of
 from tabsweep.benchmark.nightly.page import write_page
 from tabsweep.benchmark.nightly.step_result import (
     ADVISORY,
@@ -238,3 +241,20 @@ def test_hostile_names_and_messages_do_nothing(browser, tmp_path):
     assert "<script" not in text and "<img" not in text
     for path in (place / "issues").glob("*.md"):
         assert "\n" not in path.read_text(encoding="utf-8").partition("\n")[0]
+
+
+def test_the_commands_to_repeat_judge_what_the_night_judged(tmp_path):
+    folder = tmp_path / "2026-11-22-d0eb531"
+    context = NightContext(
+        root=tmp_path, commit=HEAD, night=folder, store=tmp_path, python=tmp_path,
+        date="2026-11-22", against="v9.9", size="tiny", suite="mine.toml", models=("knn",),
+    )  # fmt: skip
+    failed = StepResult("faults", REGRESSION, "1 of 9 tests failed", [{"id": "a"}])
+    words = command_of(failed, context.words)
+    assert words.startswith("bench nightly --only faults ")
+    for option in ("--suite mine.toml", "--size tiny", "--model knn", "--against v9.9"):
+        assert option in words, option
+    usual = replace(context, against=None, size="full", suite="nightly", models=())
+    assert command_of(failed, usual.words) == 'bench nightly --only faults --out "$(mktemp -d)"'
+    repeated = ab_test.command(context, HEAD, "knn")
+    assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml --size tiny"

@@ -115,6 +115,12 @@ def test_an_entrant_of_ones_own_is_a_folder_of_the_same_form(run, tmp_path):
     found = bench("report", run, "--beside", mine, "--out", tmp_path / "out", "--no-html")
     assert found.code == 0, found.err
     assert "ours [lab]" in (tmp_path / "out" / "scores.csv").read_text()
+    card = (mine / "entrant.toml").read_text()
+    (mine / "entrant.toml").write_text(f"means_of = 15\n{card}")
+    found = bench("report", run, "--beside", mine, "--out", tmp_path / "out", "--no-html")
+    assert found.code == 0, found.err
+    about = (tmp_path / "out" / "scores.md").read_text()
+    assert "is a mean of 15 runs" in about and "fewer than other models" not in about
     (mine / "results.csv.gz").write_bytes(b"other")
     assert "sha256" in bench("report", run, "--beside", mine).err
 

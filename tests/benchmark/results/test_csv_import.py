@@ -185,6 +185,19 @@ def test_missing_columns_are_named_with_what_may_have_been_meant():
         read(GOOD, HEAD.replace("method", "methods"))
 
 
+def test_a_metric_of_ensembles_alone_is_not_the_one_of_the_tables():
+    head = "method,dataset,task,split,seed,metric,value,kind"
+    runs = "".join(f"{m},d,binary,0,{s},accuracy,0.{s + 5},single\n" for m in "ab" for s in (0, 1))
+    both = "".join(
+        f"{m},d,binary,0,0-1,{name},0.9,ensemble\n"
+        for m in "ab"
+        for name in ("roc_auc", "accuracy")
+    )
+    evidence = read((runs + both).rstrip(), head)
+    assert evidence.headline("binary") == "accuracy"
+    assert cell(evidence, "d", "a", "accuracy")["mean"] == pytest.approx(0.55)
+
+
 def test_datasets_of_one_task_need_one_metric_in_common():
     with pytest.raises(EvidenceError, match="no metric in common.*'d' has mae; 'e' has rmse"):
         read("a,d,0,0,mae,1\na,e,0,0,rmse,1")

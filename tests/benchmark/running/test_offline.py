@@ -88,3 +88,37 @@ def test_a_sweep_whose_offline_list_joined_says_so_in_its_report(offline):
     folder = Path("runs/hopular-small-quick/report")
     assert "digits, iris, wine" in (folder / "about.md").read_text()
     assert "cannot be reached" in (folder / "coverage.md").read_text()
+
+
+GONE = """
+name = "gone"
+title = "Files, and what ships with scikit-learn"
+datasets = ["glass", "statlog-heart"]
+offline = ["iris"]
+offline_below = 2
+[budgets.quick]
+models = ["constant"]
+folds = 1
+trials = 1
+"""
+
+
+def test_a_run_is_not_resumed_with_other_datasets_where_its_own_are_out_of_reach(
+    offline, mirror, tmp_path
+):
+    Path("gone.toml").write_text(GONE)
+    found = answer("sweep", "--suite", "gone.toml", "--mirror", mirror, *FAST)
+    assert (found["planned"], found["done"]) == (2, 2)
+    tables = Path("runs/gone-quick/report/scores.csv").read_bytes()
+    for call in (("resume", "runs/gone-quick"), ("sweep", "--suite", "gone.toml", *FAST[:-2])):
+        again = bench(*call, "--cache", tmp_path / "empty", "--tracking-uri", "none")
+        assert again.code == 3 and "glass" in again.err and "Traceback" not in again.err, again
+    assert Path("runs/gone-quick/report/scores.csv").read_bytes() == tables
+
+
+def test_what_joined_offline_stays_in_the_run_when_the_others_come(offline, mirror):
+    Path("gone.toml").write_text(GONE)
+    call = ("sweep", "--suite", "gone.toml", *FAST)
+    assert answer(*call)["planned"] == 1
+    later = answer(*call, "--mirror", mirror)
+    assert (later["planned"], later["ran"], later["reused"]) == (3, 2, 0)

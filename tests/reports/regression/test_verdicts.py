@@ -51,12 +51,26 @@ def test_every_dataset_counts_once_however_many_pairs_it_has():
     assert change_of({"a": many, "b": few}).mean == pytest.approx(0.5 * 2 * 0.5 / 2.5)
 
 
-def test_equal_bits_are_equal_and_a_constant_change_has_no_chance_in_it():
+def test_a_constant_change_is_judged_by_the_sign_test():
     a = np.array([0.5, 0.25])
     assert verdicts([change_of({"d": (a, a.copy())})]) == [EQUAL]
+    for factor in (1.02, 1.005, 0.5):  # two folds differ by the same number of rows now and then
+        assert verdicts([change_of({"d": (a, factor * a)})]) == [UNDECIDED]
+    a = np.tile(a, 4)
     assert verdicts([change_of({"d": (a, 1.02 * a)})]) == [WORSE]
     assert verdicts([change_of({"d": (a, 1.005 * a)})]) == [HARMLESS]
     assert verdicts([change_of({"d": (a, 0.5 * a)})]) == [HARMLESS]
+
+
+def test_two_small_folds_raise_no_alarm_among_equal_models():
+    """Fifteen test rows a fold, no error before: each change is from 0, and all such are alike."""
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(200):
+        errors = rng.binomial(15, 0.05, size=(12, 2, 2)) / 15
+        changes = [change_of({"d": (old, new)}) for old, new in errors]
+        alarms += WORSE in verdicts(changes)
+    assert alarms <= 4
 
 
 def test_an_error_of_zero_is_no_nan():

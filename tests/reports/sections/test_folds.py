@@ -58,3 +58,18 @@ def test_a_model_that_is_equal_on_every_fold_has_p_one():
     base = np.linspace(0.5, 0.6, 10)
     frame = folds_section(np.array([[base, base]]), test_over_train={"d00": 1 / 9}).frame
     assert frame["p"].tolist() == [1.0] and frame["reference"].tolist() == ["m0"]
+
+
+def test_a_difference_without_spread_has_no_p_value_and_is_none_of_the_pairs():
+    rng = np.random.default_rng(0)
+    base = np.array([14, 13, 15]) / 15
+    models = np.array([base, base - 1 / 15, base - 0.1 * rng.uniform(size=3)])  # the second: a row
+    section = folds_section(models[None], test_over_train={"d00": 1 / 2})
+    same, other = section.frame.sort_values("model").to_dict("records")
+    assert (same["model"], other["model"]) == ("m1", "m2") and same["mean_gain"] > 0
+    assert np.isnan(same["p_holm"]) and "the same difference" in same["note"]
+    assert other["p_holm"] == other["p"] and other["n_pairs"] == 1
+    (table,) = section.tables
+    (cells,) = table.panels[0].rows
+    assert [cell.text for cell in cells[2:4]] == ["best", "n/a"]
+    assert not cells[3].bold and any(note.startswith("n/a: the same") for note in table.notes)

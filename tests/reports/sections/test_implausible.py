@@ -186,3 +186,17 @@ def test_five_broken_sets_of_talents_published_table_are_found():
     assert len(findings) < 60
     everywhere = {f.models[0] for f in findings if len(f.datasets) > 1}
     assert everywhere == {"danets", "switchtab", "tabtransformer"}
+
+
+def test_a_dataset_on_which_every_model_lost_a_fold_is_passed_by():
+    """Its other folds would be findings; without a score there is no cell to name."""
+    frame = honest()
+    lost = (frame["dataset"] == "r0") & (frame["fold"] == 2)
+    frame.loc[lost, ["test_rmse", "val_rmse"]] = np.nan
+    frame.loc[lost, "status"], frame.loc[lost, "cause"] = "failed", "oom"
+    frame.loc[lost, "selected"] = False
+    frame.loc[at(frame, "r0", "c"), "val_rmse"] /= 4  # of no whole cell
+    first = frame[at(frame, "r0", "b") & ~lost].copy()
+    first["selected"], first["test_rmse"], first["val_rmse"] = False, first["test_rmse"] / 2, 3.0
+    frame.loc[at(frame, "r0", "b"), "index"] = 1
+    assert found(pd.concat([frame, first]), default_first=["b"]) == []

@@ -132,6 +132,19 @@ def test_three_seeds_are_said_to_be_too_few():
     assert [bold for bold, p in shown.values() if p == "best"] == [True]
 
 
+def test_a_model_with_one_run_is_named_and_the_smallest_p_is_of_both_numbers_of_runs():
+    made = evidence(5, tasks="r")
+    rest = (made.trials["model"] == "mlp") & (
+        made.trials["index"] > 0
+    )  # the one that is far behind
+    few = (made.trials["model"] == "catboost") & (made.trials["index"] > 1)
+    short = Evidence.of(made.trials[~(rest | few)], meta=made.meta)
+    (table,) = seeds.section(short).tables
+    assert any("with one run: mlp on california-housing" in note for note in table.notes)
+    (note,) = [note for note in table.notes if note.startswith(seeds.TOO_FEW)]
+    assert "2 seeds beside 5 of the best model" in note and f"{1 / 21:.2g}" in note
+
+
 def test_a_study_without_all_of_its_seeds_is_left_out():
     made = evidence(5)
     last = (made.trials["model"] == "mlp") & (made.trials["index"] == 4)

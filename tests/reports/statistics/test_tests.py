@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tabsweep.reports.aggregation.ranking_matrix import as_errors
 from tabsweep.reports.output.gains import gain_rows
 from tabsweep.reports.statistics import ranking, wilcoxon
 from tabsweep.reports.statistics import tests as ours
@@ -302,10 +303,10 @@ def test_a_model_that_always_wins_gets_a_finite_rating():
     assert rating.sum() == pytest.approx(0.0, abs=1e-9)
 
 
-def test_equal_differences_over_folds_have_a_p_value():
+def test_equal_differences_over_folds_are_tested_only_where_they_are_zero():
     assert ours.nadeau_bengio(np.zeros(5), 1 / 4).p == 1.0
     test = ours.nadeau_bengio(np.full(5, 0.1), 1 / 4)
-    assert test.p == 0.0 and math.isinf(test.t)
+    assert math.isnan(test.p) and math.isnan(test.t) and test.mean == pytest.approx(0.1)
 
 
 def test_the_sign_test_is_the_binomial():
@@ -337,3 +338,11 @@ def test_the_examples_run():
     for name in ("distributions", "ranking", "string_codes", "tests", "wilcoxon"):
         module = importlib.import_module(f"tabsweep.reports.statistics.{name}")
         assert doctest.testmod(module).failed == 0, name
+
+
+def test_near_equal_scores_have_equal_errors_also_beside_a_perfect_one():
+    losses = np.array([[-1.0, -0.9999999999, -0.5], [-1.0000000000000007, -1.0, -1.0]])
+    errors = as_errors(losses, np.array([True, True]))
+    assert errors.tolist() == [[0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
+    assert ranking.normalised(errors).tolist() == [[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
+    assert ranking.improvability(errors).tolist() == [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
