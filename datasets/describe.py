@@ -81,7 +81,8 @@ def column_facts(
     marks = sorted({str(text) or "(empty)" for text in column[missing].unique()})
     if column.dtype == np.float64:
         marks = ["(empty)"] if column.isna().any() else []
-        marks += [mark for mark in reading.missing if is_missing(present, (mark,)).any()]
+        known = column[column.notna()]
+        marks += [mark for mark in reading.missing if is_missing(known, (mark,)).any()]
     if values is None:
         found = read_numbers(column, cells.delimiter, reading.missing)
         numeric = found.n_numbers == found.n_present > 0

@@ -177,18 +177,26 @@ def doubtful_points(cells: Cells, notes: Notes) -> None:
 
 def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[str]) -> str:
     """'regression' for fractions and for many distinct whole numbers, else 'classification'.
+    Numbers with leading zeros are classes where texts would be.
 
     DataError where most of the texts differ, so that they are no classes.
     """
     n_distinct = cells.nunique()
+    few = n_distinct <= max(MAX_CLASSES_GUESSED, len(cells) / 2)
     if np.isnan(numbers).any():
-        if n_distinct > max(MAX_CLASSES_GUESSED, len(cells) / 2):
+        if not few:
             raise DataError(
                 f"target {name!r} has {n_distinct} different texts in {len(cells)} rows: it is"
                 " neither a class nor a number"
             )
         return "classification"
     whole = (numbers == np.round(numbers)).all()
+    if whole and few and leading_zeros(cells):
+        warnings.append(
+            f"target {name!r} has numbers with leading zeros; taken as classes: say task"
+            " 'regression' if they are amounts"
+        )
+        return "classification"
     if not whole or n_distinct > min(MAX_CLASSES_GUESSED, max(2, len(cells) // 5)):
         return "regression"
     if n_distinct > 2:
@@ -242,7 +250,8 @@ def encode_target(
                 "closer than 1.5e-8 for equal; another unit, such as a millionth, mends it"
             )
         return numbers, "regression", ()
-    texts = np.isnan(numbers).any() or not exact_as_floats(column, numbers)
+    plain = not (np.isnan(numbers).any() or leading_zeros(column))
+    texts = not (plain and exact_as_floats(column, numbers))
     coded = categorical_column(column if texts else numbers)
     classes = tuple(coded.cat.categories)
     if len(classes) < 2:

@@ -16,7 +16,7 @@ from ...common.text import one_line
 from ..errors import DataError
 from .columnar import read_columnar
 from .encoding import encoding_of
-from .files import check_memory, check_size, kind_of, unpacked
+from .files import BLOCK, check_memory, check_size, kind_of, unpacked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 NO_MEMORY = re.compile("out of memory|can't start new thread")  # as pandas and Python put it
@@ -154,6 +154,15 @@ def check_header(names: list[str], where: str) -> None:
             raise DataError(f"{where}: {n} columns are called {name!r}; rename them")
 
 
+def _has_lone_returns(path: Path, encoding: str) -> bool:
+    """Whether a carriage return without a line feed ends some line, or stands in some cell."""
+    with open(path, encoding=encoding, newline="") as stream:
+        while stream.read(BLOCK):
+            pass
+        found = stream.newlines
+    return "\r" in (found if isinstance(found, tuple) else (found,))
+
+
 def _read_csv(path: Path, name: str, encoding: str) -> tuple[pd.DataFrame, list[int], str]:
     delimiter = find_delimiter(path, encoding)
     rows = records(path, delimiter, encoding, name)
@@ -168,18 +177,22 @@ def _read_csv(path: Path, name: str, encoding: str) -> tuple[pd.DataFrame, list[
         lines.append(line)
     if not lines:
         raise DataError(f"{name}: a header and no rows")
-    cells = pd.read_csv(
-        path,
-        sep=delimiter,
-        dtype=str,
-        keep_default_na=False,
-        na_filter=False,
-        skipinitialspace=True,
-        encoding=encoding,
-        header=0,
-        names=header,
-        index_col=False,
-    )
+    if _has_lone_returns(path, encoding):  # pandas drops empty fields after blank lines of these
+        texts = [fields for _, fields in records(path, delimiter, encoding, name)][1:]
+        cells = pd.DataFrame(texts, columns=header, dtype=str)
+    else:
+        cells = pd.read_csv(
+            path,
+            sep=delimiter,
+            dtype=str,
+            keep_default_na=False,
+            na_filter=False,
+            skipinitialspace=True,
+            encoding=encoding,
+            header=0,
+            names=header,
+            index_col=False,
+        )
     if len(cells) != len(lines):
         raise DataError(
             f"{name}: {len(lines)} or {len(cells)} rows, depending on how its quotes are read"

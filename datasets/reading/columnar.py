@@ -103,12 +103,14 @@ def _check_messages(path: Path, start: int, n_batches: float, name: str) -> None
 
 
 def _table(batches: Iterator[Any], schema: Any, name: str) -> Any:
-    """A pyarrow.Table of record batches. DataError as soon as they need more memory than is free,
-    each text counted as often as it occurs."""
+    """A pyarrow.Table of record batches. ArrowInvalid for one whose offsets, indices or texts are
+    damaged, as reading them could end the process; DataError as soon as they need more memory than
+    is free, each text counted as often as it occurs."""
     import pyarrow as pa
 
     kept, size = [], 0
     for batch in batches:
+        batch.validate(full=True)
         size += sum(_bytes_as_cells(column) for column in batch.columns)
         check_memory(name, size)
         kept.append(batch)

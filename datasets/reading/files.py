@@ -6,6 +6,7 @@ A name says nothing here: a file is what its bytes say.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import math
@@ -160,7 +161,8 @@ def unpacked(path: Path) -> Iterator[tuple[Path, str]]:
         except DataError:
             raise
         except (*BROKEN, RuntimeError, NotImplementedError) as error:
-            if isinstance(error, OSError) and error.errno:
+            place = opener is None and getattr(error, "errno", 0) == errno.EINVAL
+            if isinstance(error, OSError) and error.errno and not place:
                 raise  # of this machine's disk, not of the file
             what = f"is damaged or cut short: {one_line(error, 120)}"
             if "password" in str(error):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -19,7 +18,12 @@ FORMATS = (
     *("%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S"),
     *("%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y", "%b %Y", "%B %Y"),
 )
-MONTH_AND_YEAR = re.compile(r"(0?[1-9]|1[0-2])\.(19|20)\d\d")
+# Dates that are written as a number of so many digits; a zero in front may have been lost.
+YEAR_LAST = {8: ("%d%m%Y", "%m%d%Y"), 6: ("%d%m%y", "%m%d%y", "%m%Y")}
+YEAR_FIRST = {8: ("%Y%m%d",), 6: ("%y%m%d", "%Y%m")}
+USUAL_YEARS = 1900, 2099
+SPAN = 50  # years that dates with a year of two digits stay below; counters reach 00 and 99
+MANY_YEARS = 27  # that days of the month, 01 to 31, span if they are taken for years
 
 
 def read_times(
@@ -47,9 +51,11 @@ def read_times(
         if np.isinf(numbers.values).any():
             first = int(np.argmax(np.isinf(numbers.values)))
             raise DataError(f"time column {name!r} is infinite on {where(first)}")
-        if cells.dtype != np.float64 and (shown := _disordered(cells)):
+        if shown := _disordered(numbers.values):
+            cell = cells.iloc[0]
+            said = f"{cell:.15g}" if cells.dtype == np.float64 else repr(one_line(cell, 40))
             raise DataError(
-                f"time column {name!r}: {cells.iloc[0]!r} on {where(0)} seems to be {shown}, which "
+                f"time column {name!r}: {said} on {where(0)} seems to be {shown}, which "
                 "are no numbers in the order of time; write dates like 2024-12-31"
             )
         return numbers.values
@@ -76,19 +82,49 @@ def read_times(
     return next(iter(found.values()))
 
 
-def _disordered(cells: pd.Series) -> str:
-    """What the cells seem to be, if all are dates that begin with the month or the day: "a month
-    and a year" (12.2024), "a day, a month and a year" (31122024); else ""."""
-    if cells.str.fullmatch(MONTH_AND_YEAR).all():
-        return "a month and a year"
-    if cells.str.fullmatch(r"\d{8}").all():
-        first, *others = (_all_dates(cells, form) for form in ("%Y%m%d", "%d%m%Y", "%m%d%Y"))
-        return "" if first or not any(others) else "a day, a month and a year"
+def _disordered(values: np.ndarray) -> str:
+    """What the numbers (N,) seem to be, if all are dates that begin with the day or the month and
+    whose order is another than that of the numbers: "a month and a year" (12.2024, 122024), "a day,
+    a month and a year" (31122024, 311224); else "".
+
+    Numbers that may as well be dates that begin with the year are taken as these, unless they then
+    span MANY_YEARS and twice the years of the other reading (311222 is of 2022, and not of 2031).
+    """
+    distinct = np.unique(values)  # in their order
+    pointed = bool((distinct != np.round(distinct)).any())
+    whole = np.round(distinct * 1e4) if pointed else distinct
+    if pointed and not np.allclose(whole / 1e4, distinct, rtol=1e-7, atol=0):
+        return ""
+    lengths = (6,) if pointed else (6, 8)
+    fits = (n for n in lengths if 10 ** (n - 2) <= whole[0] and whole[-1] < 10**n)
+    if not (n_digits := next(fits, 0)):
+        return ""
+    texts = pd.Series(whole.astype(np.int64).astype(str)).str.zfill(n_digits)
+    others = [] if pointed else [_dates(texts, form) for form in YEAR_FIRST[n_digits]]
+    for form in ("%m%Y",) if pointed else YEAR_LAST[n_digits]:
+        dates = _dates(texts, form)
+        if dates is None or dates.is_monotonic_increasing:
+            continue
+        span = _span(dates)
+        if "%y" in form and span >= SPAN:
+            continue
+        if all(d is None or _span(d) >= max(MANY_YEARS, 2 * span) for d in others):
+            return "a day, a month and a year" if "%d" in form else "a month and a year"
     return ""
 
 
-def _all_dates(cells: pd.Series, form: str) -> bool:
-    return not pd.to_datetime(cells, format=form, utc=True, errors="coerce").isna().any()
+def _dates(texts: pd.Series, form: str) -> pd.Series | None:
+    """The dates, or None where a text is no date of this form, or none of USUAL_YEARS."""
+    for some in (texts.iloc[:: len(texts) // 100 + 1], texts):  # most numbers are told by a few
+        dates = pd.to_datetime(some, format=form, errors="coerce")
+        if not dates.dt.year.between(*USUAL_YEARS).all():
+            return None
+    return dates
+
+
+def _span(dates: pd.Series) -> int:
+    """The years from the first date to the last."""
+    return int(dates.dt.year.max() - dates.dt.year.min())
 
 
 def _seconds(times: pd.Series) -> np.ndarray:

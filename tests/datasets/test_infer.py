@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.datasets import infer
+from tabsweep.datasets.describe import describe
 from tabsweep.datasets.infer import DataError, Reading, table_from_csv, table_from_file
 from tabsweep.datasets.reading import files
+from tabsweep.datasets.reading.cells import read_file
 from tabsweep.datasets.table import Table
 
 HOUSES = "rooms,area,street,price\n" + "".join(
@@ -192,6 +195,20 @@ def test_a_stated_task_is_followed_or_refused(load) -> None:
         load(column([1, 2, 3], [1, "x", 3]), task="regression")
 
 
+def test_labels_with_leading_zeros_are_classes_unless_they_are_said_to_be_amounts(load) -> None:
+    rows: list[object] = [k * k % 61 for k in range(60)]
+    codes = load(column(rows, ["007", "7", "08"] * 20))
+    assert (codes.task, codes.classes) == ("multiclass", ("007", "08", "7"))
+    assert "leading zeros" in codes.warnings[0]
+    assert load(column(rows, ["00", "01"] * 30)).classes == ("00", "01")
+    padded = column(rows, [f"{k:03}" for k in range(30)] * 2)
+    assert load(padded).n_classes == 30
+    np.testing.assert_array_equal(load(padded, task="regression").target, [*range(30)] * 2)
+    assert load(column(rows, [f"{k:03}" for k in range(60)])).task == "regression"
+    assert load(column(rows, ["0.5", "05"] * 30)).task == "regression"
+    assert load(column(rows, ["0", "1", "1.0"] * 20)).classes == ("0", "1")
+
+
 def test_a_class_with_fewer_rows_than_folds_is_a_warning(load) -> None:
     table = load(column(list(range(50, 90)), ["a"] * 20 + ["b"] * 17 + ["rare"] * 3))
     assert "'rare' has 3 rows" in table.warnings[-1]
@@ -272,6 +289,54 @@ def test_names_of_columns_may_look_like_other_files_and_other_separators(load) -
     for name in ("ORCID", "PAR1", "FEA1", "ARROW1", "BZh9", "x;y;z;w", "a|b|c|d", "a;b"):
         table = load(f"{name},k,y\n" + "".join(f"{k},{k % 7},{k * 1.5}\n" for k in range(40)))
         assert list(table.frame.columns) == [name, "k"]
+
+
+def test_a_mark_that_is_a_number_is_told_in_files_of_every_kind(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [-999.0, 1.5, None, 2.5] * 5, "b": range(20), "y": ["u", "v"] * 10})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name, mark in (("t.csv", "-999.0"), ("t.parquet", "-999")):
+        path = tmp_path / name
+        found = describe(path, read_file(path), Reading("y", missing=("-999", "-99")))
+        facts = found["columns"]["a"]
+        assert (sorted(facts["marks"]), facts["n_missing"]) == (["(empty)", mark], 10)
+        assert found["columns"]["b"]["marks"] == []
+
+
+FIELDS = [["1", "2", "3"], ["", "5", "6"], ["7", "8", "9"]]
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r", "\r\r", "\n\r", "\r\r\n", "\n\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_an_empty_first_field_stays_one_whatever_ends_the_lines(
+    ends: str, encoding: str, tmp_path: Path
+) -> None:
+    text = ends.join(map(",".join, [["h1", "h2", "h3"], *FIELDS])) + ends
+    (tmp_path / "t.csv").write_bytes(text.encode(encoding))
+    cells = read_file(tmp_path / "t.csv")
+    assert cells.frame.to_numpy().tolist() == FIELDS
+    assert list(cells.frame.columns) == ["h1", "h2", "h3"]
+
+
+@pytest.mark.fault(14)
+def test_a_damaged_zip_is_named_wherever_the_damage_is(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", HOUSES)
+    sound = path.read_bytes()
+    directory = sound.rindex(b"PK\x01\x02"), sound.rindex(b"PK\x05\x06")
+    refused = 0
+    for at in (*range(*directory), *range(directory[1], len(sound))):
+        damaged = bytearray(sound)
+        damaged[at] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        try:
+            read_file(path)
+        except DataError as error:
+            assert str(error).startswith("t.zip")
+            refused += 1
+    assert refused > 20
 
 
 def test_the_table_says_how_its_numbers_were_written(load) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -118,6 +121,38 @@ def test_categories_of_pandas_are_categories_in_every_format(form, tmp_path):
     found = read_file(tmp_path / "t")
     assert found.kinds == dict.fromkeys(levels, "categorical")
     assert found.frame["whole"].astype(float).tolist() == [3, 1, 3, 2]
+
+
+FLIPS = """
+import sys
+from pathlib import Path
+from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.reading.cells import read_file
+
+path = Path(sys.argv[1])
+sound, refused = path.read_bytes(), 0
+for at in range(0, len(sound), 2):
+    damaged = bytearray(sound)
+    damaged[at] ^= 0x41
+    path.write_bytes(damaged)
+    try:
+        read_file(path)
+    except DataError:
+        refused += 1
+print(refused)
+"""
+
+
+@pytest.mark.parametrize("form", ["arrow", "stream"])
+def test_no_flipped_byte_ends_the_process(form, tmp_path):
+    texts = [None, *"ab" * 12]
+    codes = pa.array(list("xyxyz") * 5).dictionary_encode()
+    table = pa.table({"a": np.arange(25) * 1.5, "b": texts, "c": codes})
+    write(table, tmp_path / "t", form, None)
+    command = [sys.executable, "-c", FLIPS, str(tmp_path / "t")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) > 100
 
 
 NOTES = [

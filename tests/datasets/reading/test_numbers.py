@@ -82,6 +82,59 @@ def test_times_that_are_no_numbers_in_their_order_are_refused_and_far_dates_are_
     assert times("9999-12-31", "1500-01-01") == [253402214400, -14831769600]
 
 
+DAYS = pd.date_range("2022-01-01", periods=400)
+MONTHS = pd.date_range("2019-01-01", periods=40, freq="MS")
+
+
+@pytest.mark.parametrize(
+    ("dates", "form"),
+    [
+        *((DAYS, form) for form in ("%d%m%Y", "%m%d%Y", "%d%m%y", "%m%d%y")),
+        *((MONTHS, form) for form in ("%m%Y", "%m.%Y", "%m%d%Y", "%d%m%Y")),
+    ],
+)
+def test_dates_that_begin_with_the_day_or_the_month_are_refused_however_they_are_kept(dates, form):
+    written = pd.Series(dates.strftime(form), name="t", dtype=str)
+    numbers = written.astype(np.float64)
+    rounded = numbers.astype(np.float32).astype(np.float64) if form == "%m.%Y" else numbers
+    for cells in (written, written.str.lstrip("0"), numbers, rounded):
+        with pytest.raises(DataError, match="'t': .* on row 0 seems to be .*dates like 2024-12-31"):
+            read_times(cells, ",", lambda row: f"row {row}")
+
+
+PLAIN_TIMES = {
+    "counters": [np.arange(1, 500), np.arange(9_900, 13_000), np.arange(120_500, 120_900)],
+    "sevens": [np.arange(1_012_000, 1_013_000), np.arange(10_101_900, 10_102_200)],
+    "years": [np.arange(1890, 2030), np.arange(1990, 2021) + 0.5],
+    "seconds": [1_700_000_000 + 60 * np.arange(500), np.arange(0, 90_000, 500)],
+    "fractions": [np.arange(500) / 8, np.arange(1, 30) * 0.2, np.arange(1, 13) + 0.2],
+    "serial days of a spreadsheet": [np.arange(40_900, 45_000), np.arange(41_000, 41_300, 7)],
+    "Julian days": [np.arange(2_455_197, 2_456_000), np.arange(60_100, 61_000)],
+    "days of a year": [y * 1000 + np.arange(1, 366) for y in (2012, 2022, 2024)],
+    "weeks of a year": [y * 100 + np.arange(1, 53) for y in (2010, 2012, 2024)],
+    "one month": [np.array([12024, 12024, 12024]), np.array([1012024, 2012024, 3012024])],
+    "few": [np.array([7]), np.array([-1012024, 1012024]), np.array([0.1, 2.0])],
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN_TIMES)
+def test_numbers_in_the_order_of_time_stay_numbers(kind):
+    for values in PLAIN_TIMES[kind]:
+        shuffled = np.random.default_rng(0).permutation(values)
+        for cells in (pd.Series(shuffled.astype(np.float64)), pd.Series(shuffled.astype(str))):
+            found = read_times(cells, ",", lambda row: f"row {row}")
+            np.testing.assert_array_equal(found, shuffled.astype(np.float64))
+
+
+@pytest.mark.parametrize("form", ["%Y%m%d", "%y%m%d", "%Y%m", "%Y"])
+def test_dates_that_begin_with_the_year_may_be_numbers(form):
+    for first, step, n in (("2022-01-01", "D", 400), ("2001-01-01", "D", 9000)):
+        dates = pd.date_range(first, periods=n, freq=step)
+        for some in (dates, dates[dates.day == 1], dates[::37]):
+            numbers = pd.Series(some.strftime(form).astype(np.float64))
+            assert read_times(numbers, ",", str).tolist() == numbers.tolist()
+
+
 def test_a_known_style_reads_each_cell_by_itself():
     texts = pd.Series(["1,234", "12,5", "1.234", "7", "-9", "", "1.5", "a"], dtype=str)
     found = numbers_in_style(texts, "decimal commas", ["-9"])
