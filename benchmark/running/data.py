@@ -68,18 +68,18 @@ def gather(
     for name in wanted:
         load(name)
     joins = not options.datasets and len(data) < suite.offline_below
-    offline = [name for name in suite.offline if (joins if old is None else name in before)]
-    if offline and not options.datasets:
+    more = [name for name in suite.offline if (joins if old is None else name in before)]
+    if more and not options.datasets:
         n_wanted = len(data)
-        for name in offline:
+        for name in more:
             if name not in data:
                 load(name)
         joined = ", ".join([*data][n_wanted:])
         offline = f"its offline list joined: {joined}" if joined else "of its offline list none is"
-        notes.append(
-            f"Only {n_wanted} of {len(wanted)} datasets of suite {suite.name} "
-            f"are available here; {offline}."
-        )
+        here = f"Only {n_wanted} of {len(wanted)} datasets of suite {suite.name} are available here"
+        if n_wanted == len(wanted):
+            here = "The run began where some of its datasets were out of reach"
+        notes.append(f"{here}; {offline}.")
     if not data:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise NoData(f"no dataset of suite {suite.name!r} is available here ({reasons})")

@@ -70,6 +70,17 @@ class Pace:
         return (work * ratio + sum(self._rest.values())) / self._workers
 
 
+def score_of(loss: float, metric: str) -> float:
+    """The value of a metric from its loss, which has the other sign where larger is better.
+
+    >>> score_of(6.25, "r2"), score_of(6.25, "rmse"), score_of(-0.5, "roc_auc")
+    (-6.25, 6.25, 0.5)
+    """
+    from ...reports.metrics import METRICS
+
+    return METRICS[metric].loss(loss) + 0.0 if metric in METRICS else loss  # 0.0, not -0.0
+
+
 class Progress:
     """Counts results and shows them; `listen` is a listener of the engine."""
 
@@ -172,7 +183,9 @@ class Progress:
             loss = study.best_loss()
             metric = study.meta.get("metric", "loss")
             self._best = f"{study.name}: " + (
-                f"best val {metric} {abs(loss):.4g}" if loss is not None else "no score"
+                f"best val {metric} {score_of(loss, metric):.4g}"
+                if loss is not None
+                else "no score"
             )
             if self.verbose:
                 self._say(self._best)

@@ -15,6 +15,7 @@ from ...models.base import InvalidConfig, Unsupported
 from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
+from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept, text_of
 from ..cell import BadConfig, load_class, run_cell
 from ..planning.code_identity import source_print, weights_print
 from ..planning.environment import cpu_model
@@ -22,11 +23,11 @@ from ..planning.environment import cpu_model
 Data = tuple[Table, Mapping[int, Fold]]
 
 
-class OtherInstructions(Exception):
+class OtherInstructions(TrialRefused):
     """This process's libraries are not pinned as the trial's id says."""
 
 
-class OtherCode(Exception):
+class OtherCode(TrialRefused):
     """This process runs another version of the model's source than the trial's id names."""
 
 
@@ -80,8 +81,9 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         )
     table, folds = data
     fold = folds[trial.fold]
+    load_class(trial.identity["target"])  # what its import changes in the process stays
     try:
-        with fitted_target(trial, table, fold) as target:
+        with process_state_kept(), fitted_target(trial, table, fold) as target:
             cell = run_cell(
                 target=target,
                 task=table.task,
@@ -133,5 +135,4 @@ def score_parts(
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return first_line(text_of(error)) or type(error).__name__

@@ -135,16 +135,11 @@ def decimals_for(values: Sequence[float], digits: int = 3) -> int:
 
 
 def p_text(p: float) -> str:
-    """A p-value with three decimals, four below .001 and where three do not tell on which side of
-    .05 it lies; '1' above .9995, '<.0001' below .0001.
-
-    >>> p_text(0.0312), p_text(0.04961), p_text(0.0504), p_text(0.05)
-    ('.031', '.0496', '.0504', '.050')
-    """
+    """A p-value with three decimals, four below .001 and beside .05, on whose sides it has two
+    meanings (.0496); '1' above .9995, '<.0001' below .0001."""
     if p < 0.0001 or p > 0.9995:
         return "1" if p > 0.5 else "<.0001"
-    near = abs(p - 0.05) < 0.0005 and p != 0.05
-    text = f"{p:.4f}" if p < 0.001 or near else f"{p:.3f}"
+    text = f"{p:.4f}" if p < 0.001 or 0 < abs(p - 0.05) < 0.0005 else f"{p:.3f}"
     return text[1:] if text.startswith("0") else text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..search.json_values import identity
 from ..store.records import result_of
 from ..study import Study
 from .ready_studies import Waiting
@@ -46,7 +47,8 @@ def _replay_study(
         config = record["config"] if record else None
         trial = study.open(slot, config)
         if place and place[0] != trial.id and place[0] not in records.retried:
-            if config == dict(trial.config):  # an evaluation may have another one by now
+            # An evaluation may have another one by now; 1 and 1.0 are two configurations.
+            if identity(config) == identity(dict(trial.config)):
                 changed.append(slot.key)
         at = float("inf")
         if not records.ended(trial):

@@ -17,6 +17,7 @@ import secrets
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -68,12 +69,14 @@ class RunLock:
             lease = Lease(self.path.with_name("owner.lease"), beat_s=self._beat_s)
             lease.take(self._stale_s, self._note)
             self._lease = lease
+            _HELD.add(self)
             return self
         file.seek(0)
         file.truncate()
         json.dump(_myself(), file)
         file.flush()
         self._file = file
+        _HELD.add(self)
         return self
 
     def check(self) -> None:
@@ -99,11 +102,30 @@ class RunLock:
             self._lease.drop()
             self._lease = None
 
+    def _let_go_in_fork(self) -> None:
+        """In a process that was forked: only its parent owns the folder. The kernel's lock lasts
+        until every copy of the descriptor is closed; closing this one releases nothing."""
+        if self._file is not None:
+            self._file.close()
+        self._file = self._lease = None
+
     def __enter__(self) -> RunLock:
         return self.acquire()
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+_HELD: weakref.WeakSet[RunLock] = weakref.WeakSet()  # by this process
+
+
+def _let_go_all_in_fork() -> None:
+    for lock in list(_HELD):
+        lock._let_go_in_fork()
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_all_in_fork)
 
 
 class Lease:

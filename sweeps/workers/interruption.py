@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -28,6 +28,37 @@ class Interrupted(BaseException):
 
 class TrialInterrupted(Exception):
     """What a worker answers for a trial that a signal ended: it says nothing about the trial."""
+
+
+@contextmanager
+def keyboard_interrupts() -> Iterator[None]:
+    """Around a trial in the calling process: where SIGINT raised KeyboardInterrupt in it, that is
+    raised at its end too, as the trial's code may have caught it and gone on.
+
+    The handler of before decides whether a signal raises. Works in the main thread only.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    act: Callable[[int, Any], Any] = before
+    raised = False
+
+    def handle(number: int, frame: Any) -> None:
+        nonlocal raised
+        try:
+            act(number, frame)
+        except KeyboardInterrupt:
+            raised = True
+            raise
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if raised:
+        raise KeyboardInterrupt
 
 
 class SignalWatch:

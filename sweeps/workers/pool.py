@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import os
+import random
 import re
+import sys
 import time
+import warnings
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..store.checkpoints import Checkpoints
 from ..study import Needs
 from ..trial import FAILED, Limits, Result, Trial, canonical, failure
-from .interruption import Interrupted
+from .interruption import Interrupted, keyboard_interrupts
 
 # (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
 # passed in, because this room knows neither datasets nor models.
@@ -62,6 +68,11 @@ class ClusterLost(Exception):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         self.ended = []
+
+
+class TrialRefused(ClusterLost):
+    """What a trial function raises where its process would compute something else than the trial's
+    id says. That is no failure of the trial: nothing is recorded, and the sweep ends with it."""
 
 
 class WorkerPool(Protocol):
@@ -116,15 +127,16 @@ def guarded(
     data: Any,
     checkpoints: Checkpoints | None = None,
     *,
-    caught: tuple[type[BaseException], ...] = (Exception, SystemExit),
+    passed: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit),
 ) -> Result:
-    """Run a trial; what it raises becomes a failure with a cause, where it is one of `caught`.
+    """Run a trial; what it raises becomes a failure with a cause, unless it is one of `passed`, an
+    interruption from outside or TrialRefused: nothing is known of the trial then.
 
-    An interruption from outside is none of them: nothing is known of the trial then. A failure has
-    the CPU seconds that it took.
+    The trial's code gets a copy of the trial, and no process that it forks comes back from here. A
+    failure has the CPU seconds that it took.
     """
     began = time.process_time()
-    result = _guarded(run_trial, trial, data, checkpoints, caught)
+    result = _guarded(run_trial, trial, data, checkpoints, passed)
     if result.status != FAILED or "cpu_s" in result.costs:
         return result
     return replace(result, costs={**result.costs, "cpu_s": time.process_time() - began})
@@ -135,26 +147,165 @@ def _guarded(
     trial: Trial,
     data: Any,
     checkpoints: Checkpoints | None,
-    caught: tuple[type[BaseException], ...],
+    passed: tuple[type[BaseException], ...],
 ) -> Result:
     more = [] if trial.fidelity is None else [checkpoints]
+    through: tuple[type[BaseException], ...] = (Interrupted, TrialRefused, *passed)
     try:
-        return checked(run_trial(trial, data, *more))
+        return checked(_run_in_one_process(run_trial, copy.deepcopy(trial), data, *more))
     except MemoryError as error:
-        return failure("oom", f"MemoryError: {error}" if str(error) else "MemoryError")
-    except Interrupted:
+        text = text_of(error)
+        return failure("oom", f"MemoryError: {text}" if text else "MemoryError")
+    except through:
         raise
-    except caught as error:  # a failed trial must not end the sweep
+    except BaseException as error:  # a failed trial must not end the sweep
         import traceback
 
-        text = str(error).strip().splitlines()
-        message = f"{type(error).__name__}: {text[0][:500] if text else '(no message)'}"
+        text = text_of(error)
+        message = f"{type(error).__name__}: {first_line(text)[:500] or '(no message)'}"
         cause = "error"
-        if type(error).__name__ == "OutOfMemoryError" or NO_GPU_MEMORY.search(str(error)):
+        if type(error).__name__ == "OutOfMemoryError" or NO_GPU_MEMORY.search(text):
             cause = "gpu_oom"
         elif any(words in message.lower() for words in NO_MEMORY):
             cause = "oom"
         return failure(cause, message, log=traceback.format_exc()[-4000:])
+
+
+def _run_in_one_process(run_trial: RunTrial, *args: Any) -> Result:
+    """The trial's result. A process that the trial forked ends here instead of going on as a second
+    driver or worker; what its parent has not yet written is not written by it."""
+    process = os.getpid()
+    code = 0
+    try:
+        return run_trial(*args)
+    except BaseException as error:
+        code = 1
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+            code = (error.code or 0) & 255
+        raise
+    finally:
+        if os.getpid() != process:
+            os._exit(code)
+
+
+def text_of(error: BaseException) -> str:
+    """`str(error)`; "" where the class's own `__str__` fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that is not empty, "" where there is none."""
+    lines = text.strip().splitlines()
+    return lines[0] if lines else ""
+
+
+@contextmanager
+def process_state_kept() -> Iterator[None]:
+    """Around a model's code: what it changes for the whole process ends with it, so that it decides
+    no later trial here. That is the working directory, the environment, filters of warnings,
+    numpy's handling of floating-point errors, and torch's default type, determinism and threads.
+
+    The global random generators go on from where they were before, by a seed drawn there: neither
+    the draws of a model nor the seeds that it sets reach the next trial, whose draws are others.
+    What a module does when it is imported is for the process's life: import the model before.
+    """
+    import numpy as np
+
+    folder = _working_directory()
+    environment = dict(os.environ)
+    filters, before = warnings.filters, list(warnings.filters)
+    errors = np.geterr()
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    torch_state = _torch_state()
+    try:
+        yield
+    finally:
+        if folder and _working_directory() != folder:
+            with suppress(OSError):
+                os.chdir(folder)
+        _restore_environment(environment)
+        if warnings.filters is not filters or list(filters) != before:
+            warnings.filters = filters
+            warnings.resetwarnings()  # forgets what was decided by the filters so far
+            filters[:] = before  # type: ignore[index]
+        np.seterr(**errors)
+        random.setstate(python_state)
+        random.seed(random.getrandbits(64))
+        np.random.set_state(numpy_state)
+        np.random.seed(np.random.randint(2**32, size=4, dtype=np.uint32))
+        _restore_torch(torch_state)
+
+
+def _working_directory() -> str | None:
+    """None where it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def _restore_environment(before: Mapping[str, str]) -> None:
+    """Variables that OpenMP libraries of this process are told by at their import stay."""
+    now = dict(os.environ)
+    if now == before:
+        return
+    for name in now:
+        if name not in before and not name.startswith("KMP_"):
+            os.environ.pop(name, None)
+    for name, value in before.items():
+        if now.get(name) != value:
+            os.environ[name] = value
+
+
+def _torch() -> Any:
+    """torch where it has been imported, to its end; nothing is imported for those who do not."""
+    torch = sys.modules.get("torch")
+    begun = getattr(getattr(torch, "__spec__", None), "_initializing", False)
+    return None if begun or not hasattr(torch, "default_generator") else torch
+
+
+def _torch_state() -> dict[str, Any]:
+    """Of a torch that is imported later: {}."""
+    torch = _torch()
+    if torch is None:
+        return {}
+    return {
+        "dtype": torch.get_default_dtype(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "threads": torch.get_num_threads(),
+        "generator": torch.default_generator.get_state(),
+    }
+
+
+def _restore_torch(before: Mapping[str, Any]) -> None:
+    """Back to this state; to torch's own defaults where it was imported since then, but for its
+    threads, whose number before is not known."""
+    torch = _torch()
+    if torch is None:
+        return
+    dtype = before.get("dtype", torch.float32)
+    if torch.get_default_dtype() != dtype:
+        torch.set_default_dtype(dtype)
+    wanted = before.get("deterministic", False), before.get("warn_only", False)
+    if wanted != (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    ):
+        torch.use_deterministic_algorithms(wanted[0], warn_only=wanted[1])
+    threads = before.get("threads", torch.get_num_threads())
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+    generator = torch.default_generator
+    if "generator" in before:
+        generator.set_state(before["generator"])
+        seed = torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator)
+        generator.manual_seed(int(seed))
+    else:
+        generator.seed()
 
 
 def checked(result: Result) -> Result:
@@ -200,12 +351,14 @@ class InProcessPool:
         self._queue.append(job)
 
     def poll(self, timeout_s: float) -> list[JobOutcome]:
-        """Run the queued job; `timeout_s` is not used."""
+        """Run the queued job; `timeout_s` is not used. KeyboardInterrupt where one was raised in
+        the trial, whatever its code made of it: a fit that was cut short is no result."""
         if not self._queue:
             return []
         job = self._queue.popleft()
         data = self._load(job.data_key)
-        result = guarded(self._run_trial, job.trial, data, self._checkpoints)
+        with keyboard_interrupts():
+            result = guarded(self._run_trial, job.trial, data, self._checkpoints)
         return [JobOutcome(job, result, worker="in-process")]
 
     def running(self) -> int:

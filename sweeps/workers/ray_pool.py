@@ -12,7 +12,7 @@ from ..study import Needs
 from ..trial import failure
 from .interruption import TrialInterrupted
 from .placement import Placement, Shape
-from .pool import ClusterLost, Job, JobOutcome, News, RunTrial
+from .pool import ClusterLost, Job, JobOutcome, News, RunTrial, TrialRefused
 from .ray_actors import ActorGroup, Launcher, Sender, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node, end_of
@@ -153,7 +153,8 @@ class RayWorkerPool:
 
     def poll(self, timeout_s: float) -> list[JobOutcome]:
         """Everything that has ended, waiting at most `timeout_s` for the first. Raises ClusterLost
-        where no node can be used, or Ray on this machine is gone; it has the results that came."""
+        where no node can be used, Ray on this machine is gone, or a worker refused a trial; it has
+        the results that came."""
         outcomes: list[JobOutcome] = []
         ended: deque[tuple[Any, Future[Any]]] = deque()
         try:
@@ -216,8 +217,11 @@ class RayWorkerPool:
         """A trial without a result, which is not the trial's doing: its own errors are results.
 
         It was interrupted, not begun, or its result was lost on the way. It runs again, in another
-        process; only one that comes back without a result again and again is a failure.
+        process; only one that comes back without a result again and again is a failure. Raises
+        TrialRefused where its worker did: another one would not run it either.
         """
+        if isinstance(error, TrialRefused):
+            raise TrialRefused(str(getattr(error, "cause", error))) from error
         self._group.take(actor, ref)
         lost = JobOutcome(job, None, death="lost", worker=actor.name)
         if isinstance(error, IncompatibleWorker):  # the supervisor is about to refuse the node

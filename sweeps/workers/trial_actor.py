@@ -100,8 +100,8 @@ class TrialWorker:
     def run(
         self, trial: Trial, data_key: str, data_ref: list[Any], limits: Limits, keeper: Any
     ) -> Result:
-        """Run a trial; its failures are results. Raises IncompatibleWorker, and TrialInterrupted
-        where a signal reached this process before the end of the trial.
+        """Run a trial; its failures are results. Raises IncompatibleWorker, TrialRefused, and
+        TrialInterrupted where a signal reached this process before the end of the trial.
 
         data_ref: [a reference of the data], fetched once for each data_key; [] without data.
         keeper: the actor that keeps checkpoints, or None.
@@ -142,7 +142,7 @@ class TrialWorker:
         of a signal: `check` tells that apart."""
         try:
             with self._signals.trial():
-                return guarded(self._run_trial, trial, data, checkpoints, caught=(BaseException,))
+                return guarded(self._run_trial, trial, data, checkpoints, passed=())
         except Interrupted as interruption:
             return failure("killed", f"{interruption}")  # never seen: `check` raises
 

@@ -25,7 +25,7 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
-from tabsweep.sweeps.workers.pool import Job, JobOutcome
+from tabsweep.sweeps.workers.pool import Job, JobOutcome, TrialRefused
 from tabsweep.sweeps.workers.ray_cluster import end_of, start_ray, stop_ray
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
@@ -57,6 +57,8 @@ def trial_of_a_kind(trial: Trial, data: Any) -> Result:
             raise KeyboardInterrupt
         case "exits":
             sys.exit(3)
+        case "refused":
+            raise TrialRefused("other source")
         case "ends its own worker":
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(60)
@@ -131,6 +133,17 @@ def test_what_a_trial_raises_without_a_signal_is_its_own_failure(swept) -> None:
         record = swept.records[name]
         assert (record["status"], record["cause"], swept.starts[name]) == (FAILED, "error", 1)
         assert record["message"].startswith(message)
+
+
+def test_a_trial_that_a_worker_refuses_ends_the_sweep_and_is_no_failure(swept, tmp_path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    ledger = Ledger(tmp_path / "run", write=True)
+    pool = lambda: RayWorkerPool(trial_of_a_kind, lambda key: None)  # noqa: E731
+    with pytest.raises(TrialRefused, match="^other source$"):
+        Engine([study("refused", log)], ledger=ledger, pool=pool).run()
+    assert not [*ledger.records("result"), *ledger.records("death")]
+    ledger.close()
 
 
 @pytest.mark.fault(36)

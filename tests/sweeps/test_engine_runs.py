@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +20,12 @@ from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop, Tally
+from tabsweep.sweeps.search.samplers import make_sampler
+from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.study import Needs
+from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial, failure
-from tabsweep.sweeps.workers.pool import InProcessPool, Job, JobOutcome
+from tabsweep.sweeps.workers.pool import InProcessPool, Job, JobOutcome, TrialRefused, guarded
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -52,6 +58,38 @@ def test_an_extended_study_runs_what_is_new_and_ends_as_if_begun_so(tmp_path):
     assert direct["s#eval#0"][1] not in [direct[f"s#tune#{i}"][1] for i in range(2)]
     for cut in prefixes(tmp_path / "grown", tmp_path / "cut", at_least=records):
         assert run(cut, [make_study(n_trials=9, seeds=(0, 1))]) == direct
+
+
+def test_an_extension_killed_before_its_evaluation_goes_on_where_only_types_differ(tmp_path):
+    """The chosen configuration is another one by then, which is not the same as other code."""
+    space = Space.parse({"params": {"k": {"kind": "choice", "values": [1, 1.0]}}})
+    grids = (make_sampler("grid", space, seed=seed) for seed in range(99))
+    sampler = next(grid for grid in grids if type(grid.ask(0)["k"]) is int)
+
+    def lower_as_float(trial: Trial, data: Any = None) -> Result:
+        return Result(DONE, val={"loss": 0.1 if type(trial.config["k"]) is float else 0.5})
+
+    def study(n_trials: int) -> Study:
+        def make_trial(config: dict[str, Any], seed: int) -> Trial:
+            return Trial("s", 0, "m", config, seed, {"source": "v1"})
+
+        fresh = make_sampler("grid", space, seed=sampler.seed)
+        loss_of = lambda result: result.val["loss"]  # noqa: E731
+        return Study("s", fresh, n_trials, make_trial, loss_of, seeds=(0, 1))
+
+    def script(killed: bool) -> Callable[[Job, int], JobOutcome]:
+        def end(job: Job, nth: int) -> JobOutcome:
+            if killed and job.trial.seed == 1:
+                raise KeyboardInterrupt
+            return JobOutcome(job, lower_as_float(job.trial))
+
+        return end
+
+    run(tmp_path, [study(1)], ScriptedPool(script=script(False)))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, [study(2)], ScriptedPool(script=script(True)))
+    found = run(tmp_path, [study(2)], ScriptedPool(script=script(False)))
+    assert [repr(found[f"s#eval#{i}"][1]["k"]) for i in range(2)] == ["1.0", "1.0"]
 
 
 @pytest.mark.fault(20)
@@ -223,10 +261,28 @@ class OutOfMemoryError(RuntimeError):
     """Named as torch names it."""
 
 
+class Panic(BaseException):
+    """No `Exception`, as the panics of libraries in Rust."""
+
+
+class Wordless(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class WordlessMemory(Wordless, MemoryError):
+    """As above, for want of memory."""
+
+
 RAISED = [
     (ValueError(), "error", "ValueError: (no message)"),
     (ValueError("one\ntwo"), "error", "ValueError: one"),
     (SystemExit(3), "error", "SystemExit: 3"),
+    (Panic("index"), "error", "Panic: index"),
+    (Wordless("one"), "error", "Wordless: (no message)"),
+    (WordlessMemory(), "oom", "MemoryError"),
     (MemoryError(), "oom", "MemoryError"),
     (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
     (OSError(12, "Cannot allocate memory"), "oom", None),
@@ -246,6 +302,66 @@ def test_whatever_a_trial_raises_becomes_a_failure_with_a_cause():
         assert message in (None, result.message) and 0 < len(result.message) < 600
         if cause == "error":
             assert "Traceback" in result.log or len(result.log) == 4000
+
+
+def test_a_stop_that_a_trial_swallows_leaves_no_result():
+    def swallow(trial: Trial, data: Any) -> Result:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        return Result(DONE, val={"loss": 0.0})
+
+    for fn in (swallow, raising(KeyboardInterrupt())):
+        with pytest.raises(KeyboardInterrupt):
+            outcome_of(fn)
+
+
+def test_a_sweep_whose_trial_is_refused_ends_and_records_nothing_of_it(tmp_path):
+    ran = []
+
+    def refuse_second(trial: Trial, data: Any) -> Result:
+        ran.append(trial.id)
+        if len(ran) == 2:
+            raise TrialRefused("other source")
+        return run_trial(trial, data)
+
+    pool = InProcessPool(refuse_second, lambda key: None)
+    with pytest.raises(TrialRefused, match="other source"):
+        run(tmp_path, [make_study(n_trials=4)], lambda: pool)
+    assert [record["id"] for record in Ledger(tmp_path).records("result")] == ran[:1]
+    assert len(run(tmp_path, [make_study(n_trials=4)])) == 4
+
+
+def test_a_trial_that_changes_its_configuration_changes_only_its_own_copy():
+    def grow(trial: Trial, data: Any) -> Result:
+        trial.config["layers"].append(3)
+        return Result(DONE, val={"loss": float(len(trial.config["layers"]))})
+
+    trial = Trial("d", 0, "m", {"layers": [4]}, 0, {})
+    id = trial.id
+    for _ in range(2):
+        assert guarded(grow, trial, None).val["loss"] == 2.0
+    assert trial.config == {"layers": [4]} and Trial("d", 0, "m", trial.config, 0, {}).id == id
+
+
+def test_a_process_that_a_trial_forks_ends_with_its_part_and_is_no_second_driver():
+    def exits(code: Any) -> None:
+        sys.exit(code)
+
+    def fails(code: Any) -> None:
+        raise ValueError(code)
+
+    cases = ((exits, None, 0), (exits, 3, 3), (exits, "bad", 1), (fails, 3, 1), (str, 3, 0))
+    for end, code, expected in cases:
+
+        def fork(trial: Trial, data: Any, end: Any = end, code: Any = code) -> Result:
+            child = os.fork()
+            if child == 0:
+                end(code)
+                return Result(DONE, val={"loss": 1.0})
+            left = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            return Result(DONE, val={"loss": float(left)})
+
+        assert guarded(fork, Trial("d", 0, "m", {}, 0, {}), None).val["loss"] == expected
 
 
 RESULTS = [

@@ -35,6 +35,16 @@ def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     assert "warning: beta is left out" in text and "beta; its trials" in text
 
 
+def test_the_best_score_keeps_its_sign(capsys):
+    progress = Progress(quiet=False, color=False, verbose=True)
+    for metric, loss in (("r2", 6.204), ("r2", 0.0), ("roc_auc", -0.9), ("rmse", 2.5)):
+        meta = {"metric": metric}
+        ended = SimpleNamespace(name=NAME, n_slots=4, meta=meta, best_loss=lambda loss=loss: loss)
+        progress.listen("study", {"study": ended})
+    said = [line.split("best val ")[1] for line in capsys.readouterr().err.splitlines()]
+    assert said == ["r2 -6.204", "r2 0", "roc_auc 0.9", "rmse 2.5"]
+
+
 # The command line in a process whose wall clock jumps at every look by -1 h or +1 day.
 JUMPING = """
 import itertools, sys, time

@@ -144,3 +144,8 @@ def test_a_column_of_numbers_stands_on_its_points_and_one_of_words_does_not():
     assert "b & -1.5{\\llap{\\underline{\\phantom{$-$1.5}}}} & 12" in text
     assert "c & {n/a} & open" in text
     assert "siunitx" in text and "siunitx" not in tables.to_latex([table])
+
+
+def test_a_p_value_beside_five_per_cent_says_on_which_side_it_is():
+    found = [tables.p_text(p) for p in (0.0312, 0.04961, 0.05, 0.0504, 0.00052, 0.00001, 0.9999)]
+    assert found == [".031", ".0496", ".050", ".0504", ".0005", "<.0001", "1"]

@@ -37,6 +37,19 @@ with RunLock(sys.argv[1], beat_s=0.05) as lock:
         print(error, flush=True)
 """
 
+# Its owner has forked a process that lives longer than it.
+FORKING = """
+import os, sys, time
+from tabsweep.sweeps.store.run_lock import RunLock
+with RunLock(sys.argv[1]) as lock:
+    child = os.fork()
+    if child:
+        print(child, flush=True)
+    else:
+        lock.release()
+    time.sleep(120)
+"""
+
 
 @pytest.fixture(params=["ENOLCK", "EOPNOTSUPP", "ENOSYS"])
 def no_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -212,6 +225,24 @@ def test_an_owner_whose_lock_file_was_replaced_stops(tmp_path):
             second.check()
             with pytest.raises(RunLocked, match="was replaced"):
                 held.check()
+
+
+def test_a_process_that_the_owner_forked_does_not_hold_the_lock_after_it(tmp_path):
+    command = [sys.executable, "-c", FORKING, str(tmp_path)]
+    owner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    child = int(owner.stdout.readline())
+    try:
+        with pytest.raises(RunLocked):  # the child released nothing of its parent's
+            RunLock(tmp_path).acquire()
+        owner.kill()
+        owner.wait()
+        os.kill(child, 0)
+        RunLock(tmp_path).acquire().release()
+    finally:
+        owner.kill()
+        os.kill(child, signal.SIGKILL)
+        owner.communicate()
 
 
 def test_another_refusal_of_the_lock_is_not_taken_for_a_missing_one(tmp_path, monkeypatch):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from tabsweep.sweeps.workers.interruption import Interrupted, SignalWatch
+from tabsweep.sweeps.workers.interruption import Interrupted, SignalWatch, keyboard_interrupts
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +53,42 @@ def test_what_a_forked_process_of_a_trial_receives_is_not_the_workers() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert watch.received == ""
     watch.check()
+
+
+def soft_once() -> Callable[[int, Any], None]:
+    """The command's way: the first SIGINT is a request, the next one raises."""
+    came: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+
+    return handle
+
+
+def test_a_keyboard_interrupt_that_a_trial_swallows_is_raised_at_its_end() -> None:
+    for handler, signals in ((signal.default_int_handler, 1), (soft_once(), 2)):
+        signal.signal(signal.SIGINT, handler)
+        ran = []
+        with pytest.raises(KeyboardInterrupt), keyboard_interrupts():
+            try:
+                for _ in range(signals):
+                    os.kill(os.getpid(), signal.SIGINT)
+                ran.append("not interrupted")
+            except KeyboardInterrupt:
+                ran.append("swallowed")
+        assert ran == ["swallowed"] and signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_signal_that_raises_nothing_in_a_trial_ends_nothing() -> None:
+    handler = soft_once()
+    signal.signal(signal.SIGINT, handler)
+    with keyboard_interrupts():
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a trial that leaves its own handler behind
+    assert signal.getsignal(signal.SIGINT) is handler
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with keyboard_interrupts():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
