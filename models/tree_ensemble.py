@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
+
+import numpy as np
 
 from .base import COUNT, ROUNDS, InvalidConfig, Number, SklearnEstimator
 from .preprocessing import Policy
@@ -99,3 +102,18 @@ class TreeEnsemble(SklearnEstimator):
             n_jobs=self.threads,
             random_state=self.seed,
         )
+
+    # Several threads add the trees' answers in the order in which they end, and sums of floats
+    # depend on their order: one thread gives the same bytes each time.
+
+    def _in_one_thread(self) -> Any:
+        """The fitted trees, which predict in one thread."""
+        trees = copy(self.model_)
+        trees.n_jobs = 1
+        return trees
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
+        return self._in_one_thread().predict(x)
+
+    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return self._in_one_thread().predict_proba(x)

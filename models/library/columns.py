@@ -88,6 +88,16 @@ class Numbers(Kind):
         return [floats(column)]
 
 
+class Empty(Kind):
+    """A column without a value in training, of which nothing is known."""
+
+    word = "empty"
+
+    def read(self, column: pd.Series) -> list[Any]:
+        """NaN, whatever new rows hold."""
+        return [np.full(len(column), np.nan)]
+
+
 class NumberTexts(Kind):
     """Numbers that are written as text, all in one notation."""
 
@@ -137,15 +147,17 @@ class Categories(Kind):
     word = "category"
 
     def read(self, column: pd.Series) -> list[Any]:
-        """The column itself where it is categorical, else its values with None for gaps."""
+        """The column itself where it is categorical, but for blank texts, which are no levels;
+        else its values with None for gaps."""
         if isinstance(column.dtype, pd.CategoricalDtype):
+            levels = [v for v in column.cat.categories if not is_blank(v)]
+            if len(levels) < len(column.cat.categories):
+                column = column.cat.set_categories(levels)
             return [column.reset_index(drop=True)]
         values = column.astype(object)
-        blank = values.isna().to_numpy() | np.array(
-            [isinstance(v, str) and not v.strip() for v in values], dtype=bool
-        )
-        found = np.array([hashable(v) for v in values], dtype=object)
-        found[blank] = None
+        found = np.empty(len(values), dtype=object)
+        for row, (value, gap) in enumerate(zip(values, values.isna(), strict=True)):
+            found[row] = None if gap or is_blank(value) else hashable(value)
         return [pd.Series(found, dtype=object)]
 
 
@@ -194,6 +206,11 @@ class Dropped(Kind):
 # -- how kinds are found --------------------------------------------------------------------------
 
 
+def is_blank(value: Any) -> bool:
+    """Whether a value is a text that is empty or holds nothing but white space."""
+    return isinstance(value, str) and not value.strip()
+
+
 def hashable(value: Any) -> Any:
     """The value, or its text where it cannot be a category (a list, a dictionary)."""
     try:
@@ -212,6 +229,8 @@ def is_no_date(value: Any) -> bool:
 
 def moments(column: pd.Series) -> pd.Series:
     """A column as datetimes in UTC without a zone; ValueError where a value is none."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        column = column.array.__arrow_array__().to_pandas().rename(column.name)
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     elif not types.is_datetime64_any_dtype(column.dtype):
@@ -259,6 +278,8 @@ def first_no_date(texts: list[str]) -> str | None:
 def kind_of(column: pd.Series, text: str) -> tuple[Kind, str]:
     """(how a column is read, a notice, or "" where there is nothing to say)."""
     name, dtype = column.name, column.dtype
+    if str(dtype) == "null[pyarrow]":
+        return Empty(), ""
     if isinstance(dtype, pd.CategoricalDtype):
         return Categories(), ""
     if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
@@ -268,7 +289,9 @@ def kind_of(column: pd.Series, text: str) -> tuple[Kind, str]:
     if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
         return Numbers(), ""
     inferred = types.infer_dtype(column, skipna=True)
-    if inferred in ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"):
+    if inferred == "empty":
+        return Empty(), ""
+    if inferred in ("boolean", "integer", "floating", "mixed-integer-float", "decimal"):
         return Numbers(), ""
     if inferred in ("datetime", "datetime64", "date"):
         return Dates(), ""

@@ -21,9 +21,9 @@ preset : {{'quick', 'paper'}}, default='quick'
 validation_fraction : float, default=0.15, in [0, 1)
     Share of the rows that is held out for early stopping where `fit` gets no validation rows;
     0 for none.{early}
-categorical_features : sequence of names or positions, default=None
-    Columns that are categories although they hold numbers. Categorical and text columns are
-    categories anyway.
+categorical_features : sequence of names, positions or booleans, default=None
+    Columns that are categories although they hold numbers; booleans are a mask, one for each
+    column. Categorical and text columns are categories anyway.
 text : {{'hash', 'drop'}}, default='hash'
     Free text becomes 16 components of its hashed words and pairs of words, or is left out.
 random_state : int, RandomState or None, default=0

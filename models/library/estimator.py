@@ -10,12 +10,13 @@ from __future__ import annotations
 import inspect
 import numbers
 import warnings
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -42,6 +43,15 @@ COMMON: dict[str, Any] = {
     "verbose": 0,
 }
 """The parameters of every estimator, with their defaults."""
+
+
+def arrays_inside() -> AbstractContextManager[None]:
+    """Within it scikit-learn's transformers return arrays, whatever its user has set.
+
+    `set_config(transform_output="pandas")` is meant for the transformers of a pipeline; those in a
+    model and in a reader of free text compute with arrays.
+    """
+    return config_context(transform_output="default")
 
 
 class LibraryEstimator(BaseEstimator):
@@ -78,7 +88,8 @@ class LibraryEstimator(BaseEstimator):
             labels that cannot be used, validation labels of which training knows none, and more
             rows or classes than the model takes.
         """
-        return self._fit(X, y, X_val, y_val, None)
+        with arrays_inside():
+            return self._fit(X, y, X_val, y_val, None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -125,15 +136,15 @@ class LibraryEstimator(BaseEstimator):
         target = self._target(y)
         check_consistent_length(frame, target)
         weights = inputs.weights_of(frame, sample_weight)
+        if weights is not None and (weights == 0).any():  # as if such rows were not there
+            there = weights > 0
+            frame, target = frame[there].reset_index(drop=True), target[there]
+            weights = inputs.weights_of(frame, weights[there])
         seed, task = self._seed(), self._task()
         self.columns_ = ColumnReader(text=self.text, categories=self._categorical(frame))
         table = self.columns_.fit(frame).transform(frame)
         for notice in self.columns_.notices_:
             warnings.warn(notice, ColumnNotice, stacklevel=3)
-        if weights is not None and (weights == 0).any():  # as if such rows were not there
-            there = weights > 0
-            table, target = table[there].reset_index(drop=True), target[there]
-            weights = weights[there]
         self._check_size(task, table, target)
         model = make_model(
             self.spec.name,
@@ -231,9 +242,17 @@ class LibraryEstimator(BaseEstimator):
         )
 
     def _categorical(self, frame: pd.DataFrame) -> list[Any]:
-        """The names in `categorical_features`, which may also be positions."""
+        """The names in `categorical_features`, which may also be positions or a mask."""
+        given = [] if self.categorical_features is None else list(self.categorical_features)
+        if given and all(isinstance(column, bool | np.bool_) for column in given):
+            if len(given) != frame.shape[1]:
+                raise ValueError(
+                    f"categorical_features is a mask of {len(given)} columns, X has "
+                    f"{frame.shape[1]} columns; give True or False for each column"
+                )
+            return list(frame.columns[np.array(given, dtype=bool)])
         found = []
-        for column in () if self.categorical_features is None else self.categorical_features:
+        for column in given:
             position = isinstance(column, numbers.Integral) and column not in frame.columns
             if position and not -frame.shape[1] <= column < frame.shape[1]:
                 raise ValueError(
@@ -258,8 +277,9 @@ class LibraryClassifier(ClassifierMixin, LibraryEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_samples, n_classes), columns in the order of `classes_`."""
-        table = self._table(X)
-        found = np.asarray(self.estimator_.predict_proba(table), dtype=np.float64)
+        with arrays_inside():
+            table = self._table(X)
+            found = np.asarray(self.estimator_.predict_proba(table), dtype=np.float64)
         known = np.asarray(self.estimator_.classes_)
         if len(known) == len(self.classes_):
             return found
@@ -272,7 +292,8 @@ class LibraryClassifier(ClassifierMixin, LibraryEstimator):
         check_is_fitted(self, "estimator_")
         if hasattr(self.estimator_, "predict_proba"):
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return self.classes_[np.asarray(self.estimator_.predict(self._table(X)), dtype=int)]
+        with arrays_inside():
+            return self.classes_[np.asarray(self.estimator_.predict(self._table(X)), dtype=int)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -299,8 +320,9 @@ class LibraryRegressor(RegressorMixin, LibraryEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Values (n_samples,)."""
-        table = self._table(X)
-        return np.asarray(self.estimator_.predict(table), dtype=np.float64)
+        with arrays_inside():
+            table = self._table(X)
+            return np.asarray(self.estimator_.predict(table), dtype=np.float64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -337,7 +359,8 @@ class Weighted:
             from all other rows alike. The rows that are held out count by weight as well, those in
             X_val equally.
         """
-        return self._fit(X, y, X_val, y_val, sample_weight)  # type: ignore[attr-defined]
+        with arrays_inside():
+            return self._fit(X, y, X_val, y_val, sample_weight)  # type: ignore[attr-defined]
 
 
 def stops_early(model: Any) -> bool:

@@ -39,6 +39,7 @@ from .. import registry
 from ..base import Estimator
 from ..in_context.checkpoint_file import CheckpointError
 from ..in_context.entries import IN_CONTEXT
+from ..library.estimator import arrays_inside
 from ..library.names import taker_of
 from ..library.weights import fit_by_weights
 from .allowlist import NotPlain
@@ -96,14 +97,18 @@ class Fitted:
         """
         if self.schema.task == "regression":
             known = self.schema.conform(frame, warn)
-            return np.asarray(self.estimator.predict(known), dtype=np.float64).reshape(len(known))
+            with arrays_inside():
+                found = np.asarray(self.estimator.predict(known), dtype=np.float64)
+            return found.reshape(len(known))
         return self.labels[self.predict_proba(frame, warn=warn).argmax(axis=1)]
 
     def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
         """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""
         if self.schema.task == "regression":
             raise AttributeError("a regression model has no predict_proba; use predict")
-        found = np.asarray(self.estimator.predict_proba(self.schema.conform(frame, warn)))
+        known = self.schema.conform(frame, warn)
+        with arrays_inside():
+            found = np.asarray(self.estimator.predict_proba(known))
         if not self.schema.classes:
             return found
         full = np.zeros((len(frame), len(self.schema.classes)))
@@ -302,7 +307,8 @@ def _answers(estimator: Any, schema: Schema, training: tuple[Any, ...]) -> np.nd
     """The predictions for the first training rows."""
     X = training[0].iloc[:N_CHECKED] if hasattr(training[0], "iloc") else training[0][:N_CHECKED]
     ask = estimator.predict if schema.task == "regression" else estimator.predict_proba
-    return np.ascontiguousarray(ask(X), dtype=np.float64)
+    with arrays_inside():
+        return np.ascontiguousarray(ask(X), dtype=np.float64)
 
 
 # -- loading --------------------------------------------------------------------------------------
@@ -454,7 +460,8 @@ def _refit(
     reader = Reader(members["arrays.bin"], {}, threads=1)
     training = tuple(_read_part(part, reader) for part in state["training"])
     weights = reader.read(state["weights"]) if "weights" in state else None
-    fit_rows(estimator, manifest["model"]["target"], training, weights)
+    with arrays_inside():
+        fit_rows(estimator, manifest["model"]["target"], training, weights)
     answer = _answers(estimator, schema, training)
     if hashlib.sha256(answer.tobytes()).hexdigest() != facts["answers_sha256"]:
         warn(

@@ -155,13 +155,14 @@ class Schema:
     def _numbers(self, column: pd.Series, known: Column) -> pd.Series:
         try:
             return column.astype(np.float64)
-        except (TypeError, ValueError):
-            numbers = pd.to_numeric(column.astype(object), errors="coerce")
-            bad = np.flatnonzero(numbers.isna() & column.notna())
-            row = int(bad[0]) if len(bad) else 0
+        except (TypeError, ValueError, OverflowError):
+            values = column.astype(object).where(column.notna(), np.nan)  # pd.NA is no float
+            bad = [row for row, value in enumerate(values) if not _is_number(value)]
+            if not bad:
+                return values.astype(np.float64)
             raise SchemaError(
-                f"column {known.name!r}: {column.iloc[row]!r} in row {row + 1} is no number; the "
-                f"model was trained on numbers there ({count(len(bad), 'such cell')})"
+                f"column {known.name!r}: {column.iloc[bad[0]]!r} in row {bad[0] + 1} is no number; "
+                f"the model was trained on numbers there ({count(len(bad), 'such cell')})"
             ) from None
 
     def _levels(self, column: pd.Series, known: Column, warn: Callable[[str], None]) -> pd.Series:
@@ -184,6 +185,15 @@ class Schema:
             )
         categories = pd.Index(_objects([*known.categories, *new]), dtype=object)
         return pd.Series(pd.Categorical(values, categories=categories), index=column.index)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or the text of one."""
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _text(value: Any) -> Any:

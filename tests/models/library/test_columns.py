@@ -108,6 +108,27 @@ def test_categories_stay_what_they_are_and_blank_texts_are_gaps():
     assert found["x"].tolist() == ["{'a': 1}", "[2]"] and "dict, list" in notices[0]
     with pytest.raises(ValueError, match="'nothing'"):
         read([1.0], categories=["nothing"])
+    found, _ = read(pd.Categorical(["b", " ", "a", ""], categories=["", "b", " ", "a"]))
+    assert found["x"].cat.categories.tolist() == ["b", "a"]
+    assert found["x"].isna().tolist() == [False, True, False, True]
+
+
+def test_a_column_of_tuples_is_read_as_categories():
+    found, notices = read([(1, 2), (3, 4), None, (1, 2)])
+    assert found["x"].tolist() == [(1, 2), (3, 4), None, (1, 2)] and not notices
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "null[pyarrow]"])
+def test_a_column_that_was_empty_in_training_is_a_gap_whatever_comes(dtype):
+    if "pyarrow" in str(dtype):
+        pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"x": pd.Series([None, None], dtype=dtype), "other": 1.0})
+    reader = ColumnReader().fit(frame)
+    assert not reader.notices_
+    for later in (["red", "blue"], [5, None], [pd.Timestamp(2024, 1, 1), "red"]):
+        found = reader.transform(frame.assign(x=pd.Series(later, dtype=object)))
+        assert list(found) == ["x", "other"] and len(found) == 2
+        assert dtype == "str" or found["x"].isna().all()  # of text the categories are unknown
 
 
 def test_free_text_is_hashed_or_left_out_and_identifiers_are_left_out():
@@ -164,6 +185,25 @@ def test_dates_of_any_year_are_read_also_beside_nanoseconds():
     reader = ColumnReader().fit(pd.DataFrame({"x": stamps("2024-02-29", "2024-03-01")}))
     found = reader.transform(pd.DataFrame({"x": ["9999-12-31", "0000-00-00 00:00:00", "?"]}))
     assert found["x.total_seconds"].iloc[0] == far and found.iloc[1:].isna().all(axis=None)
+
+
+def test_dates_in_columns_of_arrow_are_read_as_those_of_pandas():
+    pa = pytest.importorskip("pyarrow")
+    days = [datetime.date(9999, 12, 31), datetime.date(1582, 10, 15), None]
+    times = [day and datetime.datetime(day.year, day.month, day.day) for day in days]
+    kinds = [(pa.date32(), days), (pa.date64(), days), (pa.timestamp("us"), times)]
+    kinds += [(pa.timestamp("s"), times), (pa.timestamp("ms", tz="UTC"), times)]
+    for kind, values in kinds:
+        found, _ = read(pd.array(pa.array(values, type=kind), dtype=pd.ArrowDtype(kind)))
+        assert found.iloc[0].tolist() == [9999, 12, 4, 0, 253402214400], kind
+        assert found.iloc[1].tolist() == [1582, 10, 4, 0, -12219292800], kind
+        assert found.iloc[2].isna().all(), kind
+    here = stamps("2024-02-29 00:30", None).tz_localize("Europe/Berlin")
+    for unit in ("us", "ns"):
+        kind = pd.ArrowDtype(pa.timestamp(unit, tz="Europe/Berlin"))
+        found, _ = read(pd.Series(here).astype(kind))
+        assert found.iloc[0].tolist() == [2024, 2, 2, 23, 1709163000]
+        assert found.iloc[1].isna().all()
 
 
 def test_texts_that_look_like_dates_and_are_none_are_texts():

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import tabsweep
 from laws import hold
 from sklearn.base import clone, is_classifier, is_regressor
@@ -239,6 +240,45 @@ def test_weights_move_an_answer_to_the_heavier_rows():
     hold(law, [(n,) for n, (model, _) in class_names().items() if model in TAKE_WEIGHTS])
 
 
+def test_a_row_of_weight_0_has_no_say_in_how_columns_are_read():
+    X, value = messy(160)
+    X, weights = X[["said", "size"]], np.repeat([1.0, 0.0], 80)
+    odd = X.assign(code=["1"] * 80 + ["red"] * 80, size=np.where(weights > 0, X["size"], 1e6))
+    with pytest.warns(tabsweep.ColumnNotice):
+        some = tabsweep.RandomForestRegressor().fit(odd, value, sample_weight=weights)
+        alone = tabsweep.RandomForestRegressor().fit(odd[:80], value[:80])
+    assert some.columns_.notices_ == alone.columns_.notices_
+    np.testing.assert_array_equal(some.predict(odd[:80]), alone.predict(odd[:80]))
+
+
+@pytest.mark.parametrize("name", ["RandomForestClassifier", "MLPClassifier"])
+def test_transformers_that_a_user_has_set_to_pandas_change_nothing(name):
+    X, value = messy()
+    X, y = X[["said", "size"]], labels(value)
+    params = {"epochs": 3} if name.startswith("MLP") else {}
+    wanted = fitted(name, X, y, **params).predict_proba(X)
+    with sklearn.config_context(transform_output="pandas"):
+        model = fitted(name, X, y, **params)
+        np.testing.assert_array_equal(model.predict_proba(X), wanted)
+        model.predict(X)
+        assert sklearn.get_config()["transform_output"] == "pandas"
+
+
+def test_forests_with_several_threads_predict_the_same_bytes_each_time():
+    X, value = np.random.default_rng(0).normal(size=(600, 6)), np.linspace(0, 1, 600) ** 2
+
+    def law(name):
+        y = value if name.endswith("Regressor") else (value > 0.3).astype(int)
+        one, four = (getattr(tabsweep, name)(n_jobs=n).fit(X, y) for n in (1, 4))
+        ask = "predict_proba" if hasattr(one, "predict_proba") else "predict"
+        wanted = getattr(one, ask)(X).tobytes()
+        assert all(getattr(four, ask)(X).tobytes() == wanted for _ in range(5))
+        assert four.estimator_.model_.n_jobs == 4
+
+    forests = ("RandomForest", "ExtraTrees")
+    hold(law, [(f"{name}{kind}",) for name in forests for kind in ("Classifier", "Regressor")])
+
+
 def test_weights_count_where_no_feature_varies_too():
     """The answer is then the constant one: weighted frequencies, or the weighted mean."""
     X, y, weights = np.zeros((4, 1)), np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 9.0])
@@ -322,6 +362,19 @@ def test_columns_of_numbers_are_categories_where_they_are_named():
     assert as_numbers.score(X, y) < 0.1 < 0.9 < as_categories.score(X, y)
     with pytest.raises(ValueError, match="1 columns"):
         tabsweep.LinearRegressor(categorical_features=[3]).fit(X, y)
+    two = np.column_stack([np.zeros(60), X])
+    for mask in ([False, True], np.array([False, True])):
+        masked = tabsweep.LinearRegressor(categorical_features=mask).fit(two, y)
+        np.testing.assert_allclose(masked.predict(two), as_categories.predict(X))
+        with pytest.raises(ValueError, match="mask of 2 columns, X has 1 columns"):
+            tabsweep.LinearRegressor(categorical_features=mask).fit(X, y)
+
+
+def test_a_column_of_tuples_is_learnt_from():
+    X = pd.DataFrame({"pair": [(1, 2), (3, 4)] * 30, "size": 1.0})
+    for name in CHEAP:
+        model = getattr(tabsweep, name)().fit(X, [0, 1] * 30)
+        assert model.score(X, [0, 1] * 30) > 0.9, name
 
 
 @pytest.mark.nightly

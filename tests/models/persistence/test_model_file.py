@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from saved_models import (
     LATER,
     QUIET,
@@ -30,7 +31,7 @@ from tabsweep.models.persistence.model_file import (
     load_model,
     save_model,
 )
-from tabsweep.models.persistence.schema import Schema
+from tabsweep.models.persistence.schema import Schema, SchemaError
 from tabsweep.sweeps.fingerprint import closure
 
 REFITTED = {"ebm", "realmlp", "xrfm"}  # objects of extras, which have no plain form
@@ -150,6 +151,35 @@ def test_other_library_versions_are_a_warning_that_names_both(tmp_path):
     forge(path, edit)
     with pytest.warns(ModelWarning, match=r"saved with scikit-learn 0\.1\.0, here is"):
         load_model(path)
+
+
+def test_a_forest_of_several_threads_is_stored_as_its_trees(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
+    model = registry.make_model("random-forest", task="regression", threads=4)
+    model.fit(frame, np.sin(frame["a"]) + rng.normal(size=400))
+    path, schema = tmp_path / "forest.tabsweep", Schema.of(frame, "regression")
+    save_model(model, path, schema=schema, training=(frame, frame["a"].to_numpy()))
+    fitted = load_model(path)
+    assert fitted.how == "state" and same(fitted.predict(frame), model.predict(frame))
+
+
+def test_gaps_among_objects_are_gaps_where_training_had_numbers():
+    schema = Schema.of(pd.DataFrame({"a": [1.0, 2.0]}), "regression")
+    frame = pd.DataFrame({"a": pd.Series([1, pd.NA, "2.5"], dtype=object)})
+    np.testing.assert_array_equal(schema.conform(frame, print)["a"], [1.0, np.nan, 2.5])
+    frame["a"] = pd.Series([pd.NA, 1, "red"], dtype=object)
+    with pytest.raises(SchemaError, match="'red' in row 3 is no number.*1 such cell"):
+        schema.conform(frame, print)
+
+
+def test_a_loaded_model_predicts_alike_where_transformers_are_set_to_pandas(tmp_path):
+    estimator = make("mlp", "regression")
+    path = saved(tmp_path, estimator, "regression", training=(X, Y["regression"]))
+    wanted = load_model(path).predict(LATER, **QUIET)
+    with sklearn.config_context(transform_output="pandas"):
+        assert same(load_model(path).predict(LATER, **QUIET), wanted)
+        saved(tmp_path, estimator, "regression", training=(X, Y["regression"]))
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
