@@ -36,6 +36,13 @@ def answers(uri: str) -> bool:
     return True
 
 
+def is_server(process: psutil.Process) -> bool:
+    try:
+        return "--backend-store-uri" in process.cmdline()
+    except psutil.Error:  # it has ended
+        return False
+
+
 @pytest.mark.parametrize(
     ("number", "serving"),
     [
@@ -57,7 +64,8 @@ def test_bench_ui_leaves_no_process_behind(
     seen: list[psutil.Process] = []
     try:
         here = psutil.Process(bench.pid)
-        wait_for(lambda: here.children() or bench.poll() is not None)
+        # Before it starts the server, libraries that it imports may start processes of their own.
+        wait_for(lambda: any(map(is_server, here.children())) or bench.poll() is not None)
         if serving:
             wait_for(lambda: answers(f"http://127.0.0.1:{closed_port}") or bench.poll() is not None)
         seen = here.children(recursive=True)
