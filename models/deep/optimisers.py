@@ -113,8 +113,8 @@ class Lamb(torch.optim.Optimizer):
         ww, rr = 0.0, 0.0
         for w, g, m, v in blocks:
             r = self._direction_at_once_(w, g, m, v, group)
-            ww += float(torch.dot(w, w))
-            rr += float(torch.dot(r, r))
+            ww += float(torch.linalg.vector_norm(w)) ** 2  # `dot` is slow where oneDNN has it
+            rr += float(torch.linalg.vector_norm(r)) ** 2
         ratio = min(ww**0.5, CAP) / rr**0.5 if ww and rr else 1.0
         step = -self._lr(p, group) * ratio
         for w, r, _, _ in blocks:

@@ -28,7 +28,8 @@ MASKED = 2**24  # pairs of a mask that such a kernel is given at once
 LONG = 256  # keys from which the library's fused kernel is faster on a CPU
 SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`
 WORD, NARROW = 16, 128  # bytes of torch's widest element, and of the rows moved as such
-SMALL_SUM = 1e-20  # a row whose weights sum to less has lost its digits
+SPREAD = 40.0  # logits no farther apart may share a shift: no row loses its digits
+LOWEST = -80.0  # less is nothing beside a weight of one, and takes torch's exp ten times as long
 # What `scaled_dot_product_attention` calls on a CPU; it alone returns the logarithm of the sums.
 FUSED_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
@@ -61,25 +62,23 @@ def _weights(
     """Weights (b, h, t, Tk), and what to multiply each row with so that it sums to one, None where
     it does. q is scaled; k_t (b, h, D, Tk).
 
-    Over few keys torch's softmax takes most of its time per row; there all weights of a batch item
-    and head share one shift, and the sums are left to the smaller output. Where that shift leaves
-    nothing of a row, the usual softmax is taken.
+    Over few keys torch's softmax takes most of its time per row, so the sums are left to the smaller
+    output there, and all weights of a batch item and head share one shift where they are close enough.
     """
     logits = torch.matmul(q, k_t)
     if forbidden is not None:
         _forbid_(logits, forbidden[rows])
-    if logits.shape[-1] >= SHORT:
+    if logits.shape[-1] >= SHORT or forbidden is not None or not logits.numel():
         return torch.softmax(logits, dim=-1), None
     flat = logits.flatten(2)
     shift = flat.amax(dim=-1, keepdim=True)
-    weights = (flat - shift if forbidden is not None else flat.sub_(shift)).exp_().view_as(logits)
+    if float(shift.max() - flat.min()) < SPREAD:
+        logits = flat.sub_(shift).view_as(logits)
+    else:
+        logits.sub_(logits.amax(dim=-1, keepdim=True)).clamp_(min=LOWEST)
+    weights = logits.exp_()
     sums = torch.matmul(weights, weights.new_ones(weights.shape[-1], 1))
-    if not sums.numel() or float(sums.min()) > SMALL_SUM:
-        return weights, sums.reciprocal_()
-    logits = torch.matmul(q, k_t)
-    if forbidden is not None:
-        _forbid_(logits, forbidden[rows])
-    return torch.softmax(logits, dim=-1), None
+    return weights, sums.reciprocal_()
 
 
 class _Attention(torch.autograd.Function):
