@@ -53,7 +53,7 @@ class AdaBoost(SklearnEstimator):
         "max_depth": Number(1, 1000, whole=True),
         "min_samples_leaf": COUNT,
     }
-    policy = Policy(numeric="none", categorical="one-hot", missing="impute", target="standard")
+    policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class Bagging(SklearnEstimator):
         "max_depth": Number(0, 1000, whole=True),
         "min_samples_leaf": COUNT,
     }
-    policy = Policy(numeric="none", categorical="one-hot", missing="native")
+    policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from ..common.tasks import TASKS
-from .preprocessing import Policy, Preprocessor, as_frame, mean_and_scale
+from .preprocessing import Policy, Preprocessor, as_frame, far_median, mean_and_scale
 
 
 class Unsupported(Exception):
@@ -340,6 +340,8 @@ class Estimator(BaseEstimator):
             self._target_mean, self._target_scale = 0.0, 1.0
             if self._policy().target == "standard":
                 self._target_mean, self._target_scale, _ = mean_and_scale(values)
+            elif self._policy().target == "shift":
+                self._target_mean = far_median(values)
             return (values - self._target_mean) / self._target_scale
         if pd.isna(labels).any():
             raise ValueError("y holds a missing label; leave such rows out")

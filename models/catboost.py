@@ -118,7 +118,7 @@ class CatBoost(Stepwise):
         "early_stopping_rounds": PATIENCE,
         "od_pval": Number(0.0, 1.0, low_open=True, words=(None,)),
     }
-    policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+    policy = Policy(numeric="shift", categorical="native", missing="native", target="standard")
     resource = "n_estimators"
     transient = ("curve_",)  # (round, validation loss) of the last fit
 
@@ -156,7 +156,7 @@ class CatBoost(Stepwise):
         self.od_pval = od_pval
 
     def _policy(self) -> Policy:
-        return Policy("none", self.categorical, "native", "standard")
+        return Policy("shift", self.categorical, "native", "standard")
 
     def _pool(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
         from catboost import Pool

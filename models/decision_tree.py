@@ -41,7 +41,7 @@ class DecisionTree(SklearnEstimator):
         "min_samples_leaf": COUNT,
         "ccp_alpha": Number(0.0),
     }
-    policy = Policy(numeric="none", categorical="one-hot", missing="native", target="standard")
+    policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class EBM(Estimator):
         "validation_size": Number(0.0, 1.0, low_open=True, high_open=True),
         "outer_bags": COUNT,
     }
-    policy = Policy("none", "native", "native", "standard")
+    policy = Policy("shift", "native", "native", "standard")
 
     def __init__(
         self,

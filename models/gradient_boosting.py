@@ -91,7 +91,7 @@ class GradientBoosting(Stepwise):
         "min_samples_leaf": COUNT,
         "early_stopping_rounds": PATIENCE,
     }
-    policy = Policy(numeric="none", categorical="one-hot", missing="impute", target="standard")
+    policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
     resource = "n_estimators"
     transient = ("curve_",)  # (round, validation loss) of the last fit
 

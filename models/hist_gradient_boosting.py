@@ -68,7 +68,7 @@ class HistGradientBoosting(Stepwise):
         "categorical": ENCODING,
         "early_stopping_rounds": PATIENCE,
     }
-    policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+    policy = Policy(numeric="shift", categorical="native", missing="native", target="standard")
     uses_pools = True
     resource = "n_estimators"
     transient = ("curve_",)  # (round, validation loss) of the last fit
@@ -101,7 +101,7 @@ class HistGradientBoosting(Stepwise):
         self.early_stopping_rounds = early_stopping_rounds
 
     def _policy(self) -> Policy:
-        return Policy("none", self.categorical, "native", "standard")
+        return Policy("shift", self.categorical, "native", "standard")
 
     def _library(self, **given: Any) -> Any:
         """The unfitted estimator of the library."""

@@ -125,7 +125,7 @@ class LightGBM(Stepwise):
         "categorical": ENCODING,
         "early_stopping_rounds": PATIENCE,
     }
-    policy = Policy(numeric="none", categorical="native", missing="native", target="standard")
+    policy = Policy(numeric="shift", categorical="native", missing="native", target="standard")
     resource = "n_estimators"
     transient = ("curve_",)  # (round, validation loss) of the last fit
 
@@ -171,7 +171,7 @@ class LightGBM(Stepwise):
         self.early_stopping_rounds = early_stopping_rounds
 
     def _policy(self) -> Policy:
-        return Policy("none", self.categorical, "native", "standard")
+        return Policy("shift", self.categorical, "native", "standard")
 
     def _params(self) -> dict[str, Any]:
         """The configuration under the library's names."""

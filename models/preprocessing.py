@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-NUMERIC = ("none", "standard", "quantile", "min-max")
+NUMERIC = ("none", "shift", "standard", "quantile", "min-max")
 CATEGORICAL = ("native", "ordinal", "one-hot")
 MISSING = ("native", "impute")
-TARGET = ("none", "standard")
+TARGET = ("none", "shift", "standard")
 
 MAX_LEVELS = 250
 """Levels that a categorical column may keep (the most frequent ones): 250 fit in the 255 bins of
@@ -26,21 +26,27 @@ histogram-based trees and bound the width of one-hot columns. Rarer levels count
 LARGEST = float(np.finfo(np.float32).max)
 """Values are clipped here: tree libraries compute in float32, and squares stay finite."""
 
+FAR = 1000.0
+"""Interquartile ranges between zero and a column's median beyond which it is shifted by its median:
+float32 has fewer than 17,000 numbers within such a range (seconds since 1970 of a fortnight)."""
+
 
 @dataclass(frozen=True)
 class Policy:
     """A preprocessing policy, in words that a report prints.
 
-    numeric: `none` leaves values as they are; `standard` subtracts the mean and divides by the
-    standard deviation (ddof 0); `quantile` maps to a standard normal, fitted on slightly noisy
-    values (Gorishniy 2021, sec. 4.4); `min-max` maps the least and largest value to 0 and 1.
+    numeric: `none` leaves values as they are; `shift` does, but subtracts the median where that is
+    `FAR` from zero; `standard` subtracts the mean and divides by the standard deviation (ddof 0);
+    `quantile` maps to a standard normal, fitted on slightly noisy values (Gorishniy 2021, sec.
+    4.4); `min-max` maps the least and largest value to 0 and 1.
     categorical: `native` gives codes 0..K-1 that a library treats as categories; `ordinal` gives
     the same codes to be read as numbers, unseen levels as K; `one-hot` gives one 0/1 column a
     level, all zeros for a level that training did not hold. A missing value is a level of its own
     where training held one.
     missing: `native` keeps NaN; `impute` puts the training mean and adds a 0/1 indicator for each
     numeric column that has gaps in training.
-    target: `none`, or `standard` (regression only; predictions are scaled back).
+    target: `none`, or `shift` and `standard` as for numbers (regression only; predictions are
+    mapped back).
 
     A numeric column without a value in training is 0 in every row.
     """
@@ -162,13 +168,21 @@ class _Numbers:
         self.has_gaps = 0 < len(seen) < len(values)
         self.empty = len(seen) == 0
         self.mean, self.scale, self.constant = mean_and_scale(seen)
-        if numeric == "none":
-            self.centre, self.scale = 0.0, 1.0
+        if numeric in ("none", "shift"):
+            self.centre, self.scale = (far_median(seen) if numeric == "shift" else 0.0), 1.0
         elif numeric == "min-max" and not self.constant:
             self.centre = float(seen.min())
             self.scale = min(float(seen.max() / 2 - self.centre / 2) * 2, sys.float_info.max)
         else:
             self.centre = self.mean
+
+
+def far_median(values: np.ndarray) -> float:
+    """The median of values that lie `FAR` from zero, else 0; an infinite range is not far."""
+    if len(values) == 0:
+        return 0.0
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75], method="lower").tolist()
+    return median if low < high and abs(median) > FAR * (high - low) else 0.0
 
 
 def mean_and_scale(values: np.ndarray) -> tuple[float, float, bool]:
@@ -283,6 +297,8 @@ class Preprocessor:
             return out
         if self.policy.numeric in ("standard", "min-max"):
             values = values / self._scale - self._centre / self._scale
+        elif self.policy.numeric == "shift":
+            values = values - self._centre
         return np.clip(values, -LARGEST, LARGEST)
 
     def _fit_quantile(self, values: np.ndarray):  # type: ignore[no-untyped-def]

@@ -80,7 +80,7 @@ class RealMLP(Estimator):
         "weight_decay": PENALTY,
         "smoothing": Number(0.0, 1.0, high_open=True),
     }
-    policy = Policy("none", "native", "impute", "none")
+    policy = Policy("shift", "native", "impute", "shift")
 
     def __init__(
         self,

@@ -26,10 +26,10 @@ def _own(
 
 _SCALED = Policy("standard", "one-hot", "impute", "standard")
 _SCALED_X = Policy("standard", "one-hot", "impute", "none")
-_TREE = Policy("none", "one-hot", "native", "none")
-_ONE_HOT = Policy("none", "one-hot", "native", "standard")
-_IMPUTED = Policy("none", "one-hot", "impute", "standard")
-_NATIVE = Policy("none", "native", "native", "standard")
+_TREE = Policy("shift", "one-hot", "native", "shift")
+_ONE_HOT = Policy("shift", "one-hot", "native", "standard")
+_IMPUTED = Policy("shift", "one-hot", "impute", "standard")
+_NATIVE = Policy("shift", "native", "native", "standard")
 _CELLS = Policy("standard", "native", "native", "standard")
 _CLASSES = ("binary", "multiclass")
 _GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
@@ -324,7 +324,7 @@ MODELS: dict[str, ModelSpec] = {
             "realmlp:RealMLP",
             "a perceptron with many tuned details (extra `realmlp`)",
             "Holzmüller et al. 2024, arXiv:2407.04491",
-            Policy("none", "native", "impute", "none"),
+            Policy("shift", "native", "impute", "shift"),
             family="feature network",
             libraries=("pytabkit", "torch", "numpy", "pandas", "scikit-learn"),
             memory_bytes_per_cell=200.0,
@@ -342,7 +342,7 @@ MODELS: dict[str, ModelSpec] = {
             "rule_list:RuleList",
             "an ordered list of rules, each the best leaf of a small tree",
             "Frank and Witten 1998 (ICML)",
-            Policy("none", "one-hot", "impute", "none"),
+            Policy("shift", "one-hot", "impute", "none"),
             tasks=_CLASSES,
         ),
         _own(

@@ -71,7 +71,7 @@ class RuleList(Classifier):
     """
 
     rules = {"max_rules": COUNT, "max_conditions": Number(1, 1000, whole=True), "min_rows": COUNT}
-    policy = Policy(numeric="none", categorical="one-hot", missing="impute")
+    policy = Policy(numeric="shift", categorical="one-hot", missing="impute")
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class TreeEnsemble(SklearnEstimator):
         "max_depth": Number(0, 1000, whole=True),
         "min_samples_leaf": COUNT,
     }
-    policy = Policy(numeric="none", categorical="one-hot", missing="native")
+    policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
     def __init__(
         self,
@@ -80,7 +81,9 @@ class TreeEnsemble(SklearnEstimator):
 
     def _policy(self) -> Policy:
         if self.criterion == "absolute_error":
-            return Policy("none", "one-hot", "impute")
+            return replace(self.policy, missing="impute")
+        if self.criterion == "poisson":  # takes no negative targets
+            return replace(self.policy, target="none")
         return self.policy
 
     def _kinds(self) -> tuple[Any, Any]:

@@ -91,7 +91,7 @@ class XGBoost(Stepwise):
         "categorical": ENCODING,
         "early_stopping_rounds": PATIENCE,
     }
-    policy = Policy(numeric="none", categorical="one-hot", missing="native", target="standard")
+    policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
     resource = "n_estimators"
     transient = ("curve_",)  # (round, validation loss) of the last fit
 
@@ -147,7 +147,7 @@ class XGBoost(Stepwise):
             )
 
     def _policy(self) -> Policy:
-        return Policy("none", self.categorical, "native", "standard")
+        return Policy("shift", self.categorical, "native", "standard")
 
     def _matrix(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
         from xgboost import DMatrix

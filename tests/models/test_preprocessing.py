@@ -136,6 +136,21 @@ def test_constant_columns_become_zero_when_scaled_even_where_means_round():
     np.testing.assert_allclose(out[:, 2].std(), 1.0)
 
 
+def test_numbers_far_from_zero_keep_their_digits_in_float32_and_others_their_bytes():
+    seconds = 1.7e9 + 60.0 * np.arange(500)  # of one working day
+    seconds[7], other = 0.0, np.linspace(-3.0, 9.0, 500)
+    gaps = np.where(other < 0, np.nan, other)
+    frame = pd.DataFrame({"seconds": seconds, "other": other, "gaps": gaps})
+    made = Preprocessor(Policy("shift", "native", "native")).fit(frame)
+    far, *near = made.transform(frame).T
+    assert len(np.unique(seconds.astype(np.float32))) < 250
+    assert len(np.unique(far.astype(np.float32))) == 500
+    assert np.array_equal(np.diff(far[8:]), np.full(491, 60.0))
+    assert [x.tobytes() for x in near] == [other.tobytes(), gaps.tobytes()]
+    huge = pd.DataFrame({"huge": [-1e308, -1e308, 1e308, 1e308, 0.0], "one": 5.0, "none": np.nan})
+    assert np.isfinite(Preprocessor(Policy("shift")).fit_transform(huge)).all()
+
+
 def test_the_quantile_policy_gives_a_normal_shape_and_constants_zero():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"skew": np.exp(3 * rng.normal(size=2000)), "constant": 4.0})

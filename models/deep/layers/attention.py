@@ -62,8 +62,8 @@ def _weights(
     """Weights (b, h, t, Tk), and what to multiply each row with so that it sums to one, None where
     it does. q is scaled; k_t (b, h, D, Tk).
 
-    Over few keys torch's softmax takes most of its time per row, so the sums are left to the smaller
-    output there, and all weights of a batch item and head share one shift where they are close enough.
+    Over few keys torch's softmax takes most of its time per row. There the sums are left to the
+    smaller output, and all weights of a batch item and head share one shift where they are close.
     """
     logits = torch.matmul(q, k_t)
     if forbidden is not None:
