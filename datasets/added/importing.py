@@ -25,7 +25,7 @@ from ..card import Card
 from ..errors import DataError
 from ..table import number_text
 from . import store
-from .layout import Arrays, Rows
+from .layout import Arrays
 from .official import official_name
 
 MISSING = ("nan", "NaN", "", "None", "__nan__", "___null___")
@@ -153,23 +153,30 @@ def _numbers(found: Arrays, path: Path) -> int:
     return infinite
 
 
-def _joined(rows: Sequence[Rows]) -> np.ndarray:
-    return np.concatenate([np.concatenate(list(part.chunks())) for part in rows])
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The parts of a column as one array: of objects where their kinds differ, as their common type
+    would make texts of numbers and letters of bytes.
+
+    >>> joined([np.array([1.0]), np.array(["1"])]).tolist()
+    [1.0, '1']
+    """
+    alike = len({part.dtype.kind for part in parts}) == 1
+    return np.concatenate(parts if alike else [part.astype(object) for part in parts])
 
 
 def _target(found: Arrays) -> tuple[np.ndarray, list[str]]:
     """(codes or numbers, names of the classes) of the target. Raises DataError."""
-    values = _joined(found.target)
+    parts = [np.concatenate(list(part.chunks())) for part in found.target]
     if found.task == "regression":
         try:
-            numbers = values.astype(np.float64)
+            numbers = joined(parts).astype(np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"{found.name}: the target: {one_line(error)}") from None
         if not np.isfinite(numbers).all():
             row = int(np.argmin(np.isfinite(numbers)))
             raise DataError(f"{found.name}: the target has a missing or infinite value (row {row})")
         return numbers, []
-    codes, texts, _ = encode([values], ())
+    codes, texts, _ = encode(parts, ())
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise DataError(f"{found.name}: the target has a missing value (row {row})")
@@ -194,7 +201,7 @@ def encode(
     >>> codes.tolist(), levels, gaps
     ([1, 0, -1], ['9', '10'], {'nan'})
     """
-    column = np.concatenate(parts)
+    column = joined(parts)
     values = column if column.dtype.kind in "fiub" else column.astype(object)
     codes, found = pd.factorize(values)
     texts = [_level(value) for value in found]

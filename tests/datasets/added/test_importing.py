@@ -117,6 +117,24 @@ def test_categories_of_whole_numbers_stay_apart_and_are_ordered_by_value(tmp_pat
     assert levels == ["9", "10", str(2**60), str(2**60 + 1)] and codes.tolist() == [3, 2, 0, 1]
 
 
+def test_parts_of_different_kinds_share_their_levels_and_classes(tmp_path):
+    folder = write_parts(tmp_path / "toy")
+    for part, kind in zip(PARTS, (float, str, str), strict=True):
+        rows = np.arange(len(values()[part]["y"]))
+        codes = np.stack([rows % 3, rows % 2], axis=1).astype(int).astype(kind)
+        edit(f"C_{part}.npy", lambda _, codes=codes: codes)(folder)
+        edit(f"y_{part}.npy", lambda y, kind=kind: y.astype(kind))(folder)
+    added(folder)
+    table = catalog.load_dataset("toy")
+    assert list(table.frame["cat_0"].cat.categories) == ["0", "1", "2"]
+    assert table.classes == ("0", "1")
+    edit("C_val.npy", lambda c: np.full(c.shape, "é"))(folder)
+    edit("C_train.npy", lambda c: np.full(c.shape, "é".encode()))(folder)
+    edit("C_test.npy", lambda c: np.full(c.shape, "é"))(folder)
+    added(folder, "bytes")
+    assert list(catalog.load_dataset("bytes").frame["cat_0"].cat.categories) == ["é"]
+
+
 def test_texts_that_read_as_no_number_leave_the_levels_in_one_order(tmp_path):
     """float("NAN") is a number that has no place among others: the order must not be chance."""
     levels = importing.encode([np.array(["NAN", "1", "2", "3", "Nan"])], ())[1]
