@@ -8,6 +8,7 @@ missing), `categories.npy` (N, categorical features; int32 codes, -1 where missi
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -116,9 +117,20 @@ def _write(found: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]:
                 used |= gaps
         codes.flush()
         facts["missing"] = sorted(used)
+    for text in itertools.chain(classes, *levels):
+        _check_text(found.name, text)
     labels = {"classes": classes, "levels": levels}
     (made / "labels.json").write_text(json.dumps(labels, sort_keys=True), encoding="utf-8")
     return facts
+
+
+def _check_text(name: str, text: str) -> None:
+    """DataError for a text that no file or report can hold: half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = one_line(ascii(text), 60)
+        raise DataError(f"{name}: {shown} is no text: it has half of a surrogate pair") from None
 
 
 def _new_array(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:

@@ -300,6 +300,7 @@ MALFORMED = [
     (edit("C_train.npy", lambda a: np.zeros(a.shape, "M8[s]")), "dtype datetime"),
     (edit("y_train.npy", lambda a: a.astype("M8[s]")), "target's train part is of dtype datetime"),
     (edit("y_val.npy", lambda a: a + 1j), "target's val part is of dtype complex"),
+    (edit("C_val.npy", lambda a: np.full(a.shape, "x\ud800")), r"'x\\ud800' is no text"),
     (without_columns, "has no features: its arrays have no column"),
     (edit("y_train.npy", with_nan), r"missing value \(row 2\)"),
     (edit("y_val.npy", lambda a: a + 5), "4 classes, 2 are due"),
