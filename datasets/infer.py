@@ -241,8 +241,6 @@ def encode_target(
                 f"target {name!r}: {one_line(column.iloc[first], 40)!r} on {cells.where(first)} is "
                 "no number; a regression needs numbers"
             )
-        if len(np.unique(numbers)) < 2:
-            raise DataError(f"target {name!r} has one value in all rows: nothing to learn")
         check_range(name, numbers)
         if (spread := float(np.std(numbers))) < SAME_TO_TREES:
             notes.sentences.append(
@@ -271,9 +269,12 @@ def encode_target(
 
 
 def check_range(name: str, target: np.ndarray) -> None:
-    """DataError for a numeric target that is too large, or whose values are too close together, for
-    squared errors to stay numbers. Nine models of all families computed at both bounds."""
+    """DataError for a numeric target of one value, that is too large, or whose values are too close
+    together, for squared errors to stay numbers. Nine models of all families computed at both
+    bounds."""
     low, high = float(target.min()), float(target.max())
+    if low == high:
+        raise DataError(f"target {name!r} has one value in all rows: nothing to learn")
     size = max(abs(low), abs(high))
     spread = float(np.std(target)) if size <= LARGEST else LARGEST
     if size > LARGEST or spread < SMALLEST:

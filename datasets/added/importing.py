@@ -24,6 +24,7 @@ import pandas as pd
 from ...common.text import one_line
 from ..card import Card
 from ..errors import DataError
+from ..infer import check_range
 from ..table import number_text
 from . import store
 from .layout import Arrays
@@ -187,6 +188,7 @@ def _target(found: Arrays) -> tuple[np.ndarray, list[str]]:
         if not np.isfinite(numbers).all():
             row = int(np.argmin(np.isfinite(numbers)))
             raise DataError(f"{found.name}: the target has a missing or infinite value (row {row})")
+        check_range(found.name, numbers)
         return numbers, []
     codes, texts, _ = encode(parts, ())
     if (codes < 0).any():

@@ -331,6 +331,22 @@ def test_a_regression_target_must_be_finite(tmp_path):
         added(folder)
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda y: y * 1e300, "at most 1e\\+30 in size"),
+        (lambda y: y * 1e-40, "spread of at least 1e-30"),
+        (lambda y: y * 0.0, "one value in all rows"),
+    ],
+)
+def test_a_regression_target_has_a_range_that_models_can_fit(change, named, tmp_path):
+    folder = write_parts(tmp_path / "toy", task="regression")
+    for part in PARTS:
+        edit(f"y_{part}.npy", change)(folder)
+    with pytest.raises(DataError, match=named):
+        added(folder)
+
+
 def row_numbers(folder: Path) -> np.ndarray:
     return np.load(folder / "split-default" / "train_idx.npy")
 
