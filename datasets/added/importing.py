@@ -27,7 +27,7 @@ from ..errors import DataError
 from ..infer import check_range
 from ..table import number_text
 from . import store
-from .layout import Arrays
+from .layout import INFO, Arrays
 from .official import official_name
 
 MISSING = ("nan", "NaN", "", "None", "__nan__", "___null___")
@@ -194,13 +194,13 @@ def _target(found: Arrays) -> tuple[np.ndarray, list[str]]:
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise DataError(f"{found.name}: the target has a missing value (row {row})")
+    if len(texts) < 2 or (found.task == "binary" and len(texts) > 2):
+        due = "2 are" if found.task == "binary" else "two or more are"
+        raise DataError(f"{found.name}: the target has {len(texts)} classes, {due} due")
     said = found.info.get("n_classes")
-    due = 2 if found.task == "binary" else said
-    if len(texts) < 2 or (due is not None and len(texts) != due):
-        raise DataError(
-            f"{found.name}: the target has {len(texts)} classes, "
-            f"{f'{due} are' if due is not None else 'two or more are'} due"
-        )
+    if said is not None and said != len(texts):
+        said = one_line(repr(said), 40)
+        raise DataError(f"{found.name}/{INFO}: n_classes is {said}, the arrays have {len(texts)}")
     return codes.astype(np.int64), texts
 
 
