@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from ...common.text import one_line
 from ..archive import BROKEN, check_member_name
@@ -21,12 +23,28 @@ def is_wanted(name: str) -> bool:
     return not hidden and (path.suffix == ".npy" or path.name == "info.json")
 
 
+def _new_file(into: Path, name: str) -> BinaryIO:
+    """A new file under `into` for a member, open for writing. DataError for a second one of its
+    name, and for a name that no file can have."""
+    place, shown = into.joinpath(*PurePosixPath(name).parts), one_line(name, 80)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return open(place, "xb")
+    except (FileExistsError, NotADirectoryError):
+        raise DataError(f"archive member {shown!r} is there twice; refused") from None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise DataError(f"archive member {shown!r} has too long a name; refused") from None
+
+
 def unpack_arrays(archive: Path, into: Path) -> None:
     """Write the arrays and the `info.json` files of a tar (also .gz, .bz2, .xz) under `into`.
 
     Nothing else is written. DataError, with nothing to clean up but `into`, for a file that is no
-    readable tar, a member that is a link or a device or whose name leads out of the archive, more
-    than MAX_MEMBERS members, and more bytes than the disk has room for.
+    readable tar, a member that is a link or a device or is there twice, one whose name is too long
+    or leads out of the archive, more than MAX_MEMBERS members, and more bytes than the disk has
+    room for.
     """
     room = shutil.disk_usage(into).free - SPARE_BYTES
     try:
@@ -49,16 +67,12 @@ def unpack_arrays(archive: Path, into: Path) -> None:
                         f"{archive.name} needs more room than the disk of {into.parent} has free; "
                         "TABSWEEP_DATA names another place"
                     )
-                place = into.joinpath(*PurePosixPath(member.name).parts)
-                place.parent.mkdir(parents=True, exist_ok=True)
                 source = tar.extractfile(member)
                 assert source is not None
-                with open(place, "xb") as file:
+                with _new_file(into, member.name) as file:
                     shutil.copyfileobj(source, file, 1 << 20)
-                if place.stat().st_size != member.size:
-                    raise EOFError(f"{member.name} is cut short")
-    except FileExistsError as error:
-        raise DataError(f"{archive.name} has a member twice: {one_line(error)}") from None
+                    if file.tell() != member.size:
+                        raise EOFError(f"{member.name} is cut short")
     except BROKEN as error:
         if isinstance(error, OSError) and not isinstance(error, tarfile.TarError) and error.errno:
             raise  # of this machine's disk, not of the archive

@@ -399,6 +399,25 @@ def test_a_tar_that_leads_outside_or_links_is_refused_whole(tmp_path):
     assert list(out.iterdir()) == [] and not (tmp_path / "x.npy").exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        (["a/y_val.npy"] * 2, "'a/y_val.npy' is there twice"),
+        (["a/info.json", "a/info.json/y_val.npy"], "y_val.npy' is there twice"),
+        (["a/" + "x" * 300 + ".npy"], "too long a name"),
+        (["a/" * 3000 + "y_val.npy"], "too long a name"),
+    ],
+)
+def test_a_member_that_cannot_be_a_file_of_its_own_is_refused_by_its_name(names, named, tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DataError, match=named) as caught:
+        unpack_arrays(tmp_path / "x.tar", tmp_path / "out")
+    assert str(tmp_path) not in str(caught.value) and "\n" not in str(caught.value)
+
+
 @pytest.mark.fault(12)
 def test_a_tar_that_claims_more_than_the_disk_has_is_refused_before_it_is_written(tmp_path):
     member = tarfile.TarInfo("N_train.npy")
