@@ -18,6 +18,9 @@ PLAIN = (str, bytes, float, int, bool, type(None))
 # What numpy's pickles of arrays and scalars name; everything else is refused.
 MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
 PARTS = ("ndarray", "dtype", "scalar", "_reconstruct")
+# numpy's code of a number's type: its bytes, as `struct` names them
+NUMBERS = {"f8": "<d", "f4": "<f", "f2": "<e", "b1": "<?", "i8": "<q", "i4": "<i", "i2": "<h"}
+NUMBERS |= {"i1": "<b", "u8": "<Q", "u4": "<I", "u2": "<H", "u1": "<B"}
 MADE = {"_reconstruct": "ndarray", "dtype": "dtype", "scalar": "scalar"}
 
 
@@ -84,10 +87,10 @@ def _value(item: Any) -> Any:
         if isinstance(data, bytes):
             if code[:1] == "U":
                 return data.decode("utf-32-le").rstrip("\0")
-            formats = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i", "b1": "<?"}
-            if code in formats and len(data) == struct.calcsize(formats[code]):
-                return struct.unpack(formats[code], data)[0]
-    raise Unsafe(f"a value of type {type(item).__name__}")
+            if code in NUMBERS and len(data) == struct.calcsize(NUMBERS[code]):
+                return struct.unpack(NUMBERS[code], data)[0]
+    kind = f"numpy.{item.kind}" if isinstance(item, _Inert) else type(item).__name__
+    raise Unsafe(f"a value of type {kind}")
 
 
 def _from_pickle(path: Path, start: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -66,6 +66,16 @@ def test_numpy_scalars_inside_are_plain_values(tmp_path):
     assert read_array(tmp_path / "x.npy").tolist() == ["grün", 0.5, 3, True]
 
 
+def test_numpy_numbers_of_every_size_are_read_and_other_scalars_named(tmp_path):
+    numbers = [np.dtype(code).type(1.0) for code in "bBhHiIlLqQefd?"]
+    np.save(tmp_path / "x.npy", np.array(numbers, dtype=object), allow_pickle=True)
+    assert read_array(tmp_path / "x.npy").tolist() == [1] * len(numbers)
+    dates = np.array([np.datetime64("2024-01-01"), "a"], dtype=object)
+    np.save(tmp_path / "x.npy", dates, allow_pickle=True)
+    with pytest.raises(DataError, match="a value of type numpy.scalar"):
+        read_array(tmp_path / "x.npy")
+
+
 class Shell:
     """Runs a command when it is unpickled in the usual way."""
 
