@@ -88,7 +88,6 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
         cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
         loss = metric.loss(cell.mean) if cell.state == COMPLETE else math.inf
         fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
-        few = source.evidence.fewer_seeds.get((cell.dataset, cell.model))
         entries.append(
             {
                 "model": escape.label(cell.model),
@@ -102,8 +101,7 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
                 "mean": fixed(scale * cell.mean, decimals) if known else "–",
                 "value": rounded(cell.mean) if known else "",
                 "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
-                "folds": f"{cell.n_folds} of {cell.n_planned}"
-                + (f", {few[0]} of {few[1]} seeds" if few else ""),
+                "folds": source.folds(cell),
                 "state": cell.state,
                 "cause": cell.cause,
                 "best": bool(cell.best),

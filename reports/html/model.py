@@ -88,7 +88,7 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
         "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
         "best": bool(cell.best),
         "place": f"{better + 1} of {len(rivals)}" if cell.state == COMPLETE else "–",
-        "folds": f"{cell.n_folds} of {cell.n_planned}",
+        "folds": source.folds(cell),
         "state": cell.state,
         "cause": cell.cause,
         "fit": seconds(fit),

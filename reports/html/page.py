@@ -105,6 +105,12 @@ class Source:
         name = self.model_files.get(model) or file_names([model], "model")[model]
         return "of-" + name.removeprefix("model-").removesuffix(".html")
 
+    def folds(self, cell: Any) -> str:
+        """The folds behind a cell's score, and its seeds where other models have more there."""
+        few = self.evidence.fewer_seeds.get((cell.dataset, cell.model))
+        seeds = f", {few[0]} of {few[1]} seeds" if few else ""
+        return f"{cell.n_folds} of {cell.n_planned}{seeds}"
+
     @cached_property
     def speed(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Seconds per 1,000 rows, see `speed.per_1000_rows`."""
