@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..evidence import Evidence
+from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, TableCell, fixed
 from ..sections import seeds
@@ -53,7 +54,10 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     header = ["dataset", "method", "published", "ours", "ours less theirs", "in joint SE"]
     header += ["within two", "configs theirs", "trials ours", "folds"]
     panels = [
-        Panel(tuple(_row(r, part, what, evidence) for r in part.itertuples(index=False)))
+        Panel(
+            tuple(_row(r, part, what, evidence) for r in part.itertuples(index=False)),
+            _metrics_of(part, what),
+        )
         for _, part in rows.groupby("dataset", sort=True)
     ]
     if not panels:
@@ -74,6 +78,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         *what.notes,
         f"Covered: {n_ours} of {n_printed} published cells.",
         ROUNDED,
+        *_unsized(rows),
         *_absences(evidence, what, frame),
         "Configs theirs: configurations searched in the paper; trials ours: per fold"
         + (", evaluation seeds included." if what.deviations else "."),
@@ -88,11 +93,31 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     )
 
 
+def _metrics_of(part: pd.DataFrame, what: PublishedTable) -> str:
+    """Title of a dataset's rows, in a table of several metrics: those that they are in."""
+    if len(what.metrics) == 1:
+        return ""
+    here = dict.fromkeys(part["metric"])
+    return " and ".join(
+        f"{what.metric_label(name)} {footnotes.arrow(METRICS[name].direction)}" for name in here
+    )
+
+
 def _other_rows(evidence: Evidence, what: PublishedTable) -> str:
     """What is to be kept in mind about the rows that ours were scored on."""
     if evidence.meta.get("foreign"):
         return FOREIGN
     return OTHER_SPLIT if what.deviations else f" {EXPECTED}"
+
+
+def _unsized(rows: pd.DataFrame) -> list[str]:
+    """Why differences have no size in standard errors: a note a reason, with its datasets."""
+    found: dict[str, set[str]] = {}
+    for row in rows.itertuples(index=False):
+        for reason in str(row.note).split("; "):
+            if reason.startswith("n/a: "):
+                found.setdefault(reason, set()).add(str(row.dataset))
+    return [f"{reason} ({footnotes.join(sorted(names))})." for reason, names in found.items()]
 
 
 def _absences(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> list[str]:
@@ -144,8 +169,7 @@ def _row(
     r: Any, part: pd.DataFrame, what: PublishedTable, evidence: Evidence
 ) -> tuple[TableCell, ...]:
     d = r._asdict()
-    both = zip(part["published_decimals"], part["note"], strict=True)
-    decimals = max([1, *(n for n, note in both if not _is_added(what, note))])
+    decimals = _decimals(d, part, what)
     size = d["difference_in_joint_se"]
     known = size is not None and not math.isnan(size)
     within = ("yes" if d["within_two"] else "no") if known else "n/a"
@@ -170,6 +194,15 @@ def _row(
         TableCell(str(d["trials"])),
         TableCell(f"{d['n_folds']:.0f}/{d['n_planned']:.0f}"),
     )
+
+
+def _decimals(row: dict[str, Any], part: pd.DataFrame, what: PublishedTable) -> int:
+    """Decimals of a row: those of its printed value. A row that this table prints no value for has
+    the most of its dataset."""
+    if not math.isnan(row["published"]) and not _is_added(what, row["note"]):
+        return max(1, row["published_decimals"])
+    both = zip(part["published_decimals"], part["note"], strict=True)
+    return max([1, *(n for n, note in both if not _is_added(what, note))])
 
 
 def _maybe(value: float | None, decimals: int) -> str:

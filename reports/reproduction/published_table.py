@@ -105,11 +105,17 @@ class PublishedTable:
     @property
     def label(self) -> str:
         """Our metrics with their units, such as "accuracy, % and MSE × 1000"."""
-        units = {1.0: "", 100.0: ", %"}
-        measures = dict.fromkeys(self.measures.values())
-        return " and ".join(
-            METRICS[m.metric].label + units.get(m.unit, f" × {m.unit:g}") for m in measures
-        )
+        return " and ".join(self.metric_label(metric) for metric in self.metrics)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Our metrics, in the table's order."""
+        return list(dict.fromkeys(m.metric for m in self.measures.values()))
+
+    def metric_label(self, metric: str) -> str:
+        """A metric of ours with its unit, such as "accuracy, %"."""
+        unit = self.unit_of(metric)
+        return METRICS[metric].label + {1.0: "", 100.0: ", %"}.get(unit, f" × {unit:g}")
 
     def unit_of(self, metric: str) -> float:
         """What a value of our metric is multiplied by to be in the published unit."""

@@ -111,6 +111,44 @@ def test_cells_that_the_run_lacks_say_so_and_stay_in_the_frame():
     assert "Covered: 1 of 3 published cells." in section.tables[0].notes
 
 
+def test_the_printed_table_says_why_a_difference_has_no_size_in_standard_errors():
+    scores = {"random-forest": [1.0], "mlp-sklearn": [1.0, 1.2]}
+    found = pd.concat([ours(scores).trials, ours({"npt": [3.1]}, dataset="protein").trials])
+    evidence = Evidence.of(found, meta={"metric": {"regression": "rmse"}})
+    notes = compare(evidence, YACHT).tables[0].notes
+    assert "n/a: ours rests on 1 fold (protein and yacht)." in notes
+    assert "n/a: no published standard error (protein)." in notes
+    whole = compare(ours({"random-forest": [1.0, 1.1]}), YACHT).tables[0].notes
+    assert not any(note.startswith("n/a") for note in whole)
+
+
+def test_a_table_of_several_metrics_names_that_of_each_dataset():
+    published = table(
+        ("yacht", "mlp", "rmse", 0.9, 0.1, "sem", 10.0),
+        ("wdbc", "mlp", "accuracy", 94.0, 1.0, "sem", 10.0),
+        measures={"rmse": Measure("rmse"), "accuracy": Measure("accuracy", 100.0)},
+    )
+    classes = ours({"mlp": [0.9, 1.0]}, task="binary", metric="accuracy", dataset="wdbc")
+    found = pd.concat([ours({"mlp": [1.0, 1.2]}).trials, classes.trials])
+    evidence = Evidence.of(found, meta={"metric": {"regression": "rmse", "binary": "accuracy"}})
+    titles = {p.rows[0][0].text: p.title for p in compare(evidence, published).tables[0].panels}
+    assert titles == {"wdbc": "accuracy, % ↑", "yacht": "RMSE ↓"}
+    assert all(p.title == "" for p in compare(ours({"npt": [1.0]}), YACHT).tables[0].panels)
+
+
+def test_a_row_has_the_decimals_of_its_own_published_value():
+    published = table(
+        ("yacht", "random-forest", "rmse", 0.986, 0.9, "std", 9.0),
+        ("yacht", "mlp", "rmse", 190.0, 65.1, "std", 9.0),
+        ("yacht", "knn", "rmse", float("nan"), float("nan"), "none", 9.0),
+    )
+    found = ours({name: [1.23456] for name in ("random-forest", "mlp", "knn")})
+    rows = compare(found, published).tables[0].panels[0].rows
+    shown = [(row[2].text, row[2].sub, row[3].text) for row in rows]
+    assert shown[:2] == [("0.986", "0.300", "1.235"), ("190.0", "21.7", "1.2")]
+    assert shown[2][2] == "1.235"  # no value of its own: the most of its dataset
+
+
 def test_a_control_is_shown_and_counts_as_no_published_cell():
     rows = YACHT.rows.copy()
     rows.loc[1, ["value", "remark"]] = [np.nan, "a control"]
