@@ -55,6 +55,7 @@ def run_experiment(
         "cpu_s": round(cpu_s, 3),
         "command": shlex.join(str(word) for word in words),
         "environment": capture(),
+        "remarks": result.remarks,
         "measured": result.facts,
     }
     files = write(experiment, result, folder)

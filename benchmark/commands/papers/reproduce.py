@@ -189,6 +189,9 @@ def _from_experiment(
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")
     _show(console, sorted(folder.glob(f"{table.name}.*")), [folder / f"{table.name}.md"])
+    for remark in (_facts_of(folder, size, device) or {}).get("remarks", []):
+        if remark != TINY:
+            console.say(remark)
     if size == "tiny":
         console.warn(TINY)
     return OK

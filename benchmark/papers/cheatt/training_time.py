@@ -28,6 +28,7 @@ from ....models.deep.trainer import torch_device
 from ....models.registry import make_model
 from ...planning import suite
 from ...planning.environment import cpu_model
+from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..paper_file import read_paper
 from ..published_values import load, printed_values
@@ -213,16 +214,18 @@ def run(
 ) -> ExperimentResult:
     """`bench experiment cheatt-time`."""
     extent = EXTENTS[setting.size] if extent is None else extent
-    found: dict[tuple[str, str], Timed] = {}
-    for host in extent.hosts:
-        for dataset in extent.datasets:
-            setting.say(f"{host} on {dataset}")
-            found[host, dataset] = one(host, dataset, extent, setting)
+
+    def timed(key: tuple[str, str]) -> Timed:
+        setting.say(" on ".join(key))
+        return one(*key, extent, setting)
+
+    keys = [(host, dataset) for host in extent.hosts for dataset in extent.datasets]
+    found, left_out = on_available(keys, timed)
     machine = _machine(setting)
     tables = [_means(found, machine)]
     tables += [_each(part, found, machine, extent) for part in SHOWN]
     tables += [_ratios(found), _ways(found, extent)]
-    return ExperimentResult(tables, facts={"machine": machine})
+    return ExperimentResult(tables, remarks=left_out, facts={"machine": machine})
 
 
 def _machine(setting: Setting) -> str:

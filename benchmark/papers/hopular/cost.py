@@ -23,11 +23,11 @@ import pandas as pd
 import torch
 
 from ....datasets.catalog import load_dataset
-from ....datasets.errors import ChecksumMismatch, DatasetUnavailable
 from ....datasets.protocols import make_folds
 from ....models.deep.trainer import Training, computing, seeded
 from ....models.hopular.estimator import Hopular
 from ....models.npt.estimator import NPT
+from ..available import on_available
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import printed_values
@@ -217,13 +217,10 @@ def run(
 ) -> ExperimentResult:
     """`bench experiment hopular-cost`."""
     extent = EXTENTS[setting.size] if extent is None else extent
-    found: dict[Key, Measured] = {}
-    left_out = []
-    for dataset in extent.datasets:
-        try:
-            found |= _on(setting, extent, dataset, one)
-        except (DatasetUnavailable, ChecksumMismatch) as error:
-            left_out.append(f"Left out: {error}")
+    on, left_out = on_available(
+        extent.datasets, lambda name: _on(setting, extent, name, one), at_least=0
+    )  # the figures need no dataset
+    found = {key: measured for part in on.values() for key, measured in part.items()}
     scaling: dict[tuple[int, int], float | None] = {}
     for n, d in extent.grid:
         setting.say(f"{n} rows, {d} attributes")
@@ -291,8 +288,9 @@ def _memory(extent: Extent, found: Mapping[Key, Measured], note: str) -> Experim
         "Hopular, Table A.7: peak memory of a training step, GiB",
         [*columns, "published, smallest", "published, largest"],
         rows,
-        note + " A dash: it did not fit. The published figures are of an A100 with 80 GB and seem "
-        "to count what the driver and the library take.",
+        note
+        + " A dash: it did not fit, or the dataset cannot be had. The published figures are of an "
+        "A100 with 80 GB and seem to count what the driver and the library take.",
     )
 
 

@@ -24,6 +24,7 @@ from ....models.npt.network import NPTNetwork
 from ....models.registry import names, spaces, spec
 from ....sweeps.search.space import Space
 from ...cell import run_cell
+from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from ..published_values import load
 
@@ -233,22 +234,25 @@ def cost_in_own_process(job: Job) -> Cost:
 def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment npt-cost`."""
     extent = EXTENTS[setting.size] if extent is None else extent
+    tables, left_out = on_available(extent.npt, lambda dataset: _measured(setting, extent, dataset))
+    return ExperimentResult(list(tables.values()), remarks=left_out)
+
+
+def _measured(setting: Setting, extent: Extent, dataset: str) -> ExperimentTable:
+    """The table of a dataset: a row a method."""
     one = cost_in_own_process if extent.own_process else cost_of
-    tables = []
-    for dataset in extent.npt:
-        rows = []
-        for method in extent.methods:
-            cost = None
-            if has_grid(method, dataset):
-                setting.say(f"{dataset}: {method}")
-                job = Job(
-                    method, dataset, extent, setting.seed, setting.device, setting.threads,
-                    setting.mirror, setting.cache,
-                )  # fmt: skip
-                cost = one(job)
-            rows.append(_row(method, cost, setting.threads) + _published(dataset, method))
-        tables.append(_table(dataset, rows, extent))
-    return ExperimentResult(tables)
+    rows = []
+    for method in extent.methods:
+        cost = None
+        if has_grid(method, dataset):
+            setting.say(f"{dataset}: {method}")
+            job = Job(
+                method, dataset, extent, setting.seed, setting.device, setting.threads,
+                setting.mirror, setting.cache,
+            )  # fmt: skip
+            cost = one(job)
+        rows.append(_row(method, cost, setting.threads) + _published(dataset, method))
+    return _table(dataset, rows, extent)
 
 
 def _row(method: str, cost: Cost | None, threads: int) -> list[Any]:

@@ -21,6 +21,7 @@ from ....models.deep.trainer import computing
 from ....models.registry import spaces
 from ....reports.metrics import accuracy, log_loss, rmse
 from ....reports.statistics.ranking import ranks, standard_error
+from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from ..published_values import load
 from .fitted_inputs import fitted
@@ -119,18 +120,21 @@ def from_zero(losses: np.ndarray) -> np.ndarray:  # (folds, variants) -> the sam
 def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
     """`bench experiment npt-variants`."""
     extent = EXTENTS[setting.size] if extent is None else extent
-    found: dict[str, list[list[Score]]] = {}
-    for dataset in extent.datasets:
-        data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
-        folds = make_folds(data, card(dataset).protocol, seed=setting.seed)[: extent.folds]
-        configs = variants(dataset, extent)
-        found[dataset] = []
-        for fold in folds:
-            setting.say(f"{dataset}: fold {fold.index + 1} of {len(folds)}")
-            with computing(setting.threads):
-                scores = [trial(data, fold, setting, c) for c in configs.values()]
-            found[dataset].append(scores)
-    return ExperimentResult(tables_of(found, extent))
+    found, left_out = on_available(extent.datasets, lambda name: _scores(setting, extent, name))
+    return ExperimentResult(tables_of(found, extent), remarks=left_out)
+
+
+def _scores(setting: Setting, extent: Extent, dataset: str) -> list[list[Score]]:
+    """The scores of a dataset's variants, by fold."""
+    data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
+    folds = make_folds(data, card(dataset).protocol, seed=setting.seed)[: extent.folds]
+    configs = variants(dataset, extent)
+    found = []
+    for fold in folds:
+        setting.say(f"{dataset}: fold {fold.index + 1} of {len(folds)}")
+        with computing(setting.threads):
+            found.append([trial(data, fold, setting, c) for c in configs.values()])
+    return found
 
 
 def tables_of(

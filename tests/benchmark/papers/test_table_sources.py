@@ -12,6 +12,7 @@ from calls import bench
 from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.papers import catalog
 from tabsweep.benchmark.papers.catalog import find_entry
+from tabsweep.benchmark.papers.experiment_result import TINY
 from tabsweep.benchmark.papers.published_values import key_columns, load
 from tabsweep.benchmark.papers.table_sources import source_of, sources
 from tabsweep.benchmark.planning import suite as suites
@@ -87,16 +88,18 @@ def test_no_line_of_the_list_denies_what_an_experiment_shows():
     assert "RMSE; 1 published value npt-table-5" in printed
 
 
-def test_a_measured_table_of_the_tiny_size_says_so_when_it_is_shown_again(tmp_path):
+def test_a_measured_table_is_shown_with_its_experiments_remarks_and_that_the_size_is_tiny(tmp_path):
     for size in ("tiny", "reduced"):
         folder = tmp_path / f"hopular-cost-{size}" / "hopular-cost"
         folder.mkdir(parents=True)
-        (folder / "facts.json").write_text(json.dumps({"size": size}))
+        facts = {"size": size, "remarks": ["Left out: a dataset", *[TINY] * (size == "tiny")]}
+        (folder / "facts.json").write_text(json.dumps(facts))
         (folder / "hopular-table-a7.md").write_text("published beside ours")
         shown = bench(
             "reproduce", "hopular-table-a7", "--budget", size, "--no-run", "--runs", tmp_path
         )
         assert shown.code == 0 and "published beside ours" in shown.out
+        assert "Left out: a dataset" in shown.out and TINY not in shown.out
         assert ("numbers mean nothing" in shown.err) == (size == "tiny")
 
 

@@ -17,6 +17,7 @@ from tabsweep.benchmark.papers.cheatt import (
     smoothing as cheatt_smoothing,
 )
 from tabsweep.benchmark.papers.experiment_result import Setting
+from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.models.deep.layers.polynomial_attention import Polynomial
 
 
@@ -215,6 +216,20 @@ def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_seconds(
     assert config["embedding"] == 128 and config["order"] == 5
     narrow = training_time.config("saint", "phishing", training_time.EXTENTS["reduced"])
     assert narrow["width"] == 12
+
+
+def test_a_dataset_that_cannot_be_had_is_left_out_of_the_cost_study_and_named_once(setting):
+    def one(host, dataset, extent, setting):
+        if dataset == "income":
+            raise DatasetUnavailable("adult-complete", "no network")
+        seconds = dict.fromkeys(training_time.WAYS, 1.0)
+        return training_time.Timed(dataset, 128, {"training": seconds, "inference": seconds})
+
+    result = training_time.run(setting, None, one)
+    tables = {table.name: table for table in result.tables}
+    assert {row[1] for row in tables["cheatt-table-10"].rows} == {*training_time.EVERY} - {"income"}
+    assert "Means over 9 of" in tables["cheatt-table-5"].note
+    assert result.remarks == ["Left out: dataset 'adult-complete' is not available: no network"]
 
 
 def test_a_step_and_a_representation_of_every_way_are_timed(setting):

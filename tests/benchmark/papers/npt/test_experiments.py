@@ -13,6 +13,7 @@ from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import attention_maps, cost, fitted_inputs, variants
 from tabsweep.benchmark.papers.npt.deletion import MAIN, STRICT, Rule, compare, delete
 from tabsweep.benchmark.papers.npt.variants import Score
+from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table as Data
 from tabsweep.models.deep.cells import Cells, Columns
@@ -277,6 +278,38 @@ def test_a_trial_scores_validation_and_test_rows(setting):
     assert score.val > 0
     scale = data.target[fold.train].std()
     assert score.nll == pytest.approx(0.5 * (score.metric / scale) ** 2)
+
+
+def test_a_dataset_that_cannot_be_had_is_left_out_and_named(setting, monkeypatch):
+    def load(name, **where):
+        if name == "boston":
+            raise DatasetUnavailable(name, "no network")
+        return small_data()
+
+    monkeypatch.setattr(variants, "load_dataset", load)
+    monkeypatch.setattr(variants, "trial", lambda *given: Score(1.0, 1.0, 0.9))
+    result = variants.run(setting)
+    assert {row[0] for row in result.tables[0].rows} == {*variants.PAPER} - {"boston"}
+    assert result.remarks == ["Left out: dataset 'boston' is not available: no network"]
+
+    def measured(job):
+        if job.dataset == "higgs":
+            raise ChecksumMismatch("higgs", "HIGGS.csv.gz", "a", "b", "a mirror")
+        return cost.Cost(10, 1, 2, 1.0, 1.0, 1.0, 4.0, 0.5)
+
+    monkeypatch.setattr(cost, "cost_in_own_process", measured)
+    result = cost.run(setting)
+    assert [table.name for table in result.tables] == ["npt-cost-protein"]
+    assert len(result.remarks) == 1 and "HIGGS.csv.gz" in result.remarks[0]
+
+
+def test_an_experiment_without_any_of_its_datasets_ends_with_the_first_reason(setting, monkeypatch):
+    def nothing(job):
+        raise DatasetUnavailable(job.dataset, "no network")
+
+    monkeypatch.setattr(cost, "cost_in_own_process", nothing)
+    with pytest.raises(DatasetUnavailable, match="'protein'"):
+        cost.run(setting)
 
 
 # -- cost ------------------------------------------------------------------------------------------
