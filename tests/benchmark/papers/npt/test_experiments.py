@@ -303,6 +303,17 @@ def test_a_dataset_that_cannot_be_had_is_left_out_and_named(setting, monkeypatch
     assert len(result.remarks) == 1 and "HIGGS.csv.gz" in result.remarks[0]
 
 
+def test_the_published_number_of_configurations_stands_beside_ours(setting, monkeypatch):
+    monkeypatch.setattr(
+        cost, "cost_in_own_process", lambda job: cost.Cost(9, 1, 90, 1.0, 1.0, 1.0, 180.0, 0.5)
+    )
+    protein, higgs = cost.run(setting).tables
+    at = protein.columns.index("published grid")
+    grids = [{row[0]: row[at] for row in table.rows} for table in (protein, higgs)]
+    assert [grid["mlp"] for grid in grids] == [270, 6]  # of which 90 and 6 differ
+    assert [grid["knn"] for grid in grids] == [40, None]  # not printed for Higgs
+
+
 def test_an_experiment_without_any_of_its_datasets_ends_with_the_first_reason(setting, monkeypatch):
     def nothing(job):
         raise DatasetUnavailable(job.dataset, "no network")
