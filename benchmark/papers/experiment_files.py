@@ -47,7 +47,10 @@ def text_of(value: Any) -> str:
 
 
 def cells(table: ExperimentTable) -> list[list[str]]:
-    """The entries as text; ValueError where a row does not fit the columns."""
+    """The entries as text; ValueError where a row does not fit the columns, and where two columns
+    have the same name but for blanks."""
+    if len({name.strip() for name in table.columns}) < len(table.columns):
+        raise ValueError(f"table {table.name!r}: two columns of one name: {list(table.columns)}")
     found = [[text_of(value) for value in row] for row in table.rows]
     for row in found:
         if len(row) != len(table.columns):

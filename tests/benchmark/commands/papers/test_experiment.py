@@ -137,6 +137,11 @@ def test_a_second_run_writes_the_same_bytes_but_for_the_facts_and_json_holds_num
     assert found["facts"]["threads"] == 1
 
 
+def test_two_columns_of_one_name_are_refused_also_where_blanks_tell_them_apart():
+    with pytest.raises(ValueError, match="two columns of one name"):
+        cells(ExperimentTable("t", "t", ("ratio", "ratio "), [[1, 2]]))
+
+
 def test_a_row_that_does_not_fit_its_columns_is_refused():
     with pytest.raises(ValueError, match="2 entries for 1"):
         cells(ExperimentTable("t", "t", ("a",), [["x", 1]]))

@@ -209,6 +209,8 @@ def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_seconds(
     )
     assert total["met", "training, s"][2:] == pytest.approx([25.0, 2.68, 3.34, 23.56])
     for name in ("cheatt-table-5", "cheatt-table-10", "cheatt-table-11"):
+        columns = tables[name].columns[2:]
+        assert all(column.startswith(("our", "published")) for column in columns)
         assert result.facts["machine"] in tables[name].note and "A5000" in tables[name].note
         assert "alphabank is bank-additional" in tables[name].note
 
