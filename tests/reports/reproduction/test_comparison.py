@@ -232,6 +232,7 @@ def test_medians_say_how_many_methods_and_why_no_joint_standard_error(tmp_path):
     assert [row[0].text for row in without.rows] == ["mlp"]
     assert without.rows[0][-1].text == "n/a: not in this run"
     assert section.tables[0].title.startswith("Toy, Table 1: ")
+    assert "Published: medians over 10 datasets" in "".join(section.tables[0].notes)
 
 
 def test_ensembles_say_how_many_there_are(tmp_path):
