@@ -28,13 +28,28 @@ def models(console: Console, name: str | None) -> int:
 
 @click.command()
 @click.argument("name", required=False, shell_complete=SUITES)
+@click.option("--budget", help="With --model: this budget, not the suite's default.")
+@click.option("--model", help="Show what the suite sets for this model, dataset by dataset.")
 @PAPER
 @common
-def suites(console: Console, name: str | None, paper: Path | None) -> int:
-    """List the suites, or show one: datasets, budgets, models."""
-    from .commands.listings import suites_command
+def suites(
+    console: Console, name: str | None, budget: str | None, model: str | None, paper: Path | None
+) -> int:
+    """List the suites, or show one: datasets, budgets, models.
 
-    return suites_command(console, name, paper)
+    \b
+    bench suites cheatt
+    bench suites cheatt --budget paper --model saint-cheatt
+    """
+    from .commands.listings import settings_command, suites_command
+
+    if budget is not None and model is None:
+        raise click.UsageError("--budget needs --model, whose settings it shows")
+    if model is None:
+        return suites_command(console, name, paper)
+    if name is None:
+        raise click.UsageError("--model needs the name of a suite")
+    return settings_command(console, name, budget, model, paper)
 
 
 @click.command(short_help="List the runs in a folder, with their state.")

@@ -125,6 +125,42 @@ def suites_command(console: Console, name: str | None, paper: Path | None = None
     return OK
 
 
+def settings_command(
+    console: Console, name: str, budget: str | None, model: str, paper: Path | None = None
+) -> int:
+    """`bench suites NAME --budget BUDGET --model MODEL`: a row a dataset. Raises SweepError for a
+    model that is no row of the budget."""
+    from ...common.text import suggest
+    from ..errors import SweepError
+    from ..planning import suite as suites
+
+    files = suites.files() if paper is None else suites.files_in(paper)
+    suite = suites.load(str(files.get(name, name)))
+    called, numbers = suite.budget(budget)
+    rows = dict.fromkeys((*numbers.models, *numbers.model))
+    if model not in rows:
+        where = f"budget {called!r} of suite {suite.name!r} has no model {model!r}"
+        raise SweepError(f"{where}; {suggest(model, rows)}")
+    found = {dataset: numbers.search(model, dataset) for dataset in suite.datasets}
+    fixed = list(dict.fromkeys(key for search in found.values() for key in search.fixed))
+    console.data({dataset: search.model_dump(mode="json") for dataset, search in found.items()})
+    console.say(f"{suite.name}, {called}: {model}\n")
+    console.table(
+        ["dataset", "space", "configurations up to", *fixed],
+        [
+            [d, s.space or numbers.space, s.trials or numbers.trials, *map(s.fixed.get, fixed)]
+            for d, s in found.items()
+            if not s.absent
+        ],
+    )
+    for dataset, search in found.items():
+        if search.absent:
+            console.say(f"{dataset}: {search.absent}")
+        elif search.choices:
+            console.say(f"{dataset}: one of {search.choices}")
+    return OK
+
+
 def beside_command(console: Console) -> int:
     """`bench beside list`."""
     from ..results.beside import listed

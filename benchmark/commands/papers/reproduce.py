@@ -61,11 +61,11 @@ def _said(source: Source, known: Mapping[str, Experiment]) -> str:
 
 def _wrapped(rows: list[list[str]]) -> list[list[str]]:
     """The rows with their last column broken into rows of its own, so that lines are at most WIDTH
-    characters long where the other columns leave half of that."""
+    characters long where the other columns leave a quarter of that."""
     taken = sum(max(len(row[column]) for row in rows) + 2 for column in range(2))
     lines = []
     for name, command, text in rows:
-        first, *more = wrap(text, max(WIDTH - taken, WIDTH // 2)) or [""]
+        first, *more = wrap(text, max(WIDTH - taken, WIDTH // 4)) or [""]
         lines += [[name, command, first], *(["", "", line] for line in more)]
     return lines
 

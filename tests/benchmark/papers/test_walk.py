@@ -65,7 +65,7 @@ def cheapest(methods: list[str], suite: Suite, budget: str) -> list[str]:
 def command_of(source: Source, out: Path, mirror: str) -> list[str]:
     """The command of the list, made as small as it goes."""
     _, verb, *words = shlex.split(source.command)
-    if verb == "models":
+    if verb in ("models", "suites"):
         return [verb, *words]
     words = [verb, *words, "--mirror", mirror]
     if verb == "experiment":
