@@ -108,6 +108,17 @@ class PublishedTable:
         return " and ".join(self.metric_label(metric) for metric in self.metrics)
 
     @property
+    def values(self) -> str:
+        """What the printed values are, such as "median ranks by accuracy"."""
+        if self.shape in ("medians", "average-ranks"):
+            kind = "median" if self.shape == "medians" else "average"
+            labels = " and ".join(METRICS[metric].label for metric in self.metrics)
+            return f"{kind} ranks by {labels}"
+        if self.shape == "means":
+            return f"means of {self.label}"
+        return f"{self.label} of ensembles" if self.shape == "ensembles" else self.label
+
+    @property
     def metrics(self) -> list[str]:
         """Our metrics, in the table's order."""
         return list(dict.fromkeys(m.metric for m in self.measures.values()))

@@ -87,6 +87,15 @@ NUMBERS = {
 }  # fmt: skip
 
 
+def test_the_list_says_what_the_published_values_are():
+    shown = {source.name: source.metric for source in sources()}
+    assert shown["hopular-table-1"] == "median ranks by accuracy"
+    assert shown["npt-table-1"] == "average ranks by ROC AUC and accuracy and RMSE"
+    assert shown["cheatt-table-1"] == "means of ROC AUC, % and R2, %"
+    assert shown["rtdl-table-3"] == "accuracy and RMSE of ensembles"
+    assert shown["npt-table-8"] == "accuracy, %"
+
+
 def test_no_table_and_no_figure_of_a_paper_is_missing():
     for paper in catalog.papers():
         known = list(paper.file.entries)
