@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from typing import Any
 
 from ..common.tasks import TASKS
-from ..common.text import did_you_mean
+from ..common.text import did_you_mean, one_line
 from .model_spec import SKLEARN, ModelSpec, Policy
 from .registry_entries import MODELS
 
@@ -28,12 +28,18 @@ def load_class(target: str) -> type:
             f"cannot import {module_name!r} for model {target!r}: {error}; "
             "is it a file here, installed, or on PYTHONPATH?"
         ) from error
+    except Exception as error:  # code of the user, which may raise anything
+        raise ValueError(
+            f"cannot import {module_name!r} for model {target!r}: "
+            f"{type(error).__name__}: {one_line(error)}"
+        ) from error
     found = getattr(module, class_name, None)
     if not inspect.isclass(found):
-        classes = [n for n, v in vars(module).items() if inspect.isclass(v)]
+        there = {n: v for n, v in vars(module).items() if inspect.isclass(v)}
+        own = [n for n, v in there.items() if v.__module__ == module_name]
         raise ValueError(
-            f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, classes)}; "
-            f"its classes: {', '.join(classes[:10]) or 'none'}"
+            f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, there)}; "
+            f"its classes: {', '.join(own[:10]) or 'none'}"
         )
     return found
 
@@ -72,7 +78,7 @@ def external_spec(target: str, name: str | None) -> ModelSpec:
     return ModelSpec(
         own,
         target,
-        tasks=tuple(getattr(cls, "tasks", TASKS)),
+        tasks=_checked_tasks(getattr(cls, "tasks", TASKS), target),
         family=str(getattr(cls, "family", "external")),
         libraries=tuple(getattr(cls, "libraries", (*owners, *SKLEARN))),
         threads=int(getattr(cls, "needs_threads", 1)),
@@ -98,6 +104,17 @@ def _checked_name(name: Any, target: str) -> str | None:
             "is no path"
         )
     return name
+
+
+def _checked_tasks(tasks: Any, target: str) -> tuple[str, ...]:
+    """The `tasks` that a class declares; ValueError for what is no list of known tasks."""
+    named = tuple(tasks) if isinstance(tasks, list | tuple | set | frozenset) else ()
+    if not named or not all(task in TASKS for task in named):
+        raise ValueError(
+            f"model {target!r}: its `tasks` must be a tuple of {', '.join(map(repr, TASKS))}, "
+            f"not {tasks!r}"
+        )
+    return tuple(task for task in TASKS if task in named)
 
 
 def _resource(cls: Any, target: str) -> str:

@@ -52,7 +52,7 @@ def spec(name: str) -> ModelSpec:
     known = sorted({*MODELS, *IN_CONTEXT, *installed})
     raise ValueError(
         f"unknown model {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}; "
-        "a class of your own is package.module:Class"
+        "a class of your own is package.module:Class or file.py:Class"
     )
 
 

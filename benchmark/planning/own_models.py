@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...common.tasks import REGRESSION
 from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
@@ -84,7 +85,7 @@ def check_constructor(
     its space (`fixed`: what the suite pins).
 
     Raises PlanError for a space that searches what the constructor does not take or has no default
-    for, and for a constructor that fails.
+    for, for a constructor that fails, and for a classifier without probabilities.
     """
     if model in registry.MODELS:
         return
@@ -109,8 +110,13 @@ def check_constructor(
             )
     try:
         config = {**registry.default_config(model, task, space), **fixed}
-        registry.make_model(model, task=task, **config)
+        made = registry.make_model(model, task=task, **config)
     except Exception as error:  # code of the user, which may raise anything
         raise PlanError(
             f"model {model!r} cannot be made: {type(error).__name__}: {one_line(error)}"
         ) from error
+    if task != REGRESSION and not hasattr(made, "predict_proba"):
+        raise PlanError(
+            f"model {model!r} has no predict_proba, which {task} data need; a class for regression "
+            f"alone says so: tasks = ({REGRESSION!r},)"
+        )

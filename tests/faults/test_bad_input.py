@@ -385,6 +385,13 @@ class Lines(Mean):
     def fit(self, X, y):
         raise ValueError("first\\nsecond | $x_ \\\\input{/etc/passwd} <script>")
 
+class Silhouette:
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
 class Greedy(Mean):
     name = "greedy"
 
@@ -422,6 +429,20 @@ def test_a_model_with_the_name_of_another_is_refused(own_models):
 def test_a_model_with_a_faulty_space_is_refused(own_models):
     line = refused("BENCH-E002", "sweep", *OWN, "--model", f"{own_models}:BadSpace")
     assert "'alpha'" in line and "'uniform'" in line
+
+
+def test_a_classifier_without_probabilities_is_refused_and_a_regressor_is_not(own_models):
+    silhouette = ("--model", f"{own_models}:Silhouette")
+    line = refused("BENCH-E002", "sweep", *OWN, *silhouette)
+    assert "predict_proba" in line and "tasks = ('regression',)" in line
+    regression = ("--suite", "smoke", "--dataset", "diabetes", "--folds", 1, *FAST)
+    assert bench("sweep", *regression, *silhouette, "--dry-run").code == 0
+
+
+def test_a_file_of_a_model_that_is_no_python_is_refused(own_models):
+    Path(f"{own_models}_b.py").write_text("class Model(:\n")
+    line = refused("BENCH-E004", "sweep", *OWN, "--model", f"{own_models}_b.py:Model")
+    assert "SyntaxError" in line and "line 1" in line
 
 
 @pytest.mark.fault(3, 9, 27)

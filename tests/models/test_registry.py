@@ -259,6 +259,15 @@ class Thief(KNN):
 class Named(KNN):
     name = "my-knn"
 
+class Lettered(Plain):
+    tasks = "binary"
+
+class Odd(Plain):
+    tasks = ("binary", "classification")
+
+class Swapped(Plain):
+    tasks = ["regression", "binary"]
+
 class Nothing: pass
 not_a_class = 3
 '''
@@ -267,6 +276,8 @@ not_a_class = 3
 @pytest.fixture
 def external(tmp_path, monkeypatch):
     (tmp_path / "outside_models.py").write_text(EXTERNAL)
+    (tmp_path / "outside_broken.py").write_text("import math\nclass Model(:\n")
+    (tmp_path / "outside_raises.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
     yield "outside_models"
@@ -280,6 +291,13 @@ def test_a_class_from_elsewhere_is_a_model(external):
     assert make_model(f"{external}:Mine", task="binary", seed=3).seed == 3
     assert default_config(f"{external}:Mine", "binary") == {"n_neighbors": 5}
     assert spec(f"{external}:Named").name == "my-knn"
+    assert spec(f"{external}:Swapped").tasks == ("binary", "regression")
+
+
+def test_the_classes_that_a_module_only_imports_are_not_listed_as_its_own(external):
+    with pytest.raises(ValueError, match="its classes: Mine, Plain, ") as refused:
+        spec(f"{external}:Absent")
+    assert "KNN" not in str(refused.value)
 
 
 def test_a_class_without_a_space_has_its_default_configuration_and_says_so(external):
@@ -295,6 +313,10 @@ def test_a_class_without_a_space_has_its_default_configuration_and_says_so(exter
         ("outside_models:not_a_class", "no class"),
         ("outside_models:Nothing", "no method fit and no predict"),
         ("outside_models:Thief", "the name of tabsweep.models.xgboost:XGBoost"),
+        ("outside_models:Lettered", "`tasks` must be a tuple of 'binary'.*not 'binary'"),
+        ("outside_models:Odd", "`tasks` must be a tuple .*'classification'"),
+        ("outside_broken:Model", "cannot import 'outside_broken' .*SyntaxError: .*line 2"),
+        ("outside_raises:Model", "cannot import 'outside_raises' .*ZeroDivisionError"),
         ("no_such_module_here:Model", "cannot import 'no_such_module_here'"),
         (":Model", "package.module:Class"),
     ],
