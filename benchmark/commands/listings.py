@@ -84,7 +84,9 @@ def _plainly(param: dict[str, Any]) -> str:
         return " | ".join(settings)
     if kind == "optional":
         return f"{param['value']!r} or {_plainly(param['of'])}"
-    return f"{kind} [{param['low']:g}, {param['high']:g}]"
+    more = [", log"] if param.get("log") else []
+    more += [f", {key} {param[key]:g}" for key in ("step", "shift") if param.get(key)]
+    return f"{kind} [{param['low']:g}, {param['high']:g}]{''.join(more)}"
 
 
 def suites_command(console: Console, name: str | None, paper: Path | None = None) -> int:
