@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...sweeps.store.ledger import Ledger, Record
-from ..console import OK, REGRESSION, Console
+from ..console import NOTHING, OK, REGRESSION, Console
 from ..errors import SweepError, check_run
 from ..planning.plan_record import plan_in
 
@@ -25,7 +25,8 @@ def compare_command(
     fail_on_regression: bool,
     out: Path | None,
 ) -> int:
-    """`bench compare RUN_A RUN_B`: exit code 4 for a regression, where that was asked for."""
+    """`bench compare RUN_A RUN_B`: exit code 4 for a regression, where that was asked for, 5 where
+    no cell has a score in both runs."""
     from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
     from ...reports.regression.run_diff import compare_runs
@@ -81,7 +82,12 @@ def compare_command(
         console.say(to_text(made).rstrip())
     for path in files:
         console.say(str(path))
-    return REGRESSION if fail_on_regression and found.regressions else OK
+    if fail_on_regression and found.regressions:
+        return REGRESSION
+    if found.cells.empty:
+        console.warn("nothing was compared: no cell has a score in both runs")
+        return NOTHING
+    return OK
 
 
 def drawn_apart(first: Record, second: Record) -> set[str]:

@@ -360,15 +360,17 @@ def test_the_rules_rarely_cry_wolf_and_see_what_is_there():
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A working directory with two runs that differ in a model and in the number of configurations,
-    and one with another seed."""
-    data = ("--dataset", "iris", "--dataset", "diabetes", "--model", "knn")
+    one with another seed, and one of another dataset."""
+    there = ("--dataset", "iris", "--dataset", "diabetes", "--model", "knn")
     with working_in(tmp_path_factory.mktemp("between")) as folder:
         runs = {
             "one": ("--trials", 1, "--model", "constant"),
             "two": ("--trials", 5),
             "other-seed": ("--trials", 1, "--seed", 1),
+            "elsewhere": ("--trials", 1, "--model", "linear"),
         }
         for name, more in runs.items():
+            data = ("--dataset", "wine") if name == "elsewhere" else there
             call = ("sweep", "--suite", "smoke", *data, *more, "--name", name, *FAST)
             assert bench(*call).code == 0
         yield folder
@@ -394,6 +396,13 @@ def test_folds_that_are_drawn_by_another_seed_are_no_pairs(work):
     found = bench("compare", "runs/one", "runs/other-seed", "--fail-on-regression")
     assert found.code == 2 and "E005" in found.err and not found.out
     assert "diabetes, iris" in found.err and "--seed" in found.err
+
+
+@pytest.mark.parametrize("more", [(), ("--fail-on-regression",)])
+def test_a_comparison_of_runs_that_share_no_cell_does_not_pass(work, more):
+    found = bench("compare", "runs/one", "runs/elsewhere", *more)
+    assert found.code == 5 and "no cell has a score in both runs" in found.err
+    assert "only in one" in found.out
 
 
 def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):
