@@ -61,16 +61,17 @@ def trace(
     *,
     fallback: str | None = None,
     published: Mapping[str, PublishedTable] | None = None,
+    elsewhere: Iterable[str] = (),
 ) -> Trace:
     """Explain a cell of scores, ranks, seeds or leaderboard, or of a published table's comparison.
 
     `model` may be the paper's name of a method where `table` is one of the `published`; `fallback`
     is the leaderboard's. Raises ValueError, with a suggestion, for a table, dataset or model that
-    is not there.
+    is not there; `elsewhere` names the tables that something else explains.
     """
     published = published or {}
     if table not in TABLES and table not in published:
-        raise ValueError(_unknown("table", table, (*TABLES, *published)))
+        raise ValueError(_unknown("table", table, (*TABLES, *elsewhere, *published)))
     if dataset not in evidence.datasets():
         raise ValueError(_unknown("dataset", dataset, evidence.datasets(), " in these runs"))
     if table in published and model not in evidence.models:

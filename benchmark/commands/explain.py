@@ -61,7 +61,15 @@ def explain_command(
     published = published_tables(paper, set(evidence.trials["dataset"]))
     if table not in (SCORES, RANKS, LEADERBOARD):  # which use no ensembles
         evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
-    found = trace(evidence, table, dataset, model, fallback=fallback, published=published)
+    found = trace(
+        evidence,
+        table,
+        dataset,
+        model,
+        fallback=fallback,
+        published=published,
+        elsewhere=(REGIMES,),
+    )
     origin = next(r for r in map(Origin.of, folders) if (dataset, found.model) in r.cells)
     command = origin.command(table, dataset, None if found.ranked else found.model)
     warnings = origin.differences()

@@ -397,18 +397,24 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
 def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """{a sentence: the datasets that it is about}. Those of files are whole, those of known ones
     one per kind of problem."""
-    own: dict[str, list[str]] = {}
+    own: dict[tuple[str, str], list[str]] = {}
     known: dict[str, list[str]] = {}
     for name, described in sorted(datasets.items()):
-        whole = "csv" in described or described.get("added")
+        file = "csv" in described
+        see = "inspect" if file else "passport"  # a passport is of a dataset that has a name
         for warning in described["warnings"]:
-            if whole:
-                own.setdefault(warning, []).append(name)
+            if file or described.get("added"):
+                own.setdefault((warning, see), []).append(name)
             else:
                 known.setdefault(warning.partition(":")[0], []).append(name)
-    found = {f"{', '.join(names)}: {text}": names for text, names in own.items()}
-    found |= {f"{kind}: {', '.join(names)}": names for kind, names in known.items()}
-    return {f"{text} (see bench data passport).": names for text, names in found.items()}
+    found = {
+        f"{', '.join(names)}: {text} (see bench data {see}).": names
+        for (text, see), names in own.items()
+    }
+    return found | {
+        f"{kind}: {', '.join(names)} (see bench data passport).": names
+        for kind, names in known.items()
+    }
 
 
 def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], str]:

@@ -284,6 +284,7 @@ def test_every_published_table_can_be_explained_or_says_why_not():
     "args, id, says",
     [
         (("scors", "iris", "knn"), "E017", "no table 'scors' (did you mean 'scores'?)"),
+        (("regims", "iris", "knn"), "E017", "no table 'regims' (did you mean 'regimes'?)"),
         (("scores", "wine", "kn"), "E017", "no model 'kn' planned on wine (did you mean 'knn'?)"),
         (("scores", "irs", "knn", "--run", "runs/smoke-quick"), "E017", "did you mean 'iris'?"),
         (("scores", "irs", "knn"), "E020", "no run in runs holds 'irs'; name one: --run DIR/NAME"),

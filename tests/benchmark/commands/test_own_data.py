@@ -251,6 +251,7 @@ def test_several_files_make_one_run_and_their_doubts_are_told_by_the_sweep():
     assert list(plan["datasets"]) == ["a", "b"]
     scores = Path("runs/csv-a-b-quick/report/scores.md").read_text()
     assert "| a " in scores and "| b " in scores
+    assert "(see bench data inspect)" in scores and "passport" not in scores
     command = answer("explain", "scores", "b", "linear", "--run", "runs/csv-a-b-quick")["command"]
     again = json.dumps(command)
     assert "--target rent" in again and "--drop id" in again
