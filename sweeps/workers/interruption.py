@@ -13,10 +13,37 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 END_S = 1.0  # from the last answer of a worker that was told to end to its end
 
 
+# How a process that a trial forks begins, whose signals are none of ours: it ends by them.
+IN_CHILDREN: dict[int, Any] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
+
+_ours: dict[int, Any] = {}  # while a trial runs: the handlers that are there for this process only
+
+
+@contextmanager
+def _not_in_children() -> Iterator[None]:
+    """Around a trial: a process that it forks does not inherit the handlers of this moment, which
+    are the driver's or the worker's. One that the trial installs itself it does inherit."""
+    before = dict(_ours)
+    _ours.update({number: signal.getsignal(number) for number in IN_CHILDREN})
+    try:
+        yield
+    finally:
+        _ours.clear()
+        _ours.update(before)
+
+
 def _forget() -> None:
     """In a process that a trial forked: what it receives is none of the worker's signals."""
-    if threading.current_thread() is threading.main_thread():
-        signal.set_wakeup_fd(-1)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    signal.set_wakeup_fd(-1)
+    for number, handler in _ours.items():
+        if callable(handler) and signal.getsignal(number) == handler:
+            signal.signal(number, IN_CHILDREN[number])
+    _ours.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -39,7 +66,8 @@ def keyboard_interrupts() -> Iterator[None]:
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
+        with _not_in_children():
+            yield
         return
     act: Callable[[int, Any], Any] = before
     raised = False
@@ -54,7 +82,8 @@ def keyboard_interrupts() -> Iterator[None]:
 
     signal.signal(signal.SIGINT, handle)
     try:
-        yield
+        with _not_in_children():
+            yield
     finally:
         signal.signal(signal.SIGINT, before)
     if raised:
@@ -88,7 +117,7 @@ class SignalWatch:
             noted: AbstractContextManager[None] = self._noted()
         else:
             noted = nullcontext()
-        with noted:
+        with noted, _not_in_children():
             self._running = True
             try:
                 yield

@@ -55,6 +55,34 @@ def test_what_a_forked_process_of_a_trial_receives_is_not_the_workers() -> None:
     watch.check()
 
 
+def ending_of_a_child(act: Callable[[], object] = lambda: None) -> int:
+    """How a process that is forked here ends, where SIGTERM reaches it after `act`."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os._exit(8)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("around", [keyboard_interrupts, lambda: SignalWatch().trial()])
+def test_a_process_that_a_trial_forks_ends_by_signals_as_any_other(around) -> None:
+    """A pool's `terminate`, say, waits for the end of processes that it sent SIGTERM."""
+    plain = signal.default_int_handler
+    signal.signal(signal.SIGINT, soft_once())
+    signal.signal(signal.SIGTERM, lambda number, frame: None)  # the command's: "stop soon"
+    assert ending_of_a_child() == 8  # no trial runs: what forks here is ours
+    with around():
+        assert ending_of_a_child() == -signal.SIGTERM
+        assert ending_of_a_child(lambda: os._exit(signal.getsignal(signal.SIGINT) is plain)) == 1
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(7))  # the model's own
+        assert ending_of_a_child() == 7
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    assert ending_of_a_child() == 8
+
+
 def soft_once() -> Callable[[int, Any], None]:
     """The command's way: the first SIGINT is a request, the next one raises."""
     came: list[int] = []
