@@ -50,6 +50,10 @@ class Param:
         """Value number `index` of `size` in a fixed order."""
         raise NotImplementedError
 
+    def position(self, value: Any) -> int:
+        """The number of a value that can be drawn: `point(position(value))` is it."""
+        raise NotImplementedError
+
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
         raise NotImplementedError
@@ -96,6 +100,10 @@ class Fixed(Param):
     def point(self, index: int) -> Any:
         """Value number `index` of `size` in a fixed order."""
         return copy.deepcopy(self.value)
+
+    def position(self, value: Any) -> int:
+        """The number of a value that can be drawn: 0."""
+        return 0
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
@@ -148,6 +156,10 @@ class Choice(Param):
     def point(self, index: int) -> Any:
         """Value number `index` of `size` in a fixed order."""
         return copy.deepcopy(self.values[index])
+
+    def position(self, value: Any) -> int:
+        """The number of a value that can be drawn."""
+        return self._index[identity(plain(value))]
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
@@ -228,6 +240,10 @@ class Float(Param):
         """Value number `index` of `size` in a fixed order."""
         return self._value(self.low)
 
+    def position(self, value: Any) -> int:
+        """The number of the only value, where there is one: 0."""
+        return 0
+
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -295,6 +311,10 @@ class Int(Param):
         """Value number `index` of `size` in a fixed order."""
         return self.low + index * self.step
 
+    def position(self, value: Any) -> int:
+        """The number of a value that can be drawn."""
+        return (value - self.low) // self.step
+
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
         whole = isinstance(value, int) and not isinstance(value, bool)
@@ -321,7 +341,7 @@ class Int(Param):
         """The numbers that `read` turns into `value`."""
         if self.size == 1:
             return {}
-        return {name: value if self.log else (value - self.low) // self.step}
+        return {name: value if self.log else self.position(value)}
 
     def to_data(self) -> dict[str, Any]:
         """Plain data, as in a space file."""
@@ -348,7 +368,8 @@ class Maybe(Param):
         """Where `of` repeats `value`, so that a grid counts that value once."""
         if self.of.size is None or not self.of.contains(self.value):
             return None
-        return next((i for i in range(self.of.size) if _same(self.of.point(i), self.value)), None)
+        place = self.of.position(self.value)
+        return place if _same(self.of.point(place), self.value) else None
 
     @property
     def size(self) -> int | None:
@@ -362,6 +383,13 @@ class Maybe(Param):
         if index == 0:
             return copy.deepcopy(self.value)
         return self.of.point(index - 1 + (self._gap is not None and index - 1 >= self._gap))
+
+    def position(self, value: Any) -> int:
+        """The number of a value that can be drawn."""
+        if _same(self.value, value):
+            return 0
+        place = self.of.position(value)
+        return 1 + place - (self._gap is not None and place > self._gap)
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""

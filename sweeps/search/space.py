@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -232,21 +233,27 @@ class Space:
         for depth, (name, param) in enumerate(self.params.items(), start=1):
             if not self._exists(name, config):
                 continue
-            if name in self._parents:  # what follows may differ from value to value
-                for position in range(param.size or 0):
-                    config[name] = param.point(position)
-                    rest = self._rest(depth, config)
-                    if index < rest:
-                        break
-                    index -= rest
-            else:
-                position, index = divmod(index, self._rest(depth, config))
-                _put(config, name, param, param.point(position))
+            for first, n in self._stretches[name]:
+                _put(config, name, param, param.point(first))
+                rest = self._rest(depth, config)
+                if index < n * rest:
+                    position, index = divmod(index, rest)
+                    _put(config, name, param, param.point(first + position))
+                    break
+                index -= n * rest
         return {name: config[name] for name in sorted(config)}
 
     @cached_property
-    def _parents(self) -> frozenset[str]:
-        return frozenset(parent for parents in self.when.values() for parent in parents)
+    def _stretches(self) -> dict[str, list[tuple[int, int]]]:
+        """{name: [(first, n)]}: the values of a parameter as stretches of n that follow each other
+        and that no condition tells apart. A value that one names is a stretch of its own."""
+        named: dict[str, set[int]] = {name: set() for name in self.params}
+        for parents in self.when.values():
+            for parent, values in parents.items():
+                named[parent] |= {self.params[parent].position(value) for value in values}
+        return {
+            name: _between_cuts(param.size or 0, named[name]) for name, param in self.params.items()
+        }
 
     @cached_property
     def _rests(self) -> dict[tuple[int, str], int]:
@@ -264,11 +271,10 @@ class Space:
             param = self.params[name]
             if not self._exists(name, config):
                 ways = self._rest(depth + 1, config)
-            elif name in self._parents:
-                points = (param.point(i) for i in range(param.size or 0))
-                ways = sum(self._rest(depth + 1, {**config, name: p}) for p in points)
             else:
-                ways = (param.size or 0) * self._rest(depth + 1, config)
+                ways = 0
+                for first, n in self._stretches[name]:
+                    ways += n * self._rest(depth + 1, {**config, name: param.point(first)})
             self._rests[key] = ways
         return self._rests[key]
 
@@ -309,6 +315,16 @@ def _ordered(names: list[str], when: Conditions) -> list[str]:
         left.remove(ready)
         placed.append(ready)
     return placed
+
+
+def _between_cuts(size: int, alone: set[int]) -> list[tuple[int, int]]:
+    """range(size) as (first, n), where each number of `alone` stands by itself.
+
+    >>> _between_cuts(9, {0, 4})
+    [(0, 1), (1, 3), (4, 1), (5, 4)]
+    """
+    cuts = sorted({0, size, *alone, *(number + 1 for number in alone)})
+    return [(first, end - first) for first, end in pairwise(cuts)]
 
 
 def _between(share: float, low: float, high: float, log: bool) -> float:

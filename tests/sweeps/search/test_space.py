@@ -8,6 +8,7 @@ import math
 import pickle
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -139,6 +140,18 @@ def test_the_order_in_which_parameters_are_given_changes_nothing(space: Space, r
     assert identity(draw[0]) == identity(draw[1])
 
 
+def numbers_of(space: Space, config: dict) -> list[int]:
+    """The number of each value, in the order of the grid; -1 for what a configuration lacks."""
+    return [p.position(config[n]) if n in config else -1 for n, p in space.params.items()]
+
+
+@laws
+@given(params)
+def test_each_value_of_a_finite_parameter_has_one_number(param: Param) -> None:
+    for index in range(min(param.size or 0, 100)):
+        assert param.position(param.point(index)) == index
+
+
 @laws
 @given(spaces(small_params))
 def test_a_grid_lists_each_configuration_once_and_leaves_none_out(space: Space) -> None:
@@ -149,6 +162,7 @@ def test_a_grid_lists_each_configuration_once_and_leaves_none_out(space: Space) 
     points = [space.grid_point(i) for i in range(size)]
     assert all(point in space for point in points)
     assert len({identity(point) for point in points}) == size
+    assert points == sorted(points, key=lambda point: numbers_of(space, point))
     options = [
         [None, *({"value": p.point(i)} for i in range(p.size))] for p in space.params.values()
     ]
@@ -178,6 +192,24 @@ def test_conditional_parameters_exist_only_where_their_parents_allow_it() -> Non
     assert {"kind": "b", "size": 1} not in space
     assert {"kind": "a", "size": 3} not in space
     assert {"kind": "a", "size": 3, "deep": True} in space
+
+
+def test_a_long_range_that_conditions_name_is_not_counted_value_by_value() -> None:
+    began = time.process_time()
+    space = Space(
+        {"n": Int(1, 10**12), "o": Maybe(3, Int(1, 10**9)), "x": Choice(("p", "q"))},
+        when={"x": {"n": [1, 7, 10**12], "o": [3]}},
+    )
+    assert space.size == 10**21 + 3
+    ends = [space.grid_point(i) for i in (0, 1, 2, space.size // 2, space.size - 1)]
+    assert ends == [
+        {"n": 1, "o": 3, "x": "p"},
+        {"n": 1, "o": 3, "x": "q"},
+        {"n": 1, "o": 1},
+        {"n": 5 * 10**11, "o": 10**9},
+        {"n": 10**12, "o": 10**9},
+    ]
+    assert time.process_time() - began < 10
 
 
 def test_one_and_one_point_zero_and_true_are_three_different_values() -> None:
