@@ -24,6 +24,7 @@ from .pool import RunTrial, guarded
 # What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
 GPU_SHARE = "TABSWEEP_GPU_SHARE"
 MAX_CACHED = 64  # datasets in a worker's memory at once
+CROWDED = 0.25  # of a trial's limit: what earlier ones may have left without a look at what it is
 
 # What every node must have in common with the driver: {"numpy": "2.4.6", ...}.
 Common = Callable[[], Mapping[str, str]]
@@ -86,6 +87,8 @@ class TrialWorker:
         self._gpu = gpus > 0
         self._data: dict[str, Any] = {}
         self._limit_mb = 0.0
+        self._base_mb = 0.0  # resident before the first trial
+        self._store_mb = 0.0  # of earlier trials' data, in pages that all workers here share
         self._watching = False
         self._signals = SignalWatch()
 
@@ -110,6 +113,7 @@ class TrialWorker:
             raise IncompatibleWorker(self._wrong)
         self._signals.check()
         self._guard_memory(limits.memory_mb)
+        self._make_room()
         try:
             self._fetch(data_key, data_ref)
         except MemoryError:
@@ -163,17 +167,24 @@ class TrialWorker:
             pass  # not every system has this limit; then the thread alone enforces it
         if not self._watching:
             self._watching = True
+            self._base_mb = _resident_mb()
             threading.Thread(target=self._watch, daemon=True).start()
 
+    def _make_room(self) -> None:
+        """Before a trial: the cached data of earlier ones must not count as its memory. What it
+        needs of them is fetched again; pages of Ray's object store stay where they are."""
+        if _resident_mb() > self._base_mb + self._store_mb + CROWDED * self._limit_mb:
+            self._data.clear()
+            self._store_mb = _store_mb()
+
     def _watch(self) -> None:
-        base_mb = _resident_mb()
         while True:
             time.sleep(0.1)
             try:
                 now_mb = _resident_mb()
             except (OSError, MemoryError):  # no descriptor or no byte is left at this moment
                 continue
-            if now_mb > base_mb + 1.25 * self._limit_mb:
+            if now_mb > self._base_mb + self._store_mb + 1.25 * self._limit_mb:
                 try:
                     report_crash_cause(self._name, "oom")
                 finally:  # also where Ray cannot be told: memory must not grow on
@@ -198,6 +209,18 @@ def _resident_mb() -> float:
 def _data_mb() -> float:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _store_mb() -> float:
+    """Resident pages of Ray's object store, of which data without a copy is made."""
+    store, found = False, 0
+    with open("/proc/self/smaps", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("Rss:"):
+                found += int(line.split()[1]) if store else 0
+            elif line[0] in "0123456789abcdef":  # the head of a mapping; other fields have capitals
+                store = "/plasma" in line
+    return found / 1024
 
 
 def report_crash_cause(worker: str, cause: str) -> None:

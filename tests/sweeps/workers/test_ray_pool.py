@@ -334,6 +334,34 @@ def test_a_death_is_not_blamed_on_the_trial_before_whose_large_result_is_on_its_
     assert large is not None and len(large.predictions["val"]) == 3_000_000
 
 
+def touches(trial: Trial, data: Any) -> Result:
+    """Reads all of its data, of which a worker has a copy (bytes) or none (an array)."""
+    return Result(status=DONE, val={"loss": float(np.frombuffer(data, np.uint8).sum())})
+
+
+def test_data_of_earlier_trials_is_no_memory_of_a_later_one(machines):
+    """Twenty datasets of 9 MB in one worker, for trials that may use 100 MB."""
+    size = 9 * 2**20
+    makers = {"copied": bytes, "shared": lambda n: np.zeros(n, dtype=np.uint8)}
+    keys = [f"shared {i}" for i in range(8)] + [f"copied {i}" for i in range(12)]
+    node = machines.add("near")
+    pool = RayWorkerPool(touches, lambda key: makers[key.split()[0]](size), slots=1)
+    found = []
+    end = time.monotonic() + 240
+    try:
+        for key in keys:
+            limits = Limits(timeout_s=60.0, memory_mb=100.0)
+            pool.submit(Job(Trial(key, 0, "m", {}, 0, {}), key, limits))
+            while pool.running():
+                assert time.monotonic() < end
+                found += pool.poll(1.0)
+            pool.forget(key)
+    finally:
+        pool.close()
+        machines.cluster.remove_node(node)
+    assert [(one.death, one.result and one.result.status) for one in found] == 20 * [(None, DONE)]
+
+
 def drain(machines: Machines, node: Any) -> None:
     """Tell a node to leave, within a minute."""
     from ray.core.generated import autoscaler_pb2
