@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import pickle
+import pickletools
 import struct
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -93,9 +94,19 @@ def _value(item: Any) -> Any:
     raise Unsafe(f"a value of type {kind}")
 
 
+def _check_memo(file: BinaryIO, size: int) -> None:
+    """Unsafe for a pickle that numbers a remembered value beyond its own size in bytes: the reader
+    takes memory by the largest such number before it reads on."""
+    for code, number, _ in pickletools.genops(file):
+        if code.name in ("PUT", "LONG_BINPUT") and int(number) > size:
+            raise Unsafe(f"remembered value number {number} in {size} bytes")
+
+
 def _from_pickle(path: Path, start: int, shape: tuple[int, ...]) -> np.ndarray:
     """The object array of `shape` whose pickle begins at byte `start`."""
     with open(path, "rb") as file:
+        file.seek(start)
+        _check_memo(file, path.stat().st_size)
         file.seek(start)
         found = _Reader(file).load()
     if not isinstance(found, _Inert) or found.kind != "ndarray" or found.state is None:

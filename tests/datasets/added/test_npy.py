@@ -122,6 +122,14 @@ def test_pickles_that_misuse_what_arrays_need_are_refused(tmp_path):
         assert "\n" not in str(caught.value), what
 
 
+@pytest.mark.fault(19)
+def test_a_pickle_that_would_take_half_a_gigabyte_is_refused_before_it_is_read(tmp_path):
+    for payload in (b"\x80\x02Nr\xff\xff\xff\x01.", b"Np33554431\n."):
+        path = objects(tmp_path / "x.npy", payload)
+        with pytest.raises(DataError, match="remembered value number 33554431 in 1"):
+            read_array(path)
+
+
 def test_what_is_no_array_or_cut_short_is_refused_in_one_line(tmp_path):
     np.save(tmp_path / "whole.npy", np.arange(1000.0))
     whole = (tmp_path / "whole.npy").read_bytes()
