@@ -106,7 +106,7 @@ STUDY = ["dataset", "fold", "model"]
 
 # Attributes computed from the frames alone; a copy with the same frames keeps them.
 _OF_FRAMES = ["_held", "_blocks", "_masks", "_in_strict_order", "study_numbers", "tasks", "models"]
-_OF_FRAMES += ["fewer_seeds"]
+_OF_FRAMES += ["_evaluation_runs", "n_seeds", "fewer_seeds"]
 
 
 class EvidenceError(ValueError):
@@ -307,13 +307,24 @@ class Evidence:
         return [head, *(m for m in carried if (self.trials[f"test_{m}"].notna() & mine).any())]
 
     @cached_property
+    def _evaluation_runs(self) -> pd.DataFrame:
+        """STUDY and `n`: the runs that evaluated its choice; no rows that are means of runs."""
+        runs = self.trials.loc[self.having("stage", "eval"), STUDY]
+        runs = runs[~runs["model"].isin(self.meta.get("means") or [])]
+        return runs.groupby(STUDY, sort=True).size().rename("n").reset_index()
+
+    @cached_property
+    def n_seeds(self) -> dict[tuple[str, str], int]:
+        """{(dataset, model): the fewest evaluation seeds of any fold}, where there are such."""
+        fewest = self._evaluation_runs.groupby(["dataset", "model"])["n"].min()
+        return {(d, m): int(n) for (d, m), n in fewest.items()}
+
+    @cached_property
     def fewer_seeds(self) -> dict[tuple[str, str], tuple[int, int]]:
         """{(dataset, model): (seeds, most)} of the cells that were evaluated under fewer seeds than
         another model was on the same fold; of those whose rows are means of runs (`meta["means"]`)
         the number is not known here."""
-        runs = self.trials.loc[self.having("stage", "eval"), STUDY]
-        runs = runs[~runs["model"].isin(self.meta.get("means") or [])]
-        counts = runs.groupby(STUDY, sort=True).size().rename("n").reset_index()
+        counts = self._evaluation_runs.copy()
         counts["most"] = counts.groupby(["dataset", "fold"])["n"].transform("max")
         found: dict[tuple[str, str], tuple[int, int]] = {}
         for row in counts[counts["n"] < counts["most"]].itertuples(index=False):

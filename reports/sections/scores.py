@@ -71,13 +71,15 @@ def _frame(
     frame["best"] = [m in best[d] for d, m in pairs]
     frame["metric"], frame["direction"] = metric_name, METRICS[metric_name].direction
     frame["headline"] = headline
+    cells = zip(frame["dataset"], frame["model"], strict=True)
+    frame["n_seeds"] = pd.array([evidence.n_seeds.get(cell) for cell in cells], dtype="Int64")
     overlapping = evidence.overlapping
     frame["spread_kind"] = [
         "" if math.isnan(s) else "standard deviation" if d in overlapping else "standard error"
         for d, s in zip(frame["dataset"], frame["spread"], strict=True)
     ]
     columns = "dataset task model metric direction headline mean spread spread_kind n_folds"
-    columns += " n_planned n_undefined state cause best"
+    columns += " n_planned n_seeds n_undefined state cause best"
     return frame[columns.split()]
 
 

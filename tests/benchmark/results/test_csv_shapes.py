@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from calls import bench
 from tabsweep.benchmark.results.csv_import import read_results
@@ -390,6 +391,10 @@ def test_a_cell_with_fewer_seeds_is_marked_in_every_table():
     (line,) = [x for x in Path("report/scores.md").read_text().splitlines() if x[:4] == "| d1"]
     assert " s3 " in line
     assert r"\textsuperscript{s3}" in Path("report/scores.tex").read_text()
+    counted = pd.read_csv("report/scores.csv").query("headline").set_index(["dataset", "model"])
+    assert counted["n_seeds"].to_dict() == {
+        (f"d{d}", m): 4 - ((d, m) == (1, "b")) for d in range(3) for m in "ab"
+    }
 
 
 @pytest.mark.parametrize("option", ["--where=a=b", "--rename=method:a=b", "--untuned=default"])
