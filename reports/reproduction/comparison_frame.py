@@ -76,11 +76,11 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
 
 
 def printed_cells(what: PublishedTable, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a comparison's frame that the published table has, without controls of ours and
-    rows from another source."""
-    for remark in filter(None, (what.control, what.addition)):
-        frame = frame[~frame["note"].str.contains(remark, regex=False)]
-    return frame
+    """The rows of a comparison's frame that have a published value in the table itself: no controls
+    of ours, values that cannot be read, and rows from another source."""
+    if what.addition:
+        frame = frame[~frame["note"].str.contains(what.addition, regex=False)]
+    return frame[frame["published"].notna()]
 
 
 def _no_cells() -> pd.DataFrame:

@@ -107,7 +107,7 @@ def _other_rows(evidence: Evidence, what: PublishedTable) -> str:
     """What is to be kept in mind about the rows that ours were scored on."""
     if evidence.meta.get("foreign"):
         return FOREIGN
-    return OTHER_SPLIT if what.deviations else f" {EXPECTED}"
+    return OTHER_SPLIT if what.replicates else f" {EXPECTED}"
 
 
 def _unsized(rows: pd.DataFrame) -> list[str]:

@@ -53,7 +53,14 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
 def table_of_values(evidence: Evidence, published: PublishedTable) -> ReportTable:
     """Median ranks computed from a table of published values, beside ours."""
     theirs, name = ranks_of_values(published), f"{published.name}-ranks"
-    return _table(evidence, published, theirs, name, (published.ranking_note,))[0]
+    notes = (*_over(published.rows["dataset"].nunique()), published.ranking_note)
+    return _table(evidence, published, theirs, name, notes)[0]
+
+
+def _over(n: float) -> list[str]:
+    """Over how many datasets the published medians are, where that is known."""
+    ours = "ours: over those that the last column counts"
+    return [] if np.isnan(n) else [f"Published: medians over {n:.0f} datasets; {ours}."]
 
 
 def _table(

@@ -98,6 +98,13 @@ def test_a_value_is_compared_in_the_published_unit():
     assert published.label == "accuracy, %" and published.unit_of("accuracy") == 100.0
 
 
+def test_errors_over_runs_of_one_split_promise_nothing_of_another():
+    found = ours({"random-forest": [1.0, 1.1]})
+    for published, said in ((YACHT, True), (replace(YACHT, replicates=True), False)):
+        notes = " ".join(compare(found, published).tables[0].notes)
+        assert ("are expected" in notes) == said and ("is no failure" in notes) != said
+
+
 def test_a_standard_deviation_becomes_a_standard_error_and_one_fold_has_none():
     row = cell(compare(ours({"mlp-sklearn": [9.0]}), YACHT), "yacht", "mlp")
     assert row["published_se"] == pytest.approx(0.6 / 3)
@@ -167,6 +174,7 @@ def test_rows_of_another_source_and_values_that_cannot_be_read_have_a_note_each(
     section = compare(ours({"random-forest": [1.0, 1.1], "mlp-sklearn": [1.0, 1.2]}), published)
     notes = section.tables[0].notes
     assert "mlp: from elsewhere." in notes and "protein, npt: not legible." in notes
+    assert "Covered: 1 of 1 published cells." in notes  # the other two have no value here
     assert cell(section, "protein", "npt")["note"] == "not legible; not in this run"
 
 
