@@ -78,7 +78,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         *what.notes,
         f"Covered: {n_ours} of {n_printed} published cells.",
         ROUNDED,
-        *_unsized(rows),
+        *_unsized(rows[rows["published"].notna()]),
         *_absences(evidence, what, frame),
         "Configs theirs: configurations searched in the paper; trials ours: per fold"
         + (", evaluation seeds included." if what.deviations else "."),

@@ -164,6 +164,7 @@ def test_a_control_is_shown_and_counts_as_no_published_cell():
     assert cell(section, "yacht", "mlp")["ours"] == pytest.approx(1.1)
     assert "Covered: 1 of 2 published cells." in section.tables[0].notes
     assert "mlp: a control." in section.tables[0].notes
+    assert not any(note.startswith("n/a") for note in section.tables[0].notes)
 
 
 def test_rows_of_another_source_and_values_that_cannot_be_read_have_a_note_each():
