@@ -158,6 +158,15 @@ def test_five_folds_of_protein_run_the_base_row_of_table_4():
         assert points(planned("npt-protein-folds", budget, "protein")) == [base]
 
 
+def test_the_base_row_of_table_4_on_protein_is_the_model_of_table_11():
+    """The paper prints 3.41 for both; on each, test rows see the labels of validation rows."""
+    (base,) = points(planned("npt-ablations", "paper", "protein"))
+    assert points(planned("npt-uci-transductive", "paper", "protein")) == [base]
+    for budget in ("reduced", "paper"):
+        for suite in ("npt-ablations", "npt-protein-folds", "npt-uci-transductive"):
+            assert points(planned(suite, budget, "protein"))[0]["val_in_context"]
+
+
 def test_an_ablation_changes_one_thing_of_the_base_model():
     changed = {}
     suite = suites.load("npt-ablations")
