@@ -154,7 +154,7 @@ def tables_of(
             rows.append(
                 [
                     dataset, VARIANTS[i], mean[i], error[i], float(paper["value"]),
-                    float(paper["spread"]), val[:, i].mean(), metric[:, i].mean(),
+                    float(paper["spread"]), val[:, i].mean(), _metric(dataset, metric, i)[1],
                 ]
             )  # fmt: skip
         best = int(val.mean(axis=0).argmin())
@@ -196,7 +196,7 @@ def _ranks_table(rows: list[list[Any]], extent: Extent) -> ExperimentTable:
         "npt-variants",
         "Mean rank of NPT's variants",
         ["dataset", "variant", "rank", "s.e.", "published", "published s.e.",
-         "validation loss", "test RMSE or accuracy"],
+         "validation loss", "test RMSE or accuracy (%)"],
         rows,
         note,
     )  # fmt: skip

@@ -265,6 +265,7 @@ def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset():
     assert ranked.rows[0][1:4] == ["p-target-0.1", 0.0, 0.0]
     assert chosen.rows[0][:3] == ["breast-cancer-wdbc", "p-target-0.1", 0.0]
     assert chosen.rows[0][3:6] == ["accuracy (%)", pytest.approx(90.0), 94.73]
+    assert ranked.rows[0][at["test RMSE or accuracy (%)"]] == pytest.approx(90.0)
 
 
 def test_equal_losses_share_their_ranks():
