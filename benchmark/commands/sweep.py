@@ -225,7 +225,7 @@ def dry_run(console: Console, request: Request) -> int:
         console.say(line)
     for line in by_reason({**plan.left_out, **found.unsupported}):
         console.say(f"left out: {line}")
-    warn_of_data(console, plan)
+    warn_of_plan(console, plan)
     for note in plan.notes:
         console.say(note)
     if plan.nothing_runs:
@@ -257,9 +257,11 @@ def cost_lines(found: Estimate, workers: int) -> list[str]:
     return [*lines, f"a trial may use {limit} of memory (--memory-mb); one that takes more fails"]
 
 
-def warn_of_data(console: Console, plan: Plan) -> None:
-    """Print what was noted about the user's own data, with the dataset's name where there are
-    several."""
+def warn_of_plan(console: Console, plan: Plan) -> None:
+    """Print what the run had and has no more, and what was noted about the user's own data, with
+    the dataset's name where there are several."""
+    if plan.dropped:
+        console.warn(plan.dropped)
     own = [name for name, data in plan.data.items() if {"csv", "added"} & data.description.keys()]
     for name in own:
         for warning in plan.data[name].table.warnings:
@@ -284,7 +286,7 @@ def run_and_report(
             plan = details["plan"]
             for line in by_reason(plan.left_out):
                 console.warn(f"left out: {line}")
-            warn_of_data(console, plan)
+            warn_of_plan(console, plan)
             for note in plan.notes:
                 console.say(note)
             left = details["left"]

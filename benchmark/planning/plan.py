@@ -124,6 +124,7 @@ class Plan:
         self.data = dict(data)
         self.left_out = dict(left_out)
         self.notes = list(notes)
+        self.dropped = ""  # what an earlier plan of the run had more
         self.budget_name, self.budget = suite.budget(options.budget)
         self.metric: dict[str, str] = DEFAULT_METRIC | dict(suite.metric.items())
         for task, name in self.metric.items():

@@ -11,7 +11,14 @@ from ...sweeps.trial import Limits
 from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
 from ..planning.plan import KEY_PARTS, Options, Plan
-from ..planning.plan_record import ended_slots, key_of, last_plan, planned_slots, study_name
+from ..planning.plan_record import (
+    ended_slots,
+    key_of,
+    last_plan,
+    planned_slots,
+    slots_of,
+    study_name,
+)
 from .request import Request
 
 OLDER = {"portable": {"sweep": False}}  # parts that plans of older versions lack
@@ -94,6 +101,24 @@ def check_same(
         differences.append(f"warm start was with portfolio {was}, is with {now}")
     if differences:
         raise SweepError(f"{whose} started differently: {'; '.join(differences)}. {way_out}")
+
+
+def dropped(old: Record | None, plan: Plan) -> str:
+    """What the run's plan `old` had and `plan` does not, as the suite was edited: its trials stay
+    in the ledger and leave the tables. "" where nothing is lost."""
+    if old is None:
+        return ""
+    now = slots_of({"studies": [study.to_data() for study in plan.studies]})
+    was = slots_of(old)
+    lost = [study for study, stage in was if was[study, stage] > now.get((study, stage), 0)]
+    studies = list(dict.fromkeys(lost))
+    if not studies:
+        return ""
+    shown = ", ".join(studies[:3]) + (f" and {len(studies) - 3} more" if studies[3:] else "")
+    return (
+        f"the suite no longer asks for all that this run had: trials of {shown} are in no table "
+        "any more; the ledger keeps them for a suite that names them again"
+    )
 
 
 def _searches(old: Record, plan: Plan) -> dict[str, str]:

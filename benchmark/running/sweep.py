@@ -38,7 +38,7 @@ from .event_log import EventLog
 from .heartbeat import Heartbeat
 from .ray_session import RayStart, cluster_lost
 from .request import Request
-from .resume import all_ended, check_same, merge_with, runs_again, with_first_code
+from .resume import all_ended, check_same, dropped, merge_with, runs_again, with_first_code
 from .reuse import reuse_from, siblings
 
 WHAT_X_IS = (
@@ -89,6 +89,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     plan = Plan(request.suite, request.options, data, left_out, notes)
     plan.check_searches({data.table.task for data in plan.data.values()})
     check_same(old, plan)
+    plan.dropped = dropped(old, plan)
     plan.notes.extend(
         f"{model} declares no search space: its default configuration is its only trial."
         for model in sorted({s.model for s in plan.studies if not s.reason and not s.space.params})
