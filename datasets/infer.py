@@ -22,6 +22,7 @@ from .reading.numbers import (
     Numbers,
     exact_as_floats,
     read_numbers,
+    two_spellings,
 )
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
@@ -132,6 +133,12 @@ def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Serie
     if numbers and stated != "categorical" and (not coded or stated == "numeric"):
         if found.style:
             notes.styles.setdefault(found.style, {})[name] = found
+        pair = two_spellings(present) if present.nunique() <= MAX_CLASSES_GUESSED else None
+        if pair and not stated:
+            sentences.append(
+                f"column {name!r}: {pair[0]!r} and {pair[1]!r} are read as one number; "
+                "--categorical keeps them apart"
+            )
         infinite = np.isinf(found.values)
         if infinite.any():
             sentences.append(f"column {name!r}: {infinite.sum()} infinite values count as missing")
@@ -152,6 +159,7 @@ def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Serie
             "identifier, a date or free text? A model can learn little from it; --drop leaves it "
             "out, --group keeps its rows together, --time splits by it"
         )
+    coded = coded or two_spellings(present) is not None
     if numbers and not coded and not found.style and exact_as_floats(column, found.values):
         return categorical_column(pd.Series(found.values, dtype=object).where(~found.missing, None))
     return categorical_column(column.where(~found.missing, None).tolist())
@@ -177,7 +185,8 @@ def doubtful_points(cells: Cells, notes: Notes) -> None:
 
 def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[str]) -> str:
     """'regression' for fractions and for many distinct whole numbers, else 'classification'.
-    Numbers with leading zeros are classes where texts would be.
+    Numbers with leading zeros are classes where texts would be; so are few fractions of which one
+    is written in two ways.
 
     DataError where most of the texts differ, so that they are no classes.
     """
@@ -197,8 +206,10 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
             " 'regression' if they are amounts"
         )
         return "classification"
-    if not whole or n_distinct > min(MAX_CLASSES_GUESSED, max(2, len(cells) // 5)):
+    if n_distinct > min(MAX_CLASSES_GUESSED, max(2, len(cells) // 5)):
         return "regression"
+    if not whole:
+        return "classification" if two_spellings(cells) else "regression"
     if n_distinct > 2:
         warnings.append(
             f"target {name!r} has {n_distinct} whole numbers; taken as classes: say task"
@@ -228,11 +239,10 @@ def encode_target(
     if found.style:
         notes.styles.setdefault(found.style, {})[name] = found
     stated = cells.kinds.get(name)
-    chosen = task or (
-        "classification"
-        if stated == "categorical"
-        else guess_task(column, numbers, name, notes.sentences)
-    )
+    told = "regression" if name in reading.numeric else None
+    if stated == "categorical" or name in reading.categorical:
+        told = "classification"
+    chosen = task or told or guess_task(column, numbers, name, notes.sentences)
     if chosen == "regression":
         wrong = np.isnan(numbers)
         if wrong.any():
@@ -248,7 +258,13 @@ def encode_target(
                 "closer than 1.5e-8 for equal; another unit, such as a millionth, mends it"
             )
         return numbers, "regression", ()
-    plain = not (np.isnan(numbers).any() or leading_zeros(column))
+    pair = two_spellings(column) if not np.isnan(numbers).any() else None
+    if pair:
+        notes.sentences.append(
+            f"target {name!r}: {pair[0]!r} and {pair[1]!r} are taken as two classes; write them "
+            "alike if they are one, or say task 'regression' if they are amounts"
+        )
+    plain = not (np.isnan(numbers).any() or leading_zeros(column) or pair)
     texts = not (plain and exact_as_floats(column, numbers))
     coded = categorical_column(column if texts else numbers)
     classes = tuple(coded.cat.categories)
@@ -328,7 +344,8 @@ def check_columns(path: Path, reading: Reading, columns: Iterable[str]) -> None:
 
 def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndarray:
     """(N,) a number for each group, in the order of the file. Where all cells are numbers, "17" and
-    "17.0" are one group; numbers with leading zeros are texts. DataError for a missing group."""
+    "17.0" are one group; numbers with leading zeros, and those of which one is written as 1.1 and
+    as 1.10, are texts. DataError for a missing group."""
     column = cells.frame[name]
     found = read_numbers(column, cells.delimiter, marks)
     if found.missing.any():
@@ -337,7 +354,8 @@ def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndar
             f"group column {name!r} is missing in {found.missing.sum()} rows, first on "
             f"{cells.where(first)}; fill it or remove these rows"
         )
-    plain = not (leading_zeros(column) or found.style or np.isnan(found.values).any())
+    coded = leading_zeros(column) or two_spellings(column)
+    plain = not (coded or found.style or np.isnan(found.values).any())
     numbers = plain and exact_as_floats(column, found.values)
     return pd.factorize(found.values if numbers else column)[0].astype(np.int64)
 

@@ -18,6 +18,7 @@ GROUPED_BY_POINT = re.compile(number_forms.grouped("."))
 # "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
 TWO_READINGS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
 LEADING_ZERO = re.compile(r"0\d+")  # a code, such as a postal code, and no number
+PADDED = re.compile(r"[-+]?\d*\.\d*[1-9]0+")  # a fraction with zeros at its end
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
 
 
@@ -136,3 +137,15 @@ def exact_as_floats(cells: pd.Series, values: np.ndarray) -> bool:
     """Whether float64 tells the cells (N,) apart that are written as `values` (N,), NaN for none:
     no whole number beyond 2^53. Cells that were read as float64 are taken as they are."""
     return cells.dtype == np.float64 or not (np.abs(values) > EXACT).any()
+
+
+def two_spellings(cells: pd.Series) -> tuple[str, str] | None:
+    """A fraction that the cells write without and with zeros at its end, as versions 1.1 and 1.10
+    are written; None where no fraction is. (17 and 17.0 are what pandas makes of one number.)"""
+    if cells.dtype == np.float64:
+        return None
+    texts = set(cells.unique())
+    padded = (str(text) for text in texts if PADDED.fullmatch(str(text)))
+    return min(
+        ((text.rstrip("0"), text) for text in padded if text.rstrip("0") in texts), default=None
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,16 @@ def load(tmp_path: Path):
         path = tmp_path / "my file.csv"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return table_from_csv(path, target, **options)  # type: ignore[arg-type]
+
+    return read
+
+
+@pytest.fixture
+def reads(tmp_path: Path):
+    def read(text: str, **how: Any) -> Table:
+        path = tmp_path / "my file.csv"
+        path.write_text(text)
+        return table_from_file(path, Reading("y", **how))
 
     return read
 
@@ -207,6 +218,37 @@ def test_labels_with_leading_zeros_are_classes_unless_they_are_said_to_be_amount
     assert load(column(rows, [f"{k:03}" for k in range(60)])).task == "regression"
     assert load(column(rows, ["0.5", "05"] * 30)).task == "regression"
     assert load(column(rows, ["0", "1", "1.0"] * 20)).classes == ("0", "1")
+
+
+def test_labels_that_differ_in_zeros_at_the_end_are_classes_unless_they_are_amounts(load) -> None:
+    rows: list[object] = [k * k % 61 for k in range(60)]
+    versions = column(rows, ["1.1", "1.10", "2.0"] * 20)
+    for task in (None, "classification", "multiclass"):
+        found = load(versions, task=task)
+        assert found.classes == ("1.1", "1.10", "2.0")
+        assert "'1.1' and '1.10' are taken as two classes" in found.warnings[0]
+    amounts = load(versions, task="regression")
+    assert set(amounts.target) == {1.1, 2.0} and not amounts.warnings
+    assert load(column(rows, ["1.10", "2.50", "2.0"] * 20)).task == "regression"
+    many: list[object] = [f"{k}.5" for k in range(58)]
+    assert load(column(rows, [*many, "1.50", "1.50"])).task == "regression"
+
+
+def test_features_and_groups_that_differ_in_zeros_at_the_end_are_told_or_kept_apart(reads) -> None:
+    rows = [f"{text},{k % 7}.5,{k % 2}" for k, text in enumerate(["1.1", "1.10", "3"] * 20)]
+    text = "\n".join(["v,x,y", *rows]) + "\n"
+    read = reads(text)
+    assert set(read.frame["v"]) == {1.1, 3.0} and "'1.1' and '1.10'" in read.warnings[0]
+    kept = reads(text, categorical=("v",))
+    assert set(kept.frame["v"]) == {"1.1", "1.10", "3"} and not kept.warnings
+    assert len(set(reads(text, group="v").groups)) == 3
+
+
+def test_a_target_is_of_the_kind_that_it_is_said_to_be(reads) -> None:
+    text = column([k * k % 61 for k in range(60)], [0.5, 1.5, 2.5] * 20)
+    assert reads(text).task == "regression"
+    assert reads(text, categorical=("y",)).classes == ("0.5", "1.5", "2.5")
+    assert reads(column(list(range(60)), [1, 2, 3] * 20), numeric=("y",)).task == "regression"
 
 
 def test_a_class_with_fewer_rows_than_folds_is_a_warning(load) -> None:
