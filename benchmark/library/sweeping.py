@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import operator
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
@@ -209,6 +210,11 @@ def sweep(
     """
     if task is not None and task not in TASKS:
         raise SweepError(f"unknown task {task!r}; {suggest(task, TASKS)}")
+    trials, folds = _whole("trials", trials, 1), _whole("folds", folds, 1)
+    seed, workers = _whole("seed", seed, 0) or 0, _whole("workers", workers, 0)
+    for argument, given in (("models", models), ("categorical_features", categorical_features)):
+        if isinstance(given, str):
+            raise SweepError(f"`{argument}` is a list: {argument}=[{given!r}]")
     frame: FrameData | None = None
     tables: Mapping[str, OwnTable] = {}
     runs = Path(runs)
@@ -244,6 +250,19 @@ def sweep(
     _run(request, verbose)
     make_report([request.folder], None)
     return SweepResult(request.folder, data=frame, verbose=verbose)
+
+
+def _whole(name: str, value: Any, least: int) -> int | None:
+    """An argument as a whole number, None where it is not given; SweepError for anything else."""
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise SweepError(f"`{name}` must be a whole number of at least {least}, not {value!r}")
+    return number
 
 
 def _frame_data(
