@@ -10,14 +10,26 @@ from difflib import get_close_matches
 MANY = 20  # known names that are not all listed beside a suggestion
 
 
+def nearest(name: object, known: Iterable[object]) -> str:
+    """The known name that is closest to `name`, one that differs in its case alone first; "" where
+    none is close.
+
+    >>> nearest("Id", ["ID", "I", "price"]), nearest("pirce", ["ID", "price"])
+    ('ID', 'price')
+    """
+    names = {str(k): str(k).casefold() for k in known}
+    same = [known for known, folded in names.items() if folded == str(name).casefold()]
+    return next(iter(same or get_close_matches(str(name), list(names), n=1)), "")
+
+
 def did_you_mean(name: object, known: Iterable[object]) -> str:
     """ " (did you mean 'x'?)" where a known name is close to `name`, else "".
 
     >>> did_you_mean("catbost", ["catboost", "xgboost"])
     " (did you mean 'catboost'?)"
     """
-    close = get_close_matches(str(name), [str(k) for k in known], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    close = nearest(name, known)
+    return f" (did you mean {close!r}?)" if close else ""
 
 
 def suggest(name: object, known: Iterable[object]) -> str:
@@ -27,10 +39,10 @@ def suggest(name: object, known: Iterable[object]) -> str:
     "did you mean 'glass'? known: glass, wine"
     """
     names = sorted(str(k) for k in known)
-    close = get_close_matches(str(name), names, n=1)
+    close = nearest(name, names)
     if close and len(names) > MANY:
-        return f"did you mean {close[0]!r}?"
-    hint = f"did you mean {close[0]!r}? " if close else ""
+        return f"did you mean {close!r}?"
+    hint = f"did you mean {close!r}? " if close else ""
     return f"{hint}known: {', '.join(names)}"
 
 

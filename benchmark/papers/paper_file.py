@@ -20,7 +20,15 @@ from pydantic import BaseModel, Field, ValidationError
 from ...common.text import one_line, suggest
 from ...reports.aggregation.ranking_rules import RANKING_RULES
 from ...reports.metrics import METRICS
-from ..planning.suite import MISSPELT, KeyPath, Strict, explain, files_in, line_of, toml_lines
+from ..planning.suite import (
+    KeyPath,
+    Strict,
+    explain,
+    files_in,
+    line_of,
+    says_less,
+    toml_lines,
+)
 from ..planning.suite import names as suite_names
 
 FILE = "paper.toml"
@@ -259,7 +267,7 @@ def _parse(data: dict[str, Any], path: Path, text: str) -> PaperFile:
         faults = list(_faults(found, path.parent))
     except ValidationError as error:
         # a misspelt key is also a missing one: the spelling says more
-        found_faults = sorted(error.errors(), key=lambda fault: fault["type"] not in MISSPELT)
+        found_faults = sorted(error.errors(), key=says_less)
         faults = [explain(dict(fault), _keys_at) for fault in found_faults]
     if not faults:
         return found

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...common.text import suggest
+from ...common.text import did_you_mean, suggest
 from ...models import registry
 from ...sweeps.search.json_values import identity
 from ...sweeps.search.space import Fixed, Int, Space, Variants
@@ -44,6 +44,7 @@ def narrow(
 ) -> Space:
     """The same space with parameters pinned or cut to a stated list, as a suite may ask. `fixed`
     may also name a hyperparameter of the model that the space does not search."""
+    _check_values(model, {**{name: [value] for name, value in fixed.items()}, **choices})
     data = space.to_data()
     params = dict(data["params"])
     for name, value in fixed.items():
@@ -59,6 +60,20 @@ def narrow(
         return Space.parse({**data, "params": params})
     except ValueError as error:
         raise PlanError(f"the suite narrows the space of {model!r}: {error}") from None
+
+
+def _check_values(model: str, values: Mapping[str, list[Any]]) -> None:
+    """PlanError for a value that the rule of its hyperparameter does not accept, {name: values}. A
+    class of the user has no rules; it is asked when it is made."""
+    spec = registry.MODELS.get(model)
+    rules = registry.load_class(spec.target).rules if spec is not None else {}
+    for name, given in values.items():
+        for value in given:
+            if name in rules and not rules[name].accepts(value):
+                raise PlanError(
+                    f"the suite gives {name!r} of {model!r} the value {value!r}; it must be "
+                    f"{rules[name]}"
+                )
 
 
 def default_first(
@@ -86,7 +101,10 @@ def _variant_with(space: Space, key: str) -> dict[str, Any]:
 
 
 def _unknown(name: str, model: str, params: Mapping[str, Any]) -> PlanError:
-    return PlanError(f"the suite narrows {name!r} of {model!r}; its space has: {', '.join(params)}")
+    hint = did_you_mean(name, [*params, *registry.defaults(model)])
+    return PlanError(
+        f"the suite narrows {name!r} of {model!r}{hint}; its space has: {', '.join(params)}"
+    )
 
 
 def _pin(params: dict[str, Any], name: str, value: Any) -> bool:

@@ -343,8 +343,8 @@ def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> 
         found = Suite.model_validate(data)
         faults = list(_faults(found))
     except ValidationError as error:
-        # a misspelt key is also a missing one: the spelling says more
-        found_faults = sorted(error.errors(), key=lambda fault: fault["type"] not in MISSPELT)
+        # a misspelt key is also a missing one: the spelling says more, and so does a wrong type
+        found_faults = sorted(error.errors(), key=says_less)
         faults = [explain(dict(fault), _keys_at) for fault in found_faults]
     if not faults:
         return found
@@ -402,6 +402,11 @@ def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
                 yield path, f"{name!r} is there {n} times"
 
 
+def says_less(fault: Mapping[str, Any]) -> int:
+    """The place of a fault that pydantic found: misspelt keys come first, missing ones last."""
+    return 0 if fault["type"] in MISSPELT else 2 if fault["type"] == "missing" else 1
+
+
 def explain(
     fault: dict[str, Any], keys_at: Callable[[KeyPath], Iterable[str]]
 ) -> tuple[KeyPath, str]:
@@ -417,7 +422,8 @@ def explain(
         return path, "is missing"
     if kind == "literal_error":
         options = re.findall(r"'([^']*)'", context["expected"])
-        return path, f"unknown value {shown}; {suggest(str(given), options)}"
+        what = "unknown key" if fault["loc"][-1] == "[key]" else f"unknown value {shown}"
+        return path, f"{what}; {suggest(str(given), options)}"
     if kind == "string_pattern_mismatch":
         return path, f"must be lower-case letters, digits and '-', at most 64, not {shown}"
     if kind in ("greater_than_equal", "greater_than"):

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from ....common.text import one_line
 from ....sweeps.trial import canonical, digest
-from ..suite import MAX_BYTES, MISSPELT, Strict, SuiteError, explain, line_of, toml_lines
+from ..suite import MAX_BYTES, Strict, SuiteError, explain, line_of, says_less, toml_lines
 
 Config = dict[str, Any]
 
@@ -113,7 +113,7 @@ def load(path: Path) -> Portfolio:
     try:
         found = _File.model_validate(data)
     except ValidationError as error:
-        faults = sorted(error.errors(), key=lambda fault: fault["type"] not in MISSPELT)
+        faults = sorted(error.errors(), key=says_less)
         where, message = explain(dict(faults[0]), _keys_at)
         line = line_of(toml_lines(text), where)
         raise SuiteError(

@@ -196,8 +196,14 @@ def test_a_suite_may_pin_what_variants_set_and_what_the_space_does_not_search():
     assert [c["weights"] for c in map(cut.grid_point, range(2))] == ["uniform", "distance"]
     added = narrow(Space({}), {"weights": "distance"}, {}, "knn")
     assert added.grid_point(0) == {"weights": "distance"}
-    with pytest.raises(PlanError, match="narrows 'wieghts' of 'knn'; its space has: p, variant"):
+    law = r"narrows 'wieghts' of 'knn' \(did you mean 'weights'\?\); its space has: p, variant"
+    with pytest.raises(PlanError, match=law):
         narrow(VARIANTS, {"wieghts": "distance"}, {}, "knn")
+    for fixed, choices in (({"weights": "unifrm"}, {}), ({}, {"weights": ["uniform", "unifrm"]})):
+        with pytest.raises(PlanError, match="'weights' of 'knn' .*'unifrm'.*one of 'uniform'"):
+            narrow(Space({}), fixed, choices, "knn")
+    with pytest.raises(PlanError, match="'n_neighbors' of 'knn' .* 2.5; it must be a whole number"):
+        narrow(VARIANTS, {"n_neighbors": 2.5}, {}, "knn")
     with pytest.raises(PlanError, match="values must not be empty"):
         narrow(VARIANTS, {}, {"n_neighbors": [7]}, "knn")
 
@@ -275,7 +281,7 @@ def test_the_suites_that_the_next_tests_spoil_are_fine(tmp_path):
         ('["knn", "linear"]', "[]", ":14: budgets.quick.models: must not be empty"),
         ('"linear"]', '"knn"]', ":14: budgets.quick.models: 'knn' is there 2 times"),
         ('"wine"]', '"iris"]', ":4: datasets: 'iris' is there 2 times"),
-        ('binary = "', 'binry = "', ":8: metric.binry: unknown value 'binry'; did you mean"),
+        ('binary = "', 'binry = "', ":8: metric.binry: unknown key; did you mean 'binary'?"),
         ('"kfold"', '"kfolds"', ":11: protocol.iris: unknown value 'kfolds'; did you mean 'kfold'"),
         ('iris = "', 'irs = "', ":11: protocol.irs: no dataset of the suite; did you mean 'iris'"),
         ('"good"', '"../x"', ":2: name: must be lower-case letters, digits and '-'"),
@@ -301,6 +307,7 @@ def test_a_fault_in_a_toml_file_is_named_by_line_and_key(tmp_path, old, new, say
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
+        ("models:", "model:", ":7: budgets.quick.model: must be a table, not a list"),
         ("folds: 2", "fold: 2", ":8: budgets.quick.fold: unknown key; did you mean 'folds'?"),
         ("trials: 3", "trials: 0", ":9: budgets.quick.trials: must be at least 1, not 0"),
         ("trials: 3", "folds: 3", "line 9: key 'folds' is there twice"),
