@@ -16,7 +16,7 @@ import importlib.util
 import re
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -257,9 +257,22 @@ def fingerprint(target: str, *shared: str) -> dict[str, object]:
     """
     module = target.partition(":")[0]
     if module == "__main__":
-        return {"source": f"main-{uuid.uuid4().hex}", "libraries": {}, "cacheable": False}
+        return {"source": source_hash(target), "libraries": {}, "cacheable": False}
     found, foreign = closure([module, *shared])
+    return {"source": _hash_of(target, found), "libraries": versions(foreign), "cacheable": True}
+
+
+def source_hash(target: str, *shared: str) -> str:
+    """The "source" of `fingerprint` alone: no distribution is asked for its version, which takes
+    most of the time."""
+    module = target.partition(":")[0]
+    if module == "__main__":
+        return f"main-{uuid.uuid4().hex}"
+    return _hash_of(target, closure([module, *shared])[0])
+
+
+def _hash_of(target: str, found: Mapping[str, Path]) -> str:
     sha = hashlib.sha256(target.encode())
     for name in sorted(found):
         sha.update(f"\n{name}\n{source_of(name, found[name]).sha256}".encode())
-    return {"source": sha.hexdigest(), "libraries": versions(foreign), "cacheable": True}
+    return sha.hexdigest()

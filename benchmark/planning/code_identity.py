@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from ...models import registry
-from ...sweeps.fingerprint import closure, file_of, fingerprint, source_of, versions
+from ...sweeps.fingerprint import closure, file_of, fingerprint, source_hash, source_of, versions
 
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
@@ -19,7 +19,16 @@ WEIGHTS = f"{PACKAGE}.models.library.weights:counting"
 def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:
     """The fingerprint {source, libraries} of a class in a trial. Where the fit goes through saved
     states, the code that writes them counts too."""
-    return dict(fingerprint(target, CELL, *([STATES] if stepwise else [])))
+    return dict(fingerprint(target, *_in_every_trial(stepwise)))
+
+
+def source_alone(target: str, *, stepwise: bool = False) -> str:
+    """The "source" of `source_print`, in a fraction of its time."""
+    return source_hash(target, *_in_every_trial(stepwise))
+
+
+def _in_every_trial(stepwise: bool) -> list[str]:
+    return [CELL, *([STATES] if stepwise else [])]
 
 
 def own_code(target: str) -> dict[str, str]:
@@ -52,7 +61,7 @@ def from_outside(models: Iterable[str]) -> dict[str, str]:
 @cache
 def weights_print() -> str:
     """The fingerprint of the code that gives weights of rows to a fit."""
-    return str(fingerprint(WEIGHTS)["source"])
+    return source_hash(WEIGHTS)
 
 
 def computes_with(targets: Iterable[str], libraries: Iterable[str]) -> dict[str, str]:
@@ -65,7 +74,7 @@ def computes_with(targets: Iterable[str], libraries: Iterable[str]) -> dict[str,
     found |= {str(name): str(version) for name, version in versions(tuple(libraries)).items()}
     for target in targets:
         try:
-            found[f"the code of {target}"] = str(source_print(target)["source"])[:12]
+            found[f"the code of {target}"] = source_alone(target)[:12]
         except (ImportError, ValueError, OSError) as error:
             found[f"the code of {target}"] = f"absent ({type(error).__name__})"
     return found

@@ -17,7 +17,7 @@ from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept, text_of
 from ..cell import BadConfig, load_class, run_cell
-from ..planning.code_identity import source_print, weights_print
+from ..planning.code_identity import source_alone, weights_print
 from ..planning.environment import cpu_model
 
 Data = tuple[Table, Mapping[int, Fold]]
@@ -34,7 +34,7 @@ class OtherCode(TrialRefused):
 @cache
 def source_of(cls: type, target: str, stepwise: bool) -> str:
     """The fingerprint of a class and of all that it imports, as it was when first asked for."""
-    return str(source_print(target, stepwise=stepwise)["source"])
+    return source_alone(target, stepwise=stepwise)
 
 
 def check_source(trial: Trial) -> None:

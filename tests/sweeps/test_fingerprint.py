@@ -391,6 +391,14 @@ def test_a_class_of_main_is_never_cached():
     assert prints.fingerprint("tabsweep.models.knn:KNN")["cacheable"] is True
 
 
+def test_the_source_alone_is_that_of_the_fingerprint_and_asks_for_no_version(monkeypatch):
+    cell = "tabsweep.benchmark.cell"
+    targets = ("tabsweep.models.knn:KNN", "tabsweep.models.npt.estimator:NPT")
+    whole = [prints.fingerprint(target, cell)["source"] for target in targets]
+    monkeypatch.setattr(prints, "versions", None)
+    assert [prints.source_hash(target, cell) for target in targets] == whole
+
+
 def test_a_module_without_a_source_is_refused():
     for module in ("no.such.module", "math"):
         with pytest.raises(ValueError, match=module):
