@@ -98,7 +98,7 @@ def _check_memo(file: BinaryIO, size: int) -> None:
     """Unsafe for a pickle that numbers a remembered value beyond its own size in bytes: the reader
     takes memory by the largest such number before it reads on."""
     for code, number, _ in pickletools.genops(file):
-        if code.name in ("PUT", "LONG_BINPUT") and int(number) > size:
+        if code.name in ("PUT", "LONG_BINPUT") and int(number or 0) > size:
             raise Unsafe(f"remembered value number {number} in {size} bytes")
 
 

@@ -55,7 +55,7 @@ def training(case: str, method: str) -> Training:
     n, numeric, sizes, classes, width, blocks, nets = CASES[case]
     frame, y = random_table(n, numeric, sizes, classes)
     task = {0: "regression", 2: "binary"}.get(classes, "multiclass")
-    shape = {"width": width}
+    shape: dict[str, float] = {"width": width}
     if method == "hopular":
         scaling = STEEP if case.startswith("steep") else 1.0
         shape |= {"n_blocks": blocks, "n_nets": nets, "beta_scaling": scaling}
