@@ -41,11 +41,7 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
     """A table of published median ranks (one row per method) beside ours."""
     rows = published.rows
     printed = dict(zip(rows["method"], rows["value"].tolist(), strict=True))
-    n = rows["n_repeats"].max()
-    over = (
-        f"Published: medians over {n:.0f} datasets; ours: over those that the last column counts."
-    )
-    notes = published.notes if np.isnan(n) else (over, *published.notes)
+    notes = (*_over(rows["n_repeats"].max()), *published.notes)
     made, frame = _table(evidence, published, printed, published.name, notes)
     return Section(made.name, f"{published.title} beside ours", (made,), frame)
 
