@@ -65,7 +65,7 @@ def logs_command(
             what = "warning or error" if events else "trial that failed or lost its worker"
             console.say(f"{path}: no {what}; nothing to show")
         else:
-            matches = " that matches" if path.exists() else ": nothing yet"
+            matches = " that matches" if path.exists() else ": nothing was written"
             console.say(f"{path}: no {what}{matches}")
         return NOTHING
     return OK

@@ -84,7 +84,15 @@ def gather(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise NoData(f"no dataset of suite {suite.name!r} is available here ({reasons})")
     notes += _official_notes(suite, data)
+    notes += _folds_note(options.folds, data)
     return data, left_out, notes
+
+
+def _folds_note(asked: int | None, data: Mapping[str, Data]) -> list[str]:
+    """Whose protocol has fewer folds than --folds asks for."""
+    found = {name: len(each.folds) for name, each in data.items()}
+    few = [f"{name} has {n}" for name, n in found.items() if asked is not None and n < asked]
+    return [f"Of the {asked} folds that --folds asks for: {', '.join(few)}."] if few else []
 
 
 def _official_notes(suite: Suite, data: Mapping[str, Data]) -> list[str]:

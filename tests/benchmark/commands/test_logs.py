@@ -142,7 +142,7 @@ def test_only_what_can_be_read_reaches_a_terminal(text, shown):
 
 def test_nothing_to_show_is_said(tmp_path, logged):
     found = bench("logs", make_run(tmp_path / "quiet", plan()))
-    assert found.code == 5 and "nothing yet" in found.out
+    assert found.code == 5 and "nothing was written" in found.out
     found = bench("logs", logged, "--worker", "w9")
     assert found.code == 5 and "no output of a trial that matches" in found.out
     assert bench("logs", tmp_path / "nowhere").code == 2

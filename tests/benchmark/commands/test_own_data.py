@@ -213,6 +213,8 @@ def test_a_file_is_added_with_a_card_and_used_by_suites_beside_files_of_their_ow
     table = catalog.load_dataset("added")
     assert list(table.frame["city"].cat.categories) == ["Genève", "Zürich"]
     assert table.frame["rooms"].isna().sum() == 9
+    asked = ("sweep", "--suite", "mine.toml", *FAST, "--folds", 3, "--dry-run")
+    assert answer(*asked)["notes"] == ["Of the 3 folds that --folds asks for: added has 1."]
     listed = {one["name"]: one for one in answer("data", "list")}
     assert listed["added"]["origin"] == "h.csv" and bench("data", "verify", "added").code == 0
 
