@@ -322,8 +322,7 @@ class Evidence:
     @cached_property
     def fewer_seeds(self) -> dict[tuple[str, str], tuple[int, int]]:
         """{(dataset, model): (seeds, most)} of the cells that were evaluated under fewer seeds than
-        another model was on the same fold; of those whose rows are means of runs (`meta["means"]`)
-        the number is not known here."""
+        another model was on the same fold; without those whose rows are means of runs."""
         counts = self._evaluation_runs.copy()
         counts["most"] = counts.groupby(["dataset", "fold"])["n"].transform("max")
         found: dict[tuple[str, str], tuple[int, int]] = {}

@@ -101,7 +101,7 @@ def _variant_with(space: Space, key: str) -> dict[str, Any]:
 
 
 def _unknown(name: str, model: str, params: Mapping[str, Any]) -> PlanError:
-    hint = did_you_mean(name, [*params, *registry.defaults(model)])
+    hint = did_you_mean(name, {*params, *registry.defaults(model)} - {name})
     return PlanError(
         f"the suite narrows {name!r} of {model!r}{hint}; its space has: {', '.join(params)}"
     )

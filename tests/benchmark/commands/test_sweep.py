@@ -258,11 +258,38 @@ def test_a_dry_run_counts_every_rung_of_successive_halving():
     assert (found["cells"], found["to_run"], found["studies"]) == (39, 39, 1)  # 27 + 9 + 3
 
 
+OWN_STEPS = """
+class Own:
+    resource = "n_estimators"
+
+    def __init__(self, task="", n_estimators=10):
+        self.n_estimators = n_estimators
+
+    @staticmethod
+    def spaces():
+        return {"default": {"params": {"n_estimators": {"kind": "int", "low": 1, "high": 100}}}}
+
+    def fit(self, X, y):
+        return self
+
+    def fit_to(self, X, y, *more, **named):
+        return self
+
+    def predict(self, X):
+        return X
+
+    predict_proba = predict
+"""
+
+
+@pytest.mark.parametrize("model", ["gradient-boosting", "own_steps:Own"])
 @pytest.mark.parametrize("pieces", ["halving = {eta = 3, rungs = 2}", "save_every = 5"])
 @pytest.mark.parametrize(
     "cut", ["fixed.n_estimators = 0", "choices.n_estimators = [50, 0]", "fixed.n_estimators = 'x'"]
 )
-def test_a_fit_in_pieces_of_no_step_is_refused_before_anything_runs(tmp_path, pieces, cut):
+def test_a_fit_in_pieces_of_no_step_is_refused_before_anything_runs(tmp_path, pieces, cut, model):
+    """A model's own rules say so first; a class of the user has none."""
+    Path("own_steps.py").write_text(OWN_STEPS)
     suite = tmp_path / "none.toml"
     suite.write_text(
         f"""
@@ -270,16 +297,19 @@ name = "none"
 title = "A schedule of no step"
 datasets = ["iris"]
 [budgets.quick]
-models = ["gradient-boosting"]
+models = ["{model}"]
 folds = 1
 trials = 3
 {pieces}
-[budgets.quick.model.gradient-boosting]
+[budgets.quick.model."{model}"]
 {cut}
 """
     )
     found = bench("sweep", "--suite", suite, *FAST)
-    assert found.code == 2 and "n_estimators = " in found.err and "one step at least" in found.err
+    rule = "n_estimators = ", "one step at least"
+    if model == "gradient-boosting":
+        rule = "'n_estimators' of 'gradient-boosting'", "must be a whole number in [1, 100000]"
+    assert found.code == 2 and all(part in found.err for part in rule), found.err
     assert "Traceback" not in found.err and not Path("runs/none-quick").exists()
 
 

@@ -33,6 +33,8 @@ class Broken:
 
     def predict(self, X):
         return X
+
+    predict_proba = predict
 """
 
 
