@@ -296,17 +296,10 @@ def test_what_a_suite_sets_for_a_model_is_shown_dataset_by_dataset():
     assert bench("suites", "--model", "met").code == 2
 
 
-def test_the_values_of_a_space_are_shown_with_their_scale_and_step(monkeypatch):
-    params = {
-        "a": {"kind": "int", "low": 1, "high": 100, "log": True},
-        "b": {"kind": "int", "low": 8, "high": 64, "step": 8},
-        "c": {"kind": "log-uniform", "low": 0.1, "high": 1.0, "shift": -0.1},
-    }
-    space = {"params": params, "note": "", "source": "", "search": {}}
-    monkeypatch.setattr(registry, "spaces", lambda name, task: {"default": space})
-    shown = bench("models", "knn").out
-    assert "int [1, 100], log" in shown and "int [8, 64], step 8" in shown
-    assert "log-uniform [0.1, 1], shift -0.1" in shown
+def test_the_values_of_a_space_are_shown_with_their_scale_and_step():
+    assert "int [1, 100], log" in bench("models", "knn").out
+    assert "int [8, 64], step 2" in bench("models", "autoint").out
+    assert "log-uniform [0.0001, 0.5], shift -0.0001" in bench("models", "lightgbm").out
 
 
 def test_lists_are_columns_under_a_header():
