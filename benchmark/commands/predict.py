@@ -161,7 +161,7 @@ def numeric_cells(
     if column.style:
         found = numbers_in_style(texts, column.style, marks)
     else:
-        found = read_numbers(texts, cells.delimiter, marks)
+        found = read_numbers(texts, cells.delimiter, marks, signs=False)
     numbers = found.values
     bad = np.flatnonzero(np.isnan(numbers) & ~found.missing)
     if len(bad):

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.files import write_atomically
+from ...common.number_forms import SIGNS
 from ...datasets.infer import MAX_CLASSES_GUESSED
 from ...datasets.reading.numbers import MISSING, read_numbers
 from ...datasets.table import number_text
@@ -25,7 +26,9 @@ from ...models.library.columns import Categories, ColumnReader
 from ..errors import SweepError
 
 NUMBER_KINDS = ("floating", "integer", "mixed-integer-float", "decimal")  # of `infer_dtype`
-NUMBER_LIKE = re.compile(r"[-+]?\.?\d[\d.,'\u2019 eE+-]*|[-+]?(inf|nan).*", re.IGNORECASE)
+NUMBER_LIKE = re.compile(
+    rf"[-+\s{SIGNS}]*\.?\d[\d.,'\u2019\seE+{SIGNS}-]*|[-+]?(inf|nan).*", re.IGNORECASE
+)
 
 
 class CsvColumns(ColumnReader):
@@ -104,6 +107,8 @@ def doubtful(texts: Collection[str]) -> bool:
 
     >>> [doubtful([text]) for text in ("12", "NA", "0,5", "1 000", "red", "12 High Street")]
     [True, True, True, True, False, False]
+    >>> doubtful(["40 %"]), doubtful(["1\u00a0000"]), doubtful(["$"])
+    (True, True, False)
     """
     # a column is read as numbers by one text at least that is a number by itself
     return any(

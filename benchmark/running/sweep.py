@@ -341,6 +341,8 @@ class _Sweep:
 
     def _listen(self, event: str, details: Mapping[str, Any]) -> None:
         self._still_owner()
+        if event == "result" and "trial" in details and details["study"].halving is None:
+            self._checkpoints.drop(details["trial"].chain)  # no later trial continues this fit
         if event == "study":  # it has ended: the saved states of its fits are not needed any more
             for key in details["study"].chains():
                 self._checkpoints.drop(key)

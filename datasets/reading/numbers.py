@@ -1,4 +1,4 @@
-"""Numbers in cells of text: plain, with decimal commas, or with marks between thousands."""
+"""Numbers in cells of text: plain, or with decimal commas, marks between thousands, or a sign."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...common import number_forms
+from ...common.number_forms import STYLES, without_sign
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
 DECIMAL_COMMA = re.compile(number_forms.DECIMAL_COMMA)
@@ -80,55 +81,74 @@ def _parsed(cells: pd.Series, missing: np.ndarray) -> np.ndarray:
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def read_numbers(cells: pd.Series, delimiter: str, marks: Collection[str] = ()) -> Numbers:
-    """The numbers of a column, in whatever of the known styles all its cells are written.
+def read_numbers(
+    cells: pd.Series, delimiter: str, marks: Collection[str] = (), *, signs: bool = True
+) -> Numbers:
+    """The numbers of a column, in whatever of the known styles all its cells are written; without
+    `signs`, in one of those without a sign of currency or percent.
 
     Where "1,234" fits two styles it has a decimal comma if semicolons separate the fields or some
-    other cell can only have one ("12,5"), else a comma between thousands.
+    other cell can only have one ("12,5"), else a comma between thousands. "40%" is 40.
     """
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
     values = _parsed(cells, missing)
-    present = cells[~missing]
     if not np.isnan(values[~missing]).any():
         return Numbers(values, missing)
-    odd = cells[~missing & np.isnan(values)]
     # Most columns of text are told by one cell.
-    if not any(re.fullmatch(form, str(odd.iloc[0])) for form, _, _ in number_forms.STYLES.values()):
+    odd, sign = without_sign(str(cells[~missing & np.isnan(values)].iloc[0]))
+    styles = {name: style for name, style in STYLES.items() if style.sign == sign}
+    if not (signs or not sign) or not any(re.fullmatch(s.form, odd) for s in styles.values()):
         return Numbers(values, missing)
-    fits = []
-    for style, (form, needed, _) in number_forms.STYLES.items():
-        if present.str.fullmatch(form).all() and present.str.fullmatch(needed).any():
-            fits.append(style)
+    present = _unsigned(cells, sign)[~missing]
+    fits = [
+        name
+        for name, style in styles.items()
+        if present.str.fullmatch(style.form).all() and present.str.fullmatch(style.needed).any()
+    ]
     if not fits:
         return Numbers(values, missing)
-    style = fits[0]
-    if "commas between thousands" in fits and delimiter != ";":
-        style = "commas between thousands"
-    return _styled(cells, missing, style)
+    commas = next((name for name in fits if name.endswith("commas between thousands")), None)
+    return _styled(cells, missing, commas if commas and delimiter != ";" else fits[0])
 
 
-def _styled(cells: pd.Series, missing: np.ndarray, style: str) -> Numbers:
-    plain = cells
-    for old, new in number_forms.STYLES[style][2]:
+def _unsigned(cells: pd.Series, sign: str) -> pd.Series:
+    """The cells without `sign`; one with another sign stays as it is, and is no number."""
+    if not sign:
+        return cells
+
+    def bare(text: str) -> str:
+        found, signs = without_sign(text)
+        return found if signs == sign else text
+
+    return cells.map(bare, na_action="ignore")
+
+
+def _styled(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
+    style = STYLES[name]
+    unsigned = _unsigned(cells, style.sign)
+    plain = unsigned
+    for old, new in style.replaced:
         plain = plain.str.replace(old, new, regex=False)
     values = _parsed(plain, missing)
-    written = cells.str.fullmatch(number_forms.STYLES[style][1]).to_numpy(dtype=bool) & ~missing
+    written = unsigned.str.fullmatch(style.needed).to_numpy(dtype=bool) & ~missing
+    if style.sign:
+        written &= (unsigned != cells).to_numpy(dtype=bool)
     if not written.any():
         return Numbers(values, missing)
     at = int(np.argmax(written))
-    return Numbers(values, missing, style, (str(cells.iloc[at]), float(values[at])))
+    return Numbers(values, missing, name, (str(cells.iloc[at]), float(values[at])))
 
 
 def numbers_in_style(cells: pd.Series, style: str, marks: Collection[str] = ()) -> Numbers:
     """The numbers of a column that is known to be written in `style`, each cell read by itself: NaN
     for one that is written in another way. KeyError for an unknown style."""
-    form = number_forms.STYLES[style][0]
+    known = STYLES[style]
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
-    other = ~cells.str.fullmatch(form).to_numpy(dtype=bool)
+    other = ~_unsigned(cells, known.sign).str.fullmatch(known.form).to_numpy(dtype=bool)
     found = _styled(cells.where(~other, ""), missing | other, style)
     return replace(found, missing=missing)
 

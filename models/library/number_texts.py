@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...common import number_forms
-from ...common.number_forms import APOSTROPHES, SPACES, space_thousands
+from ...common.number_forms import APOSTROPHES, SPACES, space_thousands, without_sign
 
 MISSING_WORDS = frozenset(
     ("", "?", "-", "--", "na", "n/a", "nan", "null", "none", "nil", "missing", "#n/a")
 )
 """Texts, in lower case, that mean a missing value in a column of numbers or dates."""
 
-SIGNS = re.compile(r"^(?P<minus>[-+]?)\s*[$€£¥]\s*|\s*[%€$£¥]$")
 LEADING_ZERO = re.compile(r"[-+]?0\d+")
 
 
@@ -62,18 +61,6 @@ def is_missing_word(text: str) -> bool:
     return text.strip().lower() in MISSING_WORDS
 
 
-def bare(text: str) -> str:
-    """The text without signs of currency and percent.
-
-    >>> bare("$1,200"), bare("-£3"), bare("40 %")
-    ('1,200', '-3', '40')
-    """
-    text = text.strip()
-    for _ in range(2):  # one before the number, one behind it
-        text = SIGNS.sub(lambda found: found["minus"] or "", text, count=1)
-    return text
-
-
 def notation_of(texts: Sequence[str]) -> Notation | None:
     """The notation in which all texts are numbers; missing words do not count.
 
@@ -86,7 +73,7 @@ def notation_of(texts: Sequence[str]) -> Notation | None:
     >>> notation_of(["01234", "81549"]) is notation_of(["red"]) is None
     True
     """
-    numbers = {bare(text) for text in set(texts) if not is_missing_word(text)}
+    numbers = {without_sign(text.strip())[0] for text in set(texts) if not is_missing_word(text)}
     if not numbers or any(LEADING_ZERO.fullmatch(text) for text in numbers):
         return None
     for notation in NOTATIONS:
@@ -106,7 +93,7 @@ def numbers_in(texts: Sequence[str | None], notation: Notation) -> np.ndarray:  
         if text is None or is_missing_word(text):
             known[text] = np.nan
             continue
-        plain = bare(text)
+        plain = without_sign(text.strip())[0]
         found = next((n for n in (notation, PLAIN) if n.covers(plain)), None)
         if found is None:
             raise ValueError(f"{text!r} is no number in the notation {notation.name!r}")

@@ -382,6 +382,7 @@ def test_a_damaged_zip_is_named_wherever_the_damage_is(tmp_path: Path) -> None:
 
 
 def test_the_table_says_how_its_numbers_were_written(load) -> None:
-    text = "a;b;k;y\n" + "".join(f"{k},5;1 {k:03},5;{k};{k},25\n" for k in range(1, 41))
-    found = {"a": "decimal commas", "b": "spaces between thousands"}
+    text = "a;b;c;k;y\n"
+    text += "".join(f"{k},5;1 {k:03},5;{k} %;{k};{k},25 €\n" for k in range(1, 41))
+    found = {"a": "decimal commas", "b": "spaces between thousands", "c": "'%'"}
     assert load(text).styles == found

@@ -202,3 +202,23 @@ def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
             ask(plain, tmp_path, text)
     assert ask(plain, tmp_path, 'x\n"12,5"\n')[2] == ask(plain, tmp_path, "x\n12.5\n")[2]
     assert ask(plain, tmp_path, "x;z\n1,234;1\n")[2][1:] == [f"1,{lines[1]}"]
+
+
+def test_a_sign_that_the_training_rows_lacked_is_refused(tmp_path):
+    written = "".join(f'{k % 9}%,"${1000 * k:,}",{k + k % 9}\n' for k in range(1, 49))
+    (tmp_path / "signs.csv").write_text("rate,income,y\n" + written)
+    table = table_from_csv(tmp_path / "signs.csv", "y", task="regression")
+    assert table.frame["income"].tolist() == [1000.0 * k for k in range(1, 49)]
+    model = registry.make_model("linear", task="regression").fit(table.frame, table.target)
+
+    def saved(styles):
+        schema = Schema.of(table.frame, "regression", target="y", styles=styles)
+        return [save_model(model, tmp_path / "m", schema=schema)]
+
+    signed = saved(table.styles)
+    lines = ask(signed, tmp_path, 'rate,income\n7%,"$7,000"\n7,7000\n')[2]
+    np.testing.assert_allclose(np.array(lines[1:], dtype=float), [14, 14], atol=0.4)
+    with pytest.raises(SchemaError, match="'€7,000' on line 2 .* on numbers with '.' and com"):
+        ask(signed, tmp_path, 'rate,income\n7%,"€7,000"\n')
+    with pytest.raises(SchemaError, match="'7%' on line 2 .* trained on numbers there"):
+        ask(saved({}), tmp_path, "rate,income\n7%,7000\n")

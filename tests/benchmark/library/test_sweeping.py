@@ -119,6 +119,8 @@ LABELS = {  # of a column of text or objects -> the class names in the run
     "fractions": (["1.0", "2.0"], ("y=1.0", "y=2.0")),
     "thousands": (["1,500", "2,000"], ("y=1,500", "y=2,000")),
     "decimal commas": (["0,5", "1,5"], ("y=0,5", "y=1,5")),
+    "percents": (["5%", "10 %"], ("y=10 %", "y=5%")),
+    "currencies": (["$5", "$10"], ("y=$10", "y=$5")),
     "powers": (["1e3", "1e4"], ("y=1e3", "y=1e4")),
     "a gap": (["None", "some"], ("y=None", "y=some")),
     "infinite": (["inf", "small"], ("y=inf", "y=small")),

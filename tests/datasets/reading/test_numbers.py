@@ -23,6 +23,10 @@ READ = [  # cells, separator, style, numbers
     (["0", "1.234.567"], ",", "points between thousands", [0, 1234567]),
     (["1 234,5", "7"], ",", "spaces between thousands", [1234.5, 7]),
     (["1\u202f234", "1'000.5"], ",", "spaces between thousands", [1234, 1000.5]),
+    (["$87,444", "-$3", "$ 1,200.5"], ",", "'$' and commas between thousands", [87444, -3, 1200.5]),
+    (["21.0%", "4 %", "", "0"], ",", "'%'", [21, 4, np.nan, 0]),
+    (["7", "€5"], ",", "'€'", [7, 5]),
+    (["1.234,5 €", "12\u00a0€"], ";", "'€' and decimal commas", [1234.5, 12]),
 ]
 TEXTS = [
     ["12,34,5", "1"],
@@ -30,7 +34,11 @@ TEXTS = [
     ["12 3", "4"],
     ["1,234 kg", "2"],
     ["a", "1"],
-    ["$1,000"],
+    ["$1", "€2"],
+    ["$1,000", "1000 kg"],
+    ["$5%"],
+    ["%5"],
+    ["US$5"],
     ["0.125.000", "1"],
     ["0.125,5", "1.5"],
     ["0 125", "4"],
@@ -142,5 +150,10 @@ def test_a_known_style_reads_each_cell_by_itself():
     np.testing.assert_array_equal(found.values, wanted)
     assert found.missing.tolist() == [False] * 4 + [True] * 2 + [False] * 2
     assert (found.style, found.example) == ("decimal commas", ("1,234", 1.234))
+    signed = pd.Series(["$7", "8", "€9", "$1,5", "10%"], dtype=str)
+    np.testing.assert_array_equal(
+        numbers_in_style(signed, "'$'").values, [7, 8, np.nan, np.nan, np.nan]
+    )
+    assert np.isnan(read_numbers(signed[:1], ",", signs=False).values).all()
     alone = numbers_in_style(pd.Series(["7"], dtype=str), "decimal commas")
     assert (alone.values.tolist(), alone.style) == ([7], "")

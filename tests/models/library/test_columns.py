@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from tabsweep.datasets.reading.numbers import read_numbers
 from tabsweep.models.library.columns import ColumnReader
-from tabsweep.models.library.number_texts import bare, notation_of, numbers_in
+from tabsweep.models.library.number_texts import notation_of, numbers_in
 
 
 def read(column, **how):
@@ -50,7 +50,6 @@ def test_texts_in_two_notations_codes_with_leading_zeros_and_words_are_no_number
     for texts in (*odd, ["0.125,5"], ["0 125"], ["0'500"], ["0_125"], ["0,125", "1,234.5"]):
         assert notation_of(texts) is None
         assert texts == ["", "?"] or read(texts)[0]["x"].dtype == object
-    assert bare("12") == "12"
     with pytest.raises(ValueError, match="'red'"):
         numbers_in(["red"], notation_of(["1"]))
 

@@ -285,8 +285,13 @@ def test_epochs_are_rungs_and_an_interrupted_sweep_of_networks_gives_the_same_by
     def listener(event: str, details: Any) -> None:
         seen[event] += 1
         stop.soon = seen["result"] >= 5
+        if event == "result" and details["study"].save_every:  # though its study may go on
+            kept = list((broken.folder / "checkpoints").glob("*.checkpoint"))
+            assert details["trial"].chain not in {file.stem for file in kept}
+            seen["saved"] += 1
 
     assert sweep.run(broken, listener=listener, stop=stop).tally.interrupted
+    assert seen["saved"]
     assert list((broken.folder / "checkpoints").glob("*.checkpoint"))
     sweep.run(made_of(STEPPED, tmp_path / "b"))
     records = []
