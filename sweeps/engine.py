@@ -82,8 +82,9 @@ class Engine:
     def replay(self) -> None:
         """Bring every study to where the ledger says it is, without running anything.
 
-        Raises SourceChanged where finished slots have other ids now and this was not allowed. `run`
-        does it; a caller that wants the refusal before it writes anything does it earlier.
+        Raises SourceChanged, and writes nothing, where finished slots would run again as they have
+        other ids now and this was not allowed. `run` does it; a caller that wants the refusal
+        before it writes anything does it earlier.
         """
         if not self._replayed:
             self._replayed = True
@@ -96,11 +97,9 @@ class Engine:
         self._replay(admitted.values())
 
     def _replay(self, studies: Iterable[Study]) -> None:
-        unfinished, changed = replay(studies, self._records)
-        for waiting in unfinished:
+        allowed = self._allow_code_change
+        for waiting in replay(studies, self._records, allow_code_change=allowed):
             self._backlog.add(waiting)
-        if changed and not self._allow_code_change:
-            raise SourceChanged(changed, self._records.slots)
 
     def run(self) -> Tally:
         """Run every study to its end. Returns early, with `interrupted`, when asked to stop."""

@@ -193,13 +193,19 @@ class Study:
             self._next_eval += 1
             best = self.best()
             assert best is not None
-            return self._trial(self._configs[best], self.seeds[slot.index], -1)
+            return self.trial_of(slot, self._configs[best])
         rung = self.stages.index(slot.stage)
         assert rung == len(self._members) - 1 and slot.index == self._members[rung][self._opened]
         self._opened += 1
         if rung == 0:
             self._configs[slot.index] = self.sampler.ask(slot.index) if config is None else config
-        return self._trial(self._configs[slot.index], self.seed, rung)
+        return self.trial_of(slot, self._configs[slot.index])
+
+    def trial_of(self, slot: Slot, config: Config) -> Trial:
+        """The trial of a slot with a configuration."""
+        if slot.stage == EVAL:
+            return self._trial(config, self.seeds[slot.index], -1)
+        return self._trial(config, self.seed, self.stages.index(slot.stage))
 
     def _trial(self, config: Config, seed: int, rung: int) -> Trial:
         rungs = self.fidelities(config)

@@ -85,24 +85,56 @@ def budgets(runs: Sequence[Path], **unused: Any) -> Found:
 
     evidence = evidence_of(runs)
     independent: dict[tuple[str, str], int] = {}
+    warm: set[str] = set()
     for run in runs:
-        independent |= drawn_independently(plan_in(Ledger(run)))
+        plan = plan_in(Ledger(run))
+        independent |= drawn_independently(plan)
+        begun = begun_with(plan)
+        warm |= {s["model"] for s in plan["studies"] if _at_random(plan, s) and begun[_pair(s)]}
+    notes = [
+        "In the order in which they ran alone, as a warm start chose the first configurations: "
+        f"{', '.join(sorted(warm))}."
+    ]
+    notes = notes if warm else []
     cells = made.frame(evidence, parts_of(evidence).headline, independent)
     svg = made.figure(evidence, cells)
-    return Found(made.section(evidence, cells), {"figures/budgets.svg": svg}, [])
+    return Found(made.section(evidence, cells, notes), {"figures/budgets.svg": svg}, notes)
 
 
 def drawn_independently(plan: Record) -> dict[tuple[str, str], int]:
     """{(dataset, model) searched at random and to the end: how many trials come first whatever the
-    order}: the default configuration, where the budget begins with it."""
+    order}: the default configuration, where the budget begins with it. Studies that begin with a
+    portfolio are left out."""
     from ..planning.suite import parse
 
     budget = parse(plan["suite"], "the ledger's plan").budgets[plan["options"]["budget"]]
+    begun = begun_with(plan)
     return {
-        (study["dataset"], study["model"]): int(budget.start_with_default)
+        _pair(study): int(budget.start_with_default)
         for study in plan["studies"]
-        if sampler_of(plan, study) == "random" and not study.get("rungs")
+        if _at_random(plan, study) and not begun[_pair(study)]
     }
+
+
+def _pair(study: Record) -> tuple[str, str]:
+    """(dataset, model) of a planned study."""
+    return study["dataset"], study["model"]
+
+
+def _at_random(plan: Record, study: Record) -> bool:
+    """Whether a planned study is searched at random and to the end."""
+    return sampler_of(plan, study) == "random" and not study.get("rungs")
+
+
+def begun_with(plan: Record) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """{(dataset, model): the configurations of the plan's portfolio for it}; none without a warm
+    start."""
+    from ..planning.portfolios.portfolio_file import Portfolio
+
+    held = plan["options"].get("warm_start")
+    portfolio = Portfolio.of_data(held) if held else None
+    pairs = {_pair(study) for study in plan["studies"]}
+    return {(d, m): portfolio.of(m, d) if portfolio else [] for d, m in pairs}
 
 
 def tuners(runs: Sequence[Path], **unused: Any) -> Found:
@@ -110,6 +142,7 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
     them, all samplers on its recorded trials."""
     from ...reports.aggregation.anytime import running
     from ...reports.analyses import tuners as made
+    from ...reports.evidence import EvidenceError
     from ..results.evidence_builder import evidence_of
 
     evidences = {run: evidence_of([run]) for run in runs}
@@ -134,6 +167,9 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
         for (name, run), part in steps.items()
     }
     alike, notes = same_searches(plans)
+    if not alike:
+        why = " ".join(notes) or "They have no pair of dataset and model in common."
+        raise EvidenceError(f"no study was searched by all of {', '.join(labelled)}. {why}")
     kept = {
         label: part[[pair in alike for pair in zip(part["dataset"], part["model"], strict=True)]]
         for label, part in labelled.items()
@@ -194,13 +230,13 @@ def same_searches(
     plans: dict[Path, Record], groups: Sequence[Sequence[Path]] = ()
 ) -> tuple[set[tuple[str, str]], list[str]]:
     """({(dataset, model) that all plans search in the same way}, notes on pairs left out). The same
-    way: equal space, metric, folds, seed and data. groups: of runs that count as one each, and that
-    have the same sampler, too."""
+    way: equal space, metric, folds, seed, data and warm start. groups: of runs that count as one
+    each, and that have the same sampler instead of the same warm start."""
     asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
     for group in groups or [[run] for run in plans]:
         asked.append({})
         for plan in (plans[run] for run in group):
-            identity = plan["identity"]
+            identity, begun = plan["identity"], begun_with(plan)
             asked[-1] |= {
                 (s["dataset"], s["model"]): (
                     identity["space"].get(key_of(plan, s)),
@@ -208,16 +244,15 @@ def same_searches(
                     identity["protocol"].get(s["dataset"]),
                     identity["seed"],
                     plan["datasets"][s["dataset"]]["sha256"],
-                    sampler_of(plan, s) if groups else "",
+                    sampler_of(plan, s) if groups else begun[_pair(s)],
                 )
                 for s in plan["studies"]
             }
     common = set.intersection(*map(set, asked))
     alike = {pair for pair in common if all(one[pair] == asked[0][pair] for one in asked)}
     other = sorted({model for _, model in common - alike})
-    notes = [
-        f"Left out, as the runs differ in space, metric, folds, seed or data: {', '.join(other)}."
-    ]
+    parts = f"space, metric, folds, seed, data or {'sampler' if groups else 'warm start'}"
+    notes = [f"Left out, as the runs differ in {parts}: {', '.join(other)}."]
     return alike, notes if other else []
 
 

@@ -24,14 +24,15 @@ def leaderboard(run: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row for each model: `model`; `rank`, its mean rank over the datasets on which every
-        ranked model has a score on all folds (1 is best; NaN for a model that lacks some);
-        `best_on`, datasets on which no model is better; `n_datasets`, datasets with a score on all
-        folds. For a run of one dataset also `test_<metric>` and `test_<metric>_se`, the mean and
-        its standard error over folds. Then `fit_s` and `predict_s`, seconds on average over the
-        model's trials; `predict_1k_s` and `predict_1k_single_s`, seconds that the median trial's
-        model takes to predict 1,000 rows, in one batch and one by one (NaN where it was not
-        measured); and `trials` and `failed`, their numbers.
+        One row for each model: `model`; `rank`, its mean rank (1 is best) as in the run's report:
+        ranked are the models with a score on all folds of at least 80 % of the run's datasets, on
+        the datasets on which each of them has one, and the others have NaN; `best_on`, datasets on
+        which no model is better; `n_datasets`, datasets with a score on all folds. For a run of one
+        dataset also `test_<metric>` and `test_<metric>_se`, the mean and its standard error over
+        folds. Then `fit_s` and `predict_s`, seconds on average over the model's trials;
+        `predict_1k_s` and `predict_1k_single_s`, seconds that the median trial's model takes to
+        predict 1,000 rows, in one batch and one by one (NaN where it was not measured); and
+        `trials` and `failed`, their numbers.
 
     Raises
     ------
@@ -41,32 +42,27 @@ def leaderboard(run: str | Path) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from ...reports.aggregation.cells import COMPLETE, headline_cells, studies
-    from ...reports.metrics import METRICS
+    from ...reports.aggregation.cells import headline_cells, studies
+    from ...reports.aggregation.ranking_matrix import RankingMatrix, loss_table, scopes
+    from ...reports.statistics.ranking import snap
     from ..results.evidence_builder import evidence_of
 
     run = Path(run)
     check_run(run)
     evidence = evidence_of([run])
     cells = headline_cells(evidence, studies(evidence))
-    whole = cells[cells["state"] == COMPLETE]
-    metrics = {task: evidence.headline(task) for task in evidence.tasks}
-    sign = [METRICS[metrics[task]].sign for task in whole["task"]]
-    losses = (
-        whole.assign(loss=whole["mean"] * np.array(sign, dtype=float))
-        .pivot(index="dataset", columns="model", values="loss")
-        .reindex(columns=evidence.models)
-    )
-    ranked = losses.dropna(axis="columns", how="any" if len(losses) == 1 else "all")
-    ranked = ranked.dropna(axis="index")
-    ranks = ranked.rank(axis="columns", method="average")
+    everything = [scope for scope in scopes(evidence) if not scope.subset][-1]
+    matrix = RankingMatrix.of(evidence, cells, everything)
+    table = loss_table(cells, everything, evidence.subset).reindex(columns=evidence.models)
+    losses = snap(table.fillna(np.inf).to_numpy(dtype=float))  # (n_datasets, n_models)
+    best = np.isfinite(losses) & (losses == losses.min(axis=1, keepdims=True))
     found = pd.DataFrame(index=pd.Index(evidence.models, name="model"))
-    found["rank"] = ranks.mean() if len(ranks) else np.nan
-    best = losses.eq(losses.min(axis="columns"), axis="index")
-    found["best_on"] = best.sum().astype(int)
-    found["n_datasets"] = losses.notna().sum().astype(int)
+    means = matrix.ranks().mean(axis=0) if matrix.datasets else np.nan
+    found["rank"] = pd.Series(means, index=matrix.models, dtype=float)
+    found["best_on"] = best.sum(axis=0)
+    found["n_datasets"] = table.notna().sum().astype(int)
     if len(cells["dataset"].unique()) == 1:
-        metric = metrics[cells["task"].iloc[0]]
+        metric = evidence.headline(cells["task"].iloc[0])
         mine = cells.set_index("model")
         found[f"test_{metric}"] = mine["mean"]
         found[f"test_{metric}_se"] = mine["spread"]

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...reports.reproduction.published_table import published_error
 from .catalog import papers
 from .published_values import datasets_in, published_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ["dataset", "model", "metric", "value", "spread", "table"]
+COLUMNS = ["dataset", "model", "metric", "value", "se", "table"]
 
 
 def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
-    """Dataset, model and metric by our names, value and spread in our unit, and the title of the
-    table; None where no published table is made by this suite with this budget.
+    """Dataset, model and metric by our names, value and its standard error `se` in our unit, and
+    the title of the table; None where no published table is made by this suite with this budget.
+
+    se: s / sqrt(n) of a printed standard deviation; NaN where none is printed, or not what of.
 
     meta: the evidence's. Only the built-in papers count. Raises PaperError.
     """
@@ -28,13 +33,15 @@ def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
                 continue
             table = published_table(paper, name)
             rows = table.rows[table.rows["value"].notna()]
-            units = [table.measures[m].unit for m in rows["metric"]]
+            units = np.array([table.measures[m].unit for m in rows["metric"]], dtype=float)
+            printed = zip(rows["spread"], rows["spread_kind"], rows["n_repeats"], strict=True)
+            errors = np.array([published_error(*one) for one in printed], dtype=float)
             found.append(
                 rows.assign(
                     model=[table.model_of(method) for method in rows["method"]],
                     metric=[table.measures[m].metric for m in rows["metric"]],
                     value=rows["value"] / units,
-                    spread=rows["spread"] / units,
+                    se=errors / units,
                     table=table.title,
                 )[COLUMNS]
             )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
@@ -20,6 +21,7 @@ from ..planning.plan_record import checked, slots_of, stages_of, study_name
 RECENT = 200  # results whose times give the pace
 
 Read = Callable[[], Record]  # decodes one record
+Place = tuple[str, str, int]  # study, stage and index of a slot
 
 
 @dataclass
@@ -63,9 +65,11 @@ class RunCounts:
     def __init__(self, *, best: bool = False) -> None:
         self.plan: Record | None = None
         self._planned: dict[str, dict[str, int]] = {}  # study -> its stages in the plan in force
+        self._selective: set[str] = set()  # studies whose search may leave slots behind
         self._results: dict[str, tuple[str, str]] = {}  # trial id -> (status, cause)
-        self._slots: dict[tuple[str, str, int], str] = {}  # ended, with its trial
-        self.open: dict[tuple[str, str, int], str] = {}  # sent to a worker, not ended
+        self._ranked: dict[str, tuple[float, float]] = {}  # trial id -> (loss, CPU seconds)
+        self._slots: dict[Place, str] = {}  # ended, with its trial
+        self.open: dict[Place, str] = {}  # sent to a worker, not ended
         self._ended: dict[str, int] = {}  # study -> slots that it had when it ended
         self._recent: dict[str, Read] = {}  # results, by trial id
         self._best: dict[str, float] | None = {} if best else None  # study -> least loss
@@ -96,6 +100,8 @@ class RunCounts:
             if head.kind == "result":
                 cause = read()["cause"] if head.status == FAILED else ""
                 self._results[head.id] = head.status, cause
+                if self._selective:
+                    self._ranked[head.id] = self._rank(read())
                 self._recent.pop(head.id, None)
                 self._recent[head.id] = read
                 if len(self._recent) > RECENT:
@@ -106,17 +112,32 @@ class RunCounts:
     def _replan(self, plan: Record) -> None:
         before, self.plan = self._planned, checked(plan)
         self._planned = {study_name(study): stages_of(study) for study in plan["studies"]}
+        self._selective = {
+            study_name(study)
+            for study in plan["studies"]
+            if study.get("study_s") or (study.get("rungs") and not study.get("async"))
+        }
         for study in [s for s in self._ended if self._planned.get(s) != before.get(s)]:
             del self._ended[study]  # it has been extended
 
     def _score(self, study: str, record: Record) -> None:
-        if self.plan is None or self._best is None:
-            return
-        metric = self.plan["metric"][self.plan["datasets"][record["dataset"]]["task"]]
-        value = record["val"].get(metric)
-        if value is not None:
-            loss = -value if maximised(metric) else value
+        loss = self._loss(record)
+        if self._best is not None and not math.isnan(loss):
             self._best[study] = min(loss, self._best.get(study, loss))
+
+    def _rank(self, record: Record) -> tuple[float, float]:
+        """(validation loss, NaN where it has none, CPU seconds) of a result."""
+        return self._loss(record), (record.get("costs") or {}).get("cpu_s") or 0.0
+
+    def _loss(self, record: Record) -> float:
+        """The validation loss of a result, NaN where it has none."""
+        if self.plan is None:
+            return math.nan
+        metric = self.plan["metric"][self.plan["datasets"][record["dataset"]]["task"]]
+        value = record["val"].get(metric) if record["status"] == DONE else None
+        if value is None:
+            return math.nan
+        return -value if maximised(metric) else value
 
     def leaders(self) -> dict[str, tuple[str, str, float, int]]:
         """The best model so far of each dataset: {dataset: (model, metric, score, folds)}.
@@ -147,13 +168,19 @@ class RunCounts:
         if plan is None:
             raise LedgerError(f"{run} holds no plan yet: nothing was started in it")
         bounds = slots_of(plan)
+        slots = {
+            place: id
+            for place, id in self._slots.items()
+            if place[2] < bounds.get(place[:2], 0) and id in self._results
+        }
+        left_behind = self._left_behind(plan, slots)
         states: Counter[str] = Counter()
         causes: Counter[str] = Counter()
         ended: Counter[str] = Counter()
         once = {study_name(study) for study in plan["studies"] if study.get("async")}
         seen: set[tuple[str, int]] = set()
-        for (study, stage, index), id in self._slots.items():
-            if index >= bounds.get((study, stage), 0) or id not in self._results:
+        for (study, stage, index), id in slots.items():
+            if (study, stage, index) in left_behind:
                 continue
             if study in once and stage != EVAL:  # run again, it may have ended on another rung
                 if (study, index) in seen:
@@ -189,6 +216,22 @@ class RunCounts:
             quarantined_bytes=torn_bytes,
             per_minute=round(60 * pace, 2) if pace else None,
         )
+
+    def _left_behind(self, plan: Record, slots: Mapping[Place, str]) -> set[Place]:
+        """The slots that tables leave out, as their search does not hold them: trials beyond its
+        end by CPU seconds, and rungs of configurations that are not promoted (any more)."""
+        places = sorted(place for place in slots if place[0] in self._selective)
+        if not places:
+            return set()
+        import pandas as pd  # late: most runs have no such study
+
+        from .evidence_builder import on_rungs, within_study_s
+
+        unknown = math.nan, 0.0  # of a result from before the plan
+        rows = [(*place, *self._ranked.get(slots[place], unknown)) for place in places]
+        frame = pd.DataFrame(rows, columns=["study", "stage", "index", "loss", "cpu_s"])
+        kept = within_study_s(on_rungs(frame, plan), plan)
+        return {places[at] for at in frame.index.difference(kept.index)}
 
     def _per_second(self) -> float | None:
         """Results a second, from the recent ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields
 
 from ...sweeps.engine import Listener, Stop, Tally
@@ -26,6 +26,7 @@ def search(
     n_workers: int | None,
     common: Common | None,
     retry: Callable[[Record], bool],
+    lost: Collection[str],
     listener: Listener,
     stop: Stop,
     still_owner: Callable[[], None] = lambda: None,
@@ -54,6 +55,7 @@ def search(
         paths=request.paths,
         common=common,
         retry=retry,
+        lost=lost,
         allow_code_change=request.allow_code_change,
         listener=listener,
         stop=stop,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...sweeps.scheduling.replay import replay
 from ...sweeps.scheduling.trial_records import TrialRecords
+from ...sweeps.search.json_values import identity
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
-from ...sweeps.store.records import latest_results, link_record, slot_places, utc_now
-from ...sweeps.study import EVAL, Slot, Study
+from ...sweeps.store.records import latest_results, link_record, result_of, slot_places, utc_now
+from ...sweeps.study import EVAL, TUNE, Slot, Study
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial, digest
 from ..errors import SweepError
 from ..planning import environment
@@ -33,26 +35,32 @@ LIMITS = ("timeout_s", "memory_mb")  # of a budget: they are no part of a result
 class Merged:
     """What a merge found. taken: {run: slots that came from it}. same: slots that several runs
     have, with the same result. kept_first: {run: slots in which another run contradicts it, and it
-    counts}. refused: {"run slot": why}. conflicts: sentences."""
+    counts}. refused: {"run slot": why}. conflicts: sentences. runs_again: slots left to run, as
+    what runs have in them follows from other results than those that count."""
 
     taken: dict[str, int] = field(default_factory=dict)
     same: int = 0
     kept_first: dict[str, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     conflicts: list[str] = field(default_factory=list)
+    runs_again: int = 0
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A slot of a run with its verified trial, and where the trial's result stands."""
+    """A slot of a run with its verified trial. at, position: of the slot's record and of the
+    trial's result. loss: its validation loss, None where it has none. content: checksums of the
+    predictions."""
 
     run: Path
     ledger: Ledger
     slot: Slot
     trial: Trial
+    at: int
     position: int
     status: str
-    content: tuple[str, ...]  # checksums of the predictions
+    loss: float | None
+    content: tuple[str, ...]
 
 
 # ---------------------------------------------------------------------- one plan for all
@@ -164,7 +172,9 @@ class Verifier:
             if filled.get(name) != getattr(trial, name):
                 raise Refused(f"its {name} is {filled.get(name)!r}, its study's another")
         content = self._result(trial, ledger, record)
-        return Entry(run, ledger, slot, trial, position, record["status"], content)
+        status = record["status"]
+        loss = study.loss_of(result_of(record)) if status == DONE else None
+        return Entry(run, ledger, slot, trial, at, position, status, loss, content)
 
     def _result(self, trial: Trial, ledger: Ledger, record: Record) -> tuple[str, ...]:
         status = record.get("status")
@@ -251,9 +261,11 @@ def collect(
     """{slot key: the entry that counts}. What is refused, and conflicts, stand in `merged`.
 
     A finished trial counts before one that failed, an earlier run before a later one. keep_first:
-    where two runs contradict each other, the earlier one counts.
+    where two runs contradict each other, the earlier one counts. What a run's search did after
+    other results than those that count is left out (`_Union`).
     """
-    chosen: dict[str, Entry] = {}
+    found: dict[str, Stages] = {}
+    done: dict[str, Entry] = {}
     for run, ledger in ledgers.items():
         results = latest_results(ledger)
         for key, (id, at) in slot_places(ledger).items():
@@ -266,22 +278,132 @@ def collect(
             except (Refused, LedgerError) as error:
                 merged.refused[f"{run} {key}"] = str(error)
                 continue
-            if entry is None:
-                continue
-            other = chosen.get(key)
-            if other is None:
-                chosen[key] = entry
-            elif contradict(other, entry):
-                if keep_first:
-                    name = str(other.run)
+            if entry is not None:
+                stages = found.setdefault(slot.study, defaultdict(lambda: defaultdict(list)))
+                stages[slot.stage][slot.index].append(entry)
+                if entry.status == DONE:
+                    done.setdefault(entry.trial.id, entry)
+    chosen: dict[str, Entry] = {}
+    for name, stages in found.items():
+        beat()
+        union = _Union(verifier.studies[name], stages, done, merged, keep_first)
+        chosen |= {entry.slot.key: entry for entry in union.entries()}
+    return chosen
+
+
+Stages = dict[str, dict[int, list[Entry]]]  # of a study: {stage: {index: entries, by run}}
+
+
+@dataclass(frozen=True)
+class _Union:
+    """The entries of one study that one sweep could have. A sampler that learns suggested each
+    trial after the results that count; on higher rungs and in the evaluation are configurations of
+    the search that counts.
+
+    Runs have the same trials up to the first that failed, or has another loss, in one of them. What
+    follows it where its result does not count is kept if the sampler, asked again, suggests it.
+    """
+
+    study: Study
+    stages: Stages
+    done: Mapping[str, Entry]  # {trial id: an entry that finished it, in whichever slot}
+    merged: Merged
+    keep_first: bool
+
+    def entries(self) -> list[Entry]:
+        """The entries that count, one a slot."""
+        lowest, *higher = (self.stages.get(stage, {}) for stage in self.study.stages)
+        search = self._search(lowest)
+        chosen = list(search.values())
+        for index, those in (pair for stage in higher for pair in sorted(stage.items())):
+            if index in lowest:
+                those = [e for e in those if index in search and _alike(e, search[index])]
+            chosen += self._choose(those)
+        best = self._best(chosen) if EVAL in self.stages else None
+        for _, those in sorted(self.stages.get(EVAL, {}).items()):
+            chosen += self._choose([e for e in those if best is not None and _alike(e, best)])
+        self.merged.runs_again += sum(map(len, self.stages.values())) - len(chosen)
+        return chosen
+
+    def _choose(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entry of a slot that counts, in a list; an empty one for none."""
+        merged, best = self.merged, entries[:1]
+        for entry in entries[1:]:
+            (counts,) = best
+            if contradict(counts, entry):
+                if self.keep_first:
+                    name = str(counts.run)
                     merged.kept_first[name] = merged.kept_first.get(name, 0) + 1
                 else:
-                    merged.conflicts.append(_conflict(key, other, entry))
-            elif entry.status == DONE and other.status != DONE:
-                chosen[key] = entry
-            elif entry.status == other.status:
+                    merged.conflicts.append(_conflict(entry.slot.key, counts, entry))
+            elif entry.status == DONE and counts.status != DONE:
+                best = [entry]
+            elif entry.status == counts.status:
                 merged.same += 1
-    return chosen
+        return [replace(self.done.get(e.trial.id, e), slot=e.slot) for e in best]
+
+    def _search(self, entries: Mapping[int, list[Entry]]) -> dict[int, Entry]:
+        """{index: the entry that counts} of the search, on its lowest rung."""
+        sampler, chosen = self.study.sampler, dict[int, Entry]()
+        runs = {entry.run: _History() for those in entries.values() for entry in those}
+        n_told = 0  # results that the sampler knows, without a gap
+        for index in range(max(entries, default=-1) + 1):
+            those = entries.get(index, [])
+            own = {entry.run: entry for entry in those}
+            learnt = index - self.study.lag  # the suggestion used the results up to this index
+            if not sampler.history_free:
+                fitting = {e.trial.id for e in those if runs[e.run].led_to(e, learnt)}
+                if those and not fitting and learnt < n_told:
+                    asked = identity(sampler.ask(index))
+                    fitting = {e.trial.id for e in those if identity(dict(e.trial.config)) == asked}
+                those = [entry for entry in those if entry.trial.id in fitting]
+            for entry in self._choose(those):
+                chosen[index] = entry
+                if n_told == index:
+                    sampler.tell(index, dict(entry.trial.config), entry.loss)
+                    n_told += 1
+            for run, history in runs.items():
+                history.add(index, own.get(run), chosen.get(index))
+        return chosen
+
+    def _best(self, chosen: Sequence[Entry]) -> Entry | None:
+        """The full trial of the configuration that the search chooses; before its end, that of the
+        best one so far."""
+        study, known = self.study, {entry.slot.key: entry for entry in chosen}
+        while (slot := study.next_slot()) is not None and slot.key in known:
+            entry = known[slot.key]
+            study.open(slot, dict(entry.trial.config))
+            study.close(slot, result_of(entry.ledger.at(entry.position)))
+        full = [entry for entry in chosen if entry.slot.stage == TUNE and entry.loss is not None]
+        if study.tuned:
+            full = [entry for entry in full if entry.slot.index == study.best()]
+        return min(full, key=lambda entry: (entry.loss, entry.slot.index), default=None)
+
+
+class _History:
+    """The results of one run's search, as far as they are those that count."""
+
+    def __init__(self) -> None:
+        self._parts = math.inf  # the first index on which it has another result, or none
+        self._newest: list[int] = []  # up to each index: the position of the newest record on it
+
+    def led_to(self, entry: Entry, learnt: int) -> bool:
+        """Whether the run suggested its entry after the results that count, up to `learnt`. It did
+        not where one of these trials ran once more after that (as in `replay`)."""
+        return learnt < 0 or (learnt < self._parts and self._newest[learnt] <= entry.at)
+
+    def add(self, index: int, own: Entry | None, counts: Entry | None) -> None:
+        """Compare the run's own result on the next index with the one that counts."""
+        newest = self._newest[-1] if self._newest else -1
+        self._newest.append(max(newest, own.at, own.position) if own else newest)
+        mine, others = (entry and (entry.trial.id, entry.loss) for entry in (own, counts))
+        if mine != others:
+            self._parts = min(self._parts, index)
+
+
+def _alike(a: Entry, b: Entry) -> bool:
+    """Whether two entries are of one configuration."""
+    return identity(dict(a.trial.config)) == identity(dict(b.trial.config))
 
 
 def contradict(a: Entry, b: Entry) -> bool:
@@ -365,7 +487,7 @@ def _write_ends(ledger: Ledger, plan: Plan) -> None:
     """Records of the studies that have ended, as a sweep writes them."""
     records = TrialRecords(ledger, lambda record: False)
     studies = plan.build()
-    replay(studies, records)
+    replay(studies, records, allow_code_change=True)
     for study in studies:
         if study.finished:
             records.write_end(study)

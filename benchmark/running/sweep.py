@@ -13,7 +13,7 @@ from typing import Any
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
-from ...sweeps.scheduling.ready_studies import slots_left
+from ...sweeps.scheduling.ready_studies import slots_left, threads_beside_gpus
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import lacks_files, lost_predictions
 from ...sweeps.store.ledger import Ledger
@@ -21,6 +21,7 @@ from ...sweeps.store.records import utc_now
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.store.run_lock import RunLock, RunLocked
 from ...sweeps.study import Study
+from ...sweeps.trial import DONE
 from ...sweeps.workers.pool import InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
 from ...sweeps.workers.ray_pool import RayWorkerPool
@@ -32,6 +33,8 @@ from ..planning.own_models import find_model
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, planned_slots
 from ..planning.portfolios.warm_start import notes as warm_notes
+from ..results.evidence_builder import planned_frame
+from ..results.slots_frame import columns_of
 from . import async_search
 from .data import gather
 from .event_log import EventLog
@@ -211,7 +214,7 @@ class _Sweep:
         self._common = None if request.address == "local" else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
-        retry = partial(runs_again, request, plan)
+        retry, lost = partial(runs_again, request, plan), self._lost()
         studies = plan.build()
         self._search = async_search.search(
             request,
@@ -222,6 +225,7 @@ class _Sweep:
             n_workers=ray.n_workers,
             common=self._common,
             retry=retry,
+            lost=lost,
             listener=self._listen,
             stop=stop,
             still_owner=still_owner,
@@ -233,7 +237,7 @@ class _Sweep:
             pool=self._pool,
             reuse=reuse_from(siblings(request), plan, self.warnings),
             retry=retry,
-            lost=self._lost(),
+            lost=lost,
             allow_code_change=request.allow_code_change,
             listener=self._listen,
             stop=stop,
@@ -241,16 +245,21 @@ class _Sweep:
         )
 
     def _lost(self) -> set[str]:
-        """Finished trials that run again because their predictions are gone or damaged. All are
-        read where that was asked for, and where files are missing."""
+        """Finished trials whose predictions are gone or damaged: those of the plan run again. All
+        are read where that was asked for, and where files are missing."""
         if not (self.request.verify or lacks_files(self.ledger)):
             return set()
         lost = lost_predictions(self.ledger)
         if lost:
-            self.warnings.append(
-                f"the predictions of {count(len(lost), 'finished trial')} are gone or damaged "
-                f"({next(iter(lost.values()))}); they run again"
-            )
+            plan = self.plan.record(environment.capture())
+            _, rows = planned_frame(self.ledger, columns_of(self.ledger.columns()), plan)
+            planned = set(rows["id"])
+            again = [reason for id, reason in lost.items() if id in planned]
+            if again:
+                self.warnings.append(
+                    f"the predictions of {count(len(again), 'finished trial')} are gone or damaged "
+                    f"({again[0]}); they run again"
+                )
         return set(lost)
 
     def run(self) -> Tally:
@@ -283,9 +292,9 @@ class _Sweep:
     def _replay(self) -> None:
         """Take over what the ledger holds, then record the plan: one that is refused leaves the
         plan in force as it was."""
-        self._engine.replay()
         if self._search is not None:
-            self._search.replay()
+            self._search.replay()  # it writes nothing, whereas the engine may write links
+        self._engine.replay()
         old = last_plan(self.ledger)
         record = with_first_code(self.plan.record(environment.capture()), old)
         if old is None or {**old, "time": ""} != {**record, "time": ""}:
@@ -341,8 +350,9 @@ class _Sweep:
 
     def _listen(self, event: str, details: Mapping[str, Any]) -> None:
         self._still_owner()
-        if event == "result" and "trial" in details and details["study"].halving is None:
-            self._checkpoints.drop(details["trial"].chain)  # no later trial continues this fit
+        if event == "result" and "trial" in details and details["result"].status == DONE:
+            if details["study"].halving is None:  # no later trial continues this fit
+                self._checkpoints.drop(details["trial"].chain)
         if event == "study":  # it has ended: the saved states of its fits are not needed any more
             for key in details["study"].chains():
                 self._checkpoints.drop(key)
@@ -391,6 +401,7 @@ class _Sweep:
             common=self._common,
             checkpoints=self._checkpoints.path,
         )
+        pool.keep_for_gpus(threads_beside_gpus(self._studies()))  # before all CPUs have a worker
         pool.warm(slots_left(self._studies()))
         return pool
 

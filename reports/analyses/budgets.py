@@ -161,8 +161,8 @@ def mean_ranks(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
-    """The file `budgets`, from `frame`."""
+def section(evidence: Evidence, cells: pd.DataFrame, more: Sequence[str] = ()) -> Section:
+    """The file `budgets`, from `frame`; `more`: further remarks."""
     found = mean_ranks(evidence, cells)
     tables = []
     for order, part in found.groupby("order", sort=True):
@@ -194,7 +194,7 @@ def section(evidence: Evidence, cells: pd.DataFrame) -> Section:
         header = ("model", *(f"n = {n}" for n in wide.columns))
         tables.append(ReportTable(f"budgets-{slug}", title, header, (Panel(tuple(rows)),), notes))
     title = "What if the budget had been n trials"
-    return Section("budgets", title, tuple(tables), cells, (verdict(found),))
+    return Section("budgets", title, tuple(tables), cells, (verdict(found), *more))
 
 
 def verdict(found: pd.DataFrame) -> str:

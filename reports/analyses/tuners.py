@@ -14,10 +14,12 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation.anytime import after, budgets
+from ..aggregation.ranking_matrix import as_errors
 from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
+from ..output.gains import gain
 from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
 from ..statistics.ranking import TIE_TOLERANCE, ranks
 from ..statistics.tests import ALPHA, holm
@@ -148,7 +150,7 @@ def replay_section(
     tables = [_regret_table(evidence, found, more), _pair_table(found, KEYS[:2], apart)]
     tables.append(_knowledge_table(known))
     if len(rungs):
-        tables.append(_rung_table(rungs))
+        tables.append(_rung_table(evidence, rungs))
     return Section("tuners", "Tuner against tuner, replayed", tuple(tables), found)
 
 
@@ -183,14 +185,19 @@ def _knowledge_table(known: pd.DataFrame) -> ReportTable:
     return ReportTable("tuners-known", title, header, panels, notes, n_labels=2)
 
 
-def _rung_table(rungs: pd.DataFrame) -> ReportTable:
+def _rung_table(evidence: Evidence, rungs: pd.DataFrame) -> ReportTable:
     """`rungs`: setting, dataset, model, `loss` of the chosen configuration and `cpu`, CPU seconds,
-    means over the folds, where they are known; the first setting is that of the run."""
+    means over the folds, where they are known; the first setting is that of the run. The changes
+    are of errors relative to their mean, as the pairs' metrics and units differ."""
     settings = list(dict.fromkeys(rungs["setting"]))
     loss = rungs.pivot(index=KEYS[:2], columns="setting", values="loss")[settings]
     cpu = rungs.pivot(index=KEYS[:2], columns="setting", values="cpu")[settings]
-    own = loss[settings[0]]
-    apart = {s: (loss[s] - own).dropna().to_numpy(dtype=float) for s in settings}
+    task_of = dict(zip(evidence.planned["dataset"], evidence.planned["task"], strict=True))
+    metrics = [METRICS[evidence.headline(task_of[dataset])] for dataset, _ in loss.index]
+    bounded = np.array([metric.bounded for metric in metrics], dtype=bool)
+    error = as_errors(loss.to_numpy(dtype=float), bounded)  # (n_pairs, n_settings)
+    changes = zip(settings, (gain(e, error[:, 0]) for e in error.T), strict=True)
+    apart = {s: change[~np.isnan(change)] for s, change in changes}
     tests = [wilcoxon(apart[s]) for s in settings[1:]]
     adjusted = [None, *holm([t.p for t in tests])]
     rows = []
@@ -199,7 +206,7 @@ def _rung_table(rungs: pd.DataFrame) -> ReportTable:
         rows.append(
             (
                 TableCell(escape.label(setting)),
-                TableCell(f"{len(apart[setting])} of {len(own)}"),
+                TableCell(f"{len(apart[setting])} of {len(loss)}"),
                 TableCell(str(int((apart[setting] < 0).sum()))),
                 TableCell(str(int((apart[setting] > 0).sum()))),
                 TableCell(f"{100 * shares.mean():.0f}" if len(shares) else "n/a"),
@@ -214,7 +221,9 @@ def _rung_table(rungs: pd.DataFrame) -> ReportTable:
         "no further. More promotions, more rungs and other lengths were never run: no replay "
         "knows them. Better, worse: pairs with a lower or a higher validation loss of the chosen "
         "configuration than the run's, mean over the folds; CPU: share of the run's seconds. p: "
-        "Wilcoxon's signed-rank test against the run over the known pairs, with Holm's correction.",
+        "Wilcoxon's signed-rank test against the run over the known pairs, on the differences of "
+        "the errors relative to their mean (an error is 1 − score where more is better), with "
+        "Holm's correction.",
     )
     header = ("promotions", "known", "better", "worse", "CPU %", "p Holm")
     return ReportTable("tuners-rungs", title, header, (Panel(tuple(rows)),), notes)

@@ -14,6 +14,7 @@ from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import decimals_for, fixed
+from ..statistics.ranking import places
 from . import charts, commands
 from .page import Source, importance, thin
 from .slices import Trials, parallel, scales, slice_plot
@@ -76,7 +77,8 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
     rivals = [c for c in source.cells[cell.dataset] if c.state == COMPLETE]
     means = [c.mean for c in rivals] or [cell.mean]
     decimals = 2 if scale > 1 else 4 if metric.bounded else decimals_for(means)
-    better = sum(metric.loss(c.mean) < metric.loss(cell.mean) for c in rivals)
+    in_order = places([c.mean for c in rivals], metric.direction)
+    place_of = dict(zip((c.model for c in rivals), in_order, strict=True))
     known = not math.isnan(cell.mean)
     fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
     cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
@@ -87,7 +89,7 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
         "mean": fixed(scale * cell.mean, decimals) if known else "–",
         "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
         "best": bool(cell.best),
-        "place": f"{better + 1} of {len(rivals)}" if cell.state == COMPLETE else "–",
+        "place": f"{place_of[cell.model]} of {len(rivals)}" if cell.state == COMPLETE else "–",
         "folds": source.folds(cell),
         "state": cell.state,
         "cause": cell.cause,

@@ -25,6 +25,7 @@ PAGE_PT = 550.0  # height of its text
 NOTE_CHARACTERS = 95  # about so many characters of a note in \scriptsize fit on a line
 LABEL_GAP_PT = 6.0  # between two columns of text
 MAX_DECIMALS = 6
+MIN_LINES = 5  # of a piece of a table: four rows and a rule, also beside notes that fill the page
 HEADER_CHARACTERS = 9  # a longer heading is broken at its hyphens
 
 
@@ -181,7 +182,7 @@ def _float(table: ReportTable, aligned: bool) -> list[str]:
     pieces = [
         (block, panels)
         for block in fit.blocks
-        for panels in _row_chunks(table, room - 2 * _header_depth(table, block))
+        for panels in _row_chunks(table, max(room - 2 * _header_depth(table, block), MIN_LINES))
     ]
     floats: list[list[str]] = [[]]
     used = 0

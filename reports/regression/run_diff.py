@@ -1,7 +1,8 @@
 """Comparison of two runs: cells, models, coverage, failures and costs, and what is a regression.
 
 An error is 0 for a perfect score (1 - accuracy, RMSE). A change d is the logarithm of the new error
-over the old one: about the relative change, positive for worse. Cells are compared on the folds for
+over the old one: about the relative change, positive for worse. With more base runs the old error
+is their mean error, which one perfect run does not make 0. Cells are compared on the folds for
 which both runs have a score.
 """
 
@@ -261,7 +262,7 @@ def _cells(
         with np.errstate(divide="ignore"):
             logs = np.log(errors)
             rule = cell_rule(logs, float(np.log(error_b)))
-        error_base = errors[0] if len(errors) == 1 else float(np.exp(logs.mean()))
+        error_base = float(errors.mean())
         difference = float(b.mean() - a.mean())
         joint = math.nan
         if len(part) > 1 and dataset not in overlapping:

@@ -54,7 +54,7 @@ def summary(found: Comparison) -> list[str]:
     )
     if found.n_bases > 1:
         said.append(
-            f"Changes of the error are against the geometric mean of {found.n_bases} base runs, "
+            f"Changes of the error are against the mean error of {found.n_bases} base runs, "
             f"{found.a} and the history; scores and joint standard errors are {found.a}'s alone."
         )
     both, other = found.same_id

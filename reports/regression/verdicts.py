@@ -19,6 +19,7 @@ from ..statistics.tests import holm
 
 EQUAL, WORSE, HARMLESS, UNDECIDED = "equal", "worse", "harmless", "undecided"
 ALPHA = 0.01  # one-sided, over all models that are judged together
+SAME = 1e-9  # changes that vary by less than this share of the largest are all the same
 BOUND = 0.05  # the upper bound of the change holds with probability 1 - BOUND
 
 Array = np.ndarray
@@ -83,11 +84,17 @@ def change_of(pairs: Mapping[str, tuple[Array, Array]]) -> Change:
     if df == 0:
         return Change(n, n_datasets, mean, math.nan, 0, math.nan, math.nan, False)
     variance = sum(float(((v - v.mean()) ** 2).sum()) for v in changes) / df
+    same = SAME * max(float(np.abs(v).max()) for v in changes)
+    if variance <= same**2:
+        variance = 0.0  # the mean of equal floats is often a bit off
     se = math.sqrt(variance * float((1.0 / sizes).sum())) / n_datasets
     if se == 0.0:  # the same change in every pair, which a few small folds have by chance
-        by_chance = fair_coin(n, n) / 2.0  # all n in one direction: the sign test
-        upper = mean if by_chance <= BOUND else math.nan
-        return Change(n, n_datasets, mean, se, df, by_chance if mean > 0 else 1.0, upper, False)
+        up, down = (sum(int((sign * v > same).sum()) for v in changes) for sign in (1, -1))
+        by_chance = fair_coin(max(up, down), up + down) / 2.0  # the sign test
+        agrees = (up > down) == (mean > 0)
+        upper = mean if by_chance <= BOUND and agrees else math.nan
+        p = by_chance if mean > 0 and agrees else 1.0
+        return Change(n, n_datasets, mean, se, df, p, upper, False)
     return Change(
         n, n_datasets, mean, se, df, t_sf(mean / se, df), mean + t_isf(BOUND, df) * se, False
     )

@@ -13,7 +13,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..sections import seeds
 from ..statistics.ranking import TIE_TOLERANCE, standard_error
-from .published_table import PublishedTable
+from .published_table import PublishedTable, published_error
 
 NOT_HERE = "not in this run"
 WITHIN = 2.0  # joint standard errors
@@ -50,7 +50,7 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
             "metric": metric,
             "published": cell.value,
             "published_decimals": int(cell.decimals),
-            "published_se": _published_error(cell),
+            "published_se": published_error(cell.spread, cell.spread_kind, cell.n_repeats),
             "published_n": int(cell.n_repeats) if not math.isnan(cell.n_repeats) else None,
             "published_configs": what.configurations.get((cell.dataset, cell.method)),
             "published_std": cell.spread if cell.spread_kind == "std" else None,
@@ -141,16 +141,6 @@ def _absence(evidence: Evidence, what: PublishedTable, dataset: str, model: str)
         return "no ensembles in this run"
     alone = evidence.meta.get("kind") == seeds.ENSEMBLE
     return "ours: ensembles only" if alone else "not scored by this metric in this run"
-
-
-def _published_error(cell: Any) -> float | None:
-    """Standard error of a published cell, or None."""
-    spread, kind, n = cell.spread, cell.spread_kind, cell.n_repeats
-    if math.isnan(spread) or kind not in ("sem", "std"):
-        return None
-    if kind == "sem":
-        return float(spread)
-    return float(spread) / math.sqrt(n) if n and not math.isnan(n) else None
 
 
 def _ours(

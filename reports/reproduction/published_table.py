@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,6 +10,20 @@ from typing import Literal
 import pandas as pd
 
 from ..metrics import METRICS
+
+
+def published_error(spread: float, kind: str, n_repeats: float) -> float | None:
+    """Standard error of a published value, or None where it does not follow: kind is std, sem, none
+    or unstated.
+
+    >>> published_error(0.5, "std", 4.0)
+    0.25
+    """
+    if math.isnan(spread) or kind not in ("sem", "std"):
+        return None
+    if kind == "sem":
+        return float(spread)
+    return float(spread) / math.sqrt(n_repeats) if n_repeats > 0 else None
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,16 @@ def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
     return ""
 
 
+def differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # (n,), (n,) -> (n,)
+    """a - b, 0 where the two are nearly equal.
+
+    >>> differences(np.array([0.1 + 0.2, 0.5]), np.array([0.3, 0.25])).tolist()
+    [0.0, 0.25]
+    """
+    near = np.abs(a - b) <= TIE_TOLERANCE * np.maximum(np.abs(a), np.abs(b))
+    return np.where(near, 0.0, a - b)
+
+
 def _rows(
     evidence: Evidence, dataset: str, metric: str, scores: pd.DataFrame
 ) -> list[dict[str, object]]:
@@ -73,7 +83,7 @@ def _rows(
     loss = scores.to_numpy(dtype=np.float64) * METRICS[metric].sign
     best = int(snap(loss.mean(axis=0), TIE_TOLERANCE).argmin())
     others = [j for j in range(loss.shape[1]) if j != best]
-    tests = [nadeau_bengio(loss[:, j] - loss[:, best], ratio) for j in others]
+    tests = [nadeau_bengio(differences(loss[:, j], loss[:, best]), ratio) for j in others]
     tested = [i for i, t in enumerate(tests) if not np.isnan(t.p)]
     adjusted = dict(zip(tested, holm([tests[i].p for i in tested]), strict=True))
     base |= {"reference": str(scores.columns[best]), "test_over_train": ratio}

@@ -51,7 +51,8 @@ CHECKS = {
     f"{OPTIMISTIC:g} times the median ratio of the other models on the dataset",
     "identical scores": "all test scores of two models equal on every fold",
     "far from the published score": f"error at least {FAR:g} times the published one, or at most "
-    f"1/{FAR:g} of it, and {FAR_SE:g} joint standard errors away, under the published protocol",
+    f"1/{FAR:g} of it, and {FAR_SE:g} joint standard errors away (one of the two that is not known "
+    "counts as the other), under the published protocol",
 }
 
 
@@ -89,7 +90,8 @@ def section(
     """The file `look-first`.
 
     studies, headline: `cells.studies` and the cells of each task's headline metric. published:
-    dataset, model, metric, value, spread and table of scores published for the same protocol.
+    dataset, model, metric, value, se (its standard error, NaN where not known) and table of scores
+    published for the same protocol.
     """
     found = findings(evidence, studies, headline, published)
     checks = [f"{name}: {rule}." for name, rule in CHECKS.items()]
@@ -383,15 +385,17 @@ def _improbable(scores: np.ndarray, metrics: Sequence[str], n_folds: int) -> boo
 def _far_from_published(
     evidence: Evidence, whole: pd.DataFrame, published: pd.DataFrame
 ) -> Iterator[Finding]:
+    """Where one of the two standard errors is not known, it counts as that of the other score.
+    Where test parts overlap ours is the standard deviation over folds, which is more."""
     heads = {task: evidence.headline(task) for task in evidence.tasks}
     mine = whole.assign(metric=whole["task"].map(heads))
     both = mine.merge(published, on=["dataset", "model", "metric"], suffixes=("", "_published"))
     for row in both.itertuples(index=False):
         ours, theirs = errors(np.array([row.mean, row.value]), str(row.metric))
-        spreads = [s for s in (row.spread, row.spread_published) if s == s]
-        joint = float(np.hypot(*spreads)) if len(spreads) == 2 else sum(spreads)
-        if min(ours, theirs) <= 0 or not spreads:
+        known = [se for se in (row.spread, row.se) if se == se]
+        if min(ours, theirs) <= 0 or not known:
             continue
+        joint = float(np.hypot(known[0], known[-1]))
         away = abs(row.mean - row.value) / joint if joint > 0 else np.inf
         ratio = ours / theirs
         if max(ratio, 1 / ratio) < FAR or away < FAR_SE:

@@ -16,6 +16,9 @@ hyperparameters perturbed. The rows are of the stage "tune"; `config` is what a 
 `info["history"]` lists the copies that its state went through. Its evaluation trains that last
 configuration alone, from the start.
 
+A row whose predictions are lost is computed again as the search had it: up to the rung where ASHA
+ended it, through the copies that PBT made. What was decided stays, on this row and on others.
+
 A new driver goes on from the ledger and the run's own checkpoints. `Tuner.restore` is not used: it
 unpickles what it finds in the run's folder, which others may have written, and it forgets what ASHA
 saw on its rungs, which the rows' curves tell.
@@ -23,7 +26,7 @@ saw on its rungs, which the rows' curves tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ..scheduling.interface import Listener, Stop, Tally
@@ -62,6 +65,7 @@ class Asynchronous:
         paths: Iterable[str] = (),
         common: Common | None = None,
         retry: Callable[[Record], bool] = lambda record: False,
+        lost: Collection[str] = (),
         allow_code_change: bool = False,
         listener: Listener = lambda event, details: None,
         stop: Stop | None = None,
@@ -76,6 +80,7 @@ class Asynchronous:
             ledger=ledger,
             checkpoints=checkpoints,
             retry=retry,
+            lost=lost,
             listener=listener,
             still_owner=still_owner,
         )
@@ -128,7 +133,7 @@ class Asynchronous:
         empty, stop, records = 0, self.settings.stop, self.records
         records.trouble = ""
         while (left := self.left(study)) and not (stop.soon or stop.now):
-            fit(study, left)
+            fit(study, records.next(study))
             empty = empty + 1 if len(self.left(study)) == len(left) else 0
             if empty == MAX_EMPTY_TUNERS:
                 raise ClusterLost(f"no trial of {study.name} comes to an end: {records.trouble}")

@@ -6,7 +6,7 @@ import contextlib
 import json
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,30 @@ class Ended:
     curve: Curve
 
 
+@dataclass(frozen=True)
+class Repeat:
+    """A row whose predictions are lost: its fit is done once more as the search had it, from
+    `start`, which holds what PBT did to it, to where ASHA ended it. run: of the row's fidelity."""
+
+    run: str
+    start: Track
+    stop: int
+
+    def is_on_its_way(self, track: Track) -> bool:
+        """Whether a track is a part of this fit."""
+        same = [(one.config, one.length, one.every, one.history) for one in (track, self.start)]
+        return same[0] == same[1] and track.step <= self.stop
+
+
+def repeat_of(record: Record) -> Repeat:
+    """How the fit behind a row is done once more."""
+    fidelity, history = record["fidelity"], record["info"].get("history", [])
+    start = Track(
+        record["index"], record["config"], fidelity["length"], fidelity["every"], history=history
+    )
+    return Repeat(fidelity["run"], start, fidelity["stop"])
+
+
 def rung_losses(info: Mapping[str, Any]) -> Curve:
     """[(step, validation loss), ...] at which the search looked at a configuration, of its row's
     info; rows of earlier versions hold them as `curve`, where a fit's learning curve stands now."""
@@ -46,6 +70,8 @@ class SearchRecords:
     """Which configurations of which studies have a row, where the others stand, and new rows.
 
     ended: {study: {index: how the search ended for that configuration}}.
+    repeats: {(study, index): a row whose predictions are lost}. No search decides anew on it, as
+        it decided on others with this one in view.
     deaths: {id of a lease: deaths of workers by cause, since the configuration's last row}.
     trouble: what kept trials of the current study from going on, where no trial caused it.
     """
@@ -58,6 +84,7 @@ class SearchRecords:
         ledger: Ledger,
         checkpoints: CheckpointFolder,
         retry: Callable[[Record], bool],
+        lost: Collection[str] = (),
         listener: Listener,
         still_owner: Callable[[], None],
     ) -> None:
@@ -67,14 +94,20 @@ class SearchRecords:
         self.tally = Tally()
         self.trouble = ""
         self.ended: dict[str, dict[int, Ended]] = defaultdict(dict)
+        self.repeats: dict[tuple[str, int], Repeat] = {}
         self.deaths: dict[str, Counter[str]] = defaultdict(Counter)
-        self._retry, self._still_owner = retry, still_owner
+        self._retry, self._lost, self._still_owner = retry, frozenset(lost), still_owner
         self._stale: dict[tuple[str, int], set[str]] = defaultdict(set)  # stages of old rows
         self._leases: dict[tuple[str, int], Trial] = {}
 
     def left(self, study: Study) -> list[int]:
         """The configurations that have no row yet."""
         return [i for i in range(study.n_trials) if i not in self.ended[study.name]]
+
+    def next(self, study: Study) -> list[int]:
+        """Those of `left` that run together: the repeats come first, before the search goes on."""
+        left = self.left(study)
+        return [i for i in left if (study.name, i) in self.repeats] or left
 
     @property
     def finished(self) -> bool:
@@ -106,21 +139,28 @@ class SearchRecords:
     def _trial(
         self, study: Study, index: int, config: Config, fidelity: Mapping[str, Any]
     ) -> Trial:
-        mark = {"async": self.how, "run": self.run_id, "index": index}
+        repeat = self.repeats.get((study.name, index))
+        run = self.run_id if repeat is None else repeat.run
+        mark = {"async": self.how, "run": run, "index": index}
         return study.make_trial(config, study.seed, {**fidelity, **mark})
 
     def track(self, study: Study, index: int) -> Track:
         """The state of a configuration: from its last checkpoint, or from the start."""
-        lease = self.lease(study, index)
+        lease, repeat = self.lease(study, index), self.repeats.get((study.name, index))
         with contextlib.suppress(ValueError):
             found = self.checkpoints.get(lease.chain)
             if found is not None:
-                return Track.unpack(found[1])
+                track = Track.unpack(found[1])
+                if repeat is None or repeat.is_on_its_way(track):
+                    return track
+        if repeat is not None:
+            self.checkpoints.drop(lease.chain)  # what lies there is of another fit
+            return replace(repeat.start)
         fidelity = lease.fidelity or {}
         return Track(index, dict(lease.config), fidelity["length"], fidelity["every"])
 
     def replay(self, *, allow_code_change: bool) -> None:
-        """Read the ledger, and settle the studies whose search has ended.
+        """Read the ledger, and settle the studies whose search has ended; nothing is written.
 
         Raises SourceChanged where configurations that ended have other ids now and this is not
         allowed.
@@ -138,6 +178,9 @@ class SearchRecords:
                 changed.append(Slot(name, record["stage"], index).key)
             if trial.id != record["id"] or self._retry(record):
                 self._stale[name, index].add(record["stage"])
+                continue
+            if trial.id in self._lost:
+                self.repeats[name, index] = repeat_of(record)
                 continue
             result = result_of(record)
             loss = study.loss_of(result) if result.status == DONE else None
@@ -229,7 +272,8 @@ class SearchRecords:
         self.tally.fit_s += seconds_of(result)
         about = {"trial": trial, "attempt": record["attempt"], "worker": worker}
         self.listener("result", {"study": study, "slot": slot, "result": result, **about})
-        if result.status == FAILED:  # a retry goes on there, with all of its time
+        repeated = self.repeats.pop((study.name, track.index), None) is not None
+        if result.status == FAILED and not repeated:  # a retry goes on there, with all of its time
             kept = replace(self.track(study, track.index), elapsed_s=0.0)
             self.checkpoints.put(lease.chain, kept.step, kept.pack())
         else:
@@ -237,13 +281,15 @@ class SearchRecords:
 
     def _rung(self, study: Study, track: Track, result: Result) -> int:
         """The rung on which a configuration ended; a failure of ASHA: the one it was on the way
-        to."""
+        to. A repeated fit stays on its own."""
         stops = [rung["stop"] for rung in study.fidelities(track.config)]
         top = len(stops) - 1
         if self.how != "asha":
             return top
-        if result.status == DONE:
-            return top if track.step == track.length else stops.index(track.step)
+        repeat = self.repeats.get((study.name, track.index))
+        if repeat is not None or result.status == DONE:
+            step = track.step if repeat is None else repeat.stop
+            return top if step == track.length else stops.index(step)
         return min(sum(stop <= track.step for stop in stops), top)
 
 

@@ -28,7 +28,8 @@ class Attempts:
 
     def __init__(self, deaths: dict[str, Counter[str]]) -> None:
         self._deaths = deaths
-        self._alone: set[str] = set()  # trials that ran out of a shared GPU's memory
+        # Trials that ran out of a shared GPU's memory, in an earlier driver, too.
+        self._alone = {trial for trial, causes in deaths.items() if causes["gpu_oom"]}
 
     def number(self, trial: Trial) -> int:
         """The number of the trial's next attempt, from 1."""

@@ -43,9 +43,9 @@ class Estimates:
 
     def needs(self, study: Study, trial: Trial, *, own_gpu: bool = False) -> Needs:
         """What a trial is given: what its study declares, or more where a trial of the same dataset
-        and model has used more. own_gpu: whether it gets a GPU to itself."""
+        and model has used more. own_gpu: whether it gets a GPU to itself, if any."""
         seen = self._memory.get((trial.dataset, trial.model), study.needs)
-        gpu_mb = float("inf") if own_gpu else seen.gpu_mb
+        gpu_mb = float("inf") if own_gpu and study.needs.gpu_mb > 0 else seen.gpu_mb
         return replace(study.needs, memory_mb=seen.memory_mb, gpu_mb=gpu_mb)
 
     def remaining_s(self, study: Study) -> float:

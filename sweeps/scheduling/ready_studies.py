@@ -102,6 +102,12 @@ def slots_left(studies: Iterable[Study]) -> int:
     return sum(study.n_slots - study.n_done for study in studies if not study.finished)
 
 
+def threads_beside_gpus(studies: Iterable[Study]) -> int:
+    """CPUs that a trial with a GPU of the unfinished studies needs at most; 0 without any."""
+    wanting = (study for study in studies if uses_gpu(study) and not study.finished)
+    return max((study.needs.threads for study in wanting), default=0)
+
+
 def uses_gpu(study: Study) -> bool:
     """Whether the trials of a study need a GPU."""
     return study.needs.gpu_mb > 0

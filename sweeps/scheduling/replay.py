@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..search.json_values import identity
 from ..store.records import result_of
-from ..study import Study
+from ..study import Slot, Study
+from ..trial import Trial
+from .interface import SourceChanged
 from .ready_studies import Waiting
 from .trial_records import TrialRecords, last_indices
 
+Link = tuple[Slot, Trial]
 
-def replay(studies: Iterable[Study], records: TrialRecords) -> tuple[list[Waiting], list[str]]:
-    """(slots that were opened and have no result, keys of slots whose trials have other ids now).
 
-    Every other slot of the ledger is closed with its result. A slot whose trial ran for another
-    slot gets a link in the ledger, as it would have had in an undisturbed run.
+def replay(
+    studies: Iterable[Study], records: TrialRecords, *, allow_code_change: bool
+) -> list[Waiting]:
+    """The slots that were opened and have no result. Every other slot of the ledger is closed with
+    its result.
+
+    A slot whose trial has run, for another slot or under this code before another one, gets a link
+    in the ledger. Raises SourceChanged, before any link is written, where trials that ended would
+    run again as they have other ids now, and this is not allowed.
     """
     unfinished: list[Waiting] = []
     changed: list[str] = []
+    links: list[Link] = []
     last = last_indices(records.slots)
     for study in studies:
-        _replay_study(study, records, last, unfinished, changed)
-    return unfinished, changed
+        _replay_study(study, records, last, unfinished, changed, links)
+    if changed and not allow_code_change:
+        raise SourceChanged(changed, records.slots)
+    records.write_links(links)
+    return unfinished
 
 
 def _replay_study(
@@ -31,13 +42,14 @@ def _replay_study(
     last: dict[tuple[str, str], int],
     unfinished: list[Waiting],
     changed: list[str],
+    links: list[Link],
 ) -> None:
     ledger = records.ledger
     newest: list[float] = []  # up to each index: the position of the newest record on it
     while (slot := study.next_slot()) is not None:
         if slot.index > last.get((study.name, slot.stage), -1):
             break
-        place = records.slots.get(slot.key)
+        before = place = records.slots.get(slot.key)
         lowest = slot.stage == study.stages[0]
         if place is not None and lowest and not study.sampler.history_free:
             learnt = slot.index - study.lag
@@ -46,17 +58,18 @@ def _replay_study(
         record = ledger.at(place[1]) if place else None
         config = record["config"] if record else None
         trial = study.open(slot, config)
-        if place and place[0] != trial.id and place[0] not in records.retried:
-            # An evaluation may have another one by now; 1 and 1.0 are two configurations.
-            if identity(config) == identity(dict(trial.config)):
-                changed.append(slot.key)
         at = float("inf")
         if not records.ended(trial):
             unfinished.append((study, slot, trial))
+            if before is not None and before[0] not in records.retried:
+                # Not `trial`: a suggestion or a choice may be another one by now.
+                if study.trial_of(slot, ledger.at(before[1])["config"]).id != before[0]:
+                    changed.append(slot.key)
         elif place and place[0] == trial.id:
             at = max(place[1], records.position(trial))
-        else:  # this slot's trial has run, for another slot
-            at = records.write_link(slot, trial)
+        else:  # this slot's trial has run, for another slot or before the code changed
+            at = len(ledger) + len(links)  # where its link will stand
+            links.append((slot, trial))
         if lowest:
             newest.append(max(at, newest[-1] if newest else -1))
         if records.ended(trial):

@@ -79,11 +79,9 @@ class TrialRecords:
         }
         self.ledger.append([lease], sync=False)
 
-    def write_link(self, slot: Slot, trial: Trial) -> int:
-        """Record that another slot's trial fills this slot; returns the record's position. Not
-        synced."""
-        self.ledger.append([link_record(slot, trial)], sync=False)
-        return len(self.ledger) - 1
+    def write_links(self, links: Iterable[tuple[Slot, Trial]]) -> None:
+        """Record, in this order, that slots are filled by trials that have run; not synced."""
+        self.ledger.append([link_record(slot, trial) for slot, trial in links], sync=False)
 
     def write_end(self, study: Study) -> None:
         """Record that a study has ended; not synced."""

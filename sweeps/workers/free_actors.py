@@ -67,11 +67,6 @@ class FreeActors:
                     break
         return found[1] if found else None
 
-    def serves(self, shape: Shape) -> bool:
-        """Whether there is an actor that runs jobs of this shape, free or not."""
-        group = self._shapes.get((shape.threads, shape.gpus), {})
-        return any(memory >= shape.memory_mb for memory in group)
-
 
 class _Shape:
     """The actors of one shape: how many there are, and by rank those that can take a job."""

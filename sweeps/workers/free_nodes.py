@@ -67,18 +67,25 @@ class LeastFirst(Generic[K]):
 
 @dataclass(frozen=True)
 class Room:
-    """What a node has left; `gpu_node` says whether it has GPUs at all, free or not."""
+    """What a node has left; `gpu_node` says whether it has GPUs at all, free or not. `share` is the
+    most that is left of one GPU, as a worker gets no parts of two."""
 
     gpu_node: bool
     threads: int
     gpus: float
+    share: float
     memory_mb: float
 
+    @property
+    def idle_gpus(self) -> int:
+        """GPUs of which some share is free."""
+        return math.ceil(self.gpus - TOLERANCE)
 
-# Nodes are kept together that are alike as places: (has GPUs, CPUs, shares of GPUs, memory). Memory
-# is kept by powers of two, as workers ask for it, so that a look into a group seldom goes past its
-# first node.
-Group = tuple[bool, int, float, int]
+
+# Nodes are kept together that are alike as places: (has GPUs, CPUs, idle GPUs, the largest share of
+# one, memory). Memory is kept by powers of two, as workers ask for it, so that a look into a group
+# seldom goes past its first node.
+Group = tuple[bool, int, int, float, int]
 
 
 class FreeNodes:
@@ -89,6 +96,7 @@ class FreeNodes:
 
     def __init__(self, reserve: int = 0) -> None:
         self._reserve = reserve
+        self.idle_gpus = 0  # of all nodes
         self._rooms: dict[str, Room] = {}
         self._groups: dict[Group, LeastFirst[str]] = {}
         # The groups in the order of preference, for workers without and with a GPU; None: to be
@@ -102,6 +110,7 @@ class FreeNodes:
             return
         self.drop(node)
         self._rooms[node] = room
+        self.idle_gpus += room.idle_gpus
         group = group_of(room)
         if group not in self._groups:
             self._groups[group] = LeastFirst()
@@ -113,6 +122,7 @@ class FreeNodes:
         room = self._rooms.pop(node, None)
         if room is None:
             return
+        self.idle_gpus -= room.idle_gpus
         group = group_of(room)
         self._groups[group].discard(node)
         if not self._groups[group]:
@@ -132,11 +142,11 @@ class FreeNodes:
             left = self._threads(group, gpus)
             if found is not None and (group[0] and not gpus, -left) > found[:2]:
                 break
-            if left < threads or group[3] < memory_class(memory_mb) or group[2] < gpus - 1e-6:
+            if left < threads or group[4] < memory_class(memory_mb) or group[3] < gpus - 1e-6:
                 continue
             for node in self._groups[group].in_order():
                 room = self._rooms[node]
-                if room.memory_mb >= memory_mb and room.gpus >= gpus - TOLERANCE:
+                if room.memory_mb >= memory_mb and room.share >= gpus - TOLERANCE:
                     place = (group[0] and not gpus, -left, node)
                     found = place if found is None else min(found, place)
                     break
@@ -144,12 +154,13 @@ class FreeNodes:
 
     def _threads(self, group: Group, gpus: float) -> int:
         """CPUs that the nodes of a group have for a worker with so much of a GPU."""
-        return group[1] if gpus else group[1] - math.ceil(group[2]) * self._reserve
+        return group[1] if gpus else group[1] - group[2] * self._reserve
 
 
 def group_of(room: Room) -> Group:
     """The group of a node with this room."""
-    return room.gpu_node, room.threads, room.gpus, memory_class(room.memory_mb)
+    memory = memory_class(room.memory_mb)
+    return room.gpu_node, room.threads, room.idle_gpus, round(room.share, 6), memory
 
 
 def memory_class(memory_mb: float) -> int:

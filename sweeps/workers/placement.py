@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from ..study import Needs
-from .free_nodes import FreeNodes, Room
+from .free_nodes import TOLERANCE, FreeNodes, Room
 from .ray_cluster import Node
 
 FEWEST_MB = 1024.0  # memory that a worker is placed with, at least
@@ -57,6 +57,7 @@ class Placement:
         self._gpu_mb: dict[str, float] = {}
         self._reserve = 0
         self._idle: dict[str, dict[Placed, bool]] = defaultdict(dict)  # the workers of each node
+        self._gpu: dict[Placed, int] = {}  # the GPU of its node that a worker holds a share of
         self._threads = {False: 0, True: 0}  # held by workers with a job, and by idle ones
         self._shapes: dict[tuple[int, float, float], Shape | None] = {}
         self._look_again()
@@ -111,7 +112,12 @@ class Placement:
     # ------------------------------------------------------------------ workers
 
     def add(self, worker: Placed) -> None:
-        """A worker without a job holds its shape from now on."""
+        """A worker without a job holds its shape from now on; of the GPUs on which its share fits,
+        that one with the least room, which is Ray's choice, too."""
+        if worker.shape.gpus:
+            rests = self._rests(worker.node, self._idle[worker.node.id])
+            fits = [rest for rest in rests if rest >= worker.shape.gpus - TOLERANCE]
+            self._gpu[worker] = rests.index(min(fits) if fits else max(rests))
         self._idle[worker.node.id][worker] = True
         self._threads[True] += worker.shape.threads
         self._touch(worker.node.id)
@@ -120,6 +126,7 @@ class Placement:
         """A worker has ended."""
         idle = self._idle[worker.node.id].pop(worker)
         self._threads[idle] -= worker.shape.threads
+        self._gpu.pop(worker, None)
         self._touch(worker.node.id)
 
     def mark(self, worker: Placed, *, idle: bool) -> None:
@@ -135,6 +142,14 @@ class Placement:
     def _touch(self, node: str) -> None:
         for changed in self._changed.values():
             changed.add(node)
+
+    def gpu_of(self, worker: Placed) -> int | None:
+        """The number of the GPU on its node that a worker holds a share of; None without one."""
+        return self._gpu.get(worker)
+
+    def holds_gpus(self, node: str, *, but: Placed) -> bool:
+        """Whether another worker than `but` holds a share of a GPU of that node."""
+        return any(other in self._gpu for other in self._idle[node] if other is not but)
 
     def cpus_left(self, *, ending_idle: bool = False) -> float:
         """CPUs that the limit on all workers leaves; infinity without a limit."""
@@ -176,9 +191,10 @@ class Placement:
         ending_idle: as if all workers without a job had ended.
 
         A worker without a GPU goes to a node without GPUs, if it can, and leaves the reserved CPUs
-        beside idle GPUs free.
+        beside idle GPUs free; of the limit on all workers, at most half is so reserved.
         """
-        if self.cpus_left(ending_idle=ending_idle) < shape.threads:
+        left = self.cpus_left(ending_idle=ending_idle)
+        if left < shape.threads:
             return None
         free, changed = self._free[ending_idle], self._changed[ending_idle]
         while changed:
@@ -188,19 +204,30 @@ class Placement:
                 free.drop(id)
             else:
                 free.put(id, self._room(node, ending_idle=ending_idle))
+        if self.limit is not None and not shape.gpus:
+            reserved = min(self._reserve * free.idle_gpus, self.limit // 2)
+            if left - reserved < shape.threads:
+                return None
         found = free.best(shape.threads, shape.gpus, shape.memory_mb)
         return None if found is None else self._nodes[found]
 
     def _room(self, node: Node, *, ending_idle: bool) -> Room:
         """What a node has left. Added up afresh: sums that are only kept up to date would drift."""
-        held = [0, 0.0, 0.0]
-        workers = self._idle[node.id]
-        gone = [worker for worker, idle in workers.items() if idle] if ending_idle else []
-        for sign, some in ((1, workers), (-1, gone)):
-            for worker in some:
-                held[0] += sign * worker.shape.threads
-                held[1] += sign * worker.shape.gpus
-                held[2] += sign * worker.shape.memory_mb
+        there = [w for w, idle in self._idle[node.id].items() if not (idle and ending_idle)]
+        rests = self._rests(node, there)
         return Room(
-            node.gpus > 0, node.cpus - int(held[0]), node.gpus - held[1], node.memory_mb - held[2]
+            node.gpus > 0,
+            node.cpus - sum(worker.shape.threads for worker in there),
+            sum(rests),
+            max(rests, default=0.0),
+            node.memory_mb - sum(worker.shape.memory_mb for worker in there),
         )
+
+    def _rests(self, node: Node, workers: Iterable[Placed]) -> list[float]:
+        """What these workers leave of each GPU of the node."""
+        rests = [1.0] * node.gpus
+        for worker in workers:
+            gpu = self.gpu_of(worker)
+            if gpu is not None and gpu < len(rests):
+                rests[gpu] -= worker.shape.gpus
+        return rests

@@ -214,10 +214,6 @@ class ActorGroup:
         number = self._free.best(shape)
         return None if number is None else self.actors[number]
 
-    def serves(self, shape: Shape) -> bool:
-        """Whether there is an actor that runs jobs of this shape, free or not."""
-        return self._free.serves(shape)
-
     def first_idle(self) -> TrialActor | None:
         """The oldest actor without a job."""
         number = self._idle.first()

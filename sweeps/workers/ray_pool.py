@@ -86,8 +86,6 @@ class RayWorkerPool:
             return False
         if self._group.free(shape) or self._placement.place(shape):
             return True
-        if self._group.serves(shape):
-            return False
         return self._placement.place(shape, ending_idle=True) is not None
 
     def submit(self, job: Job) -> None:

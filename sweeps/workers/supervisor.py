@@ -135,6 +135,12 @@ class Supervisor:
         for actor in self._group.overdue(awake_s()):
             if actor.number not in self._group.actors:  # its node was refused a moment ago
                 continue
+            if actor.starting is not None and self._waits_for_a_gpu(actor):
+                outcomes.extend(self._group.worker_died(actor, "lost"))
+                for other in self._group.on(actor.node.id):
+                    if other.shape.gpus and not other.queue:
+                        outcomes.extend(self._group.retire(other))
+                continue
             if actor.starting is not None:
                 late = TimeoutError(f"not up after {START_TIMEOUT_S:g} s")
                 outcomes.extend(self.failed_to_start(actor, late))
@@ -150,6 +156,11 @@ class Supervisor:
             outcomes.append(JobOutcome(job, result, worker=actor.name))
             outcomes.extend(self._group.retire(actor))
         return outcomes
+
+    def _waits_for_a_gpu(self, actor: TrialActor) -> bool:
+        """Whether a worker that does not come up may wait for a share of a GPU: Ray may have put
+        the others on other GPUs than was thought here, so that no room is left on any one."""
+        return actor.shape.gpus > 0 and self._placement.holds_gpus(actor.node.id, but=actor)
 
     def _check_nodes(self) -> list[JobOutcome]:
         """Look which nodes there are; jobs on a node that is gone are lost."""

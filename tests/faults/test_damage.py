@@ -120,6 +120,23 @@ def test_deleted_predictions_run_again_with_a_plain_resume(how: str, run: Path) 
 
 
 @pytest.mark.fault(40)
+def test_lost_trials_that_the_suite_no_longer_has_are_not_announced_to_run_again(run: Path) -> None:
+    suite = run.parent.parent / "seeds.toml"
+    suite.write_text(SUITE.replace('"knn", "linear"', '"knn"'))
+    before = executions(str(run))
+    (run / "predictions" / "000000.bin").unlink()
+    words = ["--suite", suite, "--name", run.name, "--runs", run.parent]
+    found = bench("sweep", *words, *AGAIN)
+    assert found.code == 0, found
+    assert f"the predictions of {N // 2} finished trials are gone" in found.err
+    more = executions(str(run)) - before
+    assert set(more.values()) == {1} and len(more) == N // 2
+    found = resumed(run, "--verify")  # what is still gone belongs to no trial of the plan
+    assert found.code == 0 and "run again" not in found.err, found
+    assert executions(str(run)) - before == more
+
+
+@pytest.mark.fault(40)
 def test_a_report_of_damaged_predictions_is_written_and_ends_with_3(run: Path) -> None:
     assert bench("report", run).code == 0
     assert b"linear" in (run / "report" / "seeds.csv").read_bytes()

@@ -13,7 +13,7 @@ from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
 from tabsweep.benchmark.results.evidence_builder import rows_of
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling import heartbeat
-from tabsweep.sweeps.scheduling.ready_studies import slots_left
+from tabsweep.sweeps.scheduling.ready_studies import slots_left, threads_beside_gpus
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Result, failure
@@ -174,6 +174,13 @@ def test_trials_with_a_gpu_and_trials_without_do_not_wait_for_each_other(tmp_pat
         assert pool.kept == ([2, 2, 0] if first == "cpu" else [2, 0, 0])
 
 
+def test_the_cpus_beside_gpus_are_known_before_the_first_trial():
+    small, large = (make_study(f"{n}", needs=Needs(n, gpu_mb=500.0)) for n in (2, 4))
+    plain = make_study("plain", needs=Needs(8))
+    assert threads_beside_gpus([plain, small, large]) == 4
+    assert threads_beside_gpus([plain]) == 0
+
+
 def test_trials_that_no_machine_has_room_for_cause_a_warning_now_and_then(monkeypatch):
     clock, warned = [100], []
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: clock[0]))
@@ -312,6 +319,29 @@ def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself(tmp_path):
     found = run(tmp_path, [study], ScriptedPool(script=once, slots=1))
     assert [status for _, _, status, *_ in found.values()] == [DONE, DONE]
     assert asked == [500.0, math.inf] * 2  # the next trial shares again
+
+
+@pytest.mark.fault(31)
+def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself_after_a_restart_too(tmp_path):
+    def out_of_memory(job: Job, nth: int) -> JobOutcome | None:
+        return JobOutcome(job, failure("gpu_oom", "no memory")) if nth == 1 else None
+
+    def once() -> list[Study]:
+        return [make_study(n_trials=1, needs=Needs(gpu_mb=500.0))]
+
+    run(tmp_path / "whole", once(), ScriptedPool(script=out_of_memory))
+    seen = []
+    for cut in prefixes(tmp_path / "whole", tmp_path / "cut"):
+        asked: list[float] = []
+
+        def note(job: Job, nth: int, asked: list[float] = asked) -> None:
+            asked.append(job.needs.gpu_mb)
+
+        died = bool(list(Ledger(cut).records("death")))
+        run(cut, once(), ScriptedPool(script=note))
+        assert asked in ([], [math.inf if died else 500.0])
+        seen += [died] * len(asked)
+    assert set(seen) == {False, True}
 
 
 @pytest.mark.fault(31)

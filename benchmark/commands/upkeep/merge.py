@@ -82,6 +82,11 @@ def merge_command(
         console.say(f"{count(merged.same, 'trial')} in several runs, with equal results")
     for run, n in merged.kept_first.items():
         console.say(f"{count(n, 'conflict')} resolved in favour of {run} (--keep-first)")
+    if merged.runs_again:
+        console.say(
+            f"{count(merged.runs_again, 'trial')} left to run, as what the runs have there follows "
+            "from other results than those taken"
+        )
     console.say(f"{out}: {found.done} of {count(found.planned, 'trial')} done, {found.left} left")
     console.say(f"tables: {command_on(out, 'report')}")
     if found.left:
@@ -167,4 +172,5 @@ def to_data(merged: Merged) -> dict[str, Any]:
         "kept_first": merged.kept_first,
         "refused": merged.refused,
         "conflicts": merged.conflicts,
+        "runs_again": merged.runs_again,
     }

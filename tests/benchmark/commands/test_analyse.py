@@ -350,3 +350,53 @@ def test_searches_of_other_spaces_are_not_compared(work):
     assert bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST).code == 0
     found = bench("analyse", "runs/random", "runs/later", "--what", "tuners")
     assert found.code == 2 and "no study was searched by all" in found.err
+
+
+MINE = """
+version = 1
+size = 1
+learned_on = { diabetes = "00" }
+[[configuration]]
+model = "knn"
+config = '{"n_neighbors": 7, "p": 1, "weights": "distance"}'
+"""
+
+
+@pytest.fixture(scope="module")
+def warm(work):
+    """Searches like the others whose studies of knn begin with a portfolio's configuration."""
+    Path("mine.toml").write_text(MINE)
+    for sampler in ("random", "tpe"):
+        how = ("--sampler", sampler, "--name", f"warm-{sampler}", "--trials", 3, "--folds", 2)
+        found = bench("sweep", "--suite", "smoke", *PICKS, *how, "--warm-start", "mine.toml", *FAST)
+        assert found.code == 0, found.err
+    return work
+
+
+def test_a_warm_start_is_not_credited_to_the_sampler(warm):
+    found = analyse("runs/random", "runs/warm-tpe", "--what", "tuners", "--out", "w")
+    assert {row["model"] for row in found["rows"]} == {"linear"}
+    (note,) = found["notes"]
+    assert "warm start" in note and "knn" in note and "linear" not in note
+    both = analyse("runs/warm-random", "runs/warm-tpe", "--what", "tuners", "--out", "w2")
+    assert {row["model"] for row in both["rows"]} == {"knn", "linear"} and not both["notes"]
+
+
+def test_where_no_searches_are_alike_the_refusal_says_why(warm):
+    how = ("--model", "knn", "--dataset", "iris", "--trials", 3, "--folds", 2)
+    for name, more in (("cold-knn", ()), ("warm-knn", ("--warm-start", "mine.toml"))):
+        call = ("sweep", "--suite", "smoke", *how, "--sampler", "random", "--name", name, *more)
+        assert bench(*call, *FAST).code == 0
+    found = bench("analyse", "runs/cold-knn", "runs/warm-knn", "--what", "tuners")
+    assert found.code == 2 and "no study was searched by all" in found.err
+    assert "warm start" in found.err and "knn" in found.err
+
+
+def test_trials_of_a_warm_start_have_no_other_order(warm):
+    found = analyse("runs/warm-random", "--what", "budgets", "--out", "b")
+    models = {}
+    for row in found["rows"]:
+        models.setdefault(row["order"], set()).add(row["model"])
+    assert models == {budgets.AS_RUN: {"knn", "linear"}, budgets.EXPECTED: {"linear"}}
+    (note,) = found["notes"]
+    assert "knn" in note and "warm start" in note and note in Path("b/budgets.md").read_text()

@@ -322,11 +322,35 @@ def test_one_cell_is_a_regression_where_base_runs_show_how_much_it_varies():
     found = compare(base, noisy(99, worse=1.3), history=history)
     assert [r.split(",")[0] for r in found.regressions] == ["worse: a", "worse: a on d2"]
     assert found.n_bases == 5 and found.cells["p"].notna().all()
-    assert "against the geometric mean of 5 base runs" in " ".join(run_diff_section.summary(found))
+    assert "against the mean error of 5 base runs" in " ".join(run_diff_section.summary(found))
     assert not compare(base, noisy(99), history=history).regressions
     alone = compare(base, noisy(99, worse=1.3))
     assert alone.cells["p"].isna().all()
     assert "Single cells: not tested" in run_diff_section.summary(alone)[-1]
+
+
+def test_a_perfect_base_run_raises_no_alarm():
+    """Fourteen datasets of 30 test rows, 4 % wrong by chance: some of ten base runs are perfect."""
+    rng = np.random.default_rng(0)
+
+    def drawn():
+        row = {"task": "binary", "fold": 0, "model": "m", "index": 0, "stage": "tune", "seed": 0}
+        row |= {"status": "done", "selected": True}
+        scores = 1.0 - rng.binomial(30, 0.04, size=14) / 30
+        rows = [{**row, "dataset": f"d{i}", "test_accuracy": v} for i, v in enumerate(scores)]
+        return Evidence.of(pd.DataFrame(rows), meta={"metric": {"binary": "accuracy"}})
+
+    alarms = 0
+    for _ in range(6):
+        base, new, *history = (drawn() for _ in range(11))
+        found = compare(base, new, history=history)
+        means = [r.trials.set_index("dataset")["test_accuracy"] for r in (base, *history)]
+        errors = 1.0 - pd.concat(means, axis=1).mean(axis=1)
+        assert found.cells.set_index("dataset")["error_base"].to_dict() == pytest.approx(
+            errors.to_dict()
+        )
+        alarms += bool(found.regressions)
+    assert alarms == 0
 
 
 def test_a_cell_that_never_varied_is_not_tested_but_shown():
@@ -346,10 +370,11 @@ def test_the_rules_rarely_cry_wolf_and_see_what_is_there():
                 logs[-1] + 0.02 * (truth == "all") + 0.10 * (truth == "one") * (np.arange(32) == 0)
             )
             base = logs[:-1]
-            overall = run_diff.global_rule(np.exp(base.mean(axis=0)), np.exp(new))
+            errors = np.exp(base).mean(axis=0)
+            overall = run_diff.global_rule(errors, np.exp(new))
             tests = [run_diff.cell_rule(base[:, c], new[c]) for c in range(32)]
             p = run_diff.holm([t[1] for t in tests if t])
-            large = new - base.mean(axis=0) > run_diff.CELL_EFFECT * run_diff.MIN_EFFECT
+            large = new - np.log(errors) > run_diff.CELL_EFFECT * run_diff.MIN_EFFECT
             hits[truth] += overall.hit or bool((np.array(p)[large] < run_diff.CELL_P).any())
     assert hits["none"] <= 0.02 * n and hits["all"] >= 0.95 * n and hits["one"] >= 0.9 * n
 

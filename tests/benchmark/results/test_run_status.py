@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from calls import bench
+from engine_cases import ScriptedPool
 from run_records import NAME, end, lease, plan, result
+from small_sweeps import AGAIN
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.planning.plan_record import planned_slots, slots_of
 from tabsweep.benchmark.results import run_status
-from tabsweep.benchmark.results.run_status import RunCounts, pace_of
+from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.run_status import RunCounts, pace_of, status_of
+from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.sweeps.store import ledger as ledgers
+from tabsweep.sweeps.trial import failure
+from tabsweep.sweeps.workers.pool import Job, JobOutcome
 
 
 def count_of(*records: dict[str, Any]) -> run_status.RunStatus:
@@ -74,6 +85,35 @@ def test_what_a_study_ended_with_counts_until_it_goes_on():
     assert (found.planned, found.done, found.left) == (7, 4, 0)
 
 
+def test_a_search_that_its_seconds_ended_is_counted_up_to_its_end():
+    def costly(index: int, cpu_s: float, **more: Any) -> dict[str, Any]:
+        return result(index, costs={"cpu_s": cpu_s}, **more)
+
+    timed = plan(n_trials=9, study_s=25.0)
+    ran = [costly(0, 10.0), costly(1, 14.9), costly(2, 0.1, cause="oom"), costly(3, 1.0)]
+    found = count_of(timed, *ran, costly(4, 1.0, cause="error"))
+    assert (found.done, found.failed, found.left) == (2, {"oom": 1}, 6)
+    found = count_of(timed, *ran, costly(4, 1.0, cause="error"), end(3, n_trials=9))
+    assert (found.planned, found.done, found.failed, found.left) == (3, 2, {"oom": 1}, 0)
+    retried = costly(2, 0.01)  # the search goes on to the next trial
+    found = count_of(timed, *ran, costly(4, 1.0, cause="error"), retried)
+    assert (found.done, found.failed) == (4, {})
+
+
+def test_rungs_of_configurations_that_are_promoted_no_more_are_not_counted():
+    small = [plan(rungs=[4, 2]), *(result(i, stage="rung0") for i in range(4))]
+    small += [result(3), result(2, cause="oom")]
+    found = count_of(*small)
+    assert (found.planned, found.done, found.failed, found.left) == (6, 5, {"oom": 1}, 0)
+    more = [*small, plan(n_trials=6, rungs=[6, 2])]
+    found = count_of(*more)
+    assert (found.planned, found.done, found.failed, found.left) == (8, 4, {}, 4)
+    more += [result(i, stage="rung0") for i in (4, 5)]  # better than 2 and 3
+    assert (count_of(*more).done, count_of(*more).left) == (6, 2)
+    found = count_of(*more, result(4), result(5))
+    assert (found.done, found.failed, found.left) == (8, {}, 0)
+
+
 def test_records_that_are_counted_twice_change_nothing():
     records = [
         plan(seeds=3),
@@ -99,3 +139,66 @@ def test_neither_a_night_s_pause_nor_a_jump_of_the_clock_makes_the_pace():
     assert pace_of(steady + later) == pytest.approx(1 / 60)
     assert pace_of(steady + earlier + later) == pytest.approx(1 / 60)
     assert pace_of(steady[:1]) is None and pace_of([steady[0]] * 20) is None
+
+
+# ---------------------------------------------------------------------- real sweeps
+
+
+def of_suite(folder: Path, trials: int, **budget: Any) -> sweep.Request:
+    usual = {"folds": 1, "trials": trials, "sampler": "random"}
+    about = {"name": "counted", "title": "one search", "datasets": ["wine"]}
+    made = suites.parse({**about, "budgets": {"quick": {**usual, **budget}}}, "a test")
+    return sweep.Request(made, Options(trials=trials), folder, "run", workers=0)
+
+
+class SideBySide(ScriptedPool):
+    """The first trial runs alone; none of the next seven ends before all of them have begun."""
+
+    def poll(self, timeout_s: float) -> list[JobOutcome]:
+        return super().poll(timeout_s) if len(self.submitted) in (1, 8) else []
+
+
+def test_a_trial_that_failed_beyond_the_end_of_its_search_is_no_failure_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def side_by_side(compute: Any, payload: Any, checkpoints: Any) -> SideBySide:
+        def script(job: Job, nth: int) -> JobOutcome:
+            index = list(pool.submitted).index(job.trial.id)
+            if index == 7:
+                return JobOutcome(job, failure("error", "no", costs={"cpu_s": 20.0}))
+            outcome = run_trial(job.trial, payload(job.data_key))
+            costs = {**outcome.costs, "cpu_s": 20.0 if index else 1.0}
+            return JobOutcome(job, replace(outcome, costs=costs))
+
+        pool = SideBySide(slots=8, script=script)
+        return pool
+
+    monkeypatch.setattr(sweep, "InProcessPool", side_by_side)
+    request = of_suite(tmp_path, 8, models=["knn"], study_s=25.0)
+    outcome = sweep.run(request)
+    assert outcome.tally.ran == 8 and outcome.tally.failed == 1, "they ran side by side"
+    found = status_of(request.folder)
+    assert (found.planned, found.done, found.failed, found.left) == (3, 3, {}, 0)
+    assert len(load_results(request.folder)) == 3
+    assert bench("retry", request.folder, *AGAIN).code == 5, "there is nothing that could run"
+    assert bench("resume", request.folder, *AGAIN).code == 0
+
+
+def test_a_run_on_rungs_that_is_extended_counts_at_every_moment_what_its_tables_hold(
+    tmp_path: Path,
+):
+    rungs = {"halving": {"eta": 3, "rungs": 2}, "models": ["xgboost"]}
+    size = {"model": {"xgboost": {"fixed": {"n_estimators": 6}}}}
+    for trials in (4, 12):
+        sweep.run(of_suite(tmp_path, trials, **rungs, **size))
+    records = list(ledgers.Ledger(tmp_path / "run").records())
+    begin = [record["kind"] for record in records].index("plan", 1)
+    seen = set()
+    for n in range(begin + 1, len(records) + 1):
+        ledger = ledgers.Ledger(tmp_path / str(n), write=True)
+        ledger.append(records[:n])
+        ledger.close()
+        found = status_of(tmp_path / str(n))
+        assert found.done == len(load_results(tmp_path / str(n))) == found.planned - found.left
+        seen.add(found.left)
+    assert (max(seen), min(seen)) == (12, 0), "of 12 and 4 on two rungs four had run"

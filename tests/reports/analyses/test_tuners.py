@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.reports.analyses.tuners import frame, separations
+from tabsweep.reports.analyses.tuners import _rung_table, frame, separations
+from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.output.tables import p_text
 from tabsweep.reports.statistics.welch import welch
+from tabsweep.reports.statistics.wilcoxon import wilcoxon
 
 REPEATS, FOLDS, TRIALS = 4, 3, 5
 
@@ -66,3 +69,35 @@ def test_without_a_common_study_there_is_no_pair(steps):
     losses = pd.concat([part.assign(tuner=tuner) for tuner, part in steps.items()])
     found = separations(losses[losses["fold"] == 3], TRIALS)
     assert not len(found) and "separable" in found
+
+
+def halved(unit):
+    """Evidence of seven accuracies and one RMSE in this unit, and the losses of two settings."""
+    tasks = {f"d{i}": "regression" if i == 7 else "binary" for i in range(8)}
+    metrics = {"binary": "accuracy", "regression": "rmse"}
+    trials = pd.DataFrame(
+        {
+            "dataset": list(tasks),
+            "task": list(tasks.values()),
+            **{"fold": 0, "model": "m", "index": 0, "stage": "tune", "seed": 0},
+            **{"status": "done", "selected": True, "test_accuracy": 0.8, "test_rmse": 3.0},
+        }
+    )
+    rungs = []
+    for i, (dataset, task) in enumerate(tasks.items()):
+        own, half = (3.0 * unit, 2.96 * unit) if task == "regression" else (-0.8, -0.79 + 0.01 * i)
+        for setting, loss in (("as run", own), ("half", half)):
+            rungs.append({"setting": setting, "dataset": dataset, "model": "m", "loss": loss})
+    return Evidence.of(trials, meta={"metric": metrics}), pd.DataFrame(rungs).assign(cpu=1.0)
+
+
+def test_the_unit_of_a_target_does_not_matter_to_the_test_of_halving_settings():
+    shown = set()
+    for unit in (0.01, 1.0, 1000.0):
+        evidence, rungs = halved(unit)
+        (_, half) = _rung_table(evidence, rungs).panels[0].rows
+        shown.add(tuple(cell.text for cell in half))
+    ((name, known, better, worse, cpu, p),) = shown
+    assert (name, known, better, worse, cpu) == ("half", "8 of 8", "1", "7", "100")
+    d = np.arange(1, 8)
+    assert p == p_text(wilcoxon(np.array([*2 * d / (40 + d), -0.04 / 2.98])).p)

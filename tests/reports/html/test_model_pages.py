@@ -84,6 +84,23 @@ def test_every_cell_of_a_model_is_on_its_page_and_leads_to_its_trials(made, know
             assert f"bench explain scores {data} {name} --run $&#39;runs/a  " in text
 
 
+def test_models_that_are_both_best_are_both_in_the_first_place():
+    frame = results(MODELS[:3], n=1, n_trials=1)
+    scores = {"forest": 0.1 + 0.2, "linear": 0.3, "net": 0.2}
+    frame = frame.assign(test_roc_auc=frame["model"].map(scores))
+    one = evidence_of(frame)
+    source = page.Source.of(one, report.sections(one))
+    places = {}
+    for name in scores:
+        (cell,) = model.page(source, name)["cells"]
+        places[name] = cell["best"], cell["place"]
+    assert places == {
+        "forest": (True, "1 of 3"),
+        "linear": (True, "1 of 3"),
+        "net": (False, "3 of 3"),
+    }
+
+
 def test_a_copied_command_names_the_run_whatever_its_folder_is_called(made):
     found = re.findall(r"<code>(bench explain [^<]*)</code>", made["model-net.html"])
     for command in found:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -149,3 +151,31 @@ def test_a_column_of_numbers_stands_on_its_points_and_one_of_words_does_not():
 def test_a_p_value_beside_five_per_cent_says_on_which_side_it_is():
     found = [tables.p_text(p) for p in (0.0312, 0.04961, 0.05, 0.0504, 0.00052, 0.00001, 0.9999)]
     assert found == [".031", ".0496", ".050", ".0504", ".0005", "<.0001", "1"]
+
+
+@pytest.mark.parametrize("n_notes", [60, 600])
+def test_a_table_with_a_deep_heading_and_many_notes_ends(n_notes):
+    heading = "aaaa-bbbb-cccc-dddd-eeee-ffffff-gggg-hhhh"
+    rows = tuple((tables.TableCell(f"d{i}"), tables.TableCell("1")) for i in range(10))
+    notes = tuple(f"note {i}" for i in range(n_notes))
+    table = tables.ReportTable("t", "A title", ("dataset", heading), (tables.Panel(rows),), notes)
+    with within_seconds(5):
+        text = tables.to_latex([table])
+    found = [int(line.split()[0][1:]) for line in text.splitlines() if re.match(r" *d\d", line)]
+    assert found == list(range(10)) and text.count("\\begin{tabular}") <= 3
+
+
+@contextlib.contextmanager
+def within_seconds(n):
+    """Raise TimeoutError in a block that takes longer."""
+
+    def stop(*unused):
+        raise TimeoutError(f"not done after {n} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(n)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -62,6 +62,28 @@ def test_a_constant_change_is_judged_by_the_sign_test():
     assert verdicts([change_of({"d": (a, 0.5 * a)})]) == [HARMLESS]
 
 
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
+def test_a_constant_change_is_one_whatever_the_last_bit_of_its_mean(n_folds):
+    """One to three rows more wrong on every fold: the mean of equal floats is often one ulp off."""
+    for n_rows in (10, 15, 30, 76):
+        for wrong in range(1, n_rows // 3):
+            for more in (1, 2, 3):
+                old, new = (1.0 - (n_rows - k) / n_rows for k in (wrong, wrong + more))
+                change = change_of({"d": (np.full(n_folds, old), np.full(n_folds, new))})
+                assert change.p == 0.5**n_folds
+    change = change_of({"d": (np.full(3, 1 - 28 / 30), np.full(3, 1 - 27 / 30))})
+    assert verdicts([change]) == [UNDECIDED]
+
+
+def test_the_sign_test_counts_the_pairs_that_change_in_each_direction():
+    old = np.full(4, 0.2)
+    worse, better = (old, old * 1.5), (old, old * 0.9)
+    assert change_of({"a": worse, "b": (old, old.copy())}).p == 0.5**4  # no change has no sign
+    found = change_of({"a": worse, "b": better, "c": better})
+    assert found.mean > 0 and found.p == 1.0 and math.isnan(found.upper)
+    assert change_of({"a": worse, "b": worse}).p == 0.5**8
+
+
 def test_two_small_folds_raise_no_alarm_among_equal_models():
     """Fifteen test rows a fold, no error before: each change is from 0, and all such are alike."""
     rng = np.random.default_rng(0)

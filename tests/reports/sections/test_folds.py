@@ -60,6 +60,18 @@ def test_a_model_that_is_equal_on_every_fold_has_p_one():
     assert frame["p"].tolist() == [1.0] and frame["reference"].tolist() == ["m0"]
 
 
+def test_differences_in_the_last_bits_are_none():
+    base = np.array([0.31, 0.29, 0.35, 0.33, 0.30, 0.28, 0.36, 0.34, 0.32, 0.37])
+    bits = np.where(np.arange(10) % 2, 2, 1) * np.spacing(base)
+    frame = folds_section(np.array([[base, base + bits]]), test_over_train={"d00": 1 / 9}).frame
+    assert frame["p"].tolist() == [1.0] and frame["mean_gain"].tolist() == [0.0]
+    other = base + D  # a difference on nine folds, the last bit on one
+    other[3] = np.nextafter(base[3], 1.0)
+    frame = folds_section(np.array([[base, other]]), test_over_train={"d00": 1 / 9}).frame
+    wanted = stats.nadeau_bengio(np.where(np.arange(10) == 3, 0.0, D), 1 / 9)
+    assert frame["p"].tolist() == pytest.approx([wanted.p])
+
+
 def test_a_difference_without_spread_has_no_p_value_and_is_none_of_the_pairs():
     rng = np.random.default_rng(0)
     base = np.array([14, 13, 15]) / 15

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tabsweep.benchmark.perf.simulated_ray import SimulatedRay, mixed
+from tabsweep.benchmark.perf.simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers import ray_actors, supervisor
 from tabsweep.sweeps.workers.free_actors import Deadlines, FreeActors
 from tabsweep.sweeps.workers.free_nodes import LeastFirst
 from tabsweep.sweeps.workers.placement import Placement, Shape
@@ -30,6 +32,7 @@ class Worker:
     number: int
     shape: Shape
     node: Node = field(default_factory=lambda: Node("n", "n", 1, 0, 1.0))
+    gpu: int = -1
     jobs: int = 0
     starting: bool = False
     worn: bool = False
@@ -39,6 +42,21 @@ def runs(worker: Shape, job: Shape) -> bool:
     """Whether a worker of one shape can run the jobs of another."""
     alike = (worker.threads, worker.gpus) == (job.threads, job.gpus)
     return alike and worker.memory_mb >= job.memory_mb
+
+
+def rests_of(node: Node, workers: list[Worker]) -> list[float]:
+    """What the workers leave of each GPU of a node."""
+    shares = [
+        [w.shape.gpus for w in workers if w.node.id == node.id and w.gpu == gpu]
+        for gpu in range(node.gpus)
+    ]
+    return [round(1.0 - sum(of_one), 6) for of_one in shares]
+
+
+def tightest(rests: list[float], share: float) -> int:
+    """The GPU with the least room of those with room for a share, -1 for none."""
+    fits = [(rest, gpu) for gpu, rest in enumerate(rests) if rest >= share - 1e-5]
+    return min(fits)[1] if share and fits else -1
 
 
 def plain_place(
@@ -55,18 +73,18 @@ def plain_place(
     used = sum(w.shape.threads for w in workers) - sum(w.shape.threads for w in gone)
     if limit is not None and limit - used < shape.threads:
         return None
-    found = []
+    found, stay = [], [worker for worker in workers if worker not in gone]
+    idle_gpus = sum(math.ceil(round(sum(rests_of(node, stay)), 5)) for node in nodes)
+    if limit is not None and not shape.gpus:
+        if limit - used - min(reserve * idle_gpus, limit // 2) < shape.threads:
+            return None
     for node in nodes:
-        threads, gpus, memory = node.cpus, float(node.gpus), node.memory_mb
-        for sign, some in ((-1, workers), (1, gone)):
-            for worker in some:
-                if worker.node.id == node.id:
-                    threads += sign * worker.shape.threads
-                    gpus += sign * worker.shape.gpus
-                    memory += sign * worker.shape.memory_mb
-        gpus, memory = round(gpus, 6), round(memory, 6)
-        left = threads if shape.gpus else threads - math.ceil(gpus) * reserve
-        if left >= shape.threads and memory >= shape.memory_mb and gpus >= shape.gpus - 1e-5:
+        there, rests = [w for w in stay if w.node.id == node.id], rests_of(node, stay)
+        threads = node.cpus - sum(worker.shape.threads for worker in there)
+        memory = round(node.memory_mb - sum(worker.shape.memory_mb for worker in there), 6)
+        left = threads if shape.gpus else threads - math.ceil(round(sum(rests), 5)) * reserve
+        fits = not shape.gpus or tightest(rests, shape.gpus) >= 0
+        if left >= shape.threads and memory >= shape.memory_mb and fits:
             found.append((node.gpus > 0 and not shape.gpus, -left, node.id))
     return min(found)[2] if found else None
 
@@ -88,7 +106,8 @@ def test_a_worker_gets_the_node_that_a_look_at_all_nodes_would_choose(data):
             shape = data.draw(SHAPES)
             found = placement.place(shape)
             if found is not None:
-                workers.append(Worker(number, shape, found))
+                gpu = tightest(rests_of(found, workers), shape.gpus)
+                workers.append(Worker(number, shape, found, gpu))
                 placement.add(workers[-1])
         elif act == "end" and workers:
             placement.remove(workers.pop(data.draw(st.integers(0, len(workers) - 1))))
@@ -154,7 +173,6 @@ def test_a_job_goes_to_the_actor_that_a_look_at_all_actors_would_choose(data, de
         able = [actor for actor in serve if actor.jobs < depth and not actor.worn]
         want = min(able, key=lambda a: (a.jobs, a.starting), default=None)
         assert free.best(shape) == (want and want.number)
-        assert free.serves(shape) == bool(serve)
 
 
 @settings(max_examples=100, deadline=None)
@@ -220,3 +238,131 @@ def test_jobs_of_all_shapes_end_and_no_node_holds_more_than_it_has():
     assert {worker["trial"] for worker in pool.workers()} == {None}
     pool.close()
     assert pool.running() == 0 and pool.workers() == []
+
+
+def busy_for(nodes: dict[str, Node], needs: list[Needs], slots: int, warmed: int = 0) -> float:
+    """Simulated seconds until trials of 10 s with these needs have ended, in their order."""
+    calls = SimulatedRay(nodes, lambda trial, data: Result(status=DONE), trial_s=10.0)
+    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
+    pool.warm(warmed)
+    left = [
+        Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), one) for i, one in enumerate(needs)
+    ]
+    left.reverse()
+    begun = calls.clock()
+    while left or pool.running():
+        while left and pool.room(left[-1].needs):
+            pool.submit(left.pop())
+        pool.poll(1.0)
+    return calls.clock() - begun
+
+
+def test_all_idle_workers_make_way_for_trials_of_another_shape_not_one_of_them():
+    plain, larger, half = Needs(), Needs(memory_mb=1500.0), Needs(gpu_mb=40_000.0)
+    nodes = homogeneous(16)
+    assert busy_for(nodes, [plain] * 32 + [larger] * 64, 16, warmed=16) < 1.5 * 60
+    node = node_of(0, 32, 8)
+    assert busy_for({node.id: node}, [half] * 160, 32) < 1.5 * 100
+
+
+def test_the_cpus_beside_gpus_are_kept_within_a_limit_below_the_clusters():
+    node = node_of(0, 16, 2)
+    placement = Placement({node.id: node}, limit=8)
+    placement.reserve = 1
+    held = 0
+    while (found := placement.place(Shape(1, 0.0, 1024.0))) is not None:
+        placement.add(Worker(held, Shape(1, 0.0, 1024.0), found, jobs=1))
+        held += 1
+    assert held == 6 and placement.place(Shape(1, 1.0, 1024.0)) is not None
+    placement.reserve = 0
+    assert placement.place(Shape(1, 0.0, 1024.0)) is not None
+
+
+def test_a_whole_gpu_is_not_put_together_from_parts_of_two():
+    node = Node("n", "n", 8, 2, 65_536.0)
+    placement = Placement({"n": node})
+    halves = [Worker(number, Shape(1, 0.5, 1024.0), node) for number in range(4)]
+    for worker in halves:
+        placement.add(worker)
+    for worker in halves[::2]:  # one on each GPU
+        placement.mark(worker, idle=False)
+    whole = Shape(1, 1.0, 1024.0)
+    assert placement.place(whole, ending_idle=True) is None
+    placement.mark(halves[0], idle=True)
+    assert placement.place(whole, ending_idle=True) == node
+    for worker in halves[:2]:
+        placement.remove(worker)
+    assert placement.place(whole) == node and placement.place(Shape(1, 0.5, 1024.0)) == node
+
+
+class OtherGpus(SimulatedRay):
+    """Ray with another choice of GPUs than the placement thinks: the one with most room. A worker
+    for whose share no GPU has room waits."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__({node.id: node}, lambda trial, data: Result(status=DONE), trial_s=20.0)
+        self.rests, self.held = [1.0] * node.gpus, {}
+        self.waiting, self.n_waited = [], 0
+
+    def start(self, body, *args, **options):
+        actor = super().start(body, *args, **options)
+        self.waiting.append((actor, options["num_gpus"], []))
+        self.assign()
+        self.n_waited += any(actor is one for one, _, _ in self.waiting)
+        return actor
+
+    def call(self, actor, method, *args):
+        number = super().call(actor, method, *args)
+        for one, _, calls in self.waiting:
+            if one is actor:  # nothing of it is answered before it is up
+                calls += [call for call in self._pending if call[1] == number]
+                self._pending = [call for call in self._pending if call[1] != number]
+                heapq.heapify(self._pending)
+        return number
+
+    def kill(self, actor):
+        self.waiting = [one for one in self.waiting if one[0] is not actor]
+        if actor in self.held:
+            gpu, share = self.held.pop(actor)
+            self.rests[gpu] += share
+        self.assign()
+
+    def assign(self):
+        for one in list(self.waiting):
+            actor, share, calls = one
+            gpu = max(range(len(self.rests)), key=self.rests.__getitem__)
+            if self.rests[gpu] >= share - 1e-9:
+                self.rests[gpu] -= share
+                self.held[actor] = gpu, share
+                self.waiting.remove(one)
+                for call in calls:
+                    heapq.heappush(self._pending, call)
+
+
+def test_a_worker_that_waits_for_its_gpu_is_no_fault_of_its_node(monkeypatch):
+    node = node_of(0, 8, 2)
+    calls = OtherGpus(node)
+    for module in (ray_actors, supervisor):
+        monkeypatch.setattr(module, "awake_s", calls.clock)
+    monkeypatch.setattr(ray_actors, "crash_cause", lambda name: None)
+    monkeypatch.setattr(OtherGpus, "leaving", lambda self, node: False, raising=False)
+    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=8, calls=calls)
+    pool._placement.know_gpu(node.id, GPU_MB)
+    sizes = [20_000.0, 20_000.0, 60_000.0]
+    left = [
+        Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), Needs(gpu_mb=size))
+        for i, size in enumerate(reversed(sizes))
+    ]
+    ended, given_up = set(), 0
+    while left or pool.running():
+        while left and pool.room(left[-1].needs):
+            pool.submit(left.pop())
+        for outcome in pool.poll(1.0):
+            if outcome.result is None:
+                given_up += 1
+                left.append(outcome.job)
+            else:
+                ended.add(outcome.job.trial.id)
+        assert calls.clock() < 50_000
+    assert (len(ended), calls.n_waited, given_up) == (3, 1, 1)
+    assert not [text for kind, text in pool.news() if kind == "warning"]

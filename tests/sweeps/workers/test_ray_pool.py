@@ -26,7 +26,8 @@ from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
 from tabsweep.sweeps.workers import crash_report, ray_calls
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost, Job
-from tabsweep.sweeps.workers.ray_cluster import Node, nodes, raylet_here
+from tabsweep.sweeps.workers.ray_actors import TrialActor
+from tabsweep.sweeps.workers.ray_cluster import Node, nodes, on_node, raylet_here
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
 
@@ -212,6 +213,39 @@ def test_differences_name_what_is_wrong_and_not_too_much_of_it():
     )
     many = {str(i): "1" for i in range(8)}
     assert differences(many, {}).endswith("; and 3 more")
+
+
+class Where:
+    """An actor that knows its GPUs."""
+
+    def gpus(self) -> list[int]:
+        return [int(gpu) for gpu in ray.get_gpu_ids()]
+
+
+def test_ray_puts_shares_on_the_gpus_that_the_placement_thinks(machines):
+    made = machines.add("shares", num_gpus=3)
+    node = nodes()[made.node_id]
+    placement, live = Placement({node.id: node}), []
+    try:
+        for share in (0.5, 1.0, 1 / 3, 0.5, -2, 0.25, 0.5, -1, -1, 1.0, 1 / 3):
+            if share < 0:  # the oldest workers end
+                for _ in range(-int(share)):
+                    actor, worker = live.pop(0)
+                    ray.kill(actor)
+                    placement.remove(worker)
+                time.sleep(1.0)  # until Ray has taken note
+                continue
+            worker = TrialActor("w", len(live), None, Shape(0, share, 0.0), node)
+            assert placement.place(worker.shape) == node
+            placement.add(worker)
+            how = ray.remote(num_cpus=0, num_gpus=share, scheduling_strategy=on_node(node.id))
+            actor = how(Where).remote()
+            live.append((actor, worker))
+            assert ray.get(actor.gpus.remote(), timeout=60) == [placement.gpu_of(worker)]
+    finally:
+        for actor, _ in live:
+            ray.kill(actor)
+        machines.cluster.remove_node(made)
 
 
 def test_nodes_with_gpus_and_nodes_with_other_libraries(machines, tmp_path):
