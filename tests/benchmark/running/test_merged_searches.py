@@ -100,6 +100,7 @@ def table(run: Path) -> list[tuple[Any, ...]]:
     return list(rows.itertuples(index=False, name=None))
 
 
+@pytest.mark.fault(42)
 @pytest.mark.parametrize(
     ("lag", "at", "n", "kept"),
     [
