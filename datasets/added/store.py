@@ -125,6 +125,7 @@ def install(made: Path, name: str) -> bool:
     place = folder() / name
     new = read_card(made / CARD, name=name)
     way_out = f"remove it (bench data remove {name}) or give this one another --name"
+    in_the_way = place.is_dir()  # looked up first: what comes from here on is another's, and whole
     if _has_card(place):
         try:
             old = card(name)
@@ -139,7 +140,7 @@ def install(made: Path, name: str) -> bool:
             return False
         except DataError:  # a file is gone or changed: the new ones take their place
             pass
-    if place.is_dir():
+    if in_the_way:
         _delete(place)
     try:
         os.rename(made, place)
