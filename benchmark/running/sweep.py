@@ -13,7 +13,7 @@ from typing import Any
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
-from ...sweeps.scheduling.ready_studies import slots_left, threads_beside_gpus
+from ...sweeps.scheduling.ready_studies import UnfinishedStudies, slots_left
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import lacks_files, lost_predictions
 from ...sweeps.store.ledger import Ledger
@@ -401,7 +401,8 @@ class _Sweep:
             common=self._common,
             checkpoints=self._checkpoints.path,
         )
-        pool.keep_for_gpus(threads_beside_gpus(self._studies()))  # before all CPUs have a worker
+        reserve = UnfinishedStudies(self._studies()).threads_beside_gpus()
+        pool.keep_for_gpus(reserve)  # before all CPUs have a worker
         pool.warm(slots_left(self._studies()))
         return pool
 

@@ -99,7 +99,7 @@ def read_numbers(
     # Most columns of text are told by one cell.
     odd, sign = without_sign(str(cells[~missing & np.isnan(values)].iloc[0]))
     styles = {name: style for name, style in STYLES.items() if style.sign == sign}
-    if not (signs or not sign) or not any(re.fullmatch(s.form, odd) for s in styles.values()):
+    if (sign and not signs) or not any(re.fullmatch(s.form, odd) for s in styles.values()):
         return Numbers(values, missing)
     present = _unsigned(cells, sign)[~missing]
     fits = [

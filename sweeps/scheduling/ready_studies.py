@@ -71,11 +71,14 @@ class Backlog:
 
 
 class UnfinishedStudies:
-    """Studies that have not ended, counted by dataset, and those of them that need a GPU."""
+    """Those of `studies` that have not ended, counted by dataset, and which of them need a GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, studies: Iterable[Study] = ()) -> None:
         self._by_data: Counter[str] = Counter()
         self._on_gpus: dict[str, int] = {}  # {study: threads of its trials}
+        for study in studies:
+            if not study.finished:
+                self.add(study)
 
     def add(self, study: Study) -> None:
         """Count a study that is about to run."""
@@ -100,12 +103,6 @@ class UnfinishedStudies:
 def slots_left(studies: Iterable[Study]) -> int:
     """How many slots have not ended, as far as is known now."""
     return sum(study.n_slots - study.n_done for study in studies if not study.finished)
-
-
-def threads_beside_gpus(studies: Iterable[Study]) -> int:
-    """CPUs that a trial with a GPU of the unfinished studies needs at most; 0 without any."""
-    wanting = (study for study in studies if uses_gpu(study) and not study.finished)
-    return max((study.needs.threads for study in wanting), default=0)
 
 
 def uses_gpu(study: Study) -> bool:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from async_searches import async_search
 from tabsweep.sweeps.ray_tune.async_search import Asynchronous
 from tabsweep.sweeps.ray_tune.trial_state import Track
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
-from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial, canonical, failure
@@ -47,16 +47,7 @@ def study_of(log: Path) -> Study:
 
 
 def searched(how: str, ledger: Ledger, log: Path, **more: Any) -> Asynchronous:
-    return Asynchronous(
-        [study_of(log)],
-        how,
-        ledger=ledger,
-        checkpoints=CheckpointFolder(ledger.run / "checkpoints"),
-        run_trial=chained,
-        load=lambda key: None,
-        slots=2,
-        **more,
-    )
+    return async_search(study_of(log), how, ledger, chained, **more)
 
 
 def chained(trial: Trial, data: Any, checkpoints: Any) -> Result:

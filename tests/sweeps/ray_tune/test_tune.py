@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from async_searches import async_search
 from chaos import kill_all, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,6 @@ from tabsweep.sweeps.ray_tune.trial_state import Track
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
-from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
@@ -137,16 +137,7 @@ def toy_study(log: Path, n_trials: int, *, source: str = "a", timeout_s: float =
 
 
 def search_of(study: Study, how: str, ledger: Ledger, **more: Any) -> Asynchronous:
-    return Asynchronous(
-        [study],
-        how,
-        ledger=ledger,
-        checkpoints=CheckpointFolder(ledger.run / "checkpoints"),
-        run_trial=toy_trial,
-        load=lambda key: None,
-        slots=2,
-        **more,
-    )
+    return async_search(study, how, ledger, toy_trial, **more)
 
 
 def toy_trial(trial: Trial, data: Any, checkpoints: Any) -> Result:
