@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..common.prediction_time import prediction_times
-
 if TYPE_CHECKING:
     from ..datasets.protocols import Fold
     from ..datasets.table import Table
@@ -32,11 +30,15 @@ CURVE_POINTS = 100  # of a learning curve are kept in the ledger, beside its low
 
 @dataclass(frozen=True)
 class Cell:
-    """Predictions on "val" and "test" ((n, C) probabilities or (n,) values), costs, extra facts."""
+    """Predictions on "val" and "test" ((n, C) probabilities or (n,) values), costs, extra facts.
+
+    `predict` predicts with the fitted model: a DataFrame of rows in, an array of that form out.
+    """
 
     predictions: dict[str, np.ndarray]
     costs: dict[str, float]
     info: dict[str, Any]
+    predict: Callable[[Any], np.ndarray]
 
 
 class BadConfig(ValueError):
@@ -107,9 +109,6 @@ def run_cell(
     the features of the test rows where its fit takes them (`X_test`). `time_limit_s`: a fit in one
     piece of a model that is trained in steps ends after so many seconds, with the best steps so far
     (`limit_time`); `info` says whether it did ("out_of_time"), and nothing of other models.
-
-    The seconds that predictions of 1,000 rows take are measured apart, when everything else has
-    been (see `prediction_time`).
     """
     load_class(target)  # imports are not part of the fit's cost
     _reset_peak()
@@ -132,9 +131,7 @@ def run_cell(
         estimator, info = _fit_to(make, train, fidelity, _Keeper(key, checkpoints))
     fitted = time.perf_counter()
     predict = partial(_predict, estimator, task, len(table.classes))
-    predictions = {"val": predict(table.rows(fold.val))}
-    between = time.perf_counter()
-    predictions["test"] = predict(table.rows(fold.test))
+    predictions = {"val": predict(table.rows(fold.val)), "test": predict(table.rows(fold.test))}
     ended = time.perf_counter()
     costs = {
         "fit_s": fitted - start,
@@ -160,13 +157,7 @@ def run_cell(
     curve = _curve(estimator)
     if curve:
         info["curve"] = curve
-    times, trouble = prediction_times(
-        predict, table.rows(fold.test), took_s=ended - between, budget_s=ended - start
-    )
-    costs |= times
-    if trouble:
-        info["prediction_times"] = trouble
-    return Cell(predictions, costs, info)
+    return Cell(predictions, costs, info, predict)
 
 
 def _curve(estimator: Any) -> dict[str, Any]:

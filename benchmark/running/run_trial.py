@@ -16,11 +16,14 @@ from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept, text_of
-from ..cell import BadConfig, load_class, run_cell
+from ..cell import BadConfig, Cell, load_class, run_cell
 from ..planning.code_identity import source_alone, weights_print
 from ..planning.environment import cpu_model
+from .prediction_time import BestSoFar, prediction_times
 
 Data = tuple[Table, Mapping[int, Fold]]
+
+_BEST = BestSoFar()  # of this process: decides which trials are measured, never a result
 
 
 class OtherInstructions(TrialRefused):
@@ -98,15 +101,17 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
                 checkpoints=checkpoints,
                 time_limit_s=trial.identity.get("time_limit_s"),
             )
+            not_finite = _not_finite(cell)
+            if not not_finite:
+                scores = score_parts(table, fold, cell.predictions)
+                if _BEST.beaten((trial.dataset, trial.fold, trial.model), scores["val"]):
+                    _measure(cell, table, fold)
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))
     except Unsupported as error:
         return failure("unsupported", _first_line(error))
-    for part, values in cell.predictions.items():
-        if not np.isfinite(values).all():
-            bad = int((~np.isfinite(values)).sum())
-            return failure("nonfinite", f"{bad} predictions on {part} are NaN or infinite")
-    scores = score_parts(table, fold, cell.predictions)
+    if not_finite:
+        return failure("nonfinite", not_finite)
     return Result(
         status=DONE,
         val=scores["val"],
@@ -115,6 +120,29 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         info={**cell.info, "cpu": cpu_model()},
         predictions=cell.predictions,
     )
+
+
+def _not_finite(cell: Cell) -> str:
+    """How many predictions are NaN or infinite, and where; "" where all are finite."""
+    for part, values in cell.predictions.items():
+        bad = int((~np.isfinite(values)).sum())
+        if bad:
+            return f"{bad} predictions on {part} are NaN or infinite"
+    return ""
+
+
+def _measure(cell: Cell, table: Table, fold: Fold) -> None:
+    """Add the seconds of predictions of 1,000 rows to the cell's costs."""
+    test_share = len(fold.test) / (len(fold.val) + len(fold.test))
+    times, trouble = prediction_times(
+        cell.predict,
+        table.rows(fold.test),
+        took_s=cell.costs["predict_s"] * test_share,
+        budget_s=cell.costs["fit_s"] + cell.costs["predict_s"],
+    )
+    cell.costs.update(times)
+    if trouble:
+        cell.info["prediction_times"] = trouble
 
 
 def score_parts(

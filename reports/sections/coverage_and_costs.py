@@ -240,9 +240,10 @@ def costs(evidence: Evidence) -> Section:
         "another run; their costs are those of that run.",
         "Wall seconds are sums over trials, not the duration of the sweep. They are comparable on "
         "the same hardware only; CPU seconds depend on it less.",
-        "Milliseconds of a prediction: the median trial's, measured apart from the trial's own "
-        "predictions and warm, of a batch of 1,000 rows and of single rows (the CSV has seconds "
-        "per 1,000 rows for both). n/a: too slow for the time that this may take, or not recorded.",
+        "Milliseconds of a prediction: the median of the trials that were measured (the chosen and "
+        "those that were the best of their study before), apart from the trial's own predictions "
+        "and warm, of a batch of 1,000 rows and of single rows (the CSV has seconds per 1,000 rows "
+        "for both). n/a: too slow for the time that this may take, or not recorded.",
     ]
     table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
     return Section("costs", "Costs", (table,), frame)

@@ -22,7 +22,7 @@ from tabsweep.sweeps import fingerprint as prints
 ROOT = Path(prints.__file__).resolve().parents[1]
 FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 # The modules that the closure of every registered model holds.
-RUNNING = ["benchmark.cell", "common.prediction_time"]  # what every trial runs through
+RUNNING = ["benchmark.cell"]  # what every trial runs through
 SHARED = [*RUNNING, "common.tasks", "models.base", "models.preprocessing"]
 
 PLANNER = '''

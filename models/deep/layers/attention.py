@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from ..precision import in_one_format
-from .dropout import Seed, drop_, dropped_at
+from .dropout import Seed, kept
 
 BLOCK = 2**23  # weights of one block
 ROWS = 128  # queries of a block at least: products of fewer rows are slow
@@ -99,22 +99,22 @@ class _Attention(torch.autograd.Function):
         q = _written_out(q).mul_(scale) if many else q * scale
         k, v = (_written_out(k), _written_out(v)) if many else (k, v)
         out = _rows_first(b, h, tq, v)
-        kept = []
+        stored = []
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
             weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
             dropped = weights
             if p:
-                at = dropped_at(weights.numel(), p, (*seed, n))  # type: ignore[misc]
-                dropped = drop_(weights.clone() if keep else weights, at)
+                mask = kept(weights, p, (*seed, n))  # type: ignore[misc]
+                dropped = weights * mask if keep else weights.mul_(mask)
                 if keep:
-                    kept.append(dropped)
+                    stored.append(dropped)
             if keep:
-                kept += [weights, weights.new_empty(0) if norm is None else norm]
+                stored += [weights, weights.new_empty(0) if norm is None else norm]
             found = torch.matmul(dropped, v[i])
             _copy_(out[i, :, j], found if norm is None else found.mul_(norm))
         if p:
             out *= 1.0 / (1.0 - p)
-        ctx.save_for_backward(q, k, v, out, *([] if forbidden is None else [forbidden]), *kept)
+        ctx.save_for_backward(q, k, v, out, *([] if forbidden is None else [forbidden]), *stored)
         ctx.facts = scale, p, seed, forbidden is not None, keep
         return out
 
@@ -130,7 +130,7 @@ class _Attention(torch.autograd.Function):
         delta = _row_sums(grads[0] * out)
         grad = grads[0] * (1.0 / (1.0 - p)) if p else grads[0]
         for n, (i, j) in enumerate(_blocks(b, h, tq, tk)):
-            dropped = at = None
+            dropped = mask = None
             if keep:
                 dropped = rest.pop(0) if p else None
                 weights, norm = rest.pop(0), rest.pop(0)
@@ -138,16 +138,16 @@ class _Attention(torch.autograd.Function):
             else:
                 weights, norm = _weights(q[i, :, j], _turned(k[i]), forbidden, j)
                 if p:
-                    at = dropped_at(weights.numel(), p, (*seed, n))
+                    mask = kept(weights, p, (*seed, n))
             g, less = grad[i, :, j], delta[i, :, j]
             if norm is not None:
                 g, less = _written_out(g).mul_(norm), less * norm
             d_logits = torch.matmul(g, _turned(v[i]))
             if dropped is not None:
                 d_logits.mul_(dropped).addcmul_(weights, less, value=-1)
-            elif at is not None:  # the weights are not used again: overwritten
-                drop_(d_logits, at).sub_(less).mul_(weights)
-                dropped = drop_(weights, at)
+            elif mask is not None:  # the weights are not used again: overwritten
+                d_logits.mul_(mask).sub_(less).mul_(weights)
+                dropped = weights.mul_(mask)
             else:
                 d_logits.sub_(less).mul_(weights)
             seen = weights if dropped is None else dropped

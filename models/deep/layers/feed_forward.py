@@ -1,7 +1,8 @@
 """Feed-forward block (Linear, GELU, dropout, Linear) in blocks of rows that fit the cache.
 
 Linear, GELU, dropout, Linear (Vaswani et al. 2017, sec. 3.3). Between forward and backward only the
-input and the values before the GELU are kept, and where they are few, those after it.
+input and the values before the GELU are kept, and where they are few, those after it; what dropout
+keeps is drawn again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..precision import in_one_format
-from .dropout import Seed, drop_, dropped_at
+from .dropout import Seed, kept
 
 BLOCK = 2**18  # hidden values of one block
 KEEP = 2**22  # hidden values in all of which both sides of the GELU may be kept
@@ -40,39 +41,38 @@ class _FeedForward(torch.autograd.Function):
         keep = any(ctx.needs_input_grad)
         before = x.new_empty((len(x) if keep else 0, len(w1)))
         out = x.new_empty((len(x), len(w2)))
-        scale, drops, after = 1.0 / (1.0 - p), [], []
+        scale, after = 1.0 / (1.0 - p), []
         for n, rows in enumerate(_blocks(len(x), len(w1))):
             u = before[rows] if keep else x.new_empty((len(x[rows]), len(w1)))
             g = F.gelu(torch.addmm(b1, x[rows], w1.t(), out=u))
             if p:
-                drops.append(dropped_at(g.numel(), p, (*seed, n)))  # type: ignore[misc]
-                drop_(g, drops[-1])
+                g.mul_(kept(g, p, (*seed, n)))  # type: ignore[misc]
             if keep and before.numel() <= KEEP:
                 after.append(g)
             torch.addmm(b2, g, w2.t(), alpha=scale, out=out[rows])
         if keep:
-            ctx.save_for_backward(x, w1, w2, before, *drops, *after)
-            ctx.facts = scale, len(drops)
+            ctx.save_for_backward(x, w1, w2, before, *after)
+            ctx.facts = scale, p, seed
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        scale, n_drops = ctx.facts
-        x, w1, w2, before, *rest = ctx.saved_tensors
-        drops, after = rest[:n_drops], rest[n_drops:]
+        scale, p, seed = ctx.facts
+        x, w1, w2, before, *after = ctx.saved_tensors
         grad = grads[0].contiguous()
-        scaled = grad * scale if drops else grad
+        scaled = grad * scale if p else grad
         dx = torch.empty_like(x)
         d1, d2, db1 = torch.empty_like(w1), torch.empty_like(w2), w1.new_zeros(len(w1))
         ones = x.new_ones(len(x))
         for n, rows in enumerate(_blocks(len(x), len(w1))):
             u, dy = before[rows], scaled[rows]
             g, dg = after[n] if after else F.gelu(u), torch.mm(dy, w2)
-            if drops:
-                drop_(dg, drops[n])
+            if p:
+                mask = kept(dg, p, (*seed, n))
+                dg.mul_(mask)
                 if not after:
-                    drop_(g, drops[n])
+                    g.mul_(mask)
             torch.addmm(d2, dy.t(), g, beta=float(n > 0), out=d2)
             du = torch.ops.aten.gelu_backward(dg, u)
             torch.addmm(d1, du.t(), x[rows], beta=float(n > 0), out=d1)

@@ -7,7 +7,13 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.common.prediction_time import BATCH, ROWS, SINGLE, prediction_times
+from tabsweep.benchmark.running.prediction_time import (
+    BATCH,
+    ROWS,
+    SINGLE,
+    BestSoFar,
+    prediction_times,
+)
 
 
 class Model:
@@ -60,3 +66,14 @@ def test_a_model_that_predicts_no_single_rows_is_told_of_and_fails_nothing():
     found, trouble = prediction_times(whole, rows(40), took_s=1e-4, budget_s=1e6)
     assert found == {} and trouble == "ValueError: needs 10 rows"
     assert prediction_times(whole, rows(0), took_s=0.0, budget_s=1.0) == ({}, "")
+
+
+def test_the_chosen_trial_is_measured_whatever_the_metric_and_few_others_are():
+    best, rng = BestSoFar(), np.random.default_rng(0)
+    scores = [{"roc_auc": a, "log_loss": b} for a, b in rng.random((200, 2))]
+    measured = [i for i, found in enumerate(scores) if best.beaten(("d", 0, "m"), found)]
+    assert max(range(200), key=lambda i: scores[i]["roc_auc"]) in measured
+    assert min(range(200), key=lambda i: scores[i]["log_loss"]) in measured
+    assert measured[0] == 0 and len(measured) < 30
+    assert best.beaten(("d", 1, "m"), scores[50])  # another fold is another study
+    assert not best.beaten(("d", 0, "m"), {"roc_auc": None})

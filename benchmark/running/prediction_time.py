@@ -1,15 +1,19 @@
 """Seconds that a fitted model takes to predict 1,000 rows: in one batch, and row by row.
 
 They are measured after the trial's own predictions, which warm the model up, and apart from them:
-they are no part of its other costs. The measurement takes at most a fiftieth of what fit and
-predictions took, or LEAST_S where that is more, as far as the time of a prediction can be foreseen.
+they are no part of its other costs. Measured are the trials whose validation score is the best so
+far of their study in this process, by any metric; the one that is chosen is always among them. A
+measurement takes at most a fiftieth of what fit and predictions took, or LEAST_S where that is
+more, as far as the time of a prediction can be foreseen.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
+
+from ...reports.metrics import METRICS
 
 BATCH, SINGLE = "predict_1k_s", "predict_1k_single_s"  # seconds per 1,000 rows, of batches of 1,000
 ROWS = 1000
@@ -17,6 +21,25 @@ SHARE, LEAST_S = 0.02, 0.05  # of the trial's seconds that a measurement may tak
 # Predictions of each kind. The shortest counts: what else runs on the machine only adds to them.
 MOST_SINGLE, MOST_BATCHES = 5, 3
 GROWTH = 4  # of a batch, from one whose time is known to the next
+
+
+class BestSoFar:
+    """The least validation losses that this process has seen of each study."""
+
+    def __init__(self) -> None:
+        self._losses: dict[tuple[Hashable, str], float] = {}
+
+    def beaten(self, study: Hashable, scores: Mapping[str, float | None]) -> bool:
+        """Take in a trial's validation scores; whether one of them is the best of its study."""
+        found = False
+        for name, value in scores.items():
+            if value is None:
+                continue
+            loss = METRICS[name].loss(value)
+            if loss < self._losses.get((study, name), float("inf")):
+                self._losses[study, name] = loss
+                found = True
+        return found
 
 
 def prediction_times(
