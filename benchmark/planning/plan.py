@@ -79,6 +79,7 @@ class StudyPlan:
     first: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     lag: int
+    startup: int | None = None
     halving: Halving | None = None
     asynchronous: str | None = None
     save_every: int | None = None
@@ -288,8 +289,9 @@ class Plan:
             n_trials=n_trials,
             first=begins.first,
             begins=begins,
-            seeds=tuple(range(options.seed, options.seed + budget.seeds)),
+            seeds=tuple(range(options.seed, options.seed + (search.seeds or budget.seeds))),
             lag=search.lag or budget.lag,
+            startup=search.startup or budget.startup,
             halving=halving,
             asynchronous=asynchronous,
             save_every=save_every,
@@ -319,6 +321,8 @@ class Plan:
             key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
             found["space"][key] = digest([study.space.to_data(), list(study.begins.own)], length=16)
             found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
+            if study.startup is not None:
+                found["sampler"][key] += f", {study.startup} at random first"
             if study.halving:
                 how = study.asynchronous or "halving"
                 rungs = f"{study.halving.rungs} rungs, eta {study.halving.eta}"
@@ -442,7 +446,12 @@ class Plan:
         return Study(
             name=plan.name,
             sampler=make_sampler(
-                plan.sampler, plan.space, seed=seed, first=plan.first, lag=plan.lag
+                plan.sampler,
+                plan.space,
+                seed=seed,
+                first=plan.first,
+                lag=plan.lag,
+                startup=plan.startup,
             ),
             n_trials=plan.n_trials,
             make_trial=make_trial,

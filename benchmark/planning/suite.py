@@ -62,6 +62,8 @@ class Search(Strict):
     sampler: Literal["grid", "random", "tpe", "hyperopt"] | None = None
     trials: int | None = Field(default=None, ge=1)
     lag: int | None = Field(default=None, ge=1)
+    startup: int | None = Field(default=None, ge=1)
+    seeds: int | None = Field(default=None, ge=1)
     halving: Halve | None = None
     save_every: int | None = Field(default=None, ge=1)
     fixed: dict[str, Any] = {}
@@ -79,9 +81,11 @@ class Budget(Strict):
     """Models and the numbers of folds, trials and seeds; time and memory are safety nets only.
 
     `halving` and `save_every` concern the models that can stop at a step and go on later (`bench
-    models NAME`). `study_s`: CPU seconds of its tuning trials after which a study searches no
-    further, if it has not run `trials` before. `time_limit_s`: wall seconds after which a fit of
-    such a model ends with the best steps so far. With either the tables depend on the machine.
+    models NAME`). `startup`: configurations that TPE draws at random before it learns from the
+    others; by default the library's own number. `study_s`: CPU seconds of its tuning trials after
+    which a study searches no further, if it has not run `trials` before. `time_limit_s`: wall
+    seconds after which a fit of such a model ends with the best steps so far. With either of the
+    two the tables depend on the machine.
     """
 
     note: str = ""
@@ -93,6 +97,7 @@ class Budget(Strict):
     start_with_default: bool = True
     seeds: int = Field(default=1, ge=1)
     lag: int = Field(default=1, ge=1)
+    startup: int | None = Field(default=None, ge=1)
     halving: Halve | None = None
     save_every: int | None = Field(default=None, ge=1)
     study_s: float | None = Field(default=None, gt=0)
@@ -104,9 +109,10 @@ class Budget(Strict):
 
     @model_serializer(mode="wrap")
     def _without_unset(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As usual, without limits of time that are not set: plans of older runs have none."""
+        """As usual, without optional numbers that are not set: plans of older runs have none."""
         found: dict[str, Any] = usual(self)
-        unset = [name for name in ("study_s", "time_limit_s") if found[name] is None]
+        optional = ("startup", "study_s", "time_limit_s")
+        unset = [name for name in optional if found[name] is None]
         return {name: value for name, value in found.items() if name not in unset}
 
     def asked(self, model: str) -> str:

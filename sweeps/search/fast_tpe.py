@@ -97,10 +97,10 @@ class History:
 
 
 class FastTPESampler(TPESampler):
-    """`TPESampler(seed=seed, constant_liar=False)` on a `History`."""
+    """`TPESampler(seed, n_startup_trials, constant_liar=False)` on a `History`."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed=seed, constant_liar=False)
+    def __init__(self, seed: int, n_startup_trials: int = 10) -> None:
+        super().__init__(seed=seed, n_startup_trials=n_startup_trials, constant_liar=False)
         self.undecided = 0  # proposals that Optuna's own density decided
 
     def seed(self, seed: int) -> None:

@@ -17,13 +17,14 @@ from .space import Axis, Space
 class HyperoptTPE:
     """One `hyperopt.Trials`, kept in memory. Configurations must lie inside `space`."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, startup: int = 20) -> None:
         from hyperopt import Trials
         from hyperopt.base import Domain
 
         self._space = space
         self._domain = Domain(_never_called, {axis.label: _node(axis) for axis in space.axes})
         self._trials = Trials()
+        self._startup = startup
         self._keys: list[tuple[bool, float, int]] = []  # (failed, loss, index) of each trial
 
     def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
@@ -55,7 +56,9 @@ class HyperoptTPE:
         docs = zip(self._keys, self._trials.trials, strict=True)
         for rank, (_, doc) in enumerate(sorted(docs, key=lambda pair: pair[0])):
             doc["result"]["loss"] = float(rank)
-        (doc,) = tpe.suggest([index], self._domain, self._trials, seed, verbose=False)
+        (doc,) = tpe.suggest(
+            [index], self._domain, self._trials, seed, n_startup_jobs=self._startup, verbose=False
+        )
         drawn = doc["misc"]["vals"]
         return self._space.decode(lambda axis: drawn[axis.label][0])
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class OptunaTPE:
     """Optuna's sampler on a history kept in memory. Configurations must lie inside `space`."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, startup: int = 10) -> None:
         import optuna
 
         from .fast_tpe import FastTPESampler, History
@@ -33,7 +33,7 @@ class OptunaTPE:
         self._joint = {label: self._distributions[label] for label in labels}
         self._history = History(self._distributions)
         # DIFF(Optuna 5 defaults): no constant liar. It only concerns running trials (none here).
-        self._sampler = FastTPESampler(seed=0)
+        self._sampler = FastTPESampler(seed=0, n_startup_trials=startup)
         self._trial = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING)
 
     def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:

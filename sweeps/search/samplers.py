@@ -24,7 +24,8 @@ Config = dict[str, Any]
 Result = tuple[int, Mapping[str, Any], float | None]
 
 # TPE, first trials and failures: Optuna draws at random until 10 trials have succeeded, and ignores
-# failed ones; hyperopt until 20 trials have ended, and counts failed ones as the worst.
+# failed ones; hyperopt until 20 trials have ended, and counts failed ones as the worst. `startup`
+# replaces these numbers.
 SAMPLERS = ("grid", "hyperopt", "random", "tpe")
 
 
@@ -59,6 +60,7 @@ def make_sampler(
     seed: int,
     first: Sequence[Mapping[str, Any]] = (),
     lag: int = 1,
+    startup: int | None = None,
 ) -> Sampler:
     """A sampler of SAMPLERS for one study.
 
@@ -66,6 +68,7 @@ def make_sampler(
         but is left out of the sampler's history; one that is a grid point is not tried again.
     lag: the suggestion for an index uses the results up to index - lag. With 1 a study is
         sequential.
+    startup: trials that TPE draws at random first; None: as many as the library's default.
     """
     if name not in _CLASSES:
         raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, _CLASSES)}")
@@ -73,7 +76,8 @@ def make_sampler(
         raise ValueError(f"lag must be a whole number >= 1, got {lag!r}")
     if type(seed) is not int:
         raise ValueError(f"seed must be a whole number, got {seed!r}")
-    return _CLASSES[name](name, space, seed=seed, first=first, lag=lag)
+    options = {} if startup is None or _CLASSES[name] is not TPESampler else {"startup": startup}
+    return _CLASSES[name](name, space, seed=seed, first=first, lag=lag, **options)
 
 
 def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | None:
@@ -166,8 +170,11 @@ class TPESampler(Sampler):
 
     history_free = False
 
-    def __init__(self, name: str, space: Space, **options: Any) -> None:
+    def __init__(
+        self, name: str, space: Space, *, startup: int | None = None, **options: Any
+    ) -> None:
         super().__init__(name, space, **options)
+        self._startup = {} if startup is None else {"startup": startup}
         self._results: dict[int, tuple[Config, float | None]] = {}
         self._backend: Backend | None = None
         self._added: list[int] = []  # the indices that the backend knows
@@ -202,7 +209,7 @@ class TPESampler(Sampler):
         if visible[: len(self._added)] != self._added:
             self._forget()
         if self._backend is None:
-            self._backend = _backend(self.name, self.space)
+            self._backend = _backend(self.name, self.space, **self._startup)
         for i in visible[len(self._added) :]:
             config, loss = self._results[i]
             if config in self.space:
@@ -234,14 +241,14 @@ _CLASSES: dict[str, type[Sampler]] = {
 }
 
 
-def _backend(name: str, space: Space) -> Backend:
+def _backend(name: str, space: Space, **options: int) -> Backend:
     if name == "tpe":
         from .optuna_tpe import OptunaTPE
 
-        return OptunaTPE(space)
+        return OptunaTPE(space, **options)
     from .hyperopt_tpe import HyperoptTPE
 
-    return HyperoptTPE(space)
+    return HyperoptTPE(space, **options)
 
 
 def _key(space: Space, config: Config) -> str:

@@ -380,3 +380,20 @@ def test_a_wrong_call_is_answered_with_the_law_and_the_value() -> None:
     for call, message in WRONG_CALLS:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+def test_startup_is_where_a_sampler_begins_to_learn(name: str) -> None:
+    def configs(startup: int | None, shift: float) -> list[str]:
+        sampler = make_sampler(name, TREES, seed=3, startup=startup)
+        found = []
+        for i in range(12):
+            config = sampler.ask(i)
+            sampler.tell(i, config, abs(config["lr"] - shift))
+            found.append(identity(config))
+        return found
+
+    for startup, learns_from in ((4, 4), (9, 9)):
+        one, other = configs(startup, 0.0), configs(startup, 1.0)  # opposite losses
+        assert one[:learns_from] == other[:learns_from] == configs(None, 0.0)[:learns_from]
+        assert one[learns_from:] != other[learns_from:]
