@@ -9,26 +9,57 @@ from torch import Tensor
 
 from ..precision import in_float32
 
-BLOCK = 4096  # candidates whose distances are in memory at once
-SAME = 1e-14  # of the squared lengths: squared distances below it are rounding, and count as 0
+BLOCK = 4096  # candidates whose distances are made at once
+KEPT = 2**28  # bytes of distances that a training step keeps for its backward pass
+SAME = 1e-14  # of the squared lengths: in float64, squared distances below it count as 0
+NEAR = 1e-2  # of a query's squared length: squared distances below it lose digits in float32
+CROWD = 64  # of so many pairs at most one may be near: more of them are faster in float64
+SAMPLE = 128  # rows, at least, whose median is the centre
+
+Pairs = tuple[Tensor, Tensor | None, Tensor | None]  # distances (B, n), and the near pairs' indices
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:  # (B, D), (N, D) -> (B, N)
-    """Euclidean distances, without a gradient.
+    """Euclidean distances, without a gradient; each has the digits of its format.
 
-    DIFF(Ye 2025, the authors' code): there |a|^2 + |b|^2 - 2ab is taken in float32, in which equal
-    rows came out 0.01 apart; here it is taken in float64. Inputs of float64 are subtracted.
+    DIFF(Ye 2025, the authors' code): there |a|^2 + |b|^2 - 2ab is taken of the points as they are,
+    and equal rows came out 0.01 apart. Here points are centred first, and the pairs that are near
+    each other beside their lengths are subtracted; where these are many, all is taken in float64.
+    Inputs of float64 are always subtracted.
     """
-    with torch.no_grad(), torch.autocast(a.device.type, enabled=False):
+    return _pairs(a, b, centre(b))[0]
+
+
+def centre(points: Tensor) -> Tensor:  # (N, D) -> (D,)
+    """The median of some of the points: few far ones do not move it."""
+    return points.detach()[:: max(1, len(points) // SAMPLE)].median(0).values
+
+
+@torch.no_grad()
+def _pairs(a: Tensor, b: Tensor, middle: Tensor, own: Tensor | None = None, at: int = 0) -> Pairs:
+    """Distances, infinite where a query meets its own candidate; and the numbers of the near pairs,
+    which were subtracted, or None where distances were taken in float64."""
+    with torch.autocast(a.device.type, enabled=False):
         if a.dtype == torch.float64:
-            return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-        wide, other = a.double(), b.double()
-        # the squares but for `SAME` of the lengths, by one product: clamped, equal rows are at 0
-        lengths = [(1 - SAME) * x.square().sum(1, keepdim=True) for x in (wide, other)]
-        left = torch.cat([-2 * wide, lengths[0], torch.ones_like(lengths[0])], dim=1)
-        right = torch.cat([other, torch.ones_like(lengths[1]), lengths[1]], dim=1)
-        squares = (left @ right.T).clamp_(min=0.0)
-        return squares.float().sqrt_().to(a.dtype)
+            apart = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+            return _hide(apart, own, at), None, None
+        near = a.float() - middle.float()
+        squares = _hide(_squares(near, b.float() - middle.float()), own, at)
+        limit = NEAR * near.square().sum(1, keepdim=True)
+        rows, columns = (squares <= limit).nonzero().unbind(1)
+        if len(rows) * CROWD <= squares.numel():
+            squares[rows, columns] = (a[rows] - b[columns]).float().square().sum(1)
+            return squares.sqrt_().to(a.dtype), rows, columns
+        wide = middle.double()
+        squares = _squares(a.double() - wide, b.double() - wide, SAME).clamp_(min=0.0)
+        return _hide(squares.float().sqrt_().to(a.dtype), own, at), None, None
+
+
+def _squares(a: Tensor, b: Tensor, less: float = 0.0) -> Tensor:  # (B, D), (N, D) -> (B, N)
+    """|a|^2 + |b|^2 - 2ab by one product, less a share of the squared lengths."""
+    lengths = [(1 - less) * x.square().sum(1, keepdim=True) for x in (a, b)]
+    left = torch.cat([-2 * a, lengths[0], torch.ones_like(lengths[0])], dim=1)
+    return left @ torch.cat([b, torch.ones_like(lengths[1]), lengths[1]], dim=1).T
 
 
 def neighbour_mean(
@@ -39,18 +70,21 @@ def neighbour_mean(
     temperature: float,
     own: Tensor | None = None,
     block: int = BLOCK,
+    kept: int = KEPT,
 ) -> Tensor:
     """softmax(-distance / temperature) over candidates, times their labels.
 
     queries (B, D), candidates (N, D), labels (N, C) -> (B, C). own: (B,) the one candidate that a
     query must not see, -1 for none. Sums run over blocks of candidates with the largest logit so
-    far taken out; the backward pass makes the weights of a block anew. So B x `block` weights are
-    in memory at once, and beside them what grows with B or with N alone. Labels have no gradient;
-    at distance 0 that of queries and candidates is 0. Under autocast all is computed in float32.
+    far taken out, so B x `block` weights are in memory at once. For the backward pass at most
+    `kept` bytes of distances stay in memory; those of further blocks are made anew. Labels have no
+    gradient; at distance 0 that of queries and candidates is 0. Under autocast all is computed in
+    float32.
     """
+    kept = kept if torch.is_grad_enabled() else 0
 
     def mean(*given: Tensor) -> Tensor:
-        return _NeighbourMean.apply(*given, temperature, own, block)
+        return _NeighbourMean.apply(*given, temperature, own, block, kept)
 
     return in_float32(mean, queries, candidates, labels)
 
@@ -65,48 +99,81 @@ class _NeighbourMean(torch.autograd.Function):
         temperature: float,
         own: Tensor | None,
         block: int,
+        room: int,
     ) -> Tensor:
-        n = len(queries)
+        n, middle = len(queries), centre(candidates)
         top, total = queries.new_full((n,), -torch.inf), queries.new_zeros(n)
         mean = queries.new_zeros(n, labels.shape[1])
+        kept: list[Tensor | None] = []
         for at in range(0, len(candidates), block):
-            logits = distances(queries, candidates[at : at + block]).mul_(-1 / temperature)
-            _hide(logits, own, at)
-            highest = torch.maximum(top, logits.amax(1))
+            pairs = _pairs(queries, candidates[at : at + block], middle, own, at)
+            apart = pairs[0]
+            highest = torch.maximum(top, apart.amin(1) / -temperature)
             base = _base(highest)
-            weights, scale = logits.sub_(base[:, None]).exp_(), (top - base).exp()
+            weights, scale = _weights(apart, base, temperature), (top - base).exp()
             top, total = highest, total * scale + weights.sum(1)
             mean = mean * scale[:, None] + weights @ labels[at : at + block]
+            room -= apart.nbytes
+            if room >= 0:
+                kept += pairs
         mean = mean / total[:, None]
-        ctx.save_for_backward(queries, candidates, labels, own, mean, _base(top), total)
+        ctx.save_for_backward(
+            queries, candidates, labels, own, middle, mean, _base(top), total, *kept
+        )
         ctx.temperature, ctx.block = temperature, block
         return mean
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        queries, candidates, labels, own, mean, base, total = ctx.saved_tensors
+        queries, candidates, labels, own, middle, mean, base, total, *kept = ctx.saved_tensors
         if ctx.needs_input_grad[2]:
             raise NotImplementedError("neighbour_mean has no gradient by labels")
-        slope, centre = grads[0], candidates.double().mean(0)
-        near, known = queries.double() - centre, candidates.double() - centre
+        slope = grads[0] * (-1 / (ctx.temperature * total))[:, None]
         of_mean = (slope * mean).sum(1, keepdim=True)
-        of_queries, of_candidates = torch.zeros_like(near), torch.empty_like(known)
-        for at in range(0, len(candidates), ctx.block):
+        of_queries, of_candidates = torch.zeros_like(queries), torch.empty_like(candidates)
+        for i, at in enumerate(range(0, len(candidates), ctx.block)):
             there = slice(at, at + ctx.block)
-            apart = distances(queries, candidates[there])
-            weights = (apart * (-1 / ctx.temperature)).sub_(base[:, None]).exp_()
-            _hide(weights, own, at, value=0.0)
+            pairs = kept[3 * i : 3 * i + 3]
+            pairs = pairs or _pairs(queries, candidates[there], middle, own, at)
             # by the logits, then by half the squared distances
+            weights = _weights(pairs[0], base, ctx.temperature)
             weights.mul_(torch.addmm(-of_mean, slope, labels[there].T))
-            weights.div_(apart.masked_fill_(apart == 0, torch.inf))
-            wide = weights.mul_((-1 / (ctx.temperature * total))[:, None]).double()
-            # x sum(w) - w y is a small difference of large terms: in float64
-            of_queries.addcmul_(near, wide.sum(1, keepdim=True))
-            of_queries.addmm_(wide, known[there], alpha=-1)
-            torch.mul(known[there], wide.sum(0)[:, None], out=of_candidates[there])
-            of_candidates[there].addmm_(wide.T, near, alpha=-1)
-        of_queries, of_candidates = of_queries.to(queries), of_candidates.to(candidates)
-        return of_queries, of_candidates, None, None, None, None
+            found = _by_points(weights, pairs, queries, candidates[there], middle)
+            of_queries += found[0]
+            of_candidates[there] = found[1]
+        return of_queries, of_candidates, *[None] * 5
+
+
+def _weights(apart: Tensor, base: Tensor, temperature: float) -> Tensor:  # (B, n) -> (B, n)
+    """exp(-distance / temperature - base)."""
+    return torch.sub(-base[:, None], apart, alpha=1 / temperature).exp_()
+
+
+def _by_points(
+    weights: Tensor, pairs: Pairs, queries: Tensor, candidates: Tensor, middle: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sums of weight / distance * (query - candidate) over candidates, and of its negative over
+    queries; `weights` is written over.
+
+    x sum(w) - w y is a small difference of large terms where pairs are near: these are subtracted
+    one by one, or the sums taken in float64.
+    """
+    apart, rows, columns = pairs
+    if rows is None or columns is None:
+        weights = weights.div_(apart.masked_fill(apart == 0, torch.inf)).double()
+        middle = middle.double()
+    else:
+        length = apart[rows, columns]
+        few = weights[rows, columns] / length.masked_fill(length == 0, torch.inf)
+        weights.div_(apart)[rows, columns] = 0.0
+    near, known = queries - middle, candidates - middle
+    of_queries = torch.addmm(near * weights.sum(1, keepdim=True), weights, known, alpha=-1)
+    of_known = torch.addmm(known * weights.sum(0)[:, None], weights.T, near, alpha=-1)
+    if rows is not None and columns is not None:
+        steps = (queries[rows] - candidates[columns]).mul_(few[:, None])
+        of_queries.index_add_(0, rows, steps)
+        of_known.index_add_(0, columns, steps, alpha=-1)
+    return of_queries.to(queries), of_known.to(queries)
 
 
 def _base(highest: Tensor) -> Tensor:
@@ -114,12 +181,12 @@ def _base(highest: Tensor) -> Tensor:
     return torch.where(highest == -torch.inf, 0.0, highest)
 
 
-def _hide(pairs: Tensor, own: Tensor | None, at: int, value: float = -torch.inf) -> None:
-    """Writes `value` where a query meets its own candidate; pairs: (B, n) of candidates at, ..."""
-    if own is None:
-        return
-    rows = ((own >= at) & (own < at + pairs.shape[1])).nonzero().squeeze(1)
-    pairs[rows, own[rows] - at] = value
+def _hide(pairs: Tensor, own: Tensor | None, at: int) -> Tensor:
+    """The distances (B, n) of candidates at, ...: infinite where a query meets its own."""
+    if own is not None:
+        rows = ((own >= at) & (own < at + pairs.shape[1])).nonzero().squeeze(1)
+        pairs[rows, own[rows] - at] = torch.inf
+    return pairs
 
 
 def nearest(
@@ -132,11 +199,10 @@ def nearest(
     """
     least = queries.new_empty((len(queries), 0))
     found = torch.empty((len(queries), 0), dtype=torch.int64, device=queries.device)
+    middle = centre(keys)
     for at in range(0, len(keys), block):
-        part = distances(queries, keys[at : at + block])
+        part = _pairs(queries, keys[at : at + block], middle, own, at)[0]
         numbers = torch.arange(at, at + part.shape[1], device=queries.device).expand(part.shape)
-        if own is not None:
-            part = part.masked_fill(own[:, None] == numbers, torch.inf)
         least, numbers = torch.cat([least, part], 1), torch.cat([found, numbers], 1)
         least, order = least.topk(min(n, least.shape[1]), dim=1, largest=False)
         found = numbers.gather(1, order)

@@ -51,26 +51,87 @@ def test_no_tensor_holds_all_pairs_of_queries_and_candidates(train):
     assert 8192 * WIDTH < B * 8192 / 4  # the bound is far from the table of all pairs
 
 
+def saved(n, b, kept):
+    """Bytes that a training step keeps for its backward pass."""
+    total = 0
+
+    def count(tensor):
+        nonlocal total
+        total += tensor.nbytes
+        return tensor
+
+    q, c, y = inputs(n, b)
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda t: t):
+        neighbour_mean(q, c, y, temperature=1.0, block=BLOCK, kept=kept)
+    return total
+
+
 def test_what_a_training_step_keeps_grows_with_the_candidates_not_with_the_pairs():
-    def kept(n, b):
-        total = 0
+    """But for the distances of pairs, up to `kept` bytes of them."""
+    assert saved(8192, 16, kept=0) < 2.1 * saved(4096, 16, kept=0)
+    per_candidate = (saved(8192, 16, kept=0) - saved(4096, 16, kept=0)) / 4096
+    wider = (saved(8192, 64, kept=0) - saved(4096, 64, kept=0)) / 4096
+    assert wider == per_candidate
+    for n in (4096, 8192):
+        pairs = saved(n, B, kept=8 * B * BLOCK * 4) - saved(n, B, kept=0)
+        # eight blocks of distances, and the numbers of their near pairs
+        assert 8 * B * BLOCK * 4 <= pairs < 1.2 * 8 * B * BLOCK * 4
 
-        def count(tensor):
-            nonlocal total
-            total += tensor.numel()
-            return tensor
 
-        q, c, y = inputs(n, b)
-        with torch.autograd.graph.saved_tensors_hooks(count, lambda t: t):
-            neighbour_mean(q, c, y, temperature=1.0, block=BLOCK)
-        return total
+@pytest.mark.parametrize("kept", [0, B * BLOCK * 4, 2**28])
+def test_distances_made_anew_give_the_gradients_of_kept_ones(kept):
+    q, c, y = inputs(500)
+    mean = neighbour_mean(q, c, y, temperature=1.0, block=BLOCK, kept=kept)
+    mean.square().sum().backward()
+    a, b, _ = inputs(500)
+    neighbour_mean(a, b, y, temperature=1.0, block=BLOCK).square().sum().backward()
+    assert torch.equal(q.grad, a.grad) and torch.equal(c.grad, b.grad)
 
-    one, twice = kept(4096, 16), kept(8192, 16)
-    assert twice < 2.1 * one
-    per_candidate = (kept(8192, 16) - kept(4096, 16)) / 4096
-    wider = (kept(8192, 64) - kept(4096, 64)) / 4096
-    # four times the queries: a block more keeps its sums (3 + C numbers a query), no pairs
-    assert wider - per_candidate <= (64 - 16) * (WIDTH + 8) / BLOCK
+
+def far_rows(width, shift):
+    """400 rows far from zero; some are near others, and two are farther still."""
+    torch.manual_seed(0)
+    rows = torch.randn(400, width)
+    for at, apart in ((100, 1e-4), (110, 1e-2), (120, 0.05), (130, 0.2), (140, 0.5)):
+        rows[at : at + 10] = rows[90:100] + apart * torch.randn(10, width)
+    rows += shift
+    rows[[5, 300]] += 1e4
+    return rows
+
+
+@pytest.mark.parametrize("width", [1, 3, 128, 700])
+@pytest.mark.parametrize("shift", [0.0, 100.0, 1e4])
+def test_distances_and_gradients_far_from_zero_have_the_digits_of_float64(width, shift):
+    """Relative error of a distance: 3e-5 (1e-6 in most), and of gradients: 3e-5 of the largest."""
+    rows = far_rows(width, shift)
+    wide = rows.double()
+    exact = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist")
+    error = (distances(rows, rows).double() - exact).abs()
+    assert not error[exact == 0].any()
+    error = (error / exact)[exact > 0]
+    assert error.max() < 3e-5 and error.quantile(0.99) < 1e-6
+    y, found = torch.randn(400, 2), []
+    for points in (rows, wide):
+        q, c = points[:200].clone().requires_grad_(), points.clone().requires_grad_()
+        mean = neighbour_mean(q, c, y.to(q), temperature=1.0, own=torch.arange(200), block=150)
+        mean.square().sum().backward()
+        found.append((q.grad.double(), c.grad.double()))
+    for ours, theirs in zip(*found, strict=True):
+        assert (ours - theirs).abs().max() < 3e-5 * theirs.abs().max()
+
+
+@pytest.mark.parametrize("own", [None, torch.arange(100)])
+def test_gradients_of_many_equal_rows_are_those_of_float64(own):
+    torch.manual_seed(0)
+    rows, y = torch.randint(0, 2, (300, 4)).float() + 7.0, torch.randn(300, 2)
+    found = []
+    for points in (rows, rows.double()):
+        q, c = points[:100].clone().requires_grad_(), points.clone().requires_grad_()
+        mean = neighbour_mean(q, c, y.to(q), temperature=0.7, own=own)
+        mean.square().sum().backward()
+        found.append((mean.detach().double(), q.grad.double(), c.grad.double()))
+    for ours, theirs in zip(*found, strict=True):
+        assert (ours - theirs).abs().max() < 1e-5 * theirs.abs().max()
 
 
 def test_equal_rows_are_at_distance_zero_in_single_precision_and_have_gradients():
