@@ -144,6 +144,13 @@ TASK = click.option(
 RUN = click.argument(
     "run", type=click.Path(path_type=Path), metavar="DIR/NAME", shell_complete=complete_runs
 )
+BESIDE = click.option(
+    "--beside",
+    multiple=True,
+    metavar="NAME[,NAME]",
+    help="Published results beside the run's: names of `bench beside list`, or folders of the same "
+    "form. Ranked where rows and metric are the same. Repeatable.",
+)
 SEVERAL_RUNS = click.argument(
     "runs",
     nargs=-1,
@@ -252,6 +259,7 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="ASHA or PBT on Ray Tune; its tables may differ from run to run.",
         ),
         WORKERS,
+        BESIDE,
         click.option("--runs", **_RUNS, help=REUSED),
         click.option("--name", help="Name of the run; default <suite>-<budget>."),
         click.option(
@@ -337,13 +345,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "value; or the name of results that come with the package, such as rtdl.",
         ),
         *CHOICE,
-        click.option(
-            "--beside",
-            multiple=True,
-            metavar="NAME[,NAME]",
-            help="Published results beside the run's: names of `bench beside list`, or folders of "
-            "the same form. Ranked where rows and metric are the same. Repeatable.",
-        ),
+        BESIDE,
         click.option(
             "--regimes/--no-regimes",
             default=None,

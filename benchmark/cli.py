@@ -234,11 +234,12 @@ def report(
     \b
     bench report runs/uci-small-quick
     bench report --from results.csv
+    bench report --beside rtdl
     bench report --from results.csv --where kind=single --where method!=mlp --ranking rtdl
     """
-    if bool(runs) == bool(results):
+    if bool(runs) == bool(results) and not (how["beside"] and not runs):
         raise click.UsageError(
-            "name either runs or --from a CSV: bench report runs/uci-small-quick"
+            "name runs, --from a CSV, or --beside alone: bench report runs/uci-small-quick"
         )
     from .commands.report import report_command
 

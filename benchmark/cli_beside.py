@@ -29,6 +29,32 @@ def beside_list(console: Console) -> int:
     return beside_command(console)
 
 
+@beside.command("export", short_help="Write runs in that form, to stand beside others.")
+@SEVERAL_RUNS
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="The folder to write: entrant.toml and results.csv.gz.",
+)
+@click.option("--title", required=True, help="Whose results these are, for tables and lists.")
+@click.option("--mark", default="", help="Word behind each model's name; default: the folder's.")
+@click.option("--source", default="", help="Where the runs, or what repeats them, can be had.")
+@common
+def beside_export(console: Console, runs: tuple[Path, ...], **given: Any) -> int:
+    """Write the complete datasets of runs as published results: one row a model, dataset, fold and
+    seed, with the chosen configuration, scores, costs and the trial's id.
+
+    \b
+    bench beside export runs/mine --out mine-2026 --title "Our models, March 2026"
+    bench report runs/another --beside mine-2026
+    """
+    from .commands.listings import export_command
+
+    return export_command(console, runs, **given)
+
+
 @click.group()
 def portfolio() -> None:
     """Learn configurations for a warm start from finished runs."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..console import NOTHING, OK, Console, duration
-from ..errors import command_on
+from ..errors import check_run, command_on
 
 
 def models_command(console: Console, name: str | None) -> int:
@@ -177,6 +178,26 @@ def beside_command(console: Console) -> int:
         ],
     )
     console.say("\nbench report runs/NAME --beside " + found[0]["name"])
+    return OK
+
+
+def export_command(
+    console: Console, runs: Sequence[Path], *, out: Path, title: str, mark: str, source: str
+) -> int:
+    """`bench beside export`."""
+    from ..results.entrant_export import export
+
+    for run in runs:
+        check_run(run)
+    about = export(runs, out, title=title, mark=mark, source=source)
+    console.data(about)
+    console.say(
+        f"{out}: {len(about['datasets'])} datasets, {about['rows']:,} rows of {about['trials']:,} "
+        f"trials ({about['failed']} failed), {about['cpu_hours']} CPU-hours"
+    )
+    if about["left_out"]:
+        console.say(f"not complete, left out: {', '.join(about['left_out'])}")
+    console.say(f"beside a run: bench report RUN --beside {out}")
     return OK
 
 

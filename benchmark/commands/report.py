@@ -43,6 +43,11 @@ def report_command(
     """
     notes: list[str] = []
     how["beside"] = split_names(how["beside"])
+    runs = list(runs)
+    if (
+        not runs and results is None and len(how["beside"]) == 1
+    ):  # nothing of one's own: theirs alone
+        results, how["beside"] = Path(how["beside"][0]), ()
     if results is not None and how["beside"]:
         raise SweepError("--beside goes with runs; published results have no rows beside them")
     if results is not None and (how.pop("regimes") or how.pop("portfolio")):
@@ -51,7 +56,6 @@ def report_command(
         raise SweepError("--portfolio is a row of what --no-regimes leaves out: leave one out")
     damage: list[str] = []
     if results is None:
-        runs = list(runs)
         files, _, damage = make_report(runs, out, **without_choice(how))
     else:
         from ..results.csv_lines import Choice

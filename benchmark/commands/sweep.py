@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from ..console import (
     duration,
     rough,
     size,
+    split_names,
 )
 from ..console import FAILED as EXIT_FAILED
 from ..errors import SweepError, check_name, check_run, command_on, resume_with
@@ -67,7 +68,8 @@ def sweep_command(
     request.paths = import_folders(models_of(request))
     if given["dry_run"]:
         return dry_run(console, request)
-    return run_and_report(console, request, given["tracking_uri"], ray)
+    beside = known_entrants(given["beside"])
+    return run_and_report(console, request, given["tracking_uri"], ray, beside)
 
 
 def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
@@ -268,10 +270,14 @@ def warn_of_plan(console: Console, plan: Plan) -> None:
 
 
 def run_and_report(
-    console: Console, request: Request, tracking_uri: str | None, ray: RayStart | None = None
+    console: Console,
+    request: Request,
+    tracking_uri: str | None,
+    ray: RayStart | None = None,
+    beside: Sequence[str] = (),
 ) -> int:
     """Run a sweep with MLflow following it, write the report, print a summary; returns the exit
-    code."""
+    code. beside: published results that stand in the report, too."""
     progress = Progress(
         quiet=console.quiet or console.json, color=console.color, verbose=console.verbose
     )
@@ -320,7 +326,7 @@ def run_and_report(
             for warning in outcome.warnings:
                 console.warn(warning)
             files, sections, _ = make_report(
-                [request.folder], None, mirror=request.mirror, cache=request.cache
+                [request.folder], None, mirror=request.mirror, cache=request.cache, beside=beside
             )
     finally:  # after the report, which MLflow shows, too
         if syncer is not None:
@@ -333,6 +339,16 @@ def run_and_report(
     if behind:
         console.warn(behind)
     return BEHIND if behind and code == OK else code
+
+
+def known_entrants(names: Sequence[str]) -> list[str]:
+    """The entrants of `--beside`, checked before anything runs. Raises DataError."""
+    from ..results.entrants import results_file
+
+    found = split_names(names)
+    for name in found:
+        results_file(Path(name))
+    return found
 
 
 def was_planned(run: Path) -> bool:

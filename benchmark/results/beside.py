@@ -2,8 +2,9 @@
 
 A published score is comparable where it is of the same rows: the run used the added dataset that
 the entrant's card names (`bench data add`), with the authors' split and the card's numbers of rows,
-and the entrant has the run's metric on it. All other scores are a comparison of protocols as well,
-and are ranked with nothing.
+and the entrant has the run's metric on it. Of an entrant that was exported from runs of our own
+(`bench beside export`), data, protocol and folds are the same. All other scores are a comparison of
+protocols as well, and are ranked with nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ...datasets.errors import DataError
 from ...reports.aggregation.cells import cells, studies
 from ...reports.evidence import Evidence
 from ...sweeps.store.ledger import Ledger
-from ..planning.plan_record import plan_in
+from ..planning.plan_record import drawn_by, plan_in
 from .csv_lines import Choice
 from .entrants import DatasetFacts, ResultsFile, results_file
 
@@ -32,13 +33,17 @@ COLUMNS = ["dataset", "metric", "source", "model", "score", "spread", "n", "same
 @dataclass(frozen=True)
 class RunDataset:
     """A dataset of a run, as its plan describes it. added: the added dataset that it is, or "".
-    sizes: rows to train, validate and test, of each fold."""
+    sizes: rows to train, validate and test, of each fold; folds: their numbers. rows: the sha256 of
+    the data; drawn: (protocol, seed of the folds)."""
 
     name: str
     task: str
     protocol: str
     added: str = ""
     sizes: tuple[tuple[int, ...], ...] = ()
+    rows: str = ""
+    drawn: tuple[str, ...] = ()
+    folds: tuple[int, ...] = ()
 
     @property
     def split(self) -> str:
@@ -63,13 +68,17 @@ def run_datasets(runs: Sequence[Path]) -> dict[str, RunDataset]:
     """The datasets of runs, by name. Raises LedgerError."""
     found = {}
     for run in runs:
-        for name, described in plan_in(Ledger(run))["datasets"].items():
+        plan = plan_in(Ledger(run))
+        for name, described in plan["datasets"].items():
             found[name] = RunDataset(
                 name,
                 described["task"],
                 described["protocol"],
                 described.get("added") or "",
                 tuple(tuple(sizes) for sizes in described.get("sizes") or ()),
+                described["sha256"],
+                drawn_by(plan, name),
+                tuple(sorted({s["fold"] for s in plan["studies"] if s["dataset"] == name})),
             )
     return found
 
@@ -92,6 +101,8 @@ def why_not(ours: RunDataset, theirs: DatasetFacts, task: str, metric: str, has:
         return f"other task: {task}, not {ours.task}"
     if not has:
         return f"no published {metric}"
+    if theirs.rows:
+        return _other_rows(ours, theirs)
     if not (ours.added and ours.protocol == "official"):
         return f"other split: here {ours.split}; the authors' own there"
     if theirs.added and ours.added != theirs.added:
@@ -104,6 +115,17 @@ def why_not(ours: RunDataset, theirs: DatasetFacts, task: str, metric: str, has:
     return ""
 
 
+def _other_rows(ours: RunDataset, theirs: DatasetFacts) -> str:
+    """`why_not` of results of our own, whose card knows the data and the folds."""
+    if ours.rows != theirs.rows:
+        return f"other data: sha256 {ours.rows[:12]}... here, {theirs.rows[:12]}... there"
+    here, there = (" with seed ".join(filter(None, drawn)) for drawn in (ours.drawn, theirs.drawn))
+    if here != there:
+        return f"other split: {here} here, {there} there"
+    more = sorted(set(ours.folds) - set(theirs.folds))
+    return f"no results on the folds {', '.join(map(str, more))}" if more else ""
+
+
 def with_published(
     evidence: Evidence, datasets: Mapping[str, RunDataset], names: Sequence[str]
 ) -> Beside:
@@ -112,7 +134,8 @@ def with_published(
     names: of entrants that come with the package, or folders of one's own. Raises DataError for an
     unknown or damaged one, EvidenceError for results that break a law.
     """
-    files = {_short(name): results_file(Path(name)) for name in names}
+    found = [(name, results_file(Path(name))) for name in names]
+    files = {file.mark or _short(name): file for name, file in found}
     if len(files) < len(names):
         raise DataError(f"two entrants have the same name: {', '.join(names)}")
     joined, apart, unrelated = evidence, [], {}
@@ -125,7 +148,7 @@ def with_published(
         theirs = file.evidence(Choice())
         same, rest, unrelated[source] = _matched(evidence, datasets, file, theirs)
         if same:
-            joined = _joined(joined, theirs, same, source, file.means_of)
+            joined = _joined(joined, theirs, same, source, file.means_of, datasets)
         apart += [_apart(theirs, evidence, pair, source, file.means_of) for pair in rest]
         joined = joined.but(
             meta={
@@ -200,11 +223,18 @@ def _joined(
     pairs: Sequence[tuple[str, str]],
     source: str,
     means_of: int,
+    datasets: Mapping[str, RunDataset],
 ) -> Evidence:
-    """The evidence with the published trials of the pairs as models of their own, fold by fold."""
+    """The evidence with the published trials of the pairs as models of their own, on the folds that
+    the run has."""
 
     def renamed(frame: pd.DataFrame) -> pd.DataFrame:
-        copies = [frame[frame["dataset"] == name].assign(dataset=ours) for name, ours in pairs]
+        copies = [
+            frame[(frame["dataset"] == name) & frame["fold"].isin(datasets[ours].folds)].assign(
+                dataset=ours
+            )
+            for name, ours in pairs
+        ]
         mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
         return mine.assign(model=[marked(model, source) for model in mine["model"]])
 

@@ -29,16 +29,22 @@ CARD, RESULTS = "entrant.toml", "results.csv.gz"
 class DatasetFacts(Strict):
     """A dataset of an entrant that is one of ours. ours: our name of it; added: the name of the
     added dataset that has the authors' rows, "" where there is none; sizes: the rows to train,
-    validate and test of their split, where they are known."""
+    validate and test of their split, where they are known. Of results of our own: rows, the sha256
+    of the data; drawn, the protocol and the seed of the folds ("" where it does not matter); folds,
+    the numbers of those that were run."""
 
     ours: str
     added: str = ""
     sizes: list[int] = Field(default=[], max_length=3)
+    rows: str = ""
+    drawn: list[str] = Field(default=[], max_length=2)
+    folds: list[int] = []
 
 
 class Entrant(Strict):
     """A card. title, reference: of the work; source, commit: where its authors publish the results
-    (commit "" where it was not recorded); licence: of that place; sha256: of RESULTS; note: what a
+    (commit "" where it was not recorded); mark: the word behind the models' names in a
+    table, by default the entrant's name; licence: of that place; sha256: of RESULTS; note: what a
     reader of a table must know; tasks: of datasets, where RESULTS does not say them; means_of: the
     number of runs whose mean a line of RESULTS is, 0 for lines of single runs; datasets: those that
     `--beside` can put beside ours."""
@@ -47,6 +53,7 @@ class Entrant(Strict):
     reference: str
     source: str
     commit: str = ""
+    mark: str = ""
     licence: str
     sha256: str
     note: str = ""
@@ -58,7 +65,7 @@ class Entrant(Strict):
 @dataclass(frozen=True)
 class ResultsFile:
     """A file of results. folder: where its report goes by default; notes: on its origin; tasks: of
-    datasets, where the file does not say them; datasets, means_of: see `Entrant`."""
+    datasets, where the file does not say them; datasets, means_of, mark: see `Entrant`."""
 
     path: Path
     folder: Path
@@ -66,6 +73,7 @@ class ResultsFile:
     tasks: Mapping[str, str] = field(default_factory=dict)
     datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
     means_of: int = 0
+    mark: str = ""
 
     def evidence(self, choice: Choice) -> Evidence:
         """The evidence of the lines that `choice` selects. Raises EvidenceError, DataError."""
@@ -117,6 +125,7 @@ def _of_entrant(folder: Path, out: Path) -> ResultsFile:
     if found != card.sha256:
         raise DataError(f"{path}: sha256 {found[:12]}... is not the card's {card.sha256[:12]}...")
     at = f" at {card.commit[:10]}" if card.commit else ""
-    note = f"{card.title} ({card.reference}): {card.source}{at}, {card.licence}."
+    place = f"{card.source}{at}".strip()
+    note = f"{card.title} ({card.reference}): {', '.join(filter(None, (place, card.licence)))}."
     notes = (note, *([card.note] if card.note else []))
-    return ResultsFile(path, out, notes, card.tasks, card.datasets, card.means_of)
+    return ResultsFile(path, out, notes, card.tasks, card.datasets, card.means_of, card.mark)

@@ -151,7 +151,7 @@ def test_two_datasets_of_the_same_rows_each_have_the_published_models(tmp_path):
     evidence = evidence_of("binary", "accuracy")
     twice = [evidence.trials, evidence.trials.assign(dataset="d (2)")]
     evidence = Evidence.of(pd.concat(twice, ignore_index=True), meta=evidence.meta)
-    one = beside.RunDataset("d", "binary", "official", "rtdl-d", ((6, 2, 2),))
+    one = beside.RunDataset("d", "binary", "official", "rtdl-d", ((6, 2, 2),), folds=(0,))
     ours = {"d": one, "d (2)": replace(one, name="d (2)")}
     found = beside.with_published(evidence, ours, [str(folder)])
     theirs = found.evidence.trials.query("model == 'theirs [lab]'")
