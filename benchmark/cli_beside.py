@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .arguments import SEVERAL_RUNS
+from .arguments import DATA, SEVERAL_RUNS
 from .console import Console, common
 
 
@@ -53,6 +53,24 @@ def beside_export(console: Console, runs: tuple[Path, ...], **given: Any) -> int
     from .commands.listings import export_command
 
     return export_command(console, runs, **given)
+
+
+@beside.command("check", short_help="Fit random rows of such results again.")
+@click.argument("name", metavar="NAME|FOLDER")
+@click.option("--rows", "n", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Chooses the rows.")
+@DATA
+@common
+def beside_check(console: Console, name: str, **given: Any) -> int:
+    """Fit random rows of an exported study again and compare their test scores: the same digits on
+    the same kind of processor, else within rounding. Exit code 4 where a score is another.
+
+    \b
+    bench beside check uci-small-reference --rows 10 --seed 1
+    """
+    from .commands.listings import check_command
+
+    return check_command(console, name, **given)
 
 
 @click.group()

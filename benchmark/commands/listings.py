@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..console import NOTHING, OK, Console, duration
+from ..console import NOTHING, OK, REGRESSION, Console, duration
 from ..errors import check_run, command_on
 
 
@@ -199,6 +200,24 @@ def export_command(
         console.say(f"not complete, left out: {', '.join(about['left_out'])}")
     console.say(f"beside a run: bench report RUN --beside {out}")
     return OK
+
+
+def check_command(
+    console: Console, name: str, *, n: int, seed: int, mirror: str | None, cache: str | None
+) -> int:
+    """`bench beside check`."""
+    from ..results.entrant_check import Repeated, check_entrant
+
+    def tell(row: Repeated) -> None:
+        how = "same" if row.same else "near" if row.near else row.problem or "other scores"
+        scores = ", ".join(f"{m} {row.found.get(m)} ({v})" for m, v in row.stored.items())
+        console.say(f"{how}: {row.dataset}/{row.fold}/{row.model}, seed {row.seed}: {scores}")
+
+    found = check_entrant(name, n, seed, mirror=mirror, cache=cache, tell=tell)
+    same, near = sum(row.same for row in found), sum(row.near for row in found)
+    console.data([{**asdict(row), "same": row.same, "near": row.near} for row in found])
+    console.say(f"{same} of {len(found)} rows have the stored scores, {near} within rounding")
+    return OK if near == len(found) else REGRESSION
 
 
 def runs_command(console: Console, folder: Path) -> int:

@@ -131,6 +131,12 @@ def _card(
         f"sha256 = {json.dumps(file_sha256(folder / RESULTS))}",
         f"note = {json.dumps(note.strip())}",
     ]
+    behind = {m: of for plan in plans for m, of in _variants(plan).items()}
+    lines += [
+        "",
+        "[models]",
+        *(f"{name} = {json.dumps(of)}" for name, of in sorted(behind.items())),
+    ]
     for plan in plans:
         for name in plan["datasets"]:
             if name in about["datasets"]:
@@ -140,6 +146,12 @@ def _card(
 
 def _budget(plan: Mapping[str, Any]) -> str:
     return f"{plan['options']['budget']} of the suite {plan['suite']['name']}"
+
+
+def _variants(plan: Mapping[str, Any]) -> dict[str, str]:
+    """{method: the model behind it} of the budget's rows with `of`."""
+    searches = plan["suite"]["budgets"][plan["options"]["budget"]].get("model") or {}
+    return {name: search["of"] for name, search in searches.items() if search.get("of")}
 
 
 def _dataset(plan: Mapping[str, Any], name: str) -> list[str]:

@@ -46,8 +46,9 @@ class Entrant(Strict):
     (commit "" where it was not recorded); mark: the word behind the models' names in a
     table, by default the entrant's name; licence: of that place; sha256: of RESULTS; note: what a
     reader of a table must know; tasks: of datasets, where RESULTS does not say them; means_of: the
-    number of runs whose mean a line of RESULTS is, 0 for lines of single runs; datasets: those that
-    `--beside` can put beside ours."""
+    number of runs whose mean a line of RESULTS is, 0 for lines of single runs; models: the model
+    behind a method of another name (`of` in a suite); datasets: those that `--beside` can put
+    beside ours."""
 
     title: str
     reference: str
@@ -59,6 +60,7 @@ class Entrant(Strict):
     note: str = ""
     tasks: dict[str, Literal["binary", "multiclass", "regression"]] = {}
     means_of: int = Field(default=0, ge=0)
+    models: dict[str, str] = {}
     datasets: dict[str, DatasetFacts] = {}
 
 
@@ -89,19 +91,29 @@ def entrant_names() -> list[str]:
 def results_file(given: Path) -> ResultsFile:
     """The file that `--from` names: a file, the folder of an entrant, or the name of one that comes
     with the package. Raises DataError."""
-    own = FOLDER / given.name if given.name == str(given) else given
-    if given.is_dir() and (given / CARD).is_file():
-        return _of_entrant(given, given)
     if given.is_dir():
-        raise DataError(f"{one_line(given)} is a folder without {CARD}; name a CSV of results")
+        return _of_entrant(folder_of(given), given)
     if given.exists():
         return ResultsFile(given, given.parent)
-    if (own / CARD).is_file():
+    own = FOLDER / given.name
+    if given.name == str(given) and (own / CARD).is_file():
         return _of_entrant(own, Path())
     if not given.suffix and given.name == str(given):
         hint = suggest(given.name, entrant_names())
         raise DataError(f"{one_line(given)}: there is no such file, and no such entrant; {hint}")
     return ResultsFile(given, given.parent)
+
+
+def folder_of(given: Path) -> Path:
+    """The folder of an entrant, by its path or, of one that comes with the package, by its name.
+    Raises DataError."""
+    if (given / CARD).is_file():
+        return given
+    if given.is_dir():
+        raise DataError(f"{one_line(given)} is a folder without {CARD}; name a CSV of results")
+    if given.name == str(given) and (FOLDER / given.name / CARD).is_file():
+        return FOLDER / given.name
+    raise DataError(f"{one_line(given)}: {suggest(given.name, entrant_names())}")
 
 
 def read_card(folder: Path) -> Entrant:

@@ -224,3 +224,72 @@ def test_every_entrant_of_the_package_can_be_read(name):
     found = file.evidence(beside.Choice())
     assert set(file.datasets) <= set(found.planned["dataset"])
     assert np.isfinite(found.trials.filter(like="test_").to_numpy()).any()
+
+
+# -- runs of our own as published results ----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """(a finished run, the folder that it was exported to)."""
+    place = tmp_path_factory.mktemp("exported")
+    fast = ["--suite", "smoke", "--workers", "0", "--tracking-uri", "none", "--runs", place]
+    models = ["--model", "linear", "--model", "random-forest"]
+    answer("sweep", *fast, "--name", "theirs", *models, "--dataset", "iris", "--dataset", "wine")
+    entrant = place / "entrant"
+    about = answer(
+        "beside", "export", place / "theirs", "--out", entrant, "--title", "Theirs", "--mark", "x"
+    )
+    assert about["datasets"] == ["iris", "wine"] and about["left_out"] == []
+    return place, entrant, fast
+
+
+def scores_of(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "report" / "scores.csv", keep_default_na=False)
+
+
+def test_an_exported_run_stands_beside_another_with_the_scores_that_it_had(exported):
+    place, entrant, fast = exported
+    mine = ["--model", "knn", "--dataset", "iris", "--beside", entrant]
+    answer("sweep", *fast, "--name", "mine", *mine)
+    theirs, both = scores_of(place / "theirs"), scores_of(place / "mine")
+    assert set(both["model"]) == {"knn", "linear [x]", "random-forest [x]"}
+    keys = ["dataset", "model", "metric"]
+    there = theirs[theirs["dataset"] == "iris"].assign(model=theirs["model"] + " [x]")
+    joined = both.merge(there, on=keys, suffixes=("", "_theirs"))
+    assert len(joined) >= 2 and (joined["mean"] == joined["mean_theirs"]).all()
+
+
+def test_results_of_other_folds_or_data_are_set_apart(exported):
+    facts = dict(results_file(exported[1]).datasets)["iris"]
+    same = beside.RunDataset(
+        "iris", "multiclass", "kfold", rows=facts.rows, drawn=tuple(facts.drawn), folds=(0,)
+    )
+
+    def why(ours):
+        return beside.why_not(ours, facts, "multiclass", "accuracy", True)
+
+    assert why(same) == ""
+    assert "data" in why(replace(same, rows="0" * 64))
+    assert "seed 1" in why(replace(same, drawn=("kfold", "1")))
+    assert "folds 7" in why(replace(same, folds=(0, 7)))
+
+
+def test_a_doubted_row_is_fitted_again_and_a_forged_score_is_found(exported, tmp_path):
+    _, entrant, _ = exported
+    found = answer("beside", "check", entrant, "--rows", "4")
+    assert len(found) == 4 and all(row["same"] for row in found)
+    with gzip.open(entrant / "results.csv.gz", "rt") as file:
+        rows = pd.read_csv(file, keep_default_na=False, dtype=str)
+    rows["test_accuracy"] = "0.25"
+    for name in ("entrant.toml", "results.csv.gz"):
+        (tmp_path / name).write_bytes((entrant / name).read_bytes())
+    with gzip.open(tmp_path / "results.csv.gz", "wt") as file:
+        rows.to_csv(file, index=False)
+    assert bench("beside", "check", tmp_path, "--rows", "2").code == 4
+
+
+def test_published_results_alone_make_a_report(exported, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert bench("report", "--beside", exported[1], "--out", "alone").code == 0
+    assert "random-forest" in (tmp_path / "alone" / "ranks.md").read_text()
