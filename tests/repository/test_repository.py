@@ -474,3 +474,19 @@ def test_every_process_gives_the_tests_the_same_names() -> None:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         names.append([line for line in done.stdout.splitlines() if "::" in line])
     assert len(names[0]) > 500 and names[0] == names[1]
+
+
+def test_every_variable_that_the_product_reads_is_explained():
+    """In docs/environment-variables.md, or in CONTRIBUTING.md where tests alone read it."""
+    named = re.compile(r"TABSWEEP_[A-Z][A-Z_]*[A-Z]")
+
+    def names(*folders: str) -> set[str]:
+        files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
+        files = [p for p in files if "perf" not in p.parts]
+        texts = (p.read_text(encoding="utf-8") for p in files if p.suffix in (".py", ".sh", ".yml"))
+        return {name for text in texts for name in named.findall(text)}
+
+    explained = set(named.findall((ROOT / "docs/environment-variables.md").read_text("utf-8")))
+    of_tests = set(named.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    assert names(*FOLDERS, "deploy", "docs/examples") - explained <= {"TABSWEEP_TABICL"}
+    assert names("tests") - explained - of_tests <= {"TABSWEEP_TABICL", "TABSWEEP_TEST_NODE"}
