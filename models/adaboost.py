@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .base import COUNT, RATE, ROUNDS, Number, SklearnEstimator
-from .preprocessing import Policy
+from .base import COUNT, RATE, ROUNDS, Number
+from .policy import Policy
+from .weighted import WeightedSklearnEstimator
 
 NO_BETTER = "worse than random"  # of scikit-learn's error where the first tree is
 
 
-class AdaBoost(SklearnEstimator):
+class AdaBoost(WeightedSklearnEstimator):
     """AdaBoost (SAMME; R2 for regression) of trees on unscaled, one-hot features.
 
     Parameters
@@ -96,9 +97,8 @@ class AdaBoost(SklearnEstimator):
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         made = self._build(len(x))
         try:
-            self.model_ = made.fit(x, y)
+            self.model_ = made.fit(x, y, sample_weight=self._weights)
         except ValueError as error:
             if NO_BETTER not in str(error):
                 raise
-            weights = getattr(made.fit, "keywords", {})  # of rows, where a fit has any
-            self.model_ = self._tree().fit(x, y, **weights)
+            self.model_ = self._tree().fit(x, y, sample_weight=self._weights)

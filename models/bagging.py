@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .base import COUNT, ROUNDS, SHARE, Number, SklearnEstimator
-from .preprocessing import Policy
+from .base import COUNT, ROUNDS, SHARE, Number
+from .policy import Policy
+from .weighted import WeightedSklearnEstimator
 
 
-class Bagging(SklearnEstimator):
+class Bagging(WeightedSklearnEstimator):
     """Trees on bootstrap samples, averaged; categories one-hot, missing values native.
 
     Unlike a random forest, a tree tries all features at a split.

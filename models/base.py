@@ -22,7 +22,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from ..common.tasks import TASKS
-from .preprocessing import Policy, Preprocessor, as_frame, far_median, mean_and_scale
+from .policy import Policy
+from .preprocessing import Preprocessor, as_frame, far_median, mean_and_scale
 
 
 class Unsupported(Exception):

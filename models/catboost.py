@@ -19,8 +19,9 @@ from .base import (
     two_columns,
 )
 from .boosting_devices import DEVICE, OF_A_SHARE, check_catboost, gpu_share
-from .preprocessing import Policy
+from .policy import Policy
 from .resumable import Stepwise, by_round, seed_at
+from .weighted import WeightedEstimator
 
 L2_LEAF_REG = 3.0  # the library's default
 MVS = {"bootstrap_type": "MVS", "subsample": 0.8}  # the library's own choice on a CPU
@@ -37,7 +38,7 @@ class _Clock:
         return not self.over()
 
 
-class CatBoost(Stepwise):
+class CatBoost(WeightedEstimator, Stepwise):
     """CatBoost; categories and missing values native by default.
 
     Parameters
@@ -158,19 +159,27 @@ class CatBoost(Stepwise):
     def _policy(self) -> Policy:
         return Policy("shift", self.categorical, "native", "standard")
 
-    def _pool(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
+    def _pool(
+        self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None
+    ) -> Any:
         from catboost import Pool
 
         native = np.flatnonzero(self.preprocessor_.categorical_)
         if self.categorical != "native" or len(native) == 0:
-            return Pool(x, y, thread_count=self.threads)
+            return Pool(x, y, weight=weights, thread_count=self.threads)
         # NaN marks a level that training did not hold: -1 is a level of its own to the library.
         first = int(native[0])
         frame = pd.DataFrame(x[:, :first], columns=range(first))
         codes = np.nan_to_num(x[:, first:], nan=-1.0).astype(np.int64)
         for j, code in zip(native.tolist(), codes.T, strict=True):
             frame[j] = code
-        return Pool(frame, y, cat_features=native.tolist(), thread_count=self.threads)
+        return Pool(
+            frame,
+            y,
+            weight=weights,
+            cat_features=native.tolist(),
+            thread_count=self.threads,
+        )
 
     def _loss(self) -> str:
         if self.task == "regression":
@@ -238,7 +247,7 @@ class CatBoost(Stepwise):
         clocked = self._deadline is not None and self.device == "cpu"
         self.model_ = self._train(
             booster,
-            self._pool(x, y),
+            self._pool(x, y, self._weights),
             eval_set=self._pool(*val) if val else None,
             use_best_model=val is not None,
             **({"callbacks": [_Clock(self._out_of_time)]} if clocked else {}),

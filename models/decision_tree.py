@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import COUNT, Number, SklearnEstimator
-from .preprocessing import Policy
+from .base import COUNT, Number
+from .policy import Policy
+from .weighted import WeightedSklearnEstimator
 
 
-class DecisionTree(SklearnEstimator):
+class DecisionTree(WeightedSklearnEstimator):
     """CART on unscaled features; categories one-hot, missing values native.
 
     Parameters

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..common.tasks import TASKS
 from ..common.text import did_you_mean, one_line
-from .model_spec import SKLEARN, ModelSpec, Policy
+from .model_spec import SKLEARN, ModelSpec
+from .policy import Policy
 from .registry_entries import MODELS
 
 GROUP = "tabsweep.models"
@@ -87,6 +88,7 @@ def external_spec(target: str, name: str | None) -> ModelSpec:
         preprocessing=getattr(cls, "policy", Policy()),
         resource=_resource(cls, target),
         gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),
+        sample_weight="sample_weight" in inspect.signature(cls.fit).parameters,
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .base import Number, softmax
 from .classifier import Classifier
-from .preprocessing import Policy
+from .policy import Policy
 
 LEAST = 1e-6  # least variance in any direction, as a share of the mean variance of a feature
 

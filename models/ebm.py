@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import COUNT, PATIENCE, RATE, ROUNDS, Estimator, Number
 from .optional import optional
-from .preprocessing import Policy
+from .policy import Policy
 
 PAIRS = tuple(f"{n}x" for n in (0.5, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25))
 

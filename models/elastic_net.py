@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import COUNT, Number, SklearnEstimator
-from .preprocessing import Policy
+import numpy as np
+
+from .base import COUNT, Number
+from .policy import Policy
+from .weighted import WeightedSklearnEstimator
 
 
-class ElasticNet(SklearnEstimator):
+class ElasticNet(WeightedSklearnEstimator):
     """Multinomial logistic or linear regression with L1 and L2 penalties; one-hot features.
 
     The mean loss of a row plus alpha (l1_ratio |w| + (1 - l1_ratio) / 2 w^2) is minimised; the loss
@@ -75,3 +78,9 @@ class ElasticNet(SklearnEstimator):
             max_iter=self.max_iter,
             random_state=self.seed,
         )
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+        weights = self._weights
+        if weights is not None:  # the penalty stands beside the mean loss of a row
+            weights = weights / weights.mean()
+        self.model_ = self._build(len(x)).fit(x, y, sample_weight=weights)

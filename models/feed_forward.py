@@ -17,7 +17,7 @@ from .deep.layers.alpha_dropout import alpha_dropout
 from .deep.layers.dropout import Seed, dropout
 from .deep.row_network import WIDTH, RowNetwork, RowTask
 from .deep.trainer import Task
-from .preprocessing import Policy
+from .policy import Policy
 
 BLOCKS = ("plain", "highway", "residual")
 NORMALIZATIONS = ("none", "batch", "layer", "weight")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Number, OneOf, SklearnEstimator
-from .preprocessing import Policy
+from .policy import Policy
 
 
 class GaussianProcess(SklearnEstimator):

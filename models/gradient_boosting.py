@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .base import COUNT, PATIENCE, RATE, ROUNDS, SHARE, Number
-from .preprocessing import Policy
+from .policy import Policy
 from .resumable import Stepwise, by_round, seed_at
+from .weighted import WeightedEstimator
 
 
 class Patience:
@@ -44,7 +45,7 @@ class Patience:
         return float((total - raw[np.arange(len(y)), y]).mean())
 
 
-class GradientBoosting(Stepwise):
+class GradientBoosting(WeightedEstimator, Stepwise):
     """scikit-learn's exact gradient boosting; categories one-hot, missing values imputed.
 
     Parameters
@@ -140,7 +141,7 @@ class GradientBoosting(Stepwise):
             patient = watch is None or not watch(i, model, inside)
             return not patient or self._out_of_time()
 
-        self.model_.fit(x, y, monitor=ends)
+        self.model_.fit(x, y, sample_weight=self._weights, monitor=ends)
         self.n_iter_ = self.best_iteration_ = int(self.model_.n_estimators_)
         if watch is not None:
             self.best_iteration_ = watch.best_round + 1

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Number
-from .preprocessing import Policy
+from .policy import Policy
 from .resumable import Stepwise, by_round, seed_at
+from .weighted import WeightedEstimator
 
 
-class HistGradientBoosting(Stepwise):
+class HistGradientBoosting(WeightedEstimator, Stepwise):
     """scikit-learn's histogram gradient boosting; categories and missing values native.
 
     Parameters
@@ -127,7 +128,8 @@ class HistGradientBoosting(Stepwise):
         )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        given = {} if val is None else {"X_val": val[0], "y_val": val[1]}
+        given: dict[str, Any] = {"sample_weight": self._weights}
+        given |= {} if val is None else {"X_val": val[0], "y_val": val[1]}
         stops = val is not None
         if self._deadline is None:
             self.model_ = self._library(max_iter=self.n_estimators, early_stopping=stops)

@@ -19,8 +19,9 @@ from .base import (
     two_columns,
 )
 from .boosting_devices import NOT_BUILT, no_gpu
-from .preprocessing import Policy
+from .policy import Policy
 from .resumable import Stepwise, by_round, seed_at
+from .weighted import WeightedEstimator
 
 
 class _Clock:
@@ -42,7 +43,7 @@ class _Clock:
             raise EarlyStopException(self.best_round if found else env.iteration, found)
 
 
-class LightGBM(Stepwise):
+class LightGBM(WeightedEstimator, Stepwise):
     """LightGBM; categories and missing values native by default.
 
     Parameters
@@ -214,6 +215,7 @@ class LightGBM(Stepwise):
         return Dataset(
             x,
             y,
+            weight=self._weights,
             categorical_feature=native if self.categorical == "native" else [],
             params=self._params(),
             free_raw_data=not keep,

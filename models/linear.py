@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import COUNT, Number, SklearnEstimator
-from .preprocessing import Policy
+from .base import COUNT, Number
+from .policy import Policy
+from .weighted import WeightedSklearnEstimator
 
 
-class Linear(SklearnEstimator):
+class Linear(WeightedSklearnEstimator):
     """Logistic regression (multinomial, L2) or ridge regression on standardised, one-hot features.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .base import COUNT, RATE, ListOf, Number, OneOf, SklearnEstimator
-from .preprocessing import Policy
+from .policy import Policy
 
 
 class MLPSklearn(SklearnEstimator):

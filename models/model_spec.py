@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from typing import Any
 
 from ..common.tasks import TASKS
+from .policy import Policy
 
 SKLEARN = ("scikit-learn", "numpy", "pandas", "scipy")
 FAMILIES = ("baseline", "classical", "gbdt", "feature network", "row attention", "external")
-
-
-@dataclass(frozen=True)
-class Policy:
-    """The words of a `preprocessing.Policy`, with its defaults, for a list of models that imports
-    neither numpy nor pandas. A test holds that each model preprocesses by the words of its entry.
-    """
-
-    numeric: str = "none"
-    categorical: str = "one-hot"
-    missing: str = "impute"
-    target: str = "none"
 
 
 @dataclass(frozen=True)
@@ -43,6 +34,8 @@ class ModelSpec:
     `device` of a fit in a sweep with GPUs, why it is the CPU). "" for "cuda".
 
     checkpoint: whether the weights are a file of the user's (`in_context/checkpoint_file.py`).
+    sample_weight: whether `fit` takes weights of rows. quick: what the preset "quick" of the
+    library sets, for a model without a space `quick`.
     """
 
     name: str
@@ -64,6 +57,8 @@ class ModelSpec:
     gpu_bytes_per_cell: float = 0.0
     gpu_device: str = ""
     checkpoint: bool = False
+    sample_weight: bool = False
+    quick: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
         """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""

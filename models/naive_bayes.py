@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import Number, softmax
 from .classifier import Classifier
-from .preprocessing import Policy
+from .policy import Policy
 
 
 class NaiveBayes(Classifier):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .base import Number, softmax
 from .classifier import Classifier
-from .preprocessing import Policy
+from .policy import Policy
 
 ROUNDING = 1e-9  # a standard deviation below it is rounding alone: features have one of about 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .base import COUNT, Estimator
-from .preprocessing import Policy
+from .policy import Policy
 
 LEAST = 1e-9  # an indicator's prediction below it is raised to it before it is a probability
 

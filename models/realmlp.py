@@ -10,7 +10,7 @@ import pandas as pd
 
 from .base import PENALTY, Estimator, Number, OneOf
 from .optional import optional, undisturbed
-from .preprocessing import Policy
+from .policy import Policy
 
 ACTIVATIONS = ("auto", "relu", "selu", "mish")
 EMBEDDINGS = ("none", "pl", "plr", "pbld")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .model_spec import SKLEARN, ModelSpec, Policy
+from .model_spec import SKLEARN, ModelSpec
+from .policy import Policy
 
 
 def _own(
@@ -32,7 +33,7 @@ _IMPUTED = Policy("shift", "one-hot", "impute", "standard")
 _NATIVE = Policy("shift", "native", "native", "standard")
 _CELLS = Policy("standard", "native", "native", "standard")
 _CLASSES = ("binary", "multiclass")
-_GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators"}
+_GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators", "sample_weight": True}
 _GBDT_GPU: dict[str, Any] = {**_GBDT, "gpu_mb": 1500.0, "gpu_bytes_per_cell": 16.0}
 _ROWS = Policy("quantile", "ordinal", "impute", "standard")
 _STANDARD_ROWS = Policy("standard", "ordinal", "impute", "standard")
@@ -57,6 +58,11 @@ _NETWORK: dict[str, Any] = {
     "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
     "memory_bytes_per_cell": 5000.0,  # of `quick` 1,000; the defaults take up to 50,000
 }
+# What the preset "quick" of the library sets.
+_SHORT: dict[str, Any] = {"epochs": 100, "patience": 16, "stop_on": "loss", "batch_size": 128}
+_PRETRAINED: dict[str, Any] = {**_SHORT, "epochs": 60, "pretrain_epochs": 10}
+_TOKENS: dict[str, Any] = {"width": 32, "n_layers": 2, "lr": 3e-3}
+_PERCEPTRON: dict[str, Any] = {"width_first": 128, "width_middle": 128, "width_last": 128}
 
 MODELS: dict[str, ModelSpec] = {
     spec.name: spec
@@ -67,6 +73,7 @@ MODELS: dict[str, ModelSpec] = {
             "small trees on rows that are weighted anew in every round",
             "Freund and Schapire 1997, doi:10.1006/jcss.1997.1504",
             _IMPUTED,
+            sample_weight=True,
         ),
         _own(
             "autoint",
@@ -75,6 +82,7 @@ MODELS: dict[str, ModelSpec] = {
             "Song et al. 2019, arXiv:1810.11921; Gorishniy et al. 2021, F.10",
             _ROWS,
             **_FEATURES,
+            quick={**_SHORT, **_TOKENS},
         ),
         _own(
             "bagging",
@@ -82,6 +90,7 @@ MODELS: dict[str, ModelSpec] = {
             "trees on bootstrap samples, all features at every split",
             "Breiman 1996, doi:10.1007/BF00058655",
             _TREE,
+            sample_weight=True,
         ),
         _own(
             "catboost",
@@ -99,6 +108,7 @@ MODELS: dict[str, ModelSpec] = {
             "",
             Policy(),
             family="baseline",
+            sample_weight=True,
         ),
         _own(
             "dcn-v2",
@@ -107,6 +117,7 @@ MODELS: dict[str, ModelSpec] = {
             "Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, F.9",
             _ROWS,
             **_EMBEDDED,
+            quick={**_SHORT, "lr": 3e-3, "width": 128},
         ),
         _own(
             "decision-tree",
@@ -114,6 +125,7 @@ MODELS: dict[str, ModelSpec] = {
             "a single pruned tree",
             "Breiman et al. 1984, Classification and Regression Trees",
             _ONE_HOT,
+            sample_weight=True,
         ),
         _own(
             "discriminant-analysis",
@@ -138,6 +150,7 @@ MODELS: dict[str, ModelSpec] = {
             "logistic or linear regression with L1 and L2 penalties",
             "Zou and Hastie 2005, doi:10.1111/j.1467-9868.2005.00503.x",
             _SCALED,
+            sample_weight=True,
         ),
         _own(
             "extra-trees",
@@ -145,6 +158,7 @@ MODELS: dict[str, ModelSpec] = {
             "many trees with random thresholds",
             "Geurts et al. 2006, doi:10.1007/s10994-006-6226-1",
             _TREE,
+            sample_weight=True,
         ),
         _own(
             "feed-forward",
@@ -188,6 +202,7 @@ MODELS: dict[str, ModelSpec] = {
             _ROWS,
             tasks=("binary", "regression"),
             **_FEATURES,
+            quick={"epochs": 20, "hidden": 32, "lr": 5e-3},
         ),
         _own(
             "hist-gradient-boosting",
@@ -231,6 +246,7 @@ MODELS: dict[str, ModelSpec] = {
             "logistic or ridge regression",
             "Hoerl and Kennard 1970, doi:10.2307/1267351",
             _SCALED,
+            sample_weight=True,
         ),
         _own(
             "met",
@@ -239,6 +255,7 @@ MODELS: dict[str, ModelSpec] = {
             "Majmundar et al. 2022, arXiv:2206.08564; Kim et al. 2024 (CheAtt)",
             _STANDARD_ROWS,
             **_FEATURES,
+            quick={**_PRETRAINED, "lr": 3e-3},
         ),
         _own(
             "met-cheatt",
@@ -247,6 +264,7 @@ MODELS: dict[str, ModelSpec] = {
             "Kim et al. 2024 (CheAtt)",
             _STANDARD_ROWS,
             **_FEATURES,
+            quick={**_PRETRAINED, "lr": 3e-3},
         ),
         _own(
             "mlp",
@@ -255,6 +273,7 @@ MODELS: dict[str, ModelSpec] = {
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1",
             _ROWS,
             **_EMBEDDED,
+            quick={**_SHORT, **_PERCEPTRON, "lr": 3e-3},
         ),
         _own(
             "mlp-sklearn",
@@ -294,6 +313,7 @@ MODELS: dict[str, ModelSpec] = {
             "Popov et al. 2020, arXiv:1909.06312; Gorishniy et al. 2021, F.6",
             _ROWS,
             **_FEATURES,
+            quick={**_SHORT, "n_trees": 256, "depth": 5, "lr": 1e-2},
         ),
         _own(
             "npt",
@@ -318,6 +338,7 @@ MODELS: dict[str, ModelSpec] = {
             "many trees on bootstrap samples",
             "Breiman 2001, doi:10.1023/A:1010933404324",
             _TREE,
+            sample_weight=True,
         ),
         _own(
             "realmlp",
@@ -352,6 +373,7 @@ MODELS: dict[str, ModelSpec] = {
             "Somepalli et al. 2021, arXiv:2106.01342; Kim et al. 2024 (CheAtt)",
             _STANDARD_ROWS,
             **_SAINT,
+            quick={**_PRETRAINED, "hidden": 64, "lr": 3e-3},
         ),
         _own(
             "saint-cheatt",
@@ -360,6 +382,7 @@ MODELS: dict[str, ModelSpec] = {
             "Kim et al. 2024 (CheAtt)",
             _STANDARD_ROWS,
             **_SAINT,
+            quick={**_PRETRAINED, "hidden": 64, "lr": 3e-3},
         ),
         _own(
             "snn",
@@ -368,6 +391,7 @@ MODELS: dict[str, ModelSpec] = {
             "Klambauer et al. 2017, arXiv:1706.02515",
             _ROWS,
             **_EMBEDDED,
+            quick={**_SHORT, **_PERCEPTRON, "lr": 3e-3},
         ),
         _own(
             "stacking",
@@ -399,6 +423,7 @@ MODELS: dict[str, ModelSpec] = {
             "Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, F.7",
             _ROWS,
             **_FEATURES,
+            quick={**_SHORT, "lr": 2e-2},
         ),
         _own(
             "tabr",
@@ -415,6 +440,7 @@ MODELS: dict[str, ModelSpec] = {
             "Huang et al. 2020, arXiv:2012.06678; Kim et al. 2024 (CheAtt)",
             _STANDARD_ROWS,
             **_FEATURES,
+            quick={**_PRETRAINED, "lr": 3e-3},
         ),
         _own(
             "tabtransformer-cheatt",
@@ -431,6 +457,7 @@ MODELS: dict[str, ModelSpec] = {
             "Yoon et al. 2020, NeurIPS",
             Policy("min-max", "one-hot", "impute", "standard"),
             **_FEATURES,
+            quick={**_PRETRAINED, "lr": 3e-3},
         ),
         _own(
             "xgboost",

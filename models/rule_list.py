@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import COUNT, Number
 from .classifier import Classifier
-from .preprocessing import Policy
+from .policy import Policy
 
 
 def leaves(tree: Any, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import COUNT, Estimator, Number
 from .out_of_fold import parts
-from .preprocessing import Policy
+from .policy import Policy
 
 
 class Stacking(Estimator):

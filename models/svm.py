@@ -8,7 +8,7 @@ import numpy as np
 
 from .base import Estimator, Number, softmax, two_columns
 from .out_of_fold import parts
-from .preprocessing import Policy
+from .policy import Policy
 
 N_PARTS = 3  # parts of the training rows, for decision values that a machine did not see
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import COUNT, ROUNDS, InvalidConfig, Number, SklearnEstimator
-from .preprocessing import Policy
+from .base import COUNT, ROUNDS, InvalidConfig, Number
+from .policy import Policy
+from .weighted import WeightedSklearnEstimator
 
 CRITERIA = {
     "classification": ("gini", "entropy", "log_loss"),
@@ -17,7 +18,7 @@ CRITERIA = {
 }
 
 
-class TreeEnsemble(SklearnEstimator):
+class TreeEnsemble(WeightedSklearnEstimator):
     """Many trees on unscaled features; categories one-hot, missing values kept by the splits.
 
     Parameters

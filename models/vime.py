@@ -20,7 +20,7 @@ from .deep.layers.dropout import Seed
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import WIDTH, Batch
 from .deep.trainer import Task, seed_of
-from .preprocessing import Policy
+from .policy import Policy
 
 
 def corrupted(x: Tensor, mask: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:

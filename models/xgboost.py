@@ -19,11 +19,12 @@ from .base import (
     two_columns,
 )
 from .boosting_devices import DEVICE, check_xgboost
-from .preprocessing import Policy
+from .policy import Policy
 from .resumable import Stepwise, by_round
+from .weighted import WeightedEstimator
 
 
-class XGBoost(Stepwise):
+class XGBoost(WeightedEstimator, Stepwise):
     """XGBoost (tree booster); categories one-hot by default, missing values native.
 
     Parameters
@@ -149,13 +150,20 @@ class XGBoost(Stepwise):
     def _policy(self) -> Policy:
         return Policy("shift", self.categorical, "native", "standard")
 
-    def _matrix(self, x: np.ndarray, y: np.ndarray | None = None) -> Any:
+    def _matrix(
+        self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None
+    ) -> Any:
         from xgboost import DMatrix
 
         native = self.categorical == "native" and bool(self.preprocessor_.categorical_.any())
         kinds = ["c" if c else "q" for c in self.preprocessor_.categorical_] if native else None
         return DMatrix(
-            x, label=y, feature_types=kinds, enable_categorical=native, nthread=self.threads
+            x,
+            label=y,
+            weight=weights,
+            feature_types=kinds,
+            enable_categorical=native,
+            nthread=self.threads,
         )
 
     def _objective(self) -> dict[str, Any]:
@@ -186,7 +194,7 @@ class XGBoost(Stepwise):
         seen: dict[str, dict[str, list[float]]] = {}
         self.model_ = train(
             self._params(),
-            self._matrix(x, y),
+            self._matrix(x, y, self._weights),
             num_boost_round=self.n_estimators,
             evals=[(self._matrix(*val), "val")] if val else None,
             evals_result=seen,

@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import PENALTY, Estimator, Number, OneOf, softmax
 from .optional import optional, undisturbed
-from .preprocessing import Policy
+from .policy import Policy
 
 MODES = ("prevalence", "zero_one")
 LEAST = 1e-300  # a share of a class is at least so large before its logarithm

@@ -362,7 +362,7 @@ def fit_all(
     if table.weights is not None:
         weights = {"weights": table.weights[rest], "val_weights": table.weights[stopping]}
         fitted_on += ", by their weights"
-    fit_rows(estimator, spec.target, training, weights)
+    fit_rows(estimator, training, weights)
     return estimator, training, weights, fitted_on
 
 

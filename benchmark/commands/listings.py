@@ -43,8 +43,6 @@ def _model_data(spec: Any) -> dict[str, Any]:
 
 
 def _one_model(console: Console, name: str) -> int:
-    from dataclasses import asdict
-
     from ...models import registry
     from ..planning.own_models import find_model
     from ..running.request import import_folders
@@ -56,10 +54,9 @@ def _one_model(console: Console, name: str) -> int:
     console.data({**_model_data(spec), "defaults": defaults, "spaces": spaces})
     console.say(f"{spec.name}: {spec.summary}")
     console.say("; ".join(part for part in (f"class {spec.target}", spec.paper) if part))
-    policy = ", ".join(f"{part}: {how}" for part, how in asdict(spec.preprocessing).items())
     if spec.resource:
         console.say(f"steps: {spec.resource}; a fit can stop and continue from a checkpoint")
-    console.say(f"preprocessing: {policy}\n")
+    console.say(f"preprocessing: {spec.preprocessing.describe()}\n")
     console.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
     same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space
     for task, found in spaces.items():

@@ -13,7 +13,7 @@ from ...sweeps.fingerprint import closure, file_of, fingerprint, source_hash, so
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
 STATES = f"{PACKAGE}.models.persistence.fit_state"
-WEIGHTS = f"{PACKAGE}.models.library.weights:counting"
+WEIGHTS = f"{PACKAGE}.models.sample_weights:fit_by_weights"
 
 
 def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:

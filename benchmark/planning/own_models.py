@@ -10,16 +10,12 @@ from ...common.tasks import REGRESSION
 from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
-from ...models.library.names import taker_of
-from ...models.library.weights import TAKE_WEIGHTS
 from .space_overrides import PlanError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ...datasets.protocols import Fold
-
-PACKAGE = __name__.partition(".")[0]
 
 
 class UnknownModel(ValueError):
@@ -36,13 +32,7 @@ def find_model(name: str) -> registry.ModelSpec:
 
 def without_weights(spec: registry.ModelSpec) -> str:
     """Why a model does not run where rows have weights; "" for one whose fit takes them."""
-    if taker_of(spec.target) is not None:
-        return ""
-    if not spec.target.startswith(f"{PACKAGE}."):
-        fit = getattr(registry.load_class(spec.target), "fit", None)
-        if fit is not None and "sample_weight" in inspect.signature(fit).parameters:
-            return ""
-    return f"{spec.name} takes no weights of rows"
+    return "" if spec.sample_weight else f"{spec.name} takes no weights of rows"
 
 
 def nothing_counts(weights: np.ndarray, fold: Fold) -> str:
@@ -63,7 +53,7 @@ def weight_notes(specs: Mapping[str, registry.ModelSpec], weighted: Iterable[str
         return []
     absent = [name for name, spec in specs.items() if without_weights(spec)]
     if len(absent) == len(specs):
-        takers = ", ".join(sorted(TAKE_WEIGHTS))
+        takers = ", ".join(name for name, spec in registry.MODELS.items() if spec.sample_weight)
         raise PlanError(
             f"rows of {names} have weights, and none of the models takes them "
             f"({', '.join(absent)}). Those that do: {takers}; or leave the weight column "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial, wraps
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +15,7 @@ from ...common.portable import PINS, pinned
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import InvalidConfig, Unsupported
+from ...models.sample_weights import fit_by_weights
 from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
@@ -22,6 +26,8 @@ from ..planning.environment import cpu_model
 from .prediction_time import BestSoFar, prediction_times
 
 Data = tuple[Table, Mapping[int, Fold]]
+WEIGHTED = SimpleNamespace()
+"""What makes the weighted models of the trials that run now, where a target finds it."""
 
 _BEST = BestSoFar()  # of this process: decides which trials are measured, never a result
 
@@ -58,17 +64,40 @@ def check_source(trial: Trial) -> None:
         )
 
 
-def fitted_target(trial: Trial, table: Table, fold: Fold) -> AbstractContextManager[str]:
-    """Within it, the target of the class that a trial fits: the model's own, or where rows have
-    weights one whose fit counts the training rows by them."""
+class WeightedModel:
+    """A model whose `fit` counts the training rows by `weights` and draws the validation rows by
+    `val_weights`. All else of it is the model's own."""
+
+    def __init__(self, model: Any, **given: np.ndarray) -> None:
+        self.model = model
+        self.fit = wraps(model.fit)(partial(fit_by_weights, model, **given))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+
+@contextmanager
+def fitted_target(trial: Trial, table: Table, fold: Fold) -> Iterator[str]:
+    """Within it, the target of what a trial fits: the model's class, or where rows have weights
+    what is called like that class and makes a `WeightedModel`."""
     target = trial.identity["target"]
     if table.weights is None:
-        return nullcontext(target)
-    from ...models.library.names import taker_of  # a worker's start does not wait for these
-    from ...models.library.weights import counting
+        yield target
+        return
+    cls: Any = load_class(target)
+    given = {"weights": table.weights[fold.train], "val_weights": table.weights[fold.val]}
 
-    weights, val_weights = table.weights[fold.train], table.weights[fold.val]
-    return counting(load_class(target), taker_of(target), weights, val_weights)
+    @wraps(cls, updated=())
+    def made(**config: Any) -> WeightedModel:
+        return WeightedModel(cls(**config), **given)
+
+    made.__signature__ = inspect.signature(cls)  # type: ignore[attr-defined]
+    name = f"of{id(made)}"
+    setattr(WEIGHTED, name, made)
+    try:
+        yield f"{__name__}:WEIGHTED.{name}"
+    finally:
+        delattr(WEIGHTED, name)
 
 
 def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..base import PATIENCE, RATE, InvalidConfig, Number, OneOf, softmax, two_columns
-from ..preprocessing import NUMERIC, Policy
+from ..policy import NUMERIC, Policy
 from .estimator import DROPOUT as DROPOUT
 from .estimator import DeepEstimator, Rows
 from .hyperparameters import hyper

@@ -20,7 +20,8 @@ from ..deep.column_decoder import probabilities
 from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
 from ..deep.hyperparameters import hyper
 from ..deep.trainer import Recipe, torch_device
-from ..preprocessing import Policy, as_frame
+from ..policy import Policy
+from ..preprocessing import as_frame
 from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory
 from .schedules import SCHEDULES, rate
 from .task import HopularTask, ask

@@ -6,7 +6,8 @@ they cannot be fitted at all.
 
 from __future__ import annotations
 
-from ..model_spec import ModelSpec, Policy
+from ..model_spec import ModelSpec
+from ..policy import Policy
 
 IN_CONTEXT: dict[str, ModelSpec] = {
     "tabicl": ModelSpec(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base import Estimator, InvalidConfig, Number
 from ..optional import undisturbed
-from ..preprocessing import Policy
+from ..policy import Policy
 from .checkpoint_file import SHA256, CheckpointFile, checkpoint_of
 
 

@@ -24,7 +24,6 @@ from .estimator import (
 )
 from .names import KINDS, class_names
 from .presets import BY_PRESET, quick_preset
-from .weights import TAKE_WEIGHTS
 
 PACKAGE = "tabsweep"
 OWN = ("task", "seed", "threads", "random_state", "n_jobs")  # given by the wrapper
@@ -66,14 +65,12 @@ def class_of(model: str, kind: str) -> type[LibraryEstimator]:
     base = LibraryClassifier if kind == KINDS[0] else LibraryRegressor
     cls = type(
         name,
-        (Weighted, base) if model in TAKE_WEIGHTS else (base,),
+        (Weighted, base) if spec.sample_weight else (base,),
         {
             "__module__": PACKAGE,
             "__qualname__": name,
             "__init__": _init_of(shown),
-            "__doc__": docstring(
-                spec, target, kind, defaults, quick, weighted=model in TAKE_WEIGHTS
-            ),
+            "__doc__": docstring(spec, target, kind, defaults, quick),
             "spec": spec,
             "hyperparameters": shown,
             "quick": quick,

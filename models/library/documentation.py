@@ -54,15 +54,13 @@ def docstring(
     kind: str,
     defaults: Mapping[str, Any],
     quick: Mapping[str, Any],
-    *,
-    weighted: bool,
 ) -> str:
     """The docstring of the estimator of `kind` ("Classifier", "Regressor") of a model.
 
     defaults: the hyperparameters of the model's class `target`; quick: what the quick preset sets.
     """
     parts = [f"{target.__name__}: {spec.summary.rstrip('.')}; a {kind.lower()}."]
-    told = "takes `sample_weight`" if weighted else "takes no `sample_weight`"
+    told = "takes `sample_weight`" if spec.sample_weight else "takes no `sample_weight`"
     parts.append(
         textwrap.fill(
             "X may be a DataFrame with numbers, categories, booleans, dates, texts and gaps, or an "

@@ -25,11 +25,11 @@ from ...common.text import did_you_mean
 from ..base import Estimator
 from ..model_spec import ModelSpec
 from ..registry import make_model, unsupported
+from ..sample_weights import OFTEN, checked_weights, drawn_by_weight
 from . import inputs
 from .columns import ColumnNotice, ColumnReader
 from .presets import BY_PRESET, PRESETS
 from .progress import FitProgress
-from .weights import OFTEN, weighted
 
 BASELINE = "baseline"  # the family of models that learn nothing of X
 FEWEST_FOR_SPLIT = 30  # rows; with fewer none is held out
@@ -135,11 +135,11 @@ class LibraryEstimator(BaseEstimator):
         frame = inputs.frame_of(self, X, reset=True)
         target = self._target(y)
         check_consistent_length(frame, target)
-        weights = inputs.weights_of(frame, sample_weight)
+        weights = checked_weights(sample_weight, frame)
         if weights is not None and (weights == 0).any():  # as if such rows were not there
             there = weights > 0
             frame, target = frame[there].reset_index(drop=True), target[there]
-            weights = inputs.weights_of(frame, weights[there])
+            weights = checked_weights(weights[there], frame)
         seed, task = self._seed(), self._task()
         self.columns_ = ColumnReader(text=self.text, categories=self._categorical(frame))
         table = self.columns_.fit(frame).transform(frame)
@@ -157,12 +157,11 @@ class LibraryEstimator(BaseEstimator):
         if rows is not None:
             if weights is not None:
                 held = np.setdiff1d(np.arange(len(target)), rows)
-                again = inputs.drawn_by_weight(weights[held], OFTEN * len(held))
+                again = drawn_by_weight(weights[held], OFTEN * len(held))
                 val = table.iloc[held[again]].reset_index(drop=True), target[held[again]]
                 weights = weights[rows]
             table, target = table.iloc[rows].reset_index(drop=True), target[rows]
-        with weighted(self.spec.name, model, weights):
-            self._fit_model(model, table, target, val)
+        self._fit_model(model, table, target, val, weights)
         self.estimator_ = model
         self.n_iter_ = steps_of(model)
         return self
@@ -173,12 +172,13 @@ class LibraryEstimator(BaseEstimator):
         table: pd.DataFrame,
         target: np.ndarray,
         val: tuple[pd.DataFrame, np.ndarray] | None,
+        weights: np.ndarray | None,
     ) -> None:
         """The model's own fit, watched where it can be and `verbose` wants it."""
         takes = inspect.signature(model.fit).parameters
-        given: dict[str, Any] = {}
+        given: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
         if val is not None and "X_val" in takes:
-            given = {"X_val": val[0], "y_val": val[1]}
+            given |= {"X_val": val[0], "y_val": val[1]}
         progress = None
         if self.verbose:
             unit = self.spec.resource or "steps"

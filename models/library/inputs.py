@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_array, column_or_1d
 from sklearn.utils.validation import validate_data as validate
 
 
@@ -124,28 +124,6 @@ def values_of(estimator: Any, y: Any) -> np.ndarray:  # (N,) float64
     return values
 
 
-def weights_of(frame: pd.DataFrame, sample_weight: Any) -> np.ndarray | None:  # (N,)
-    """Weights as float64, None for none and where all are equal to one.
-
-    ValueError where one is negative or NaN, and where all are zero.
-    """
-    if sample_weight is None:
-        return None
-    if np.isscalar(sample_weight):
-        sample_weight = np.full(len(frame), sample_weight)
-    weights = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-    )
-    if weights.ndim != 1:
-        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
-    check_consistent_length(frame, weights)
-    if (weights < 0).any():
-        raise ValueError("Sample weights must not be negative")
-    if not weights.any():
-        raise ValueError("Sample weights must contain at least one non-zero number.")
-    return None if (weights == 1).all() else weights
-
-
 def held_out(
     codes: np.ndarray | None, n: int, share: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -165,15 +143,3 @@ def held_out(
     ]
     chosen = np.sort(np.concatenate(val))
     return np.setdiff1d(np.arange(n), chosen), chosen
-
-
-def drawn_by_weight(weights: np.ndarray, n: int) -> np.ndarray:  # (n,)
-    """n row numbers, each row as often as its share of the weights says (systematic resampling).
-
-    For rows that can be given no weights, such as those that stop a fit.
-
-    >>> drawn_by_weight(np.array([1.0, 3.0, 0.0]), 4)
-    array([0, 1, 1, 1])
-    """
-    ends = np.cumsum(weights) / weights.sum()
-    return np.searchsorted(ends, (np.arange(n) + 0.5) / n, side="right")

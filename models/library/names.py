@@ -6,7 +6,6 @@ from functools import cache
 
 from .. import registry
 from ..model_spec import ModelSpec
-from .weights import TAKE_WEIGHTS
 
 KINDS = ("Classifier", "Regressor")
 
@@ -36,16 +35,6 @@ def kinds_of(spec: ModelSpec) -> list[str]:
     classifies = "binary" in spec.tasks or "multiclass" in spec.tasks
     has = (classifies, "regression" in spec.tasks)
     return [kind for kind, there in zip(KINDS, has, strict=True) if there]
-
-
-def taker_of(target: str) -> str | None:
-    """The model of the registry behind a target, if it takes weights of rows.
-
-    >>> taker_of(registry.spec("linear").target)
-    'linear'
-    """
-    takers = sorted(TAKE_WEIGHTS)
-    return next((name for name in takers if registry.MODELS[name].target == target), None)
 
 
 def estimators(kind: str | None = None) -> dict[str, str]:

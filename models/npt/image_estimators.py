@@ -26,7 +26,7 @@ from ..deep.hyperparameters import hyper
 from ..deep.optimisers import Lamb
 from ..deep.schedules import SCHEDULES
 from ..deep.trainer import Recipe, seed_of, torch_device
-from ..preprocessing import Policy
+from ..policy import Policy
 from .batches import Batches
 from .estimator import NPT, PROBABILITY, SWITCH, rate_at
 from .images import PatchNetwork, PictureNetwork, augmented, side_of

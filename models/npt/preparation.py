@@ -12,7 +12,8 @@ import pandas as pd
 from ..deep.cells import Cells, Columns, cells_of
 from ..deep.estimator import DeepEstimator, Rows
 from ..deep.trainer import torch_device
-from ..preprocessing import Policy, as_frame
+from ..policy import Policy
+from ..preprocessing import as_frame
 
 
 class CellEstimator(DeepEstimator):

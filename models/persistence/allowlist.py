@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-_OWN = "tabsweep.models.preprocessing"
+_OWN = "tabsweep.models"
 
 
 class NotPlain(Exception):
@@ -19,10 +19,11 @@ class NotPlain(Exception):
 
 CLASSES = frozenset(
     {
-        f"{_OWN}:Policy",
-        f"{_OWN}:Preprocessor",
-        f"{_OWN}:_Categories",
-        f"{_OWN}:_Numbers",
+        f"{_OWN}.policy:Policy",
+        f"{_OWN}.preprocessing:Policy",  # its name in files of tabsweep 0.1.0
+        f"{_OWN}.preprocessing:Preprocessor",
+        f"{_OWN}.preprocessing:_Categories",
+        f"{_OWN}.preprocessing:_Numbers",
         "sklearn.compose._column_transformer:ColumnTransformer",
         "sklearn.dummy:DummyClassifier",
         "sklearn.dummy:DummyRegressor",

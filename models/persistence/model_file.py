@@ -40,8 +40,7 @@ from ..base import Estimator
 from ..in_context.checkpoint_file import CheckpointError
 from ..in_context.entries import IN_CONTEXT
 from ..library.estimator import arrays_inside
-from ..library.names import taker_of
-from ..library.weights import fit_by_weights
+from ..sample_weights import fit_by_weights
 from .allowlist import NotPlain
 from .archive import (
     MAX_BYTES,
@@ -181,19 +180,16 @@ def save_model(
 
 
 def fit_rows(
-    estimator: Any,
-    target: str,
-    training: tuple[Any, ...],
-    weights: Mapping[str, np.ndarray] | None,
+    estimator: Any, training: tuple[Any, ...], weights: Mapping[str, np.ndarray] | None
 ) -> None:
-    """Fit a model ("package.module:Class") on the arguments of its `fit`: (X, y) or (X, y, X_val,
-    y_val). weights: None, or `weights` (N,) of the training rows and `val_weights` (N_val,)."""
+    """Fit a model on the arguments of its `fit`: (X, y) or (X, y, X_val, y_val). weights: None, or
+    `weights` (N,) of the training rows and `val_weights` (N_val,)."""
     if weights is None:
         estimator.fit(*training)
         return
     X, y, *val = training
     more = dict(zip(("X_val", "y_val"), val, strict=False))
-    fit_by_weights(estimator.fit, estimator, taker_of(target), X, y, **weights, **more)
+    fit_by_weights(estimator, X, y, **weights, **more)
 
 
 def _registered_name(estimator: Any) -> str:
@@ -461,7 +457,7 @@ def _refit(
     training = tuple(_read_part(part, reader) for part in state["training"])
     weights = reader.read(state["weights"]) if "weights" in state else None
     with arrays_inside():
-        fit_rows(estimator, manifest["model"]["target"], training, weights)
+        fit_rows(estimator, training, weights)
     answer = _answers(estimator, schema, training)
     if hashlib.sha256(answer.tobytes()).hexdigest() != facts["answers_sha256"]:
         warn(

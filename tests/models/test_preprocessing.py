@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from tabsweep.models.preprocessing import MAX_LEVELS, Policy, Preprocessor, as_frame
+from tabsweep.models.policy import Policy
+from tabsweep.models.preprocessing import MAX_LEVELS, Preprocessor, as_frame
 
 POLICIES = [
     Policy(numeric, categorical, missing)

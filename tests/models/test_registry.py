@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from importlib import metadata
 
 import pytest
@@ -43,7 +43,9 @@ def test_a_spec_points_at_an_estimator_and_says_what_it_is():
         for library in found.libraries:
             assert metadata.version(library)
         policy = make_model(name, task=found.tasks[-1])._policy()
-        assert asdict(policy) == asdict(found.preprocessing)
+        assert policy == found.preprocessing
+        takes = inspect.signature(cls.fit).parameters
+        assert found.sample_weight == ("sample_weight" in takes)
         assert 0 < found.memory_mb(1000, 20, 3) < 10_000
 
     hold(law, [(name,) for name in NAMES])

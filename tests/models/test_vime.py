@@ -8,7 +8,8 @@ import torch
 from looped import each
 from parity import case
 from small_tables import TINY, small_task, table
-from tabsweep.models.preprocessing import Policy, Preprocessor
+from tabsweep.models.policy import Policy
+from tabsweep.models.preprocessing import Preprocessor
 from tabsweep.models.registry import make_model
 from tabsweep.models.vime import VIMETask, corrupted
 from torch.nn import functional as F

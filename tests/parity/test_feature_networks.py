@@ -13,7 +13,8 @@ import torch
 from looped import each
 from parity import assert_same, case, difference, names
 from tabsweep.models import dcn_v2, grownet, mlp, resnet, snn
-from tabsweep.models.preprocessing import Policy, Preprocessor
+from tabsweep.models.policy import Policy
+from tabsweep.models.preprocessing import Preprocessor
 from tabsweep.models.registry import make_model
 from torch.nn import functional as F
 

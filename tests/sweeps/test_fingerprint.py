@@ -23,7 +23,7 @@ ROOT = Path(prints.__file__).resolve().parents[1]
 FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 # The modules that the closure of every registered model holds.
 RUNNING = ["benchmark.cell"]  # what every trial runs through
-SHARED = [*RUNNING, "common.tasks", "models.base", "models.preprocessing"]
+SHARED = [*RUNNING, "common.tasks", "models.base", "models.policy", "models.preprocessing"]
 
 PLANNER = '''
 import json, sys

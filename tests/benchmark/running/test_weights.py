@@ -24,7 +24,6 @@ from tabsweep.datasets.added import store
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.datasets.protocols import Fold
-from tabsweep.models.library.weights import TAKE_WEIGHTS
 from tabsweep.models.persistence.model_file import fit_rows, load_model, save_model
 from tabsweep.models.persistence.schema import Schema
 from tabsweep.models.registry import MODELS, load_class, make_model
@@ -33,6 +32,7 @@ from tabsweep.sweeps.trial import DONE, Trial
 
 pytestmark = pytest.mark.usefixtures("work")
 
+TAKERS = [name for name, spec in MODELS.items() if spec.sample_weight]
 GROWN_FULL = ("decision-tree", "extra-trees")  # leaves of one class: no weight moves them
 MINE = """
 from sklearn.base import clone
@@ -130,7 +130,7 @@ def test_all_models_that_take_weights_are_fitted_with_them_and_scored_as_by_scik
     alike = replace(weighted, weights=None)
     part = np.arange(len(frame)) % 3
     fold = held(part)
-    for model in sorted(TAKE_WEIGHTS):
+    for model in TAKERS:
         taken = inspect.signature(load_class(MODELS[model].target)).parameters
         config = {"n_estimators": 20} if "n_estimators" in taken else {}
         config |= {"max_depth": 2} if model in GROWN_FULL else {}
@@ -151,11 +151,11 @@ def test_a_fit_by_weights_is_saved_as_its_attributes(tmp_path):
     training = (table.frame, table.target)
     given = {"weights": table.weights, "val_weights": table.weights[:0]}
     schema = Schema.of(table.frame, "binary", classes=table.classes, target="bought")
-    for model in sorted(TAKE_WEIGHTS):
+    for model in TAKERS:
         taken = inspect.signature(load_class(MODELS[model].target)).parameters
         config = {"n_estimators": 5} if "n_estimators" in taken else {}
         estimator = make_model(model, task="binary", seed=0, threads=1, **config)
-        fit_rows(estimator, MODELS[model].target, training, given)
+        fit_rows(estimator, training, given)
         path = tmp_path / model
         # "state": what was read back has predicted the same bytes
         save_model(estimator, path, schema=schema, training=training, weights=given)

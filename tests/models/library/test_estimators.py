@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from small_tables import NAMES, TINY
 from tabsweep.models.deep.hyperparameters import entries
 from tabsweep.models.library.names import class_names
-from tabsweep.models.library.weights import TAKE_WEIGHTS
 from tabsweep.models.registry import MODELS
 from tabsweep.sweeps.fingerprint import imported_names
 
@@ -237,7 +236,7 @@ def test_weights_move_an_answer_to_the_heavier_rows():
         assert "fit" not in vars(without.estimator_)
         pickle.dumps(heavy)
 
-    hold(law, [(n,) for n, (model, _) in class_names().items() if model in TAKE_WEIGHTS])
+    hold(law, [(n,) for n in class_names() if getattr(tabsweep, n).spec.sample_weight])
 
 
 def test_a_row_of_weight_0_has_no_say_in_how_columns_are_read():
@@ -290,7 +289,7 @@ def test_weights_count_where_no_feature_varies_too():
         np.testing.assert_allclose(answer, 0.75)
         assert "_constant_answer" not in vars(heavy.estimator_)
 
-    hold(law, [(n,) for n, (model, _) in class_names().items() if model in TAKE_WEIGHTS])
+    hold(law, [(n,) for n in class_names() if getattr(tabsweep, n).spec.sample_weight])
 
 
 def test_weights_count_where_adaboost_is_its_first_tree():
