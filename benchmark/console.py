@@ -125,18 +125,6 @@ def split_names(given: Iterable[str]) -> list[str]:
     return [name.strip() for words in given for name in words.split(",") if name.strip()]
 
 
-def by_reason(reasons: Mapping[str, str]) -> list[str]:
-    """{name: reason} as one line per reason, with the names that share it.
-
-    >>> by_reason({"a": "no network", "b": "no network", "c": "too large"})
-    ['a, b: no network', 'c: too large']
-    """
-    names: dict[str, list[str]] = {}
-    for name, reason in reasons.items():
-        names.setdefault(reason, []).append(name)
-    return [f"{', '.join(those)}: {reason}" for reason, those in names.items()]
-
-
 def plain(value: Any) -> Any:
     """`value` as JSON can hold it: NaN and infinity become null, other types numbers or text."""
     if isinstance(value, Mapping):

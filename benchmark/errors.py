@@ -22,6 +22,10 @@ class NoRun(Exception):
     """A folder that is not the folder of a run."""
 
 
+class FitError(Exception):
+    """A model cannot be fitted or applied with these arguments; the message names a way."""
+
+
 class UnknownExperiment(Exception):
     """A name that no experiment has."""
 

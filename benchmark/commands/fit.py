@@ -1,300 +1,30 @@
-"""`bench fit`: the best configuration of a run, fitted on all rows and saved.
-
-The rule of `fit_chosen`, for one dataset of a run:
-
-1. The model: the best mean validation score of its chosen configurations over all folds of the
-   dataset (ties to the first name). A model without a score on some fold must be named.
-2. The configuration: each fold has chosen one, on validation rows of its own, so their scores do
-   not compare. Each is therefore scored on the validation rows of every fold (known scores are
-   taken from the ledger, the others are fitted now), and the best mean wins; ties to the lower
-   fold. One that fails on a fold is out.
-3. The rows: all of them. Boosting that stopped early gets as many rounds as the median fold used
-   (rounded up) and does not stop early. A model that stops early by something else than rounds
-   keeps the first fold's validation part for it, and is fitted on the other rows.
-"""
+"""`bench fit`: the best configuration of a run, fitted on all rows and saved."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
-import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from ...common.counting import count
-from ...common.text import one_line, suggest
 from ...datasets import catalog
-from ...datasets.infer import Reading, table_from_file
 from ...models import registry
 from ...models.base import Estimator
-from ...models.persistence.model_file import fit_rows, save_model
+from ...models.persistence.model_file import save_model
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
-from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.store.records import latest_results
-from ...sweeps.trial import DONE, Trial
-from ..errors import command_on, file_to_replace
-from ..planning.own_tables import planned_table
-from ..planning.plan import choose_folds
-from ..results.evidence_builder import planned_rows
-from ..results.run_status import status_of
-from ..running.run_trial import run_trial
-from .predict import FitError, predict_file
-
-if TYPE_CHECKING:
-    from ...datasets.protocols import Fold
-    from ...datasets.table import Table
-
-__all__ = ["FitError", "fit_chosen", "predict_file"]
+from ..errors import FitError, file_to_replace
+from ..outcome.chosen_fit import (
+    choose_config,
+    choose_model,
+    fit_all,
+    importable,
+    read_data,
+    read_run,
+)
 
 SUFFIX = ".tabsweep"
-
-
-# -- which model and configuration ----------------------------------------------------------------
-
-
-@dataclass
-class Score:
-    """One configuration on one fold: its loss on the validation rows, None where it failed."""
-
-    loss: float | None
-    rounds: int | None
-
-
-@dataclass
-class Run:
-    """The results of the run in `folder` on one dataset. `known`: (model, configuration, fold) ->
-    Score; `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`."""
-
-    folder: Path
-    plan: Record
-    dataset: str
-    metric: str
-    known: dict[tuple[str, str, int], Score] = field(default_factory=dict)
-    chosen: dict[str, dict[int, str]] = field(default_factory=dict)
-
-    @property
-    def described(self) -> Mapping[str, Any]:
-        """What the plan records of the dataset: task, sha256, protocol, the CSV it came from."""
-        return self.plan["datasets"][self.dataset]
-
-    @property
-    def folds(self) -> list[int]:
-        """The numbers of the planned folds, ascending."""
-        studies = self.plan["studies"]
-        return sorted({study["fold"] for study in studies if study["dataset"] == self.dataset})
-
-    @property
-    def seed(self) -> int:
-        """The seed of the run."""
-        return int(self.plan["options"]["seed"])
-
-    @property
-    def time_limit_s(self) -> float | None:
-        """Wall seconds of a fit of a model trained in steps in the run; None without limit."""
-        options = self.plan["options"]
-        budget = self.plan["suite"]["budgets"][options["budget"]]
-        limit = options.get("time_limit_s") or budget.get("time_limit_s")
-        return float(limit) if limit else None
-
-    def mean_loss(self, model: str) -> float | None:
-        """Mean loss of the model's chosen configurations; None where a fold has none."""
-        chosen = self.chosen.get(model, {})
-        if set(chosen) != set(self.folds):
-            return None
-        losses = [self.known[model, config, fold].loss for fold, config in chosen.items()]
-        return math.fsum(v for v in losses if v is not None) / len(losses)
-
-
-def read_run(run: Path, dataset: str | None) -> Run:
-    """The run's results on the dataset, which may be left out where there is but one."""
-    ledger = Ledger(run)
-    plan, every = planned_rows(ledger)
-    names = sorted(plan["datasets"])
-    if dataset is None and len(names) != 1:
-        raise FitError(f"the run has {len(names)} datasets, name one of them: {', '.join(names)}")
-    name = dataset or names[0]
-    if name not in plan["datasets"]:
-        raise FitError(f"the run has no dataset {name!r}; {suggest(name, names)}")
-    task = plan["datasets"][name]["task"]
-    found = Run(run, plan, name, plan["metric"][task])
-    rows = [row for row in every if row["dataset"] == name]
-    results = latest_results(ledger)
-    info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
-    planned = {s["model"] for s in plan["studies"] if s["dataset"] == name}
-    for row in rows:
-        value = row.get(f"val_{found.metric}") if row["status"] == DONE else None
-        if row["stage"] != "tune" or value is None or row["model"] not in planned:
-            continue
-        score = Score(METRICS[found.metric].loss(value), info[row["id"]].get("best_iteration"))
-        found.known.setdefault((row["model"], row["config"], row["fold"]), score)
-        if row["selected"]:
-            found.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
-    return found
-
-
-def choose_model(run: Run, model: str | None) -> str:
-    """Step 1 of the rule."""
-    if model is not None:
-        if model not in run.chosen:
-            planned = sorted({s["model"] for s in run.plan["studies"]})
-            if model not in planned:
-                raise FitError(f"the run has no model {model!r}; {suggest(model, planned)}")
-            raise FitError(
-                f"{model} has no finished trial with a score on {run.dataset}; see "
-                f"{command_on(run.folder, 'logs', '--failed')}, or name another --model"
-            )
-        return model
-    losses = {name: run.mean_loss(name) for name in sorted(run.chosen)}
-    whole = {name: loss for name, loss in losses.items() if loss is not None}
-    if not whole:
-        has = f"; with some: {', '.join(losses)}" if losses else ""
-        rest, failed = command_on(run.folder, "resume"), command_on(run.folder, "logs", "--failed")
-        way = f"run the rest with {rest}"
-        if status_of(run.folder).finished:
-            way = f"see {failed}, and run them again with {command_on(run.folder, 'retry')}"
-        raise FitError(
-            f"no model has a score on all {len(run.folds)} folds of {run.dataset}{has}; {way}, "
-            "or name a model with --model"
-        )
-    return min(whole, key=lambda name: (whole[name], name))
-
-
-def importable(run: Run, model: str, outside: str | None) -> str:
-    """The registry's name of a chosen model. A ledger may come from elsewhere: a class
-    from outside is imported only where the caller names it."""
-    if outside or model in registry.names():
-        return outside or model
-    options, suite = run.plan["options"], run.plan["suite"]
-    budget = suite["budgets"][options["budget"]]
-    of = budget["model"].get(model, {}).get("of")  # a row of the suite's own
-    if of in registry.names():
-        return str(of)
-    named = [*options["models"], *budget["models"]]
-    known = " or ".join(dict.fromkeys(f"--model {name}" for name in named if ":" in name))
-    raise FitError(
-        f"{model} is code from outside tabsweep, which fitting would import; "
-        f"if you trust it, name it: {known or '--model package.module:Class'}"
-    )
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A configuration, its mean loss over folds, and the rounds that the median fold used."""
-
-    config: dict[str, Any]
-    loss: float
-    rounds: int | None
-    n_configs: int
-
-
-def choose_config(
-    run: Run,
-    model: str,
-    asked: str,
-    data: tuple[Table, Mapping[int, Fold]],
-    note: Callable[[str], None],
-) -> Choice:
-    """Step 2 of the rule. `asked`: the registry's name of the model."""
-    chosen = run.chosen[model]
-    configs = list(dict.fromkeys(chosen[fold] for fold in sorted(chosen)))
-    folds = sorted(chosen)
-    missing = [(c, f) for c in configs for f in folds if (model, c, f) not in run.known]
-    if missing:
-        note(
-            f"{count(len(configs), 'configuration')} of {model} chosen on "
-            f"{count(len(folds), 'fold')}; {count(len(missing), 'fit')} to compare them on the "
-            "same validation rows"
-        )
-    for config, fold in missing:
-        run.known[model, config, fold] = score_cell(run, asked, json.loads(config), fold, data)
-    best: Choice | None = None
-    for config in configs:
-        scores = [run.known[model, config, fold] for fold in folds]
-        losses = [score.loss for score in scores if score.loss is not None]
-        if len(losses) < len(folds):
-            continue
-        loss = math.fsum(losses) / len(losses)
-        rounds = [score.rounds for score in scores if score.rounds is not None]
-        middle = math.ceil(float(np.median(rounds))) if rounds else None
-        if best is None or loss < best.loss:
-            best = Choice(json.loads(config), loss, middle, len(configs))
-    if best is None:
-        raise FitError(
-            f"every chosen configuration of {model} fails on some fold; name another --model"
-        )
-    return best
-
-
-def score_cell(
-    run: Run,
-    model: str,
-    config: dict[str, Any],
-    fold: int,
-    data: tuple[Table, Mapping[int, Fold]],
-) -> Score:
-    """A configuration on a fold that it was not tried on; a failure has no loss."""
-    spec = registry.spec(model)
-    identity: dict[str, Any] = {"target": spec.target, "threads": spec.threads}
-    if run.time_limit_s is not None and spec.resource:
-        identity["time_limit_s"] = run.time_limit_s
-    trial = Trial(run.dataset, fold, model, config, run.seed, identity)
-    try:
-        result = run_trial(trial, data)
-    except Exception:  # a model's own error: this configuration is no candidate
-        return Score(None, None)
-    value = result.val.get(run.metric) if result.status == DONE else None
-    return Score(
-        None if value is None else METRICS[run.metric].loss(value),
-        result.info.get("best_iteration"),
-    )
-
-
-# -- the data, and the fit on all of it -----------------------------------------------------------
-
-
-def read_data(
-    run: Run, *, mirror: str | None, cache: str | None, csv: str | Path | None
-) -> tuple[Table, dict[int, Fold]]:
-    """The run's table and folds; FitError where the data is gone or not what the run saw."""
-    described = run.described
-    if described.get("csv"):
-        table = read_csv_again(described["csv"], csv, run.dataset)
-    elif csv is not None:
-        raise FitError(
-            f"{run.dataset} is a catalogued dataset, not read from a file: leave --csv out"
-        )
-    else:
-        table = planned_table(run.dataset, described, mirror=mirror, cache=cache)
-    if table.sha256 != described["sha256"]:
-        raise FitError(
-            f"{run.dataset} is not the data of this run: its sha256 is {table.sha256}, the run saw "
-            f"{described['sha256']}; sweep it again, or get the old data"
-        )
-    folds = choose_folds(table, described["protocol"], seed=run.seed, folds=None)
-    return table, folds
-
-
-def read_csv_again(described: Mapping[str, Any], other: str | Path | None, name: str) -> Table:
-    """The table of the run's file, or of `other`. Raises FitError where it is gone or changed."""
-    path = Path(other if other is not None else described["path"])
-    if not path.is_file():
-        raise FitError(
-            f"the run's data, {one_line(path)}, is not there any more; say where it is with --csv"
-        )
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != described["sha256"]:
-        raise FitError(
-            f"{one_line(path)} has sha256 {found}, the run saw {described['sha256']}: the file was "
-            "changed; sweep it again, or name the old file with --csv"
-        )
-    return table_from_file(path, Reading.of(described), name=name)
 
 
 def marks_of(described: Mapping[str, Any]) -> Sequence[str]:
@@ -312,60 +42,6 @@ def _target_of(described: Mapping[str, Any]) -> str:
     return card.target if card.parser in ("file", "openml") else ""
 
 
-def fit_all(
-    model: str,
-    choice: Choice,
-    table: Table,
-    folds: Mapping[int, Fold],
-    seed: int,
-    time_limit_s: float | None = None,
-) -> tuple[Any, tuple[Any, ...], dict[str, np.ndarray] | None, str]:
-    """Step 3 of the rule: (fitted estimator, the rows that it was given, their weights as for
-    `fit_rows` where they have some, a sentence about the rows).
-    time_limit_s: that of the run's fits, for a model trained in steps that knows no number of
-    rounds."""
-    spec = registry.spec(model)
-
-    def make(config: Mapping[str, Any]) -> Any:
-        return registry.make_model(
-            model, task=table.task, seed=seed, threads=spec.threads, **config
-        )
-
-    config = dict(choice.config)
-    estimator = make(config)
-    takes_val = "X_val" in inspect.signature(estimator.fit).parameters
-    stops = estimator._early_stopping() if isinstance(estimator, Estimator) else takes_val
-    by_rounds = {"n_estimators", "early_stopping_rounds"} <= set(vars(estimator))
-    rest = every = np.arange(table.n_rows)
-    stopping = every[:0]
-    if stops and by_rounds and choice.rounds is not None:
-        estimator = make({**config, "n_estimators": choice.rounds, "early_stopping_rounds": 0})
-        fitted_on = f"all {table.n_rows} rows, {choice.rounds} rounds (the median fold's)"
-        training: tuple[Any, ...] = (table.rows(every), table.target)
-    elif stops and takes_val:
-        stopping = folds[min(folds)].val
-        rest = np.setdiff1d(every, stopping)
-        fitted_on = (
-            f"{len(rest)} rows; {len(stopping)} (fold {min(folds)}'s validation part) stopped the "
-            "fit"
-        )
-        training = (table.rows(rest), table.target[rest])
-        training += (table.rows(stopping), table.target[stopping])
-    else:
-        fitted_on = f"all {table.n_rows} rows"
-        training = (table.rows(every), table.target)
-    limited = time_limit_s is not None and spec.resource and isinstance(estimator, Estimator)
-    if limited and not (stops and by_rounds and choice.rounds is not None):
-        estimator.limit_time(time_limit_s)
-        fitted_on += f", for at most {time_limit_s:g} s as in the run"
-    weights = None
-    if table.weights is not None:
-        weights = {"weights": table.weights[rest], "val_weights": table.weights[stopping]}
-        fitted_on += ", by their weights"
-    fit_rows(estimator, training, weights)
-    return estimator, training, weights, fitted_on
-
-
 def fit_chosen(
     run: str | Path,
     *,
@@ -377,7 +53,9 @@ def fit_chosen(
     csv: str | Path | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Fit the chosen configuration (see the rule above) on all rows and save it; returns the path.
+    """Fit the chosen configuration (see `outcome/chosen_fit.py`) on all rows and save it.
+
+    Returns the path of the file.
 
     out: a file, or a folder; default `<run>/fitted/<dataset>--<model>.tabsweep`. csv: where the
     run's CSV lies now, if it moved. note: called with each line of progress. Errors: FitError,

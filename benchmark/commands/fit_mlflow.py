@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..console import Console
+from ..outcome.chosen_fit import read_data, read_run
 from ..tracking.model import TRUST_VARIABLE, log_fitted
 from ..tracking.store import Unreachable, default_uri, redact
-from .fit import read_data, read_run
 
 
 def log_chosen(

@@ -26,14 +26,10 @@ from ...datasets.table import number_text
 from ...models.persistence.model_file import load_model, warn_user
 from ...models.persistence.schema import Column, Schema, SchemaError
 from ...reports.output.escape import csv_text
-from ..errors import file_to_replace
+from ..errors import FitError, file_to_replace
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 LEADING_ZERO = re.compile(r"[-+]?0\d+.*")
-
-
-class FitError(Exception):
-    """A model cannot be fitted or applied with these arguments; the message names a way."""
 
 
 def predict_file(

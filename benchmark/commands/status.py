@@ -16,8 +16,9 @@ from typing import Any
 from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
 from ...sweeps.store.manifest import Manifest
 from ...sweeps.store.run_lock import owner_of
-from ..console import OK, Console, by_reason, count, duration, printable
+from ..console import OK, Console, count, duration, printable
 from ..errors import command_on
+from ..planning.absences import by_reason
 from ..results.run_status import RunCounts, RunStatus, status_of
 from ..running.heartbeat import RUNNING, read_live
 

@@ -25,7 +25,6 @@ from ..console import (
     OK,
     Console,
     Verbs,
-    by_reason,
     count,
     duration,
     rough,
@@ -35,6 +34,7 @@ from ..console import (
 from ..console import FAILED as EXIT_FAILED
 from ..errors import SweepError, check_name, check_run, command_on, resume_with
 from ..planning import suite as suites
+from ..planning.absences import by_reason
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
 from ..planning.plan import Options, Plan

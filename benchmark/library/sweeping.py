@@ -23,10 +23,17 @@ from ...models.library.columns import ColumnNotice, ColumnReader, FreeText
 from ...models.library.estimator import steps_of
 from ...models.library.names import class_names
 from ...sweeps.engine import Stop
-from ..commands.fit import choose_config, choose_model, fit_all, importable, read_data, read_run
-from ..commands.report import make_report
-from ..console import by_reason
 from ..errors import SweepError, check_name, check_run
+from ..outcome.chosen_fit import (
+    choose_config,
+    choose_model,
+    fit_all,
+    importable,
+    read_data,
+    read_run,
+)
+from ..outcome.run_report import make_report
+from ..planning.absences import by_reason
 from ..planning.own_tables import csv_suite
 from ..planning.plan import Options
 from ..planning.plan_record import planned_slots

@@ -254,7 +254,7 @@ def commanded(run: Path, out: Path) -> dict[str, float]:
 def measure(run: Path, out: Path, warm: Path) -> None:
     """What `bench report` does, in this process; prints its figures as one line of JSON. `warm`: a
     run that is reported before, to import what is needed."""
-    from tabsweep.benchmark.commands.report import write_report
+    from tabsweep.benchmark.outcome.run_report import write_report
 
     shutil.rmtree(out, ignore_errors=True)
     write_report([warm], out)

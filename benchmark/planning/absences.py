@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ...models import registry
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from ...datasets.table import Table
 
 SHOWN = 12  # models that a message names
+
+
+def by_reason(reasons: Mapping[str, str]) -> list[str]:
+    """{name: reason} as one line per reason, with the names that share it.
+
+    >>> by_reason({"a": "no network", "b": "no network", "c": "too large"})
+    ['a, b: no network', 'c: too large']
+    """
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(those)}: {reason}" for reason, those in names.items()]
 
 
 def absence(spec: registry.ModelSpec, table: Table, fold: Fold) -> str:

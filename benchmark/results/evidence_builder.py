@@ -75,7 +75,7 @@ def planned_frame(
     Consumes `columns`. plan: the one in force, where it is known. compact: see `results_frame`."""
     plan = plan or plan_in(ledger)
     frame = results_frame(columns, compact=compact)
-    import pandas as pd  # late: see `commands.report`
+    import pandas as pd  # late: see `outcome.run_report`
 
     from ...reports.evidence import starts
 
@@ -208,7 +208,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
         plan, frame = planned_frame(ledger, columns, plan, compact=True)
         cpus |= set(frame.pop("cpu"))
         parts.append((plan, frame))
-    import pandas as pd  # late: see `commands.report`
+    import pandas as pd  # late: see `outcome.run_report`
 
     from ...reports.evidence import Evidence
 

@@ -39,13 +39,14 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "cli_publish",
             "cli_track",
             "cli_upkeep",
-            "library",
             "perf",
         ),  # fmt: skip
         ("commands",),
         ("option_checks",),
         ("arguments",),
         ("nightly",),
+        ("library",),
+        ("outcome",),
         ("papers", "portfolio", "running", "tracking"),
         ("results",),
         ("planning",),
@@ -314,6 +315,15 @@ def test_no_module_of_models_imports_a_registered_model() -> None:
         (room, unit), (other_room, other) = map(room_and_unit, arrow.ends)
         if room == other_room == "models" and unit != other and other in homes:
             wrong.append(f"{arrow}; {other} is a registered model")
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_the_library_stands_beside_the_command_line() -> None:
+    wrong = [
+        str(arrow)
+        for arrow in graph()
+        if arrow.importer.startswith("benchmark.library.") and arrow.imported == "benchmark.console"
+    ]
     assert not wrong, "\n" + "\n".join(wrong)
 
 

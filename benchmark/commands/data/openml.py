@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...console import ENVIRONMENT, OK, USAGE, Console, by_reason, count
+from ...console import ENVIRONMENT, OK, USAGE, Console, count
+from ...planning.absences import by_reason
 
 if TYPE_CHECKING:
     from ....datasets.added.importing import Added

@@ -12,13 +12,10 @@ from saved_models import (
     Y,
     outside_models,
 )
-from tabsweep.benchmark.commands.fit import (
-    FitError,
-    choose_model,
-    fit_chosen,
-    predict_file,
-    read_run,
-)
+from tabsweep.benchmark.commands.fit import fit_chosen
+from tabsweep.benchmark.commands.predict import predict_file
+from tabsweep.benchmark.errors import FitError
+from tabsweep.benchmark.outcome.chosen_fit import choose_model, read_run
 from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.planning.suite import parse
@@ -88,7 +85,7 @@ def test_the_configuration_is_compared_on_every_fold_and_rounds_are_the_median_f
 
 
 def test_known_scores_are_taken_from_the_ledger_and_agree_with_a_new_fit(finished):
-    from tabsweep.benchmark.commands.fit import read_data, score_cell
+    from tabsweep.benchmark.outcome.chosen_fit import read_data, score_cell
 
     found = read_run(finished, "iris")
     data = read_data(found, mirror=None, cache=None, csv=None)
@@ -192,7 +189,7 @@ def test_a_model_from_elsewhere_in_a_run_is_imported_only_where_the_caller_names
 
 
 def test_a_model_from_elsewhere_that_stops_early_keeps_a_validation_part(outside, tmp_path):
-    from tabsweep.benchmark.commands.fit import Choice, fit_all
+    from tabsweep.benchmark.outcome.chosen_fit import Choice, fit_all
     from tabsweep.datasets.protocols import make_folds
 
     (tmp_path / "lib" / "stopper.py").write_text(

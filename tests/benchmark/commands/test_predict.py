@@ -11,7 +11,8 @@ from saved_models import (
     X,
     Y,
 )
-from tabsweep.benchmark.commands.fit import FitError, predict_file
+from tabsweep.benchmark.commands.predict import predict_file
+from tabsweep.benchmark.errors import FitError
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import table_from_csv
 from tabsweep.models import registry

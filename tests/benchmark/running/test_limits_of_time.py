@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from calls import bench, working_in
 from tabsweep.benchmark.commands.explain import Origin
-from tabsweep.benchmark.commands.fit import read_run
+from tabsweep.benchmark.outcome.chosen_fit import read_run
 from tabsweep.benchmark.planning.plan_record import ended_slots
 from tabsweep.benchmark.running.progress import Pace
 from tabsweep.benchmark.running.resume import all_ended

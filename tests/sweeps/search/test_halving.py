@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tabsweep.benchmark.commands.report import write_report
+from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results.evidence_builder import evidence_of, load_results, promises_of

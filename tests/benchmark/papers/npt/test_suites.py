@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tabsweep.benchmark.commands.report import write_report
+from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.papers.catalog import FOLDER, find_table, published_tables, suite_of
 from tabsweep.benchmark.papers.published_values import printed_values
 from tabsweep.benchmark.planning import suite as suites

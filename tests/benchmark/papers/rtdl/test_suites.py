@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.commands.report import write_report
+from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables, suite_names
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites

@@ -1,0 +1,155 @@
+"""The report of runs: their evidence with all that stands beside it, written out."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import check_run
+
+if TYPE_CHECKING:
+    from ...reports.evidence import Evidence
+    from ...reports.output.tables import Section
+
+LARGE = 20  # segments of ledgers: reading them takes as long as an import
+
+
+def write_report(
+    runs: Iterable[Path],
+    out: Path | None,
+    *,
+    mirror: str | None = None,
+    cache: str | None = None,
+    **how: Any,
+) -> list[Path]:
+    """Write the report of runs into `out` (default: report/ of the first run); returns its files.
+    `how`: options of `reports.report.write`. Raises NoRun, LedgerError, EvidenceError."""
+    return make_report(runs, out, mirror=mirror, cache=cache, **how)[0]
+
+
+def make_report(
+    runs: Iterable[Path],
+    out: Path | None,
+    *,
+    mirror: str | None = None,
+    cache: str | None = None,
+    beside: Sequence[str] = (),
+    regimes: bool | None = None,
+    portfolio: int | None = None,
+    shown: Sequence[str] | None = None,
+    **how: Any,
+) -> tuple[list[Path], list[Section], list[str]]:
+    """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
+    it was read). beside: entrants whose published results stand beside ours; DataError for one that
+    there is not. regimes: whether the default, tuned and ensembled results of each model are shown
+    (None: where there are not many trials); portfolio: the size of one that stands with them.
+    shown: how the pages call the runs in commands; by default, as they were named."""
+    runs = list(runs)
+    for run in runs:
+        check_run(run)
+    with _no_collection(), _imports_meanwhile(runs):
+        from ..results.evidence_builder import evidence_of
+
+        evidence = evidence_of(runs)
+        if shown is not None:
+            evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
+        from ..results.importance import with_importance
+        from ..results.learning_curves import with_curves
+        from ..results.page_facts import with_cards
+        from ..results.seed_ensembles import with_ensembles
+
+        evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
+        if how.get("html", True):
+            evidence = with_curves(with_cards(with_importance(evidence)), runs)
+        from ..portfolio.by_regime import MOST_TRIALS, regimes_of
+
+        n = len(evidence.trials)
+        few = n <= MOST_TRIALS
+        if not few and regimes is None and portfolio is None:
+            note = (
+                f"Default, tuned and ensembled results are left out, as there are {n:,} trials, "
+                f"more than {MOST_TRIALS:,}: bench report --regimes makes them."
+            )
+            evidence = evidence.but(
+                meta={**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), note]}
+            )
+        if few and regimes is None or regimes or (portfolio and regimes is None):
+            made = regimes_of(evidence, runs, mirror=mirror, cache=cache, portfolio=portfolio)
+            how = {**how, "by_regime": (made.frame, made.notes)}
+            # what both kinds of ensembles could not read is said once
+            damage = dict.fromkeys([*(evidence.meta.get("damage") or []), *made.damage])
+            evidence = evidence.but(meta={**evidence.meta, "damage": [*damage]})
+        if beside:
+            from ..results.beside import run_datasets, with_published
+
+            found = with_published(evidence, run_datasets(runs), beside)
+            evidence, how = found.evidence, {**how, "apart": found.apart}
+        sections, files = parts_and_files(evidence, out or runs[0] / "report", **how)
+        return files, sections, evidence.meta.get("damage") or []
+
+
+def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Section], list[Path]]:
+    """Write the report of an evidence into `out`: (its sections, its files). `how`: options of
+    `reports.report.write` and, as `apart`, published scores on other splits. Raises EvidenceError.
+    """
+    from ...reports.report import parts_of, write
+    from ..papers.published_scores import published_on, published_scores
+
+    apart, by_regime = how.pop("apart", None), how.pop("by_regime", None)
+    if how.get("html", True):
+        printed = published_on(evidence.meta, evidence.datasets())
+        evidence = evidence.but(meta={**evidence.meta, "published": printed})
+    computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
+    published = published_scores(evidence.meta)
+    parts = parts_of(evidence, published=published, apart=apart, by_regime=by_regime, **computed)
+    return parts.sections, write(evidence, out, parts=parts, **how)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Switch the garbage collector off: a report makes millions of objects and hardly a cycle, and
+    the search for cycles took a tenth of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def _imports_meanwhile(runs: Iterable[Path]) -> Iterator[None]:
+    """Import what a report needs in a thread, while the ledger is read; for a large report also
+    what draws its diagrams. An error shows where the module is imported again.
+
+    The thread is waited for, because Python crashes when it ends in the middle of an import.
+    """
+    # Arrow's allocator asks for huge pages, and the system clears 2 MB for each that it touches: a
+    # sixth of the CPU seconds of a report of a million trials.
+    os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
+    import pyarrow.parquet  # noqa: F401  # here: pandas imports it too, and reading begins with it
+
+    large = sum(1 for run in runs for _ in run.glob("ledger/segment-*")) >= LARGE
+
+    def run() -> None:
+        with suppress(Exception):
+            import pandas  # noqa: F401, I001  # first: it is needed first
+            import scipy.special  # noqa: F401
+
+            if large:
+                import matplotlib.backends.backend_pdf
+                import matplotlib.backends.backend_svg
+                import matplotlib.figure  # noqa: F401
+
+    thread = threading.Thread(target=run, name="imports")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
