@@ -203,7 +203,7 @@ def check_command(
     console: Console, name: str, *, n: int, seed: int, mirror: str | None, cache: str | None
 ) -> int:
     """`bench beside check`."""
-    from ..results.entrant_check import Repeated, check_entrant
+    from ..outcome.entrant_check import Repeated, check_entrant
 
     def tell(row: Repeated) -> None:
         how = "same" if row.same else "near" if row.near else row.problem or "other scores"

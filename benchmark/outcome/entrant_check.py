@@ -14,8 +14,8 @@ from ...datasets import catalog
 from ...datasets.errors import DataError
 from ...models import registry
 from ...sweeps.trial import Trial
+from ..results.entrants import CARD, RESULTS, DatasetFacts, folder_of, read_card
 from ..running.run_trial import run_trial
-from .entrants import CARD, RESULTS, DatasetFacts, folder_of, read_card
 
 CLOSE = 0.05  # of a score's size: what rounding on another processor may move it by
 TELLING = ("roc_auc", "accuracy", "log_loss", "rmse")  # metrics that are compared, where they are
