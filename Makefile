@@ -12,7 +12,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 export PYTHON VENV
 
-.PHONY: help setup sweep test check lint docs nightly lock clean
+.PHONY: help setup sweep test check lint docs nightly lock changelog clean
 
 help:
 	@echo 'make sweep [ARGS="--budget standard"]  tables of the suite uci-small, in runs/'
@@ -21,7 +21,7 @@ help:
 	@echo 'make lint                              format the code and mend what can be mended'
 	@echo 'make docs                              the documentation as a site, in build/docs/'
 	@echo 'make nightly [ARGS="--skip faults"]      the nightly benchmark with the slow tests, in nights/'
-	@echo 'make setup | lock | clean              .venv | requirements.lock anew | remove .venv and caches'
+	@echo 'make setup | lock | changelog | clean  .venv | requirements.lock | CHANGELOG.md anew | remove .venv'
 	@echo 'PYTHON=python3.12                      the interpreter that .venv is made with'
 
 setup:
@@ -61,6 +61,10 @@ lock:
 	  > build/lock/requirements.lock
 	mv build/lock/requirements.lock requirements.lock
 	rm -rf build/lock
+
+# The fragments of changes/ as a section of CHANGELOG.md: make changelog VERSION=0.3.0
+changelog: setup
+	$(BIN)/python -m towncrier build --yes --version $(VERSION)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

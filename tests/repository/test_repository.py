@@ -417,7 +417,10 @@ def test_the_changelog_names_the_version() -> None:
     import tabsweep
 
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert "## [Unreleased]" in text and f"## [{tabsweep.__version__}]" in text
+    assert f"## [{tabsweep.__version__}] - " in text
+    kinds = {kind["directory"] for kind in PYPROJECT["tool"]["towncrier"]["type"]}
+    fragments = [path.name for path in (ROOT / "changes").glob("*.md")]
+    assert [name for name in fragments if name.split(".")[-2] not in kinds] == []
 
 
 def test_the_licence_is_the_one_that_pyproject_names() -> None:
