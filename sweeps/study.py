@@ -1,17 +1,16 @@
-"""Studies: the slots of a search and its evaluation, what may run next, and the best so far."""
+"""Studies: a search and the evaluation of its choice, which trial may run next, and its sampler."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from .search.halving import Fidelity, Halving, stages
+from .search.halving import Fidelity, Halving
+from .study_state import EVAL, Shape, StudyState
 from .trial import DONE, Limits, Result, Trial
 
 Config = dict[str, Any]
-
-TUNE, EVAL = "tune", "eval"
 
 
 class Sampler(Protocol):
@@ -69,23 +68,23 @@ class Needs:
 class Study:
     """Tuning of one model on one fold of one dataset, then the chosen configuration's evaluation.
 
-    `make_trial(config, seed)` makes a trial, `make_trial(config, seed, fidelity)` one on a rung.
-    `loss_of(result)` is the validation loss of a finished trial, None where it has none. The
-    suggestion for an index uses the results up to index - `lag` (1: sequential); samplers that use
-    no history do not wait. `seeds` holds the evaluation seeds; a single seed equal to the tuning
-    seed adds no work. `data_key` names the data of its trials, `weight` their relative duration.
+    What counts in it (`study_state.py`) follows from the results that `close` hands to its state.
 
-    With `halving` the search runs on the lowest rung (the sampler is told the losses there), and a
-    rung's best go on once all of it has ended; `length_of(config)` is the number of steps of a
-    configuration's whole schedule. The last rung is the stage "tune", from which one is chosen.
-    With `save_every` every trial runs its whole schedule and stores a checkpoint at every so many
-    steps; with both, the rungs are the boundaries.
-
-    With `study_s` (without halving) the search ends with the first trial at which the CPU seconds
-    of the trials up to it, in the order of their index, reach `study_s`, if `n_trials` does not end
-    it before. The seconds are those in the results, so a replay of these ends it at the same trial.
-    What ran beyond that trial, as several run at once, does not belong to the search. No trial is
-    opened that by the mean of those so far would begin after the end.
+    make_trial: `make_trial(config, seed)` makes a trial, `make_trial(config, seed, fidelity)` one
+        on a rung.
+    loss_of: the validation loss of a finished trial, None where it has none.
+    lag: the suggestion for an index uses the results up to index - lag (1: sequential). Samplers
+        that use no history do not wait.
+    seeds: the evaluation seeds. A single seed equal to the tuning seed adds no work.
+    data_key: names the data of its trials.
+    weight: the relative duration of its trials.
+    halving: the search runs on the lowest rung, where the sampler is told the losses. The best of a
+        rung go on once all of it has ended. The choice is made on the last rung, the stage "tune".
+    save_every: every trial runs its whole schedule and stores a checkpoint at every so many steps.
+        With `halving`, the rungs are the boundaries.
+    study_s: CPU seconds after which the search ends (see `Shape`); not with `halving`. A trial is
+        not opened where the mean of those so far says that it would begin after the end.
+    length_of: the number of steps of a configuration's whole schedule.
     """
 
     name: str
@@ -109,73 +108,62 @@ class Study:
     def __post_init__(self) -> None:
         if self.study_s is not None and self.halving is not None:
             raise ValueError(f"study {self.name}: study_s does not go with halving")
-        self.stages = stages(self.halving, TUNE)
-        self._sizes = self.halving.sizes(self.n_trials) if self.halving else [self.n_trials]
-        # The configurations on each rung; a higher rung is known when the one below has ended.
-        self._members: list[list[int]] = [list(range(self.n_trials))]
-        self._losses: list[dict[int, float | None]] = [{} for _ in self.stages]
+        rungs = tuple(self.halving.sizes(self.n_trials)) if self.halving else ()
+        self._start(Shape(self.n_trials, len(self.seeds), rungs, self.study_s))
         self._configs: dict[int, Config] = {}
-        self._told = 0
-        self._opened = 0  # slots of the highest rung that is known
+        self._told = 0  # results that the sampler knows
+        self._opened = dict.fromkeys(self.stages, 0)
+        self._n_running = 0  # trials of the search that were opened and have not ended
         self._next_eval = 0
-        self._evaluated: set[int] = set()
-        self._seconds: dict[int, float] = {}  # CPU seconds of the trials that have ended
-        self._spent_s = 0.0  # of those that the sampler was told of
+
+    def _start(self, shape: Shape) -> None:
+        self.state, self.stages = StudyState(shape), shape.stages
 
     # ------------------------------------------------------------------ what may run
 
     @property
     def tuned(self) -> bool:
-        """Whether the search has ended."""
-        return len(self._members) == len(self.stages) and self._ended(-1)
-
-    def _ended(self, rung: int) -> bool:
-        if self.study_s is not None and len(self._seconds) < self._opened:
-            return False  # a trial beyond the end of the search still runs
-        return len(self._losses[rung]) >= len(self._members[rung])
+        """Whether the search has ended, with the trials that still ran beyond its end."""
+        return self.state.tuned and not (self.study_s is not None and self._n_running)
 
     @property
     def finished(self) -> bool:
         """Whether search and evaluation have ended."""
-        return self.tuned and len(self._evaluated) >= len(self._eval_seeds())
+        return self.tuned and self.state.finished
 
     @property
     def n_slots(self) -> int:
         """How many slots the study will have used when it ends, as far as is known now."""
-        known = sum(map(len, self._members)) + sum(self._sizes[len(self._members) :])
-        return known + (len(self._eval_seeds()) if self.tuned else len(self.seeds))
+        return self.state.n_slots
 
     @property
     def n_done(self) -> int:
         """How many slots have ended."""
-        return sum(map(len, self._losses)) + len(self._evaluated)
-
-    def _eval_seeds(self) -> tuple[int, ...]:
-        # Without a chosen configuration there is nothing to evaluate.
-        return self.seeds if self.seeds and self.best() is not None else ()
+        return self.state.n_done
 
     def next_slot(self) -> Slot | None:
         """The slot that may be opened now (see `open`), or None."""
-        rung = len(self._members) - 1
-        if self._opened < len(self._members[rung]):
-            index = self._members[rung][self._opened]
-            waits = not self.sampler.history_free and self._told < index - self.lag + 1
-            if rung == 0 and (waits or self._may_be_spent()):
-                return None
-            return Slot(self.name, self.stages[rung], index)
-        if self.tuned and self._next_eval < len(self._eval_seeds()):
-            return Slot(self.name, EVAL, self._next_eval)
-        return None
+        if self.tuned:
+            more = self._next_eval < self.state.n_evaluations
+            return Slot(self.name, EVAL, self._next_eval) if more else None
+        rungs = self.state.rungs
+        stage, members = self.stages[len(rungs) - 1], rungs[-1]
+        if self._opened[stage] >= len(members):
+            return None
+        index = members[self._opened[stage]]
+        waits = not self.sampler.history_free and self._told < index - self.lag + 1
+        if len(rungs) == 1 and (waits or self._may_be_spent()):
+            return None
+        return Slot(self.name, stage, index)
 
     def _may_be_spent(self) -> bool:
         """Whether the trials that run will probably use up `study_s`; the first runs alone."""
-        running = self._opened - len(self._seconds)
-        if self.study_s is None or not running:
+        if self.study_s is None or not self._n_running:
             return False
-        if not self._seconds:
+        n_ended, spent_s = self.state.spent
+        if not n_ended:
             return True
-        ended = sum(self._seconds.values())
-        return ended + running * ended / len(self._seconds) >= self.study_s
+        return spent_s + self._n_running * spent_s / n_ended >= self.study_s
 
     def fidelities(self, config: Config) -> list[Fidelity]:
         """The rungs of a configuration, lowest first; none for a fit in one piece."""
@@ -194,10 +182,12 @@ class Study:
             best = self.best()
             assert best is not None
             return self.trial_of(slot, self._configs[best])
-        rung = self.stages.index(slot.stage)
-        assert rung == len(self._members) - 1 and slot.index == self._members[rung][self._opened]
-        self._opened += 1
-        if rung == 0:
+        rungs = self.state.rungs
+        assert slot.stage == self.stages[len(rungs) - 1]
+        assert slot.index == rungs[-1][self._opened[slot.stage]]
+        self._opened[slot.stage] += 1
+        self._n_running += 1
+        if slot.stage == self.stages[0]:
             self._configs[slot.index] = self.sampler.ask(slot.index) if config is None else config
         return self.trial_of(slot, self._configs[slot.index])
 
@@ -224,51 +214,35 @@ class Study:
     # ------------------------------------------------------------------ what is known
 
     def close(self, slot: Slot, result: Result) -> None:
-        """Report that a slot's trial has ended and is durable. Samplers are told in index order."""
+        """Report that a slot's trial has ended and is durable. The sampler is told in the order of
+        the indices, and learns of no trial beyond the end of its search."""
+        self.state.add(slot.stage, slot.index, self.loss(result), result.costs.get("cpu_s", 0.0))
         if slot.stage == EVAL:
-            self._evaluated.add(slot.index)
             return
-        rung = self.stages.index(slot.stage)
-        self._seconds[slot.index] = result.costs.get("cpu_s", 0.0)
-        if rung == 0 and slot.index >= len(self._members[0]):
-            return  # it ran beyond the end of the search
-        self._losses[rung][slot.index] = self.loss_of(result) if result.status == DONE else None
-        lowest = self._losses[0]
-        while self._told in lowest:
+        self._n_running -= 1
+        while self.state.has(self.stages[0], self._told):
             index = self._told
-            self.sampler.tell(index, self._configs[index], lowest[index])
+            self.sampler.tell(index, self._configs[index], self.state.loss(self.stages[0], index))
             self._told += 1
-            self._spent_s += self._seconds[index]
-            # to the microsecond, so that whoever adds the seconds up finds the same trial
-            if self.study_s is not None and round(self._spent_s, 6) >= self.study_s:
-                self._end_search()
-                break  # the sampler learns of no trial beyond the end
-        while len(self._members) < len(self.stages) and self._ended(len(self._members) - 1):
-            assert self.halving is not None
-            above = len(self._members)
-            self._members.append(self.halving.promote(self._losses[above - 1], self._sizes[above]))
-            self._opened = 0
 
-    def _end_search(self) -> None:
-        """End the search with the last trial that the sampler was told of."""
-        self._members[0] = self._members[0][: self._told]
-        self._losses[0] = {i: loss for i, loss in self._losses[0].items() if i < self._told}
+    def loss(self, result: Result) -> float | None:
+        """The validation loss of a result, None where it failed or has no score."""
+        return self.loss_of(result) if result.status == DONE else None
 
     def settle(self, ended: Mapping[int, tuple[str, Config, float | None]]) -> None:
-        """Take over a search that was done elsewhere (`ray_tune`), so that only the evaluation is
-        left. `ended`: {index: (the stage that it ended on, configuration, loss)}."""
-        for rung, stage in enumerate(self.stages):
-            self._losses[rung] = {i: loss for i, (at, _, loss) in ended.items() if at == stage}
-        self._members = [sorted(losses) for losses in self._losses]
-        self._configs = {index: config for index, (_, config, _) in ended.items()}
-        self._opened = len(self._members[-1])
+        """Take over an asynchronous search (`ray_tune`), so that only the evaluation is left.
+
+        ended: {index: (the stage that it ended on, configuration, loss)}.
+        """
+        self._start(replace(self.state.shape, asynchronous=True))
+        for index, (stage, config, loss) in ended.items():
+            self.state.add(stage, index, loss)
+            self._configs[index] = config
 
     def best(self) -> int | None:
         """The index of the chosen configuration: least validation loss, ties to the lower index."""
-        known = [(loss, index) for index, loss in self._losses[-1].items() if loss is not None]
-        return min(known)[1] if known else None
+        return self.state.best
 
     def best_loss(self) -> float | None:
         """The validation loss of the chosen configuration, None without one."""
-        best = self.best()
-        return None if best is None else self._losses[-1][best]
+        return self.state.best_loss

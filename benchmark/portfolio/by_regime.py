@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sweeps.store.ledger import Ledger
-from ...sweeps.study import TUNE
+from ...sweeps.study_state import TUNE
 from ...sweeps.trial import DONE
 from ..planning.plan_record import plan_in, study_name
 from ..planning.suite import parse

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sweeps.study import TUNE
+from ...sweeps.study_state import TUNE
 from ...sweeps.trial import canonical
 from ..results.greedy_ensembles import candidates_of, ensemble_row
 from .regrets import matrix_of, trials_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.study import TUNE
+from ...sweeps.study_state import TUNE
 from ...sweeps.trial import DONE, FAILED, canonical
 from ..planning.plan_record import drawn_by
 from ..results.evidence_builder import losses, planned_frame

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...common.counting import count
-from ...sweeps.search.halving import Halving, stages
 from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.study import EVAL, TUNE
+from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE
-from ..planning.plan_record import plan_in, planned_slots, sampler_of, slots_of, study_name
+from ..planning.plan_record import plan_in, planned_slots, sampler_of, study_name
 from .overlap import Part, without_repeats
 from .page_facts import facts_of, families_of
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
@@ -79,19 +78,14 @@ def planned_frame(
 
     from ...reports.evidence import starts
 
-    bounds = slots_of(plan)
-    first = starts(frame, ["study", "stage"])
-    places = frame.loc[first, ["study", "stage"]].itertuples(index=False, name=None)
-    limits = [bounds.get(place, 0) for place in places]
-    inside = frame["index"].to_numpy() < np.array(limits, dtype=np.int64)[np.cumsum(first) - 1]
-    frame = frame if inside.all() else frame[inside]
     tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
     first = starts(frame, ["dataset"])
-    words = pd.array([tasks[name] for name in frame.loc[first, "dataset"]], dtype="str")
+    words = pd.array([tasks.get(name, "") for name in frame.loc[first, "dataset"]], dtype="str")
     frame = frame.assign(task=words.take(np.cumsum(first) - 1))
     frame = frame.assign(loss=losses(frame, plan["metric"]))
-    frame = within_study_s(on_rungs(frame, plan), plan)
-    frame = frame.assign(selected=chosen(frame))
+    counted, selected = counted_rows(frame, plan)
+    frame = frame.assign(selected=selected)
+    frame = frame if counted.all() else frame[counted]
     gone = outdated(frame)
     frame = frame.drop(columns="loss")
     return plan, (frame.drop(index=gone) if len(gone) else frame).reset_index(drop=True)
@@ -123,67 +117,38 @@ def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
     return found
 
 
-def chosen(frame: pd.DataFrame) -> np.ndarray:
-    """Which rows validation chose: of each study the least loss, ties to the lower index. The rows
-    of a study stand together, in the order of their index."""
-    found = np.zeros(len(frame), dtype=bool)
-    loss, study = frame["loss"].to_numpy(), frame["study"].to_numpy()
-    at = np.flatnonzero((frame["stage"] == TUNE).to_numpy() & ~np.isnan(loss))
-    if len(at):
-        loss, study = loss[at], study[at]
-        first = np.append(True, study[1:] != study[:-1])
-        group = np.cumsum(first) - 1
-        best = np.flatnonzero(loss == np.minimum.reduceat(loss, np.flatnonzero(first))[group])
-        found[at[best[np.unique(group[best], return_index=True)[1]]]] = True
-    return found
+def counted_rows(frame: pd.DataFrame, plan: Record) -> tuple[np.ndarray, np.ndarray]:
+    """(which rows count under a plan, which of them validation chose).
 
+    The rows of a study stand together, and those of a stage within them.
+    """
+    from ...reports.evidence import starts
 
-def on_rungs(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
-    """The rows without those of configurations that the plan in force does not promote: a run that
-    was extended may have promoted them before. Rows of other studies stay, in their order."""
-    halved = {
-        study_name(study): study
-        for study in plan["studies"]
-        if study.get("rungs") and not study.get("async")
-    }
-    if not halved:
-        return frame
-    there = frame[frame["study"].isin(list(halved)) & (frame["stage"] != EVAL)]
-    places: dict[tuple[str, str], dict[int, tuple[Any, float]]] = defaultdict(dict)
-    for at, row in zip(
-        there.index, there[["study", "stage", "index", "loss"]].itertuples(index=False), strict=True
-    ):
-        places[row[0], row[1]][row[2]] = at, row[3]
-    gone: list[Any] = []
-    for name, study in halved.items():
-        sizes = study["rungs"]
-        halving = Halving(rungs=len(sizes))
-        members = list(range(study["n_trials"]))
-        for stage, size in zip(stages(halving, TUNE), [*sizes[1:], 0], strict=True):
-            rung = places[name, stage]
-            gone += [at for index, (at, _) in rung.items() if index not in members]
-            known = {
-                index: None if math.isnan(loss) else loss
-                for index, (_, loss) in rung.items()
-                if index in members
-            }
-            members = halving.promote(known, size) if len(known) == len(members) else []
-    return frame.drop(index=gone) if gone else frame
-
-
-def within_study_s(frame: pd.DataFrame, plan: Record) -> pd.DataFrame:
-    """The rows without tuning trials beyond the end of a search by CPU seconds: several trials run
-    at once, and the search ends with the first at which the seconds so far reach `study_s` (see
-    `sweeps/study.py`)."""
-    limits = {study_name(s): s["study_s"] for s in plan["studies"] if s.get("study_s")}
-    if not limits:
-        return frame
-    tune = frame[frame["stage"] == TUNE]
-    names = tune["study"].to_numpy()
-    spent = tune["cpu_s"].fillna(0.0).groupby(names).cumsum().round(6)
-    before = spent.groupby(names).shift(fill_value=0.0)
-    beyond = before >= tune["study"].map(limits).astype(float).fillna(math.inf)
-    return frame.drop(index=tune.index[beyond]) if beyond.any() else frame
+    shapes = {study_name(study): Shape.of(study) for study in plan["studies"]}
+    first = np.flatnonzero(starts(frame, ["study", "stage"]))
+    places = list(frame.iloc[first][["study", "stage"]].itertuples(index=False, name=None))
+    parts = [slice(*ends) for ends in pairwise([*first.tolist(), len(frame)])]
+    index, loss = frame["index"].to_numpy(), frame["loss"].to_numpy()
+    timed = any(shape.study_s is not None for shape in shapes.values())
+    cpu_s = frame["cpu_s"].fillna(0.0).to_numpy() if timed else np.zeros(len(frame))
+    states: dict[str, StudyState] = {}
+    for (study, stage), rows in zip(places, parts, strict=True):
+        if study in shapes:
+            state = states.setdefault(study, StudyState(shapes[study]))
+            columns = (values[rows].tolist() for values in (index, loss, cpu_s))
+            state.add_all(stage, *columns)
+    counted, selected = np.zeros(len(frame), dtype=bool), np.zeros(len(frame), dtype=bool)
+    for (study, stage), rows in zip(places, parts, strict=True):
+        if study in shapes:
+            state, indices = states[study], index[rows]
+            counted[rows] = (
+                [state.has(stage, i) for i in indices.tolist()]
+                if state.shape.selective
+                else indices < state.shape.bounds.get(stage, 0)
+            )
+            if stage == TUNE and (best := state.best) is not None:
+                selected[rows] = indices == best
+    return counted, selected
 
 
 def evidence_of(runs: Iterable[str | Path]) -> Evidence:

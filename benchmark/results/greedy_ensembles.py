@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sweeps.store.ledger import LedgerError
-from ...sweeps.study import TUNE
+from ...sweeps.study_state import TUNE
 
 if TYPE_CHECKING:
     from ...reports.metrics import Metric

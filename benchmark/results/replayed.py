@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sweeps.search.black_box import BlackBox, replayed
-from ...sweeps.search.halving import Halving, stages
 from ...sweeps.search.samplers import SAMPLERS
 from ...sweeps.search.space import Space
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.study import TUNE
+from ...sweeps.study_state import TUNE, Shape, StudyState
 from ...sweeps.trial import derive_seed, digest
 from ..planning.plan import Options, Plan
 from ..planning.plan_record import key_of, plan_in, sampler_of
@@ -262,17 +261,14 @@ def rungs_of(run: Path, evidence: Evidence) -> pd.DataFrame:
 def _with_fewer(sizes: list[int], trials: pd.DataFrame, divisor: int) -> tuple[float, float] | None:
     """(loss of the choice, CPU seconds) with a part of the promotions; None where a fit is missing
     that this needs, or no score is there in the last rung."""
-    members, cpu = list(range(sizes[0])), 0.0
-    losses: dict[int, float | None] = {}
-    names = stages(Halving(rungs=len(sizes)), TUNE)
-    for at, stage in enumerate(names):
-        rung = trials[(trials["stage"] == stage) & trials["index"].isin(members)]
-        if len(rung) < len(members):
-            return None
-        cpu += float(rung["cpu_s"].fillna(0.0).sum())
-        known = zip(rung["index"].tolist(), rung["loss"].tolist(), strict=True)
-        losses = {index: None if np.isnan(value) else value for index, value in known}
-        if at + 1 < len(names):
-            members = Halving().promote(losses, -(-sizes[at + 1] // divisor))
-    scored = [value for value in losses.values() if value is not None]
-    return (min(scored), cpu) if scored else None
+    fewer = (sizes[0], *(-(-size // divisor) for size in sizes[1:]))
+    state = StudyState(Shape(sizes[0], rungs=fewer))
+    rungs = [trials[trials["stage"] == stage] for stage in state.shape.stages]
+    for stage, rung in zip(state.shape.stages, rungs, strict=True):
+        state.add_all(stage, rung["index"].tolist(), rung["loss"].tolist())
+    if not state.tuned or state.best_loss is None:
+        return None
+    cpu = 0.0
+    for rung, members in zip(rungs, state.rungs, strict=True):
+        cpu += float(rung.loc[rung["index"].isin(members), "cpu_s"].fillna(0.0).sum())
+    return state.best_loss, cpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
@@ -14,9 +14,9 @@ from typing import Any
 
 from ...sweeps.store.ledger import Head, Ledger, LedgerError, Record
 from ...sweeps.store.run_lock import owner_of
-from ...sweeps.study import EVAL, TUNE
+from ...sweeps.study_state import TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED
-from ..planning.plan_record import checked, slots_of, stages_of, study_name
+from ..planning.plan_record import checked, study_name
 
 RECENT = 200  # results whose times give the pace
 
@@ -64,10 +64,11 @@ class RunCounts:
 
     def __init__(self, *, best: bool = False) -> None:
         self.plan: Record | None = None
-        self._planned: dict[str, dict[str, int]] = {}  # study -> its stages in the plan in force
-        self._selective: set[str] = set()  # studies whose search may leave slots behind
+        self._shapes: dict[str, Shape] = {}  # study -> its slots in the plan in force
+        self._selective = False  # whether a study of the plan is
         self._results: dict[str, tuple[str, str]] = {}  # trial id -> (status, cause)
-        self._ranked: dict[str, tuple[float, float]] = {}  # trial id -> (loss, CPU seconds)
+        # Trial id -> (loss, CPU seconds), where a study of the plan needs them (`selective`).
+        self._ranked: dict[str, tuple[float, float]] = {}
         self._slots: dict[Place, str] = {}  # ended, with its trial
         self.open: dict[Place, str] = {}  # sent to a worker, not ended
         self._ended: dict[str, int] = {}  # study -> slots that it had when it ended
@@ -110,14 +111,10 @@ class RunCounts:
                     self._score(head.study, read())
 
     def _replan(self, plan: Record) -> None:
-        before, self.plan = self._planned, checked(plan)
-        self._planned = {study_name(study): stages_of(study) for study in plan["studies"]}
-        self._selective = {
-            study_name(study)
-            for study in plan["studies"]
-            if study.get("study_s") or (study.get("rungs") and not study.get("async"))
-        }
-        for study in [s for s in self._ended if self._planned.get(s) != before.get(s)]:
+        before, self.plan = self._shapes, checked(plan)
+        self._shapes = {study_name(study): Shape.of(study) for study in plan["studies"]}
+        self._selective = any(shape.selective for shape in self._shapes.values())
+        for study in [s for s in self._ended if self._shapes.get(s) != before.get(s)]:
             del self._ended[study]  # it has been extended
 
     def _score(self, study: str, record: Record) -> None:
@@ -167,33 +164,18 @@ class RunCounts:
         plan = self.plan
         if plan is None:
             raise LedgerError(f"{run} holds no plan yet: nothing was started in it")
-        bounds = slots_of(plan)
-        slots = {
-            place: id
-            for place, id in self._slots.items()
-            if place[2] < bounds.get(place[:2], 0) and id in self._results
-        }
-        left_behind = self._left_behind(plan, slots)
         states: Counter[str] = Counter()
         causes: Counter[str] = Counter()
         ended: Counter[str] = Counter()
-        once = {study_name(study) for study in plan["studies"] if study.get("async")}
-        seen: set[tuple[str, int]] = set()
-        for (study, stage, index), id in slots.items():
-            if (study, stage, index) in left_behind:
-                continue
-            if study in once and stage != EVAL:  # run again, it may have ended on another rung
-                if (study, index) in seen:
-                    continue
-                seen.add((study, index))
-            status, cause = self._results[id]
-            states[status] += 1
-            ended[study] += 1
-            if status == FAILED:
-                causes[cause] += 1
+        for study, state in self._states().items():
+            for stage, index in state.slots():
+                status, cause = self._results[self._slots[study, stage, index]]
+                states[status] += 1
+                ended[study] += 1
+                if status == FAILED:
+                    causes[cause] += 1
         planned = {
-            study: self._ended.get(study, sum(stages.values()))
-            for study, stages in self._planned.items()
+            study: self._ended.get(study, shape.n_slots) for study, shape in self._shapes.items()
         }
         left = sum(max(0, n - ended[study]) for study, n in planned.items())
         pace = self._per_second()
@@ -217,21 +199,18 @@ class RunCounts:
             per_minute=round(60 * pace, 2) if pace else None,
         )
 
-    def _left_behind(self, plan: Record, slots: Mapping[Place, str]) -> set[Place]:
-        """The slots that tables leave out, as their search does not hold them: trials beyond its
-        end by CPU seconds, and rungs of configurations that are not promoted (any more)."""
-        places = sorted(place for place in slots if place[0] in self._selective)
-        if not places:
-            return set()
-        import pandas as pd  # late: most runs have no such study
-
-        from .evidence_builder import on_rungs, within_study_s
-
-        unknown = math.nan, 0.0  # of a result from before the plan
-        rows = [(*place, *self._ranked.get(slots[place], unknown)) for place in places]
-        frame = pd.DataFrame(rows, columns=["study", "stage", "index", "loss", "cpu_s"])
-        kept = within_study_s(on_rungs(frame, plan), plan)
-        return {places[at] for at in frame.index.difference(kept.index)}
+    def _states(self) -> dict[str, StudyState]:
+        """{study: where it stands} of the planned studies in which a slot has ended."""
+        unknown = math.nan, 0.0  # not needed, or of a result from before the plan
+        stages: dict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
+        for (study, stage, index), id in self._slots.items():
+            if study in self._shapes and id in self._results:
+                stages[study, stage].append((index, *self._ranked.get(id, unknown)))
+        states: dict[str, StudyState] = {}
+        for (study, stage), slots in stages.items():
+            state = states.setdefault(study, StudyState(self._shapes[study]))
+            state.add_all(stage, *zip(*slots, strict=True))
+        return states
 
     def _per_second(self) -> float | None:
         """Results a second, from the recent ones."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
-from ...sweeps.study import EVAL
+from ...sweeps.study_state import EVAL
 from ...sweeps.trial import DONE
 from ..errors import SweepError
 from .evidence_builder import planned_rows

@@ -16,7 +16,8 @@ from ...sweeps.scheduling.trial_records import TrialRecords
 from ...sweeps.search.json_values import identity
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results, link_record, result_of, slot_places, utc_now
-from ...sweeps.study import EVAL, TUNE, Slot, Study
+from ...sweeps.study import Slot, Study
+from ...sweeps.study_state import EVAL, TUNE
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial, digest
 from ..errors import SweepError
 from ..planning import environment

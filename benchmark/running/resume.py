@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ...sweeps.fingerprint import file_of, is_there
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import slot_places
+from ...sweeps.study_state import Shape
 from ...sweeps.trial import Limits
 from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
@@ -16,7 +17,6 @@ from ..planning.plan_record import (
     key_of,
     last_plan,
     planned_slots,
-    slots_of,
     study_name,
 )
 from .request import Request
@@ -108,10 +108,13 @@ def dropped(old: Record | None, plan: Plan) -> str:
     in the ledger and leave the tables. "" where nothing is lost."""
     if old is None:
         return ""
-    now = slots_of({"studies": [study.to_data() for study in plan.studies]})
-    was = slots_of(old)
-    lost = [study for study, stage in was if was[study, stage] > now.get((study, stage), 0)]
-    studies = list(dict.fromkeys(lost))
+    now = {study.name: Shape.of(study.to_data()).bounds for study in plan.studies}
+    was = {study_name(study): Shape.of(study).bounds for study in old["studies"]}
+    studies = [
+        study
+        for study, bounds in was.items()
+        if any(bound > now.get(study, {}).get(stage, 0) for stage, bound in bounds.items())
+    ]
     if not studies:
         return ""
     shown = ", ".join(studies[:3]) + (f" and {len(studies) - 3} more" if studies[3:] else "")

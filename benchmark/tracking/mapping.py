@@ -15,7 +15,7 @@ from typing import Any
 
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
-from ...sweeps.study import EVAL, TUNE
+from ...sweeps.study_state import EVAL, TUNE
 from ...sweeps.trial import DONE, FAILED, canonical, digest
 from ..planning.plan_record import study_name
 from ..results.evidence_builder import planned_rows

@@ -17,7 +17,8 @@ from ..scheduling.interface import Listener, SourceChanged, Tally
 from ..store.checkpoints import CheckpointFolder
 from ..store.ledger import Ledger, Record
 from ..store.records import link_record, result_of, result_record, utc_now
-from ..study import TUNE, Config, Slot, Study
+from ..study import Config, Slot, Study
+from ..study_state import TUNE
 from ..trial import DONE, FAILED, Result, Trial
 from .trial_state import Curve, Track
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..store.records import result_of
 from ..study import Slot, Study
+from ..study_state import History
 from ..trial import Trial
 from .interface import SourceChanged
 from .ready_studies import Waiting
@@ -45,15 +46,14 @@ def _replay_study(
     links: list[Link],
 ) -> None:
     ledger = records.ledger
-    newest: list[float] = []  # up to each index: the position of the newest record on it
+    history = History(study.lag)
     while (slot := study.next_slot()) is not None:
         if slot.index > last.get((study.name, slot.stage), -1):
             break
         before = place = records.slots.get(slot.key)
         lowest = slot.stage == study.stages[0]
         if place is not None and lowest and not study.sampler.history_free:
-            learnt = slot.index - study.lag
-            if learnt >= 0 and newest[learnt] > place[1]:
+            if not history.led_to(slot.index, place[1]):
                 place = None  # suggested before a retried or changed trial ended: ask again
         record = ledger.at(place[1]) if place else None
         config = record["config"] if record else None
@@ -71,7 +71,7 @@ def _replay_study(
             at = len(ledger) + len(links)  # where its link will stand
             links.append((slot, trial))
         if lowest:
-            newest.append(max(at, newest[-1] if newest else -1))
+            history.add(at)
         if records.ended(trial):
             known = records.position(trial)
             if record is None or place is None or place[1] != known:

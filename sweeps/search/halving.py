@@ -51,18 +51,13 @@ class Halving:
         stops = [min(length, every * self.eta**rung) for rung in range(self.rungs - 1)]
         return [{"length": length, "stop": stop, "every": every} for stop in (*stops, length)]
 
-    def promote(self, losses: Mapping[int, float | None], n: int) -> list[int]:
+    @staticmethod
+    def promote(losses: Mapping[int, float | None], n: int) -> list[int]:
         """The indices that go on from a rung to one of `n` places: least loss first, ties to the
         lower index, failures never; in order of index.
 
-        >>> Halving().promote({0: 0.3, 1: None, 2: 0.1, 3: 0.3}, 2)
+        >>> Halving.promote({0: 0.3, 1: None, 2: 0.1, 3: 0.3}, 2)
         [0, 2]
         """
         known = sorted((loss, index) for index, loss in losses.items() if loss is not None)
         return sorted(index for _, index in known[:n])
-
-
-def stages(halving: Halving | None, last: str) -> tuple[str, ...]:
-    """The names of a study's rungs, lowest first; the full one is called `last`."""
-    lower = halving.rungs - 1 if halving else 0
-    return (*(f"rung{number}" for number in range(lower)), last)

@@ -59,6 +59,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("workers",),
         ("store",),
         ("study",),
+        ("study_state",),
         ("search",),
         ("trial", "fingerprint"),
     ),

@@ -17,7 +17,7 @@ from ....datasets import catalog
 from ....datasets.errors import DatasetUnavailable, UnknownDataset
 from ....datasets.protocols import Fold, make_folds
 from ....datasets.table import Table
-from ....sweeps.study import EVAL
+from ....sweeps.study_state import EVAL
 from ....sweeps.trial import DONE
 from ...planning import suite as suites
 from ...planning.own_tables import added_for, added_table

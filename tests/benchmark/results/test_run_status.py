@@ -13,13 +13,13 @@ from run_records import NAME, end, lease, plan, result
 from small_sweeps import AGAIN
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
-from tabsweep.benchmark.planning.plan_record import planned_slots, slots_of
 from tabsweep.benchmark.results import run_status
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import RunCounts, pace_of, status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.sweeps.store import ledger as ledgers
+from tabsweep.sweeps.study_state import Shape
 from tabsweep.sweeps.trial import failure
 from tabsweep.sweeps.workers.pool import Job, JobOutcome
 
@@ -33,12 +33,10 @@ def count_of(*records: dict[str, Any]) -> run_status.RunStatus:
 
 def test_a_study_on_rungs_stands_for_the_sum_of_its_rungs():
     (study,) = plan(n_trials=9, seeds=3, rungs=[9, 3, 1])["studies"]
-    assert planned_slots(study) == 9 + 3 + 1 + 3
-    bounds = slots_of({"studies": [study]})
-    stages = {"rung0": 9, "rung1": 9, "tune": 9, "eval": 3}
-    assert bounds == {(NAME, stage): n for stage, n in stages.items()}
+    assert Shape.of(study).n_slots == 9 + 3 + 1 + 3
+    assert Shape.of(study).bounds == {"rung0": 9, "rung1": 9, "tune": 9, "eval": 3}
     (study,) = plan(n_trials=9, rungs=[9, 3, 1], reason="too large")["studies"]
-    assert planned_slots(study) == 0 and set(slots_of({"studies": [study]}).values()) == {0}
+    assert Shape.of(study).n_slots == 0 and set(Shape.of(study).bounds.values()) == {0}
 
 
 def test_indices_on_higher_rungs_are_those_of_the_search():

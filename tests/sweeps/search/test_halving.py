@@ -21,7 +21,8 @@ from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.study import EVAL, TUNE, Study
+from tabsweep.sweeps.study import Study
+from tabsweep.sweeps.study_state import EVAL, TUNE
 from tabsweep.sweeps.trial import DONE, Result, Trial, failure
 
 SPACE = Space.parse({"params": {"x": {"kind": "uniform", "low": 0.0, "high": 1.0}}})
