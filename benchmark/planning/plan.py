@@ -19,7 +19,7 @@ from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
-from ...sweeps.trial import DONE, Limits, Result, Trial, digest
+from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from .absences import absence, all_absent
 from .code_identity import from_outside, own_code, source_print, weights_print
 from .options import Options as Options
@@ -441,7 +441,7 @@ class Plan:
             known = config if spec.resource in config else registry.defaults(asked)
             return int(known[spec.resource])
 
-        seed = int(digest([self.options.seed, plan.name], length=8), 16)
+        seed = derive_seed(self.options.seed, plan.name)
         size = len(fold.train) * (data.table.n_features + 5) * max(1, data.table.n_classes)
         return Study(
             name=plan.name,

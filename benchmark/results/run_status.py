@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
@@ -164,29 +164,25 @@ class RunCounts:
         plan = self.plan
         if plan is None:
             raise LedgerError(f"{run} holds no plan yet: nothing was started in it")
-        states: Counter[str] = Counter()
+        statuses: Counter[str] = Counter()
         causes: Counter[str] = Counter()
-        ended: Counter[str] = Counter()
-        for study, state in self._states().items():
+        states = self._states()
+        for study, state in states.items():
             for stage, index in state.slots():
                 status, cause = self._results[self._slots[study, stage, index]]
-                states[status] += 1
-                ended[study] += 1
+                statuses[status] += 1
                 if status == FAILED:
                     causes[cause] += 1
-        planned = {
-            study: self._ended.get(study, shape.n_slots) for study, shape in self._shapes.items()
-        }
-        left = sum(max(0, n - ended[study]) for study, n in planned.items())
+        left = self._n_left(states)
         pace = self._per_second()
         return RunStatus(
             run=str(run),
             suite=plan["suite"]["name"],
             budget=plan["options"]["budget"],
-            planned=sum(planned.values()),
-            done=states[DONE],
+            planned=sum(self._planned().values()),
+            done=statuses[DONE],
             failed=dict(sorted(causes.items())),
-            unsupported=states["unsupported"],
+            unsupported=statuses["unsupported"],
             running=len(self.open) if owner else 0,
             left=left,
             eta_s=0.0 if not left else round(left / pace, 1) if pace else None,
@@ -198,6 +194,20 @@ class RunCounts:
             quarantined_bytes=torn_bytes,
             per_minute=round(60 * pace, 2) if pace else None,
         )
+
+    def n_left(self) -> int:
+        """How many slots of the plan in force have not ended; 0 without a plan."""
+        return self._n_left(self._states())
+
+    def _n_left(self, states: Mapping[str, StudyState]) -> int:
+        ended = {study: state.n_done for study, state in states.items()}
+        return sum(max(0, n - ended.get(study, 0)) for study, n in self._planned().items())
+
+    def _planned(self) -> dict[str, int]:
+        """{study: number of slots}; of one that has ended, those that it had."""
+        return {
+            study: self._ended.get(study, shape.n_slots) for study, shape in self._shapes.items()
+        }
 
     def _states(self) -> dict[str, StudyState]:
         """{study: where it stands} of the planned studies in which a slot has ended."""

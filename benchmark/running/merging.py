@@ -17,7 +17,7 @@ from ...sweeps.search.json_values import identity
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results, link_record, result_of, slot_places, utc_now
 from ...sweeps.study import Slot, Study
-from ...sweeps.study_state import EVAL, TUNE
+from ...sweeps.study_state import EVAL, TUNE, History, StudyState
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial, digest
 from ..errors import SweepError
 from ..planning import environment
@@ -34,10 +34,16 @@ LIMITS = ("timeout_s", "memory_mb")  # of a budget: they are no part of a result
 
 @dataclass
 class Merged:
-    """What a merge found. taken: {run: slots that came from it}. same: slots that several runs
-    have, with the same result. kept_first: {run: slots in which another run contradicts it, and it
-    counts}. refused: {"run slot": why}. conflicts: sentences. runs_again: slots left to run, as
-    what runs have in them follows from other results than those that count."""
+    """What a merge found.
+
+    taken: {run: number of slots that came from it}.
+    same: number of slots that several runs have, with the same result.
+    kept_first: {run: number of slots in which a later run contradicts it, and it counts}.
+    refused: {"run slot": why}.
+    conflicts: a sentence for each slot in which two runs contradict each other.
+    runs_again: number of slots whose results are left out, because the results that count would
+        have led the search to other trials.
+    """
 
     taken: dict[str, int] = field(default_factory=dict)
     same: int = 0
@@ -49,9 +55,14 @@ class Merged:
 
 @dataclass(frozen=True)
 class Entry:
-    """A slot of a run with its verified trial. at, position: of the slot's record and of the
-    trial's result. loss: its validation loss, None where it has none. content: checksums of the
-    predictions."""
+    """A slot of a run with its verified trial.
+
+    at: the position of the slot's record in the ledger.
+    position: the position of the record of the trial's result.
+    loss: the validation loss, None without one.
+    cpu_s: the CPU seconds of the trial.
+    content: checksums of the predictions.
+    """
 
     run: Path
     ledger: Ledger
@@ -61,6 +72,7 @@ class Entry:
     position: int
     status: str
     loss: float | None
+    cpu_s: float
     content: tuple[str, ...]
 
 
@@ -73,10 +85,10 @@ STARTED_ALIKE = (
 
 
 def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
-    """The plan that holds all these plans; the first one's suite and options are in the request.
+    """The plan that holds all these plans. The request has the suite and options of the first.
 
-    Raises SweepError that names what they differ in, or a dataset that is not to be had here: its
-    trials could not be verified.
+    Raises SweepError that names what the plans differ in, or a dataset that is not available here
+    and without which its trials cannot be verified.
     """
     first = plans[0]
     for other in plans[1:]:
@@ -154,10 +166,13 @@ class Verifier:
         self.studies = {study.name: study for study in plan.build()}
 
     def entry(self, run: Path, ledger: Ledger, slot: Slot, at: int, position: int) -> Entry | None:
-        """The slot whose record stands at `at`, that of its trial's result at `position`; None for
-        a slot that is outside of the plan. Raises Refused, LedgerError."""
+        """The verified slot, None for one outside of the plan. Raises Refused, LedgerError.
+
+        at: the position of the slot's record. position: of the record of its trial's result.
+        """
         study = self.studies.get(slot.study)
-        if study is None or not _planned(study, slot):
+        bounds = study.state.shape.bounds if study is not None else {}
+        if study is None or not 0 <= slot.index < bounds.get(slot.stage, 0):
             return None
         filled, record = ledger.at(at), ledger.at(position)
         trial = _trial_of(study, slot, filled)
@@ -174,8 +189,9 @@ class Verifier:
                 raise Refused(f"its {name} is {filled.get(name)!r}, its study's another")
         content = self._result(trial, ledger, record)
         status = record["status"]
-        loss = study.loss_of(result_of(record)) if status == DONE else None
-        return Entry(run, ledger, slot, trial, at, position, status, loss, content)
+        loss = study.loss(result_of(record)) if status == DONE else None
+        cpu_s = (record.get("costs") or {}).get("cpu_s") or 0.0
+        return Entry(run, ledger, slot, trial, at, position, status, loss, cpu_s, content)
 
     def _result(self, trial: Trial, ledger: Ledger, record: Record) -> tuple[str, ...]:
         status = record.get("status")
@@ -201,15 +217,9 @@ class Verifier:
         return tuple(str(places[part]["sha256"]) for part in ("val", "test"))
 
 
-def _planned(study: Study, slot: Slot) -> bool:
-    if slot.stage == EVAL:
-        return 0 <= slot.index < len(study.seeds)
-    return slot.stage in study.stages and 0 <= slot.index < study.n_trials
-
-
 def _is_of(trial: Trial, record: Record) -> bool:
-    """Whether a record has the configuration, the seed and, if it holds a result, the fidelity of a
-    trial, to the type: True is not 1."""
+    """Whether a record has the configuration and the seed of a trial, and a result its fidelity.
+    Types must be equal, too: True is not 1."""
     names = ("config", "seed", "fidelity") if record["kind"] == "result" else ("config", "seed")
     fit = {"config": dict(trial.config), "seed": trial.seed}
     fit["fidelity"] = dict(trial.fidelity) if trial.fidelity is not None else None
@@ -218,17 +228,11 @@ def _is_of(trial: Trial, record: Record) -> bool:
 
 def _trial_of(study: Study, slot: Slot, record: Record) -> Trial:
     """The trial that fills a slot with the configuration in a record."""
-    config, rung = record.get("config"), -1
+    config = record.get("config")
     if not isinstance(config, dict):
         raise Refused("its record has no configuration")
-    seed = study.seed
-    if slot.stage == EVAL:
-        seed = study.seeds[slot.index]
-    else:
-        rung = study.stages.index(slot.stage)
     try:
-        rungs = study.fidelities(config)
-        return study.make_trial(config, seed, *([rungs[rung]] if rungs else []))
+        return study.trial_of(slot, config)
     except (TypeError, ValueError) as error:
         raise Refused(f"its configuration is none: {error}") from None
 
@@ -259,11 +263,12 @@ def collect(
     keep_first: bool = False,
     beat: Callable[[], None] = lambda: None,
 ) -> dict[str, Entry]:
-    """{slot key: the entry that counts}. What is refused, and conflicts, stand in `merged`.
+    """{slot key: the entry that counts}. `merged` gets what is refused, and the conflicts.
 
-    A finished trial counts before one that failed, an earlier run before a later one. keep_first:
-    where two runs contradict each other, the earlier one counts. What a run's search did after
-    other results than those that count is left out (`_Union`).
+    A finished trial counts before one that failed, an earlier run before a later one. Trials to
+    which other results led than those that count are left out (`_Union`).
+
+    keep_first: where two runs contradict each other, the earlier one counts.
     """
     found: dict[str, Stages] = {}
     done: dict[str, Entry] = {}
@@ -297,12 +302,12 @@ Stages = dict[str, dict[int, list[Entry]]]  # of a study: {stage: {index: entrie
 
 @dataclass(frozen=True)
 class _Union:
-    """The entries of one study that one sweep could have. A sampler that learns suggested each
-    trial after the results that count; on higher rungs and in the evaluation are configurations of
-    the search that counts.
+    """The entries of one study that a single, undisturbed sweep could have.
 
-    Runs have the same trials up to the first that failed, or has another loss, in one of them. What
-    follows it where its result does not count is kept if the sampler, asked again, suggests it.
+    Runs of one study have the same trials up to the first that failed, or has another loss, in one
+    of them. From there on a sampler that learns went separate ways. A later trial of a run whose
+    result does not count is kept only if the sampler, asked again, suggests it. Entries of higher
+    rungs and of the evaluation are kept if they have a configuration of the search that counts.
     """
 
     study: Study
@@ -346,15 +351,13 @@ class _Union:
     def _search(self, entries: Mapping[int, list[Entry]]) -> dict[int, Entry]:
         """{index: the entry that counts} of the search, on its lowest rung."""
         sampler, chosen = self.study.sampler, dict[int, Entry]()
-        runs = {entry.run: _History() for those in entries.values() for entry in those}
+        runs = {entry.run: History(self.study.lag) for those in entries.values() for entry in those}
         n_told = 0  # results that the sampler knows, without a gap
         for index in range(max(entries, default=-1) + 1):
             those = entries.get(index, [])
-            own = {entry.run: entry for entry in those}
-            learnt = index - self.study.lag  # the suggestion used the results up to this index
             if not sampler.history_free:
-                fitting = {e.trial.id for e in those if runs[e.run].led_to(e, learnt)}
-                if those and not fitting and learnt < n_told:
+                fitting = {e.trial.id for e in those if runs[e.run].led_to(index, e.at)}
+                if those and not fitting and index - self.study.lag < n_told:
                     asked = identity(sampler.ask(index))
                     fitting = {e.trial.id for e in those if identity(dict(e.trial.config)) == asked}
                 those = [entry for entry in those if entry.trial.id in fitting]
@@ -363,43 +366,30 @@ class _Union:
                 if n_told == index:
                     sampler.tell(index, dict(entry.trial.config), entry.loss)
                     n_told += 1
+            own = {entry.run: entry for entry in entries.get(index, [])}
             for run, history in runs.items():
-                history.add(index, own.get(run), chosen.get(index))
+                mine, counts = own.get(run), chosen.get(index)
+                history.add(
+                    max(mine.at, mine.position) if mine else None,
+                    counts=_outcome(mine) == _outcome(counts),
+                )
         return chosen
 
     def _best(self, chosen: Sequence[Entry]) -> Entry | None:
         """The full trial of the configuration that the search chooses; before its end, that of the
         best one so far."""
-        study, known = self.study, {entry.slot.key: entry for entry in chosen}
-        while (slot := study.next_slot()) is not None and slot.key in known:
-            entry = known[slot.key]
-            study.open(slot, dict(entry.trial.config))
-            study.close(slot, result_of(entry.ledger.at(entry.position)))
+        state = StudyState(self.study.state.shape)
+        for entry in chosen:
+            state.add(entry.slot.stage, entry.slot.index, entry.loss, entry.cpu_s)
         full = [entry for entry in chosen if entry.slot.stage == TUNE and entry.loss is not None]
-        if study.tuned:
-            full = [entry for entry in full if entry.slot.index == study.best()]
+        if state.tuned:
+            full = [entry for entry in full if entry.slot.index == state.best]
         return min(full, key=lambda entry: (entry.loss, entry.slot.index), default=None)
 
 
-class _History:
-    """The results of one run's search, as far as they are those that count."""
-
-    def __init__(self) -> None:
-        self._parts = math.inf  # the first index on which it has another result, or none
-        self._newest: list[int] = []  # up to each index: the position of the newest record on it
-
-    def led_to(self, entry: Entry, learnt: int) -> bool:
-        """Whether the run suggested its entry after the results that count, up to `learnt`. It did
-        not where one of these trials ran once more after that (as in `replay`)."""
-        return learnt < 0 or (learnt < self._parts and self._newest[learnt] <= entry.at)
-
-    def add(self, index: int, own: Entry | None, counts: Entry | None) -> None:
-        """Compare the run's own result on the next index with the one that counts."""
-        newest = self._newest[-1] if self._newest else -1
-        self._newest.append(max(newest, own.at, own.position) if own else newest)
-        mine, others = (entry and (entry.trial.id, entry.loss) for entry in (own, counts))
-        if mine != others:
-            self._parts = min(self._parts, index)
+def _outcome(entry: Entry | None) -> tuple[str, float | None] | None:
+    """What a sampler learns of an entry."""
+    return entry and (entry.trial.id, entry.loss)
 
 
 def _alike(a: Entry, b: Entry) -> bool:
@@ -427,10 +417,11 @@ def _conflict(key: str, a: Entry, b: Entry) -> str:
 
 
 def write_run(plan: Plan, entries: Mapping[str, Entry], out: Path, merged: Merged) -> None:
-    """Write a run with these slots: in another folder first, so that `out` is whole or not there.
+    """Write a run with these slots. It is made in another folder and renamed, so that `out` is
+    whole or not there.
 
-    Records keep what they had (costs, times, workers) and say from which run they came; predictions
-    are copied. Study records are written for what has ended, as a sweep would.
+    Records keep their costs, times and workers, and name the run that they came from. Predictions
+    are copied. A study that has ended gets the record of its end, as in a sweep.
     """
     made = out.with_name(f".{out.name}.merging-{os.getpid()}")
     try:

@@ -6,19 +6,13 @@ from collections.abc import Iterable
 
 from ...sweeps.fingerprint import file_of, is_there
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.store.records import slot_places
 from ...sweeps.study_state import Shape
 from ...sweeps.trial import Limits
 from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
 from ..planning.plan import KEY_PARTS, Options, Plan
-from ..planning.plan_record import (
-    ended_slots,
-    key_of,
-    last_plan,
-    planned_slots,
-    study_name,
-)
+from ..planning.plan_record import key_of, study_name
+from ..results.run_status import RunCounts
 from .request import Request
 
 OLDER = {"portable": {"sweep": False}}  # parts that plans of older versions lack
@@ -243,14 +237,6 @@ def failed_under_less(record: Record, limits: Limits) -> bool:
 
 
 def all_ended(ledger: Ledger) -> bool:
-    """Whether every slot of the plan in force has a result, or its study ended before it: a resume
-    then most likely runs nothing."""
-    plan = last_plan(ledger)
-    if plan is None:
-        return False
-    at_end = ended_slots(ledger)
-    planned = [
-        at_end.get((study_name(study), study["n_trials"]), planned_slots(study))
-        for study in plan["studies"]
-    ]
-    return len(slot_places(ledger)) >= sum(planned)
+    """Whether no slot of the plan in force is left: a resume then most likely runs nothing."""
+    counts = RunCounts().add_all(ledger)
+    return counts.plan is not None and counts.n_left() == 0

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
-from ...sweeps.study_state import EVAL, TUNE
+from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED, canonical, digest
 from ..planning.plan_record import study_name
 from ..results.evidence_builder import planned_rows
@@ -141,7 +141,6 @@ def project(
     by_study: dict[str, list[Row]] = defaultdict(list)
     for row in planned:
         by_study[row["study"]].append(row)
-    ends = {record["study"]: record for record in ledger.records("study")}
     common = _common_tags(plan, ledger.run.resolve().name)
     planned_trials = sum(study["n_trials"] for study in plan["studies"])
     alone = _studies_alone(planned_trials, trials_shown)
@@ -153,9 +152,7 @@ def project(
         if not rows:
             continue
         key = f"{run_id}:{name}"
-        run = _study_run(
-            name, study, rows, plan, key, end=ends.get(name), live=live, shown=not alone
-        )
+        run = _study_run(name, study, rows, plan, key, live=live, shown=not alone)
         if run.chosen is not None:
             chosen = next(row for row in rows if row["selected"])
             curve = learning_curve(ledger.at(results[chosen["id"]]).get("info", {}))
@@ -211,19 +208,13 @@ def _study_run(
     plan: Record,
     key: str,
     *,
-    end: Record | None,
     live: bool,
     shown: bool,
 ) -> StudyRun:
     metric = plan["metric"][study["task"]]
     search = _search(rows)
-    evals = [row for row in rows if row["stage"] == EVAL]
     chosen = next((row for row in rows if row["selected"]), None)
-    wanted = study["n_seeds"] if study["n_seeds"] > 1 and chosen is not None else 0
-    timed = study.get("study_s") is not None  # it may end with fewer trials
-    ended = (timed or len(search) >= study["n_trials"]) and len(evals) >= wanted
-    if ended and (timed or study.get("rungs")):  # higher rungs may be open yet: the study's record
-        ended = end is not None and end["n_trials"] == study["n_trials"]
+    ended = _state(study, rows, metric).finished
     if ended:
         status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
     else:
@@ -254,6 +245,18 @@ def _study_run(
             run.tags["tabsweep.trial_index"] = str(chosen["index"])
         run.finals = list(_final_points(chosen, search, rows, metric, max(times)))
     return run
+
+
+def _state(study: Mapping[str, Any], rows: list[Row], metric: str) -> StudyState:
+    """Where a study stands by its rows."""
+    from ...reports.metrics import METRICS
+
+    state = StudyState(Shape.of(study))
+    for row in rows:
+        score = row.get(f"val_{metric}") if row["status"] == DONE else None
+        loss = None if score is None else METRICS[metric].loss(score)
+        state.add(row["stage"], row["index"], loss, row["cpu_s"] or 0.0)
+    return state
 
 
 def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:

@@ -243,7 +243,7 @@ def test_only_what_the_plan_in_force_holds_is_projected(tmp_path: Path) -> None:
     assert len(again.trials) == first and again.finals == before.finals
 
 
-def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_when_its_record_says_so(
+def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_with_its_highest(
     tmp_path: Path,
 ) -> None:
     halved = {**plan(3), "studies": [{**plan(3)["studies"][0], "rungs": [3, 1], "async": None}]}
@@ -254,8 +254,7 @@ def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_when_its_record_says_s
     ledger.append([halved, *low])
     (run,) = project(ledger, live=True).runs
     assert (run.status, len(run.trials), run.finals) == ("RUNNING", 3, [])
-    end = {"kind": "study", "study": "boston/0/knn", "n_trials": 3, "n_slots": 4}
-    ledger.append([full, {**end, "best": best["index"], "loss": 0.1, "time": "2026-01-01"}])
+    ledger.append([full])
     ledger.close()
     (run,) = project(Ledger(tmp_path), live=True).runs
     values = {point.key: point.value for point in run.finals}
@@ -267,13 +266,15 @@ def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_when_its_record_says_s
 
 def test_a_study_that_its_seconds_ended_is_finished_with_fewer_trials(tmp_path: Path) -> None:
     timed = {**plan(9), "studies": [{**plan(9)["studies"][0], "study_s": 5.0}]}
-    done = result(STUDIES[0], 0)
+    done, last = (
+        result(STUDIES[0], i, cause=cause, costs={"fit_s": 0.5, "cpu_s": 4.0})
+        for i, cause in enumerate([None, "error"])
+    )
     ledger = Ledger(tmp_path, write=True)
     ledger.append([timed, done])
     (run,) = project(ledger, live=False).runs
     assert (run.status, run.finals) == ("KILLED", [])
-    end = {"kind": "study", "study": "boston/0/knn", "n_trials": 9, "n_slots": 1}
-    ledger.append([{**end, "best": 0, "loss": 0.1, "time": "2026-01-01"}])
+    ledger.append([last])
     ledger.close()
     (run,) = project(Ledger(tmp_path), live=False).runs
     assert run.status == "FINISHED" and run.tags["tabsweep.trial_id"] == done["id"]

@@ -114,8 +114,9 @@ def make_study(
     seed: int = 7,
     **more: Any,
 ) -> Study:
-    def make_trial(config: dict[str, Any], trial_seed: int) -> Trial:
-        return Trial(name, 0, "m", config, trial_seed, {"source": source, "data": data or name})
+    def make_trial(config: dict[str, Any], trial_seed: int, fidelity: Any = None) -> Trial:
+        identity = {"source": source, "data": data or name}
+        return Trial(name, 0, "m", config, trial_seed, identity, fidelity)
 
     space = SMALL if sampler == "grid" else SPACE
     made = make_sampler(sampler, space, seed=seed, lag=lag)
