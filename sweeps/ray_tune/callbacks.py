@@ -13,7 +13,7 @@ from ray import tune
 from ..scheduling.heartbeat import BEAT_S
 from ..scheduling.interface import Stop
 from ..study import Study
-from ..trial import MAX_ATTEMPTS, Result, failure
+from ..trial import MAX_ATTEMPTS, Result, Trial, failure
 from ..workers.awake_clock import awake_s
 from ..workers.crash_report import CrashOutputs
 from ..workers.ray_cluster import death_of, nodes
@@ -104,7 +104,7 @@ class LedgerCallback(NotPickled, tune.Callback):
             trial.max_failures = trial.num_failures if self.records.trouble else again
             return
         lease = self.records.lease(self.study, index)
-        deaths = self._count(lease.id, cause)
+        deaths = self._count(lease, cause)
         if deaths + 1 >= MAX_ATTEMPTS[cause]:
             trial.max_failures = trial.num_failures  # the next one is the last
         name = f"{self.session}-{index}"
@@ -131,7 +131,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         if index in self._late:
             late = f"ran longer than {limits.timeout_s:g} s"
             return failure("timeout", late, output=output)
-        deaths = self._count(self.records.lease(self.study, index).id, cause)
+        deaths = self._count(self.records.lease(self.study, index), cause)
         message = (
             f"the worker used more than {limits.memory_mb:g} MB, {deaths} times"
             if cause == "oom"
@@ -147,9 +147,9 @@ class LedgerCallback(NotPickled, tune.Callback):
             here = next((node.id for node in there.values() if node.host == host), here)
         return self._outputs.take(f"{self.session}-{index}", here)
 
-    def _count(self, id: str, cause: str) -> int:
+    def _count(self, lease: Trial, cause: str) -> int:
         with self._own_errors():
-            return self.records.write_death(id, cause)
+            return self.records.write_death(lease, cause)
 
     def _cause(self, trial: Any, index: int) -> str:
         """killed, oom or gpu_oom where the trial's process caused it; lost where its machine did,

@@ -1,4 +1,4 @@
-"""State of an asynchronous search: what its run's ledger and checkpoints say, and its new rows."""
+"""State of an asynchronous search: what the ledger and the checkpoints say of it, and new rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any
 from ...common.files import write_atomically
 from ..scheduling.estimates import seconds_of
 from ..scheduling.interface import Listener, SourceChanged, Tally
+from ..scheduling.trial_records import Batch, TrialRecords
 from ..store.checkpoints import CheckpointFolder
 from ..store.ledger import Ledger, Record
-from ..store.records import link_record, result_of, result_record, utc_now
+from ..store.records import result_of
 from ..study import Config, Slot, Study
 from ..study_state import TUNE
 from ..trial import DONE, FAILED, Result, Trial
@@ -37,8 +38,12 @@ class Ended:
 
 @dataclass(frozen=True)
 class Repeat:
-    """A row whose predictions are lost: its fit is done once more as the search had it, from
-    `start`, which holds what PBT did to it, to where ASHA ended it. run: of the row's fidelity."""
+    """How the fit behind a row is done once more, as its predictions are lost.
+
+    run: the run that the row's fidelity names.
+    start: the state that the fit begins with, which holds what PBT did to it.
+    stop: the step at which ASHA ended it.
+    """
 
     run: str
     start: Track
@@ -60,8 +65,11 @@ def repeat_of(record: Record) -> Repeat:
 
 
 def rung_losses(info: Mapping[str, Any]) -> Curve:
-    """[(step, validation loss), ...] at which the search looked at a configuration, of its row's
-    info; rows of earlier versions hold them as `curve`, where a fit's learning curve stands now."""
+    """[(step, validation loss), ...]: the losses of a configuration that the search looked at, from
+    the info of its row.
+
+    Rows of earlier versions hold them as `curve`, which is the learning curve of a fit today.
+    """
     old = info.get("curve")
     found = info.get(RUNG_LOSSES, old if isinstance(old, list) else ())
     return [(int(step), loss) for step, loss in found]
@@ -71,8 +79,8 @@ class SearchRecords:
     """Which configurations of which studies have a row, where the others stand, and new rows.
 
     ended: {study: {index: how the search ended for that configuration}}.
-    repeats: {(study, index): a row whose predictions are lost}. No search decides anew on it, as
-        it decided on others with this one in view.
+    repeats: {(study, index): a row whose predictions are lost}. The search decided on others with
+        this row in view, so it does not decide on it anew.
     deaths: {id of a lease: deaths of workers by cause, since the configuration's last row}.
     trouble: what kept trials of the current study from going on, where no trial caused it.
     """
@@ -97,7 +105,7 @@ class SearchRecords:
         self.ended: dict[str, dict[int, Ended]] = defaultdict(dict)
         self.repeats: dict[tuple[str, int], Repeat] = {}
         self.deaths: dict[str, Counter[str]] = defaultdict(Counter)
-        self._retry, self._lost, self._still_owner = retry, frozenset(lost), still_owner
+        self._trials, self._still_owner = TrialRecords(ledger, retry, lost), still_owner
         self._stale: dict[tuple[str, int], set[str]] = defaultdict(set)  # stages of old rows
         self._leases: dict[tuple[str, int], Trial] = {}
 
@@ -177,16 +185,14 @@ class SearchRecords:
             trial = study.make_trial(record["config"], record["seed"], record["fidelity"])
             if trial.id != record["id"]:
                 changed.append(Slot(name, record["stage"], index).key)
-            if trial.id != record["id"] or self._retry(record):
+            if trial.id != record["id"] or trial.id in self._trials.retried:
                 self._stale[name, index].add(record["stage"])
-                continue
-            if trial.id in self._lost:
+            elif not self._trials.ended(trial):
                 self.repeats[name, index] = repeat_of(record)
-                continue
-            result = result_of(record)
-            loss = study.loss_of(result) if result.status == DONE else None
-            curve = rung_losses(result.info)
-            self.ended[name][index] = Ended(record["stage"], record["config"], loss, curve)
+            else:
+                result = result_of(record)
+                loss, curve = study.loss(result), rung_losses(result.info)
+                self.ended[name][index] = Ended(record["stage"], record["config"], loss, curve)
         if changed and not allow_code_change:
             raise SourceChanged(changed, changed)
         for study in self.studies.values():
@@ -215,25 +221,19 @@ class SearchRecords:
 
     def write_lease(self, study: Study, index: int) -> None:
         """Record that a configuration is about to run; not synced."""
-        lease = self.lease(study, index)
-        record = {
-            "kind": "lease",
-            "id": lease.id,
-            "study": study.name,
-            "stage": TUNE,
-            "index": index,
-            "attempt": self.deaths[lease.id].total() + 1,
-            "config": dict(lease.config),
-            "time": utc_now(),
-        }
-        self.ledger.append([record], sync=False)
+        lease, slot = self.lease(study, index), Slot(study.name, TUNE, index)
+        self._trials.write_lease(slot, lease, self._attempt(lease))
 
-    def write_death(self, id: str, cause: str) -> int:
-        """Record a death of the worker of the lease with that id; returns how many had this
-        cause."""
-        self.deaths[id][cause] += 1
-        self.ledger.append([{"kind": "death", "id": id, "cause": cause, "time": utc_now()}])
-        return self.deaths[id][cause]
+    def _attempt(self, lease: Trial) -> int:
+        return self.deaths[lease.id].total() + 1
+
+    def write_death(self, lease: Trial, cause: str) -> int:
+        """Record a death of a lease's worker; returns how many of its deaths had this cause."""
+        self.deaths[lease.id][cause] += 1
+        batch = Batch(self._trials)
+        batch.death(lease, cause)
+        batch.write()
+        return self.deaths[lease.id][cause]
 
     def write(self, study: Study, track: Track, result: Result, worker: str) -> None:
         """Write a configuration's row; the listener learns of it once it is durable."""
@@ -247,31 +247,19 @@ class SearchRecords:
             info["history"] = track.history
         result = replace(result, info=info, costs=track.costs or result.costs)
         self._still_owner()
-        where: dict[str, Any] = {}
-        if result.predictions:
-            where = self.ledger.put_predictions(result.predictions)
-            self.ledger.sync_predictions()
         lease = self.lease(study, track.index)
-        record = result_record(
-            slot,
-            trial,
-            result,
-            predictions=where,
-            attempt=self.deaths[lease.id].total() + 1,
-            limits=study.limits.to_data(),
-            worker=worker,
-        )
+        attempt, limits = self._attempt(lease), study.limits.to_data()
         # A retry may end on another rung: the old row's slot is linked to this trial.
         stale = self._stale.pop((study.name, track.index), set()) - {slot.stage}
-        links = [
-            link_record(Slot(study.name, stage, track.index), trial) for stage in sorted(stale)
-        ]
-        self.ledger.append([record, *links])
-        loss = study.loss_of(result) if result.status == DONE else None
+        slots = [slot, *(Slot(study.name, stage, track.index) for stage in sorted(stale))]
+        batch = Batch(self._trials)
+        batch.result(slots, trial, result, attempt=attempt, limits=limits, worker=worker)
+        batch.write()
+        loss = study.loss(result)
         self.ended[study.name][track.index] = Ended(slot.stage, track.config, loss, track.curve)
         self.tally.add(result, reused=False)
         self.tally.fit_s += seconds_of(result)
-        about = {"trial": trial, "attempt": record["attempt"], "worker": worker}
+        about = {"trial": trial, "attempt": attempt, "worker": worker}
         self.listener("result", {"study": study, "slot": slot, "result": result, **about})
         repeated = self.repeats.pop((study.name, track.index), None) is not None
         if result.status == FAILED and not repeated:  # a retry goes on there, with all of its time

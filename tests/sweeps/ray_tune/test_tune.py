@@ -289,6 +289,8 @@ def test_rows_of_other_code_are_refused_or_run_again(tmp_path):
 
 def test_a_retry_that_ends_on_another_rung_leaves_no_old_failure(tmp_path):
     ledger, _ = rows_by_hand(tmp_path)
+    row = list(ledger.records("result"))[1]
+    ledger.append([{**row, "status": FAILED, "cause": "error", "predictions": {}}])
     study = toy_study(tmp_path / "log", 2)
     search = search_of(study, "asha", ledger, retry=lambda record: record["index"] == 1)
     search.replay()
