@@ -118,7 +118,7 @@ class StudyState:
                 for rung in self.shape.stages:
                     self._losses[rung].pop(index, None)
         bound, known = self.shape.bounds[stage], zip(indices, losses, strict=True)
-        there.update((i, None if x is None or x != x else x) for i, x in known if 0 <= i < bound)
+        there |= {i: (x if x == x else None) for i, x in known if 0 <= i < bound}  # NaN: None
         if self.shape.study_s is not None and stage == TUNE:
             self._seconds.update(zip(indices, cpu_s, strict=True))
         self._counted = None

@@ -389,7 +389,7 @@ class _Union:
 
 def _outcome(entry: Entry | None) -> tuple[str, float | None] | None:
     """What a sampler learns of an entry."""
-    return entry and (entry.trial.id, entry.loss)
+    return (entry.trial.id, entry.loss) if entry is not None else None
 
 
 def _alike(a: Entry, b: Entry) -> bool:

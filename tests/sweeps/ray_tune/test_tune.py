@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -244,8 +245,7 @@ def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[
 def test_a_search_that_ended_is_settled_from_its_rows_without_ray(tmp_path):
     ledger, heard = rows_by_hand(tmp_path)
     assert [details["slot"].stage for _, details in heard] == ["tune", "rung0"]
-    study = toy_study(tmp_path / "log", 2)
-    study.seeds = (0, 1)
+    study = replace(toy_study(tmp_path / "log", 2), seeds=(0, 1))
     search = search_of(study, "asha", ledger)
     search.replay()
     assert search.finished and study.tuned and not study.finished
