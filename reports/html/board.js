@@ -48,17 +48,17 @@ function showBoard(matrix, entries) {
       cpu: seconds(entry.cpu),
     };
     const [name, page] = [DATA.models[entry.model], DATA.pages[entry.model]];
-    const kind = DATA.families[entry.model];
+    const [hue, family] = DATA.families[entry.model];
     const row = make(
       "tr",
       {},
       make(
         "th",
-        { scope: "row" },
-        make("span", { class: `swatch narrow ${kind}` }),
+        { scope: "row", class: name.length > 32 ? "words" : null },
+        make("span", { class: `swatch m${DATA.looks[entry.model][0]}` }),
         page ? make("a", { href: page }, name) : name,
       ),
-      make("td", {}, make("span", { class: `family ${kind}` }, DATA.family_names[kind])),
+      make("td", {}, make("span", { class: `family m${hue}` }, family)),
     );
     for (const key of COLUMNS.slice(2)) {
       const value = entry[key] === null ? "n/a" : entry[key];
@@ -129,10 +129,10 @@ function update() {
   detail(matrix, entries, choice);
   showBoard(matrix, entries);
   say(matrix, entries);
-  const drawn = [criticalFigure, distributionFigure, costFigure, winFigure];
-  byId("drawn").replaceChildren(
-    ...(entries.length ? drawn.map((f) => f(DATA, matrix, entries)) : []),
-  );
+  const drawn = [criticalFigure, costFigure, distributionFigure, winFigure];
+  const figures = entries.length ? drawn.map((f) => f(DATA, matrix, entries)) : [];
+  const first = figures.filter((one) => one.querySelector("svg, table")); // those that say n/a last
+  byId("drawn").replaceChildren(...first, ...figures.filter((one) => !first.includes(one)));
   byId("drawn").hidden = false;
   for (const [id, label, name] of [["models", "Models", "model"], ["datasets", "Datasets", "dataset"]]) {
     const all = DATA[id].length;

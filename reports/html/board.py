@@ -77,10 +77,10 @@ def data(
     ]
     return {
         "kind": "index",
-        "models": [escape.label(m) for m in models],
+        "models": [escape.one_line(m) for m in models],
         "datasets": [
             {
-                "name": escape.label(d),
+                "name": escape.one_line(d),
                 "file": files[d],
                 "task": task_of[d],
                 "rows": rows.get(d),

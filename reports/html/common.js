@@ -125,9 +125,18 @@ for (const link of document.querySelectorAll('nav.top a[href^="#"]'))
     const target = byId(link.getAttribute("href").slice(1));
     if (!target) return;
     event.preventDefault();
+    unfold(target);
     target.scrollIntoView();
     target.focus({ preventScroll: true });
   });
+
+/** Open what stands closed in a section that the reader goes to. */
+function unfold(section) {
+  const closed = section?.querySelector("details.opens, #list");
+  if (closed) closed.open = true;
+}
+unfold(byId(location.hash.slice(1)));
+addEventListener("hashchange", () => unfold(byId(location.hash.slice(1))));
 
 // Commands get a button that copies them. A page from a disk may not be allowed to use the
 // clipboard: then the command is selected, to be copied by hand.

@@ -8,7 +8,7 @@ from typing import Any
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import decimals_for, fixed
-from . import charts, commands
+from . import commands, figures
 from .page import Source
 
 MAX_CLASSES = 24  # with a bar
@@ -50,7 +50,7 @@ def about_data(source: Source, name: str) -> dict[str, Any]:
         "classes": _balance(classes) if counted else None,
         "features": [
             {
-                "name": escape.label(feature["name"], 60),
+                "name": escape.one_line(feature["name"]),
                 "kind": feature["kind"],
                 "distinct": _count(feature["n_distinct"]),
                 "missing": _count(feature["n_missing"]),
@@ -107,8 +107,7 @@ def _balance(classes: dict[str, int | None]) -> dict[str, str]:
     counts = {name: n or 0 for name, n in classes.items()}
     total = max(1, sum(counts.values()))
     order = sorted(counts, key=lambda name: (-counts[name], name))
-    bars = [charts.Dot(f"{name} ({counts[name]:,})", counts[name] / total) for name in order]
-    drawn = charts.bars(bars[:MAX_CLASSES], title="Class balance", x="share of the rows")
+    bars = [figures.Row(f"{name} ({counts[name]:,})", counts[name] / total) for name in order]
     smallest, largest = counts[order[-1]], counts[order[0]]
     ratio = f"; the largest has {largest / smallest:.3g} times the rows of the smallest" * bool(
         smallest and smallest != largest
@@ -116,7 +115,9 @@ def _balance(classes: dict[str, int | None]) -> dict[str, str]:
     note = f"{len(order)} classes, rows in brackets{ratio}."
     if len(order) > MAX_CLASSES:
         note += f" Shown are the {MAX_CLASSES} largest."
-    return {"title": "Class balance", "svg": drawn, "note": note}
+    return figures.rows(
+        bars[:MAX_CLASSES], title="Class balance", note=note, x="share of the rows", bars=True
+    )
 
 
 def _published(source: Source, name: str) -> list[dict[str, Any]]:
@@ -131,7 +132,7 @@ def _published(source: Source, name: str) -> list[dict[str, Any]]:
         spread = entry["spread"]
         rows.append(
             {
-                "method": escape.label(entry["method"]),
+                "method": escape.one_line(entry["method"]),
                 "metric": metric.label + (" (%)" if scale > 1 else ""),
                 "value": fixed(scale * entry["value"], decimals),
                 "spread": "–" if math.isnan(spread) else fixed(scale * spread, decimals),

@@ -14,7 +14,7 @@ from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS, Metric
 from ..output import escape, footnotes
 from ..output.tables import decimals_for, fixed
-from . import charts, commands
+from . import commands, figures
 from .board import all_rounded, rounded
 from .data_facts import about_data, notes_on
 from .page import Source, importance, thin
@@ -41,7 +41,7 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     rows = (evidence.meta.get("rows") or {}).get(name)
     shown, known = _shown(trials), evidence.importance
     return {
-        "title": escape.label(name),
+        "title": escape.one_line(name),
         "metric": footnotes.metric_title(metric.name),
         "facts": [
             ("task", footnotes.TASK_TITLES[task]),
@@ -73,7 +73,7 @@ def csv_name(source: Source, name: str) -> str:
 
 
 def _link(source: Source, name: str) -> tuple[str, str]:
-    return escape.label(name), source.files[name]
+    return escape.one_line(name), source.files[name]
 
 
 def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict[str, Any]]:
@@ -90,11 +90,11 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
         fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
         entries.append(
             {
-                "model": escape.label(cell.model),
+                "model": escape.one_line(cell.model),
                 "anchor": source.anchor(cell.model),
                 "file": source.model_files.get(cell.model, ""),
                 "family": source.family(cell.model)[0],
-                "colour": source.family_class(cell.model),
+                "colour": source.looks[cell.model][0],
                 "fit": seconds(fit),
                 "predict": seconds(predict),
                 "command": commands.explain(source.runs, cell.dataset, cell.model),
@@ -119,14 +119,13 @@ def _figures(
     scored = [cell for cell in cells if not math.isnan(cell.mean)]
     found = []
     if scored:
-        dots = [
-            charts.Dot(cell.model, cell.mean, 0.0 if math.isnan(cell.spread) else cell.spread)
+        rows = [
+            figures.Row(cell.model, cell.mean, cell.spread, source.looks[cell.model])
             for cell in sorted(scored, key=lambda cell: (metric.loss(cell.mean), cell.model))
         ]
         kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
-        drawn = charts.dots(dots, title=f"Test {label} by model", x=f"test {label}")
         note = f"Mean over folds; the whisker is one {kind} on either side."
-        found.append({"title": f"Test {label}", "svg": drawn, "note": note})
+        found.append(figures.rows(rows, title=f"Test {label}", note=note, x=f"test {label}"))
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return found
@@ -140,17 +139,21 @@ def _figures(
         (1, "time", "wall seconds", 10),
     ):
         lines = [
-            (p[-1, 2], charts.Series(m, thin(p[:, [column, 2]] * (1.0, sign))))
+            (p[-1, 2], figures.Series(m, thin(p[:, [column, 2]] * (1.0, sign)), source.looks[m]))
             for m, p in paths.items()
             if np.isfinite(p[:, column]).all()
         ]
         if lines:
             lines.sort(key=lambda pair: (pair[0], pair[1].name))
-            heading = f"Best validation {label} against {title}"
-            drawn = charts.lines(
-                [line for _, line in lines], title=heading, x=x, y=f"validation {label}", log_x=base
+            drawn = figures.lines(
+                [line for _, line in lines],
+                title=f"Best validation {label} against {title}",
+                note=note,
+                x=x,
+                y=f"validation {label}",
+                log_x=base,
             )
-            found.append({"title": heading, "svg": drawn, "note": note})
+            found.append(drawn)
     return found
 
 
@@ -170,7 +173,7 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     """The trials by column, texts made visible and cut, numbers rounded."""
     columns = {name: trials[name].tolist() for name in _KEPT}
     for name in ("model", "cause", "stage", "status"):
-        columns[name] = [escape.label(v) if v else "" for v in columns[name]]
+        columns[name] = [escape.one_line(v) if v else "" for v in columns[name]]
     columns["message"] = [_cut(v) for v in columns["message"]]
     columns["config"] = [_whole(v) for v in columns["config"]]
     columns["seed"] = [str(v) for v in columns["seed"]]  # may exceed what a script counts exactly

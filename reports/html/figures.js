@@ -1,26 +1,6 @@
-// The figures that follow the filters: critical difference, rank distributions, costs and wins.
+// The figures that follow the filters: critical difference, costs, rank distributions and wins.
 
-function draw(tag, attributes = {}, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  return filled(element, attributes, children);
-}
-
-function chart(width, height, spoken, parts) {
-  const about = { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img" };
-  return draw("svg", { ...about, "aria-label": spoken }, ...parts);
-}
-
-function figure(title, body, note, wide = false) {
-  const caption = make("figcaption", {}, title);
-  const said = make("p", { class: "note" }, note);
-  const about = { class: "canvas", tabindex: 0, role: "region", "aria-label": title };
-  const canvas = body instanceof SVGElement ? make("div", about, body) : body;
-  return make("figure", { class: wide ? "wide" : "" }, caption, canvas, said);
-}
-
-const words = (x, y, text, kind = "name") => draw("text", { x, y, class: kind }, text);
-const NARROW = matchMedia("(max-width: 40rem)"); // a telephone: drawn in fewer units, so larger
-const cut = (name, n) => (name.length > n ? name.slice(0, n - 1) + "…" : name);
+const lookOf = (data, entry) => data.looks[entry.model];
 
 /** Mean ranks on a line; a bar joins models that do not differ significantly (Nemenyi). */
 function criticalFigure(data, matrix, entries) {
@@ -28,94 +8,88 @@ function criticalFigure(data, matrix, entries) {
   const [k, n] = [matrix.models.length, matrix.datasets.length];
   if (k < data.rules.fewest_models || n < data.rules.fewest_datasets) {
     const need = `${data.rules.fewest_models} models and ${data.rules.fewest_datasets} datasets`;
-    return figure(title, "", `n/a: needs at least ${need}, has ${k} and ${n}.`, true);
+    return figure(title, "", `n/a: needs at least ${need}, has ${k} and ${n}.`);
   }
   const cd = criticalDifference(data, k, n);
   const names = entries.map((entry) => data.models[entry.model]);
   const means = entries.map((entry) => entry.mean);
   const groups = groupsOf(means, cd);
-  const [width, axis, beside, margin] = NARROW.matches ? [460, 56, 150, 16] : [760, 56, 190, 20];
+  const [width, axis, margin, half] = [pageWidth(), 56, 16, Math.ceil(k / 2)];
+  const texts = names.map((name, i) => `${fixed(means[i], 2)} ${name}`);
+  const space = NARROW.matches ? 130 : 190;
+  const [before, after] = [texts.slice(0, half), texts.slice(half)].map((side) => room(side, space) + 20);
   const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
   const length = Math.min(
     width - 2 * margin,
-    (width - margin - beside) / Math.max(worst, 1 - best),
-    (width - 2 * beside) / Math.max(worst - best, 1e-9),
+    (width - margin - after) / Math.max(worst, 1e-9),
+    (width - margin - before) / Math.max(1 - best, 1e-9),
+    (width - before - after) / Math.max(worst - best, 1e-9),
   ); // the names are below the line, beside the best and the worst mean rank
-  const start = Math.max(margin, beside - length * best);
+  const start = Math.max(margin, before - length * best);
   const at = (rank) => start + ((rank - 1) / (k - 1)) * length;
-  const parts = [draw("path", { class: "base", d: `M${at(1)} ${axis}H${at(k)}` })];
+  const parts = [line(`M${px(at(1))} ${axis}H${px(at(k))}`, "base")];
   const every = Math.ceil(k / (NARROW.matches ? 8 : 12));
   for (let rank = 1; rank <= k; rank += every) {
-    parts.push(draw("path", { class: "base", d: `M${at(rank)} ${axis}v-6` }));
+    parts.push(line(`M${px(at(rank))} ${axis}v-6`, "base"));
     parts.push(words(at(rank), axis - 11, String(rank), "tick mid"));
   }
-  const shown = Math.min(cd, k - 1);
-  parts.push(draw("path", { class: "cd", d: `M${at(1)} 16v8m0 -4H${at(1 + shown)}m0 -4v8` }));
-  parts.push(words(at(1 + shown) + 8, 24, `CD ${fixed(cd, 2)}`, "tick"));
+  const shown = at(1 + Math.min(cd, k - 1));
+  parts.push(line(`M${px(at(1))} 16v8m0 -4H${px(shown)}m0 -4v8`, "cd"));
+  parts.push(words(Math.min(shown + 8, width - 48), 14, `CD ${fixed(cd, 2)}`, "tick"));
   const lanes = [];
   groups.forEach(([first, last]) => {
     let lane = lanes.findIndex((end) => end < means[first]);
     if (lane < 0) lane = lanes.push(0) - 1;
     lanes[lane] = means[last];
     const y = axis + 10 + 7 * lane;
-    const d = `M${at(means[first]) - 4} ${y}H${at(means[last]) + 4}`;
-    parts.push(draw("path", { class: "clique", d }));
+    parts.push(line(`M${px(at(means[first]) - 4)} ${y}H${px(at(means[last]) + 4)}`, "clique"));
   });
   const top = axis + 24 + 7 * lanes.length;
-  const half = Math.ceil(k / 2);
-  names.forEach((name, i) => {
+  texts.forEach((text, i) => {
     const onLeft = i < half;
     const y = top + 19 * (onLeft ? i : k - 1 - i);
     const edge = onLeft ? at(means[0]) - 14 : at(means[k - 1]) + 14;
-    const text = `${cut(name, NARROW.matches ? 17 : 22)} ${fixed(means[i], 2)}`;
-    parts.push(draw("path", { class: "leader", d: `M${at(means[i])} ${axis}V${y}H${edge}` }));
-    parts.push(draw("circle", { class: "fill c0", cx: at(means[i]), cy: axis, r: 3 }));
-    parts.push(words(edge + (onLeft ? -5 : 5), y + 4, text, onLeft ? "name end" : "name"));
+    parts.push(line(`M${px(at(means[i]))} ${axis}V${y}H${px(edge)}`, "leader"));
+    parts.push(dot(at(means[i]), axis, 4, `fill m${lookOf(data, entries[i])[0]}`));
+    parts.push(words(edge + (onLeft ? -5 : 5), y + 4, text, onLeft ? "name end" : "name", space));
   });
   const joined = groups.map(([i, j]) => names.slice(i, j + 1).join(", ")).join("; ");
   const spoken =
     `Mean ranks: ${names.map((name, i) => `${name} ${fixed(means[i], 2)}`).join("; ")}. ` +
     `Critical difference ${fixed(cd, 2)}. Not significantly different: ${joined || "none"}.`;
-  const height = top + 19 * half;
   const note =
     `Nemenyi's test at .05 over ${n} datasets; a bar joins models whose mean ranks differ by less ` +
     "than the critical difference (CD), so that they do not differ significantly. The result depends " +
     "on which models are chosen. Friedman's test, which should come first, is under Tests.";
-  return figure(title, chart(width, height, spoken, parts), note, true);
+  return figure(title, chart(width, top + 19 * half, spoken, parts), note);
 }
 
 /** Each model's ranks: one dot per dataset, quartiles, median and mean. */
 function distributionFigure(data, matrix, entries) {
-  const [width, left, right, row] = [460, 146, 448, 24];
-  const k = matrix.models.length;
-  const at = (rank) => left + ((rank - 1) / Math.max(1, k - 1)) * (right - left);
-  const floor = 10 + row * entries.length;
-  const parts = [];
-  const every = Math.ceil(k / 10);
-  for (let rank = 1; rank <= k; rank += every) {
-    parts.push(draw("path", { class: "grid", d: `M${at(rank)} 6V${floor}` }));
-    parts.push(words(at(rank), floor + 16, String(rank), "tick mid"));
-  }
-  parts.push(words((left + right) / 2, floor + 33, "rank on a dataset, 1 is best", "axis mid"));
+  const [width, row, top, k] = [pageWidth(), 24, 10, matrix.models.length];
+  const names = entries.map((entry) => data.models[entry.model]);
+  const space = room(names, NARROW.matches ? 130 : 220);
+  const floor = top + row * entries.length;
+  const across = scale(1, Math.max(k, 2), space + 22, width - 12);
+  across.ticks = entries.map((_, i) => i + 1).filter((rank) => (rank - 1) % Math.ceil(k / 10) === 0);
+  const parts = below(across, floor, "rank on a dataset, 1 is best", 6);
   entries.forEach((entry, i) => {
-    const y = 10 + row * (i + 0.5);
-    const name = data.models[entry.model];
-    const [q1, q3] = [quantile(entry.own, 0.25), quantile(entry.own, 0.75)];
-    parts.push(words(left - 10, y + 4, cut(name, 20), "name end"));
-    const box = { x: at(q1), y: y - 6, width: Math.max(1, at(q3) - at(q1)), height: 12, rx: 2 };
+    const y = top + row * (i + 0.5);
+    const [q1, q3] = [quantile(entry.own, 0.25), quantile(entry.own, 0.75)].map(across.at);
+    parts.push(words(space + 8, y + 4, names[i], "name end", space));
+    const box = { x: px(q1), y: y - 6, width: px(Math.max(1, q3 - q1)), height: 12, rx: 2 };
     parts.push(draw("rect", { class: "box", ...box }));
+    const kind = `speck fill m${lookOf(data, entry)[0]}`;
     entry.own.forEach((rank, j) => {
-      const place = { cx: at(rank), cy: y + ((j % 5) - 2) * 1.6, r: 2.4 };
-      const said = draw("title", {}, `${data.datasets[matrix.datasets[j]].name}: ${rank}`);
-      parts.push(draw("circle", { class: "speck", ...place }, said));
+      const said = `${data.datasets[matrix.datasets[j]].name}: ${rank}`;
+      parts.push(dot(across.at(rank), y + ((j % 5) - 2) * 1.6, 2.4, kind, said));
     });
-    parts.push(draw("path", { class: "median", d: `M${at(entry.median)} ${y - 8}v16` }));
-    const m = at(entry.mean);
-    parts.push(draw("path", { class: "mean", d: `M${m} ${y - 5}l5 5l-5 5l-5 -5z` }));
+    parts.push(line(`M${px(across.at(entry.median))} ${y - 8}v16`, "median"));
+    parts.push(line(`M${px(across.at(entry.mean))} ${y - 5}l5 5l-5 5l-5 -5z`, "mean"));
   });
-  const spoken = entries.map((entry) => {
+  const spoken = entries.map((entry, i) => {
     const [best, worst] = [Math.min(...entry.own), Math.max(...entry.own)];
-    return `${data.models[entry.model]} ${best} to ${worst}, median ${entry.median}`;
+    return `${names[i]} ${best} to ${worst}, median ${entry.median}`;
   });
   const note = "One dot per dataset; box: quartiles; line: median; diamond: mean.";
   const body = chart(width, floor + 40, `Ranks: ${spoken.join("; ")}.`, parts);
@@ -148,54 +122,38 @@ function costFigure(data, matrix, entries) {
   const title = "Score against cost";
   const known = entries.filter((entry) => entry.cpu !== null && entry.cpu > 0);
   if (known.length < 2) return figure(title, "", "n/a: CPU seconds were not recorded.");
-  const [width, left, right, floor] = [460, 52, 448, 280];
-  const logs = known.map((entry) => Math.log10(entry.cpu));
-  const [low, high] = [Math.min(...logs) - 0.1, Math.max(...logs) + 0.1];
-  const atX = (cpu) => left + ((Math.log10(cpu) - low) / (high - low)) * (right - left);
-  const atY = (score) => floor - score * (floor - 16);
-  const parts = [0, 0.25, 0.5, 0.75, 1].flatMap((score) => [
-    draw("path", { class: "grid", d: `M${left} ${atY(score)}H${right}` }),
-    words(left - 6, atY(score) + 4, String(score), "tick end"),
-  ]);
-  const marks = high - low > 2.2 ? [1] : [1, 2, 5];
-  for (let p = Math.floor(low); p <= high; p++)
-    for (const step of marks) {
-      const value = step * 10 ** p;
-      if (Math.log10(value) < low || Math.log10(value) > high) continue;
-      const text = value >= 1 ? value.toLocaleString("en") : String(Number(value.toPrecision(1)));
-      parts.push(words(atX(value), floor + 16, text, "tick mid"));
-      parts.push(draw("path", { class: "base", d: `M${atX(value)} ${floor}v4` }));
-    }
-  parts.push(draw("path", { class: "base", d: `M${left} ${floor}H${right}` }));
-  parts.push(words((left + right) / 2, floor + 34, "CPU seconds of all trials", "axis mid"));
-  const y = (floor + 16) / 2;
-  parts.push(
-    draw("text", { class: "axis mid", x: 12, y, transform: `rotate(-90 12 ${y})` }, "mean score"),
-  );
+  const [width, left, floor, top] = [pageWidth(), 52, 240, 16];
+  const right = width - 12;
+  const costs = known.map((entry) => entry.cpu);
+  const across = scale(Math.min(...costs) / 1.3, Math.max(...costs) * 1.3, left, right, 10);
+  const up = scale(0, 1, floor, top);
+  up.ticks = [0, 0.25, 0.5, 0.75, 1];
+  const parts = [
+    ...beside(up, left, right, "mean score"),
+    ...below(across, floor, "CPU seconds of all trials"),
+  ];
+  const place = (entry) => [across.at(entry.cpu), up.at(entry.score)];
   const beaten = (a) =>
     known.some((b) => b.cpu <= a.cpu && b.score >= a.score && (b.cpu < a.cpu || b.score > a.score));
   const front = known.filter((entry) => !beaten(entry)).sort((a, b) => a.cpu - b.cpu);
-  const steps = front.map((e, i) => (i ? `H${atX(e.cpu)}V` : `M${atX(e.cpu)} `) + atY(e.score));
-  parts.push(draw("path", { class: "front", d: steps.join("") + `H${right}` }));
-  const points = known.map((entry) => [atX(entry.cpu), atY(entry.score)]);
-  const line = front.flatMap((entry, i) => {
-    const [x, y] = [atX(entry.cpu), atY(entry.score)];
-    const next = i + 1 < front.length ? atX(front[i + 1].cpu) : right;
-    const before = i ? atY(front[i - 1].score) : y;
+  const steps = front.map(place).map(([x, y], i) => (i ? `H${px(x)}V` : `M${px(x)} `) + px(y));
+  parts.push(line(steps.join("") + `H${right}`, "front"));
+  const stretches = front.flatMap((entry, i) => {
+    const [x, y] = place(entry);
+    const next = i + 1 < front.length ? place(front[i + 1])[0] : right;
+    const before = i ? place(front[i - 1])[1] : y;
     return [[x, y, next, y], [x, Math.min(y, before), x, Math.max(y, before)]]; // level, then upright
   });
-  const placed = [];
+  const around = { placed: [], points: known.map(place), line: stretches, area: [left, 4, right, floor] };
   for (const entry of [...front, ...known.filter((e) => !front.includes(e))]) {
-    const [x, y] = [atX(entry.cpu), atY(entry.score)];
+    const [x, y] = place(entry);
     const name = data.models[entry.model];
-    const kind = front.includes(entry) ? "fill c0" : "rim";
-    const said = draw("title", {}, `${name}: ${fixed(entry.score, 3)}, ${fixed(entry.cpu, 1)} s`);
-    parts.push(draw("circle", { class: kind, cx: x, cy: y, r: 4.5 }, said));
+    const kind = `m${lookOf(data, entry)[0]} ${front.includes(entry) ? "fill" : "rim"}`;
+    parts.push(dot(x, y, 4.5, kind, `${name}: ${fixed(entry.score, 3)}, ${fixed(entry.cpu, 1)} s`));
     if (known.length > 14 && !front.includes(entry)) continue;
-    const label = cut(name, 24);
-    const at = labelPlace(x, y, 6.7 * label.length, { placed, points, line, area: [left, 4, right, floor] });
-    placed.push(at.box);
-    parts.push(words(at.x, at.y, label, at.end ? "name end" : "name"));
+    const at = labelPlace(x, y, room([name], 200), around);
+    around.placed.push(at.box);
+    parts.push(words(at.x, at.y, name, at.end ? "name end" : "name", 200));
   }
   const list = front.map((e) => `${data.models[e.model]} ${fixed(e.score, 3)} at ${fixed(e.cpu, 1)} s`);
   const spoken = `Score against CPU seconds. Not beaten on both: ${list.join("; ")}.`;
@@ -219,7 +177,7 @@ function winFigure(data, matrix, entries) {
     entries.forEach((other, j) => {
       const share = wins[at[i]][at[j]] / n;
       const title = `${name} against ${data.models[other.model]}: ${wins[at[i]][at[j]]} of ${n}`;
-      const shade = { class: `num w${Math.round(share * 10)}`, title };
+      const shade = { class: `num w${Math.round(share * 4)}`, title };
       row.append(i === j ? make("td", { class: "num" }, "·") : make("td", shade, fixed(100 * share, 0)));
     });
     body.append(row);

@@ -15,9 +15,10 @@ from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import decimals_for, fixed
 from ..statistics.ranking import places
-from . import charts, commands
+from . import commands, figures
+from .board import all_rounded
 from .page import Source, importance, thin
-from .slices import Trials, parallel, scales, slice_plot
+from .slices import kinds, scales
 from .speed import seconds
 
 MAX_POINTS = 300  # trials in the plots of a model
@@ -25,7 +26,6 @@ MAX_SLICES = 12  # hyperparameters with a plot
 MAX_AXES = 7  # hyperparameters of the parallel coordinates
 MAX_CHOSEN = 200  # configurations in the list of the chosen ones
 MAX_FAILURES = 40  # kinds of failures
-SCORE = "score"
 STEPS = {"n_estimators": "boosting rounds", "max_iter": "boosting rounds"}  # of learning curves
 
 
@@ -42,8 +42,8 @@ def page(source: Source, name: str) -> dict[str, Any]:
     pages = [m for m in evidence.models if m in source.model_files]
     at = pages.index(name)
     found = {
-        "title": escape.label(name),
-        "family": (family, source.family_class(name)),
+        "title": escape.one_line(name),
+        "family": (family, source.hue(name)),
         "facts": [
             *([("what it is", summary)] if summary else []),
             *([("paper", paper)] if paper else []),
@@ -55,9 +55,9 @@ def page(source: Source, name: str) -> dict[str, Any]:
         "n_failures": len(failed),
         "curves": [*_curves(source, name), *_learning(source, name)],
         "chosen": [],
+        "data": {},
         "before": _link(source, pages[at - 1]) if at else None,
         "after": _link(source, pages[at + 1]) if at + 1 < len(pages) else None,
-        "data": {"kind": "model"},
     }
     known = evidence.importance
     shares = [] if known is None else importance(known[known["model"] == name])
@@ -66,7 +66,7 @@ def page(source: Source, name: str) -> dict[str, Any]:
 
 
 def _link(source: Source, name: str) -> tuple[str, str]:
-    return escape.label(name), source.model_files[name]
+    return escape.one_line(name), source.model_files[name]
 
 
 def _cell(source: Source, cell: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
     fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
     cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
     return {
-        "dataset": escape.label(cell.dataset),
+        "dataset": escape.one_line(cell.dataset),
         "file": f"{source.files[cell.dataset]}#{source.anchor(cell.model)}",
         "metric": footnotes.metric_title(metric_name),
         "mean": fixed(scale * cell.mean, decimals) if known else "–",
@@ -111,10 +111,10 @@ def _failures(failed: pd.DataFrame) -> list[dict[str, Any]]:
                 "message": message,
                 "n": len(rows),
                 "datasets": footnotes.join(
-                    (escape.label(str(d)) for d in sorted(set(rows["dataset"]))), limit=6
+                    (escape.one_line(str(d)) for d in sorted(set(rows["dataset"]))), limit=6
                 ),
                 "config": _pairs(str(first["config"])),
-                "example": f"{escape.label(str(first['dataset']))}, fold {first['fold']}, "
+                "example": f"{escape.one_line(str(first['dataset']))}, fold {first['fold']}, "
                 f"{first['stage']} {first['index']}",
             }
         )
@@ -158,7 +158,7 @@ def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
         val, test = (row.get(f"{part}_{name}") for part in ("val", "test"))
         found.append(
             {
-                "dataset": escape.label(row["dataset"]),
+                "dataset": escape.one_line(row["dataset"]),
                 "file": source.files[row["dataset"]],
                 "fold": row["fold"],
                 "index": row["index"],
@@ -185,24 +185,24 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
         share = (first - path[:, 2]) / (first - last)
         points = thin(np.column_stack([path[:, 0], share]))
         half = float(path[np.argmax(share >= 0.5), 0])
-        lines.append((half, charts.Series(dataset, points)))
+        lines.append((half, figures.Series(dataset, points, source.dataset_looks[dataset])))
     if not lines:
         return []
     lines.sort(key=lambda pair: (-pair[0], pair[1].name))  # the slowest searches are coloured
-    title = "Progress of the search on each dataset"
-    drawn = charts.lines(
-        [line for _, line in lines],
-        title=title,
-        x="configurations tried per study",
-        y="share of the gain",
-        log_x=2,
-    )
     note = (
         "Validation score of the best configuration so far, mean over folds: 0 is the first one "
         "tried, 1 the best one; datasets on which none was better than the first are not drawn. A "
         "curve that still rises at its end asks for more trials."
     )
-    return [{"title": title, "svg": drawn, "note": note}]
+    drawn = figures.lines(
+        [line for _, line in lines],
+        title="Progress of the search on each dataset",
+        note=note,
+        x="configurations tried per study",
+        y="share of the gain",
+        log_x=2,
+    )
+    return [drawn]
 
 
 def _learning(source: Source, name: str) -> list[dict[str, str]]:
@@ -219,19 +219,13 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
             points[:, 1] = np.maximum((first - points[:, 1]) / (first - lowest), -0.5)
         elif not alone:
             continue
-        line = charts.Series(curve["dataset"], tuple(map(tuple, points.tolist())))
+        dataset = curve["dataset"]
+        line = figures.Series(dataset, points.tolist(), source.dataset_looks[dataset])
         lines.append((float(points[-1, 1]), line))
     if not lines:
         return []
     lines.sort(key=lambda pair: (-pair[0], pair[1].name))
     by = " or ".join(sorted({STEPS.get(curve["by"], str(curve["by"])) for curve in found}))
-    title = "Learning curves of chosen fits"
-    drawn = charts.lines(
-        [line for _, line in lines],
-        title=title,
-        x=by,
-        y="validation loss" if alone else "share of the loss reduction",
-    )
     note = (
         "Validation loss after each step of the fit that validation chose, on the first fold."
         if alone
@@ -239,14 +233,21 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
         "the validation rows at the first step, 1 the lowest; a curve that turns down overfits. "
         "Values below −0.5 are drawn at −0.5."
     )
-    return [{"title": title, "svg": drawn, "note": note}]
+    drawn = figures.lines(
+        [line for _, line in lines],
+        title="Learning curves of chosen fits",
+        note=note,
+        x=by,
+        y="validation loss" if alone else "share of the loss reduction",
+    )
+    return [drawn]
 
 
 def _tuning(
     source: Source, name: str, rows: np.ndarray, shares: list[dict[str, str]]
 ) -> dict[str, Any]:
     """Importance, slice plots and parallel coordinates, with a sentence on what they show."""
-    found: dict[str, Any] = {"importance": shares, "slices": [], "parallel": "", "why": ""}
+    found: dict[str, Any] = {"importance": shares, "slices": [], "parallel": [], "why": ""}
     score = source.study_scores[rows]
     usable = rows[~np.isnan(score)]
     if len(usable) < 3:
@@ -259,17 +260,16 @@ def _tuning(
     configs = [_parsed(text) for text in source.evidence.trials["config"].iloc[kept].tolist()]
     if any(config is None for config in configs):
         return {**found, "why": "No hyperparameter plots: configurations are not JSON objects."}
-    trials = Trials(
-        [config for config in configs if config is not None],
-        source.study_scores[kept],
-        source.evidence.trials["selected"].to_numpy(dtype=bool)[kept],
-    )
-    varied = scales(trials.configs)
+    varied = scales([config for config in configs if config is not None])
     if not varied:
         return {**found, "why": "No hyperparameter plots: no hyperparameter varied."}
     order = _by_importance(source, name)
     varied.sort(key=lambda scale: (order.get(scale.name, len(order)), scale.name))
-    everywhere = [s for s in varied if not np.isnan(s.places).any()] or varied
+    everywhere = [i for i, s in enumerate(varied) if not np.isnan(s.places).any()]
+    axes = (everywhere or list(range(len(varied))))[:MAX_AXES]
+    shown = {*range(min(len(varied), MAX_SLICES)), *axes}
+    scores = source.study_scores[kept]
+    chosen = source.evidence.trials["selected"].to_numpy(dtype=bool)[kept]
     n_shown = (
         f"{len(kept)} of {len(usable):,} trials, evenly chosen"
         if len(kept) < len(usable)
@@ -282,11 +282,15 @@ def _tuning(
     )
     return {
         **found,
-        "slices": [
-            {"name": escape.label(s.name), "svg": slice_plot(s, trials, y=SCORE)}
-            for s in varied[:MAX_SLICES]
-        ],
-        "parallel": parallel(everywhere[:MAX_AXES], trials, y=SCORE),
+        "slices": [s.name for s in varied[:MAX_SLICES]],
+        "parallel": axes,
+        "data": {
+            "tuning": {
+                "axes": [s.data() if i in shown else None for i, s in enumerate(varied)],
+                "scores": all_rounded(scores.tolist(), 4),
+                "kinds": kinds(scores, chosen),
+            }
+        },
         "shown": " ".join([f"Shown: {n_shown}.", *more]),
     }
 

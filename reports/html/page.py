@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation import anytime, at_times
-from ..aggregation.cells import COMPLETE
+from ..aggregation.cells import COMPLETE, UNSUPPORTED
 from ..aggregation.rank_tests import verdict
 from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
 from ..evidence import Evidence
@@ -23,13 +23,13 @@ from ..output import escape, footnotes
 from ..output.tables import ReportTable, Section, fixed
 from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN
-from . import board, charts, speed
+from . import board, figures, speed
+from .looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_datasets
 
 SERIES_POINTS = 100  # of a curve
 DIAGRAMS = "figures/critical-difference-"
 MAX_BARS = 12  # hyperparameters of a model
 MAX_MODEL_PAGES = 200
-FAMILIES = ("classical", "gbdt", "feature network", "row attention", "baseline", "external")
 ABOUT = (
     ("suite", "suite"),
     ("budget", "budget"),
@@ -95,10 +95,29 @@ class Source:
         known = (self.evidence.meta.get("families") or {}).get(model)
         return tuple(known) if known else ("external", "", "")
 
-    def family_class(self, model: str) -> str:
-        """The class of the style sheet with the colour of the model's family."""
-        family = self.family(model)[0]
-        return f"f{FAMILIES.index(family) if family in FAMILIES else len(FAMILIES) - 1}"
+    @cached_property
+    def looks(self) -> dict[str, Look]:
+        """{model: (colour, dash)}, see `looks.looks`."""
+        return looks({model: self.family(model)[0] for model in self.evidence.models})
+
+    @cached_property
+    def dataset_looks(self) -> dict[str, Look]:
+        """{dataset: (colour, dash)}, see `looks.looks_of_datasets`."""
+        return looks_of_datasets(self.names)
+
+    def hue(self, model: str) -> int:
+        """The number of the colour of the model's family, as of its chip."""
+        return SHADES * hue_of(self.family(model)[0])
+
+    @cached_property
+    def full_names(self) -> dict[str, str]:
+        """{name as the report's tables cut it: the whole of it}, of names that they cut."""
+        names = [*self.names, *self.evidence.models]
+        return {
+            cut: escape.one_line(name)
+            for name in names
+            if (cut := escape.label(name)) != escape.one_line(name)
+        }
 
     def anchor(self, model: str) -> str:
         """The id of a model's row on a dataset's page."""
@@ -168,13 +187,13 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
     meta = evidence.meta
     data = board.data(evidence, source.headline, source.costs, source.steps, source.files)
     mine = _widest(source)
-    families = [(name, f"f{i}") for i, name in enumerate(FAMILIES)]
+    there = {source.hue(model) for model in evidence.models}
     elo = _elo_intervals(source)
     standings = board.standings(mine, _cpu(source, mine))
     data |= {
         "pages": [source.model_files.get(m, "") for m in evidence.models],
-        "families": [source.family_class(m) for m in evidence.models],
-        "family_names": {kind: name for name, kind in families},
+        "looks": [source.looks[m] for m in evidence.models],
+        "families": [(source.hue(m), source.family(m)[0]) for m in evidence.models],
         "speed": {
             kind: [
                 board.all_rounded(
@@ -194,11 +213,10 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "setting": " ".join(
             line for line in footnotes.setting(evidence) if line.startswith("Setting:")
         ),
-        "tiles": _tiles(source),
-        "incomplete": bool((source.headline["state"] != COMPLETE).any()),
+        **_coverage(source),
         "data": data,
         "standings": [_standing(source, mine, entry, elo) for entry in standings],
-        "families": [pair for pair in families if pair[1] in data["families"]],
+        "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
         "models": [_model_row(source, name) for name in evidence.models],
         "max_model_pages": MAX_MODEL_PAGES,
         "anchors": {  # of the cells that were planned: the others have no row to lead to
@@ -242,28 +260,27 @@ def _lead(evidence: Evidence) -> str:
     return f"{models} on {datasets}: {', '.join(tasks)}."
 
 
-def _tiles(source: Source) -> list[dict[str, Any]]:
-    """The counts shown before any score: complete cells and studies, failures, open studies."""
+def _coverage(source: Source) -> dict[str, Any]:
+    """The counts shown before any score: complete cells and studies, failures, open studies; a
+    cell that a model does not support is a planned absence and no alarm."""
     frame = source.parts["coverage"].frame
     sums = {name: int(frame[name].sum()) for name in frame.columns if name.startswith("folds")}
     trials, failed = int(frame["trials_recorded"].sum()), int(frame["trials_failed"].sum())
-    whole = int((source.headline["state"] == COMPLETE).sum())
-    planned = len(source.headline)
-    wanted = sums["folds"] - sums["folds_unsupported"]
-    return [
-        _tile(f"{whole} of {planned}", "cells (model, dataset) complete", whole == planned),
-        _tile(
-            f"{sums['folds_complete']} of {wanted}",
-            "supported studies with a score",
-            sums["folds_complete"] == wanted,
+    state = source.headline["state"]
+    whole, absent = int((state == COMPLETE).sum()), int((state == UNSUPPORTED).sum())
+    wanted = len(state) - absent
+    studies = sums["folds"] - sums["folds_unsupported"]
+    planned = f" ({absent} not supported, as planned)" if absent else ""
+    counts = [
+        (f"{whole} of {wanted} cells complete{planned}", whole < wanted),
+        (
+            f"{sums['folds_complete']} of {studies} studies with a score",
+            sums["folds_complete"] < studies,
         ),
-        _tile(str(failed), f"failed of {footnotes.count(trials, 'trial')}", failed == 0),
-        _tile(str(sums["folds_open"]), "studies still open", sums["folds_open"] == 0),
+        (f"{failed} failed of {footnotes.count(trials, 'trial')}", failed > 0),
+        (f"{sums['folds_open']} studies open", sums["folds_open"] > 0),
     ]
-
-
-def _tile(value: str, label: str, good: bool) -> dict[str, Any]:
-    return {"value": value, "label": label, "good": good}
+    return {"counts": counts, "alarm": any(bad for _, bad in counts)}
 
 
 def _widest(source: Source) -> RankingMatrix:
@@ -306,10 +323,11 @@ def _standing(
     low, high = elo.get(model, _UNKNOWN)
     return {
         **entry,
-        "model": escape.label(model),
+        "model": escape.one_line(model),
         "file": source.model_files.get(model, ""),
         "family": source.family(model)[0],
-        "colour": source.family_class(model),
+        "colour": source.looks[model][0],
+        "hue": source.hue(model),
         "interval": "" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]",
         "fit": speed.seconds(fit),
         "predict": speed.seconds(predict),
@@ -321,10 +339,10 @@ def _model_row(source: Source, name: str) -> dict[str, Any]:
     cells = [cell for found in source.cells.values() for cell in found if cell.model == name]
     rows = source.rows_of(name)
     return {
-        "name": escape.label(name),
+        "name": escape.one_line(name),
         "file": source.model_files.get(name, ""),
         "family": source.family(name)[0],
-        "colour": source.family_class(name),
+        "hue": source.hue(name),
         "summary": source.family(name)[1],
         "whole": sum(cell.state == COMPLETE for cell in cells),
         "planned": len(cells),
@@ -363,7 +381,7 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
     cells = source.cells[name]
     task = cells[0].task
     return {
-        "name": escape.label(name),
+        "name": escape.one_line(name),
         "file": source.files[name],
         "task": footnotes.TASK_TITLES[task],
         "metric": METRICS[source.evidence.headline(task)].label,
@@ -391,9 +409,10 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
     for model in mine.models:
         length = min(len(s[model]) for s in whole)
         points = np.mean([s[model][:length] for s in whole], axis=0)
-        by_n.append(charts.Series(model, thin(points[:, [0, 2]])))
+        look = source.looks[model]
+        by_n.append(figures.Series(model, thin(points[:, [0, 2]]), look))
         if np.isfinite(points[:, 1]).all():
-            by_s.append(charts.Series(model, thin(points[:, [1, 2]])))
+            by_s.append(figures.Series(model, thin(points[:, [1, 2]]), look))
     y = "share of the way to the best"
     note = (
         f"Mean over {footnotes.count(len(whole), 'dataset')}: 0 is the worst first configuration "
@@ -407,8 +426,7 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
     ):
         if lines:
             lines = sorted(lines, key=lambda line: (-line.points[-1][1], line.name))
-            drawn = charts.lines(lines, title=title, x=x, y=y, log_x=base)
-            found.append({"title": title, "svg": drawn, "note": note})
+            found.append(figures.lines(lines, title=title, note=note, x=x, y=y, log_x=base))
     return found
 
 
@@ -420,12 +438,11 @@ def _at_equal_time(source: Source) -> list[dict[str, str]]:
     lines = []
     for model, part in found[found["scored"] > 0].groupby("model", sort=True):
         points = tuple(zip(part["time"].tolist(), part["mean_rank"].tolist(), strict=True))
-        lines.append(charts.Series(str(model), points))
+        lines.append(figures.Series(str(model), points, source.looks[str(model)]))
     lines.sort(key=lambda line: (line.points[-1][1], line.name))
-    title = "Mean rank at equal time"
-    drawn = charts.lines(lines, title=title, x="CPU seconds per study", y="mean rank", log_x=10)
     note = "Test scores; 1 is the best. A line begins where its model has its first score."
-    return [{"title": title, "svg": drawn, "note": note}]
+    title, x = "Mean rank at equal time", "CPU seconds per study"
+    return [figures.lines(lines, title=title, note=note, x=x, y="mean rank", log_x=10)]
 
 
 def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str, np.ndarray]:
@@ -464,8 +481,7 @@ def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
     for model, rows in frame.groupby("model", sort=True):
         share = rows.groupby("parameter", sort=True)["importance"].sum() / rows["dataset"].nunique()
         share = share.sort_values(ascending=False, kind="stable")
-        name = escape.label(str(model))
-        bars = [charts.Dot(str(p), float(v)) for p, v in share.head(MAX_BARS).items()]
+        bars = [figures.Row(str(p), float(v)) for p, v in share.head(MAX_BARS).items()]
         n = int(rows.drop_duplicates("dataset")["n_trials"].sum())
         together = not rows["dataset"].all()
         where = (
@@ -476,8 +492,8 @@ def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
         more = f"; {len(share) - MAX_BARS} more hyperparameters" if len(share) > MAX_BARS else ""
         note = f"From {footnotes.count(n, 'trial')} on "
         note += f"{where}{more}."
-        drawn = charts.bars(bars, title=f"Hyperparameters of {name}", x="share of the variance")
-        found.append({"title": name, "svg": drawn, "note": note})
+        x = "share of the variance"
+        found.append(figures.rows(bars, title=str(model), note=note, x=x, bars=True))
     return found
 
 

@@ -74,6 +74,7 @@ function showTrials() {
   byId("status").textContent = `${n} of ${plural(ROWS.length, "trial")} shown.`;
   const state = Object.fromEntries(FILTERS.map((f) => [f, [wanted[f]].filter(Boolean)]));
   writeState({ ...state, search: [text].filter(Boolean) });
+  if (text || FILTERS.some((f) => wanted[f])) byId("list").open = true;
 }
 
 function restoreTrials() {
@@ -115,6 +116,7 @@ for (const link of document.querySelectorAll("a.trials"))
     byId("search").value = "";
     if (byId("by-model")) byId("by-model").value = link.dataset.model;
     showTrials();
+    unfold(byId("trials"));
     byId("trials").scrollIntoView();
     byId("trials").focus({ preventScroll: true });
   });

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SCRIPTS = {
-    "index": ("common.js", "ranks.js", "figures.js", "board.js"),
-    "dataset": ("common.js", "trials.js"),
-    "model": ("common.js",),
+    "index": ("common.js", "draw.js", "ranks.js", "figures.js", "board.js"),
+    "dataset": ("common.js", "draw.js", "trials.js"),
+    "model": ("common.js", "draw.js"),
 }
 
 
@@ -42,17 +42,18 @@ def pages(
     of further files of the report.
     """
     source = page.Source.of(evidence, parts)
-    texts = {"index.html": _render("index", page.index(source, others))}
+    full = source.full_names
+    texts = {"index.html": _render("index", page.index(source, others), full)}
     of_rows = evidence.trials["dataset"].to_numpy()  # sorted, as Evidence.of leaves them
     for name in source.names:
         start, end = (np.searchsorted(of_rows, name, side) for side in ("left", "right"))
         mine = evidence.trials.iloc[start:end]
         variables = dataset.page(source, name, mine)
-        texts[source.files[name]] = _render("dataset", variables)
+        texts[source.files[name]] = _render("dataset", variables, full)
         if variables["csv"]:
             texts[variables["csv"]] = to_csv(mine.dropna(axis="columns", how="all"))
     for name, file in source.model_files.items():
-        texts[file] = _render("model", model.page(source, name))
+        texts[file] = _render("model", model.page(source, name), full)
     return texts
 
 
@@ -75,9 +76,15 @@ def other_page(template: Path, variables: Mapping[str, Any], *, style: str = "")
     )
 
 
-def _render(kind: str, variables: dict[str, Any]) -> str:
+def _render(kind: str, variables: dict[str, Any], full: Mapping[str, str]) -> str:
+    """A page of that kind. `full`: the whole of each name that the report's tables cut."""
+    from markupsafe import escape as for_html
+
     template = _templates().get_template(f"{kind}.html.j2")
-    return _filled(template, variables, _style(), _script(kind))
+    text = _filled(template, variables, _style(), _script(kind))
+    for cut, name in full.items():
+        text = text.replace(for_html(cut), for_html(name))
+    return text
 
 
 def _filled(

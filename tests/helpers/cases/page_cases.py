@@ -83,6 +83,12 @@ def evidence_of(frame, **meta):
     return Evidence.of(frame, None, facts)
 
 
+def drawn(text):
+    """The numbers of each figure of a page."""
+    found = [attributes.get("data-figure") for _, attributes in Tags(text).found]
+    return [json.loads(figure) for figure in found if figure]
+
+
 class Tags(html.parser.HTMLParser):
     """Every tag with its attributes, and the text of scripts and styles."""
 

@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from page_cases import HOSTILE, MODELS, Tags, evidence_of, results
+from page_cases import HOSTILE, MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
 from tabsweep.reports.html import dataset, model, page, slices, speed, write
 
@@ -129,10 +129,16 @@ def test_failures_are_counted_by_cause_with_an_example(made):
     assert "Failures" not in Tags(made["model-forest.html"]).text
 
 
+def tuning(text):
+    raw = next(raw for _, about, raw in Tags(text).raw if about.get("id") == "data")
+    return json.loads(raw)["tuning"]
+
+
 def test_a_hyperparameter_that_varies_has_a_plot_and_one_that_does_not_has_none(made):
     text = made["model-forest.html"]
     assert "<figcaption>depth</figcaption>" in text and "<figcaption>rate</figcaption>" not in text
-    assert text.count('class="thread ') == 36
+    (axis,) = tuning(text)["axes"]
+    assert axis["name"] == "depth" and len(axis["places"]) == 36
     assert "all 36 trials" in text
 
 
@@ -140,7 +146,7 @@ def test_of_many_trials_the_plots_show_some_and_say_so():
     one = evidence_of(results(MODELS[:2], n=1, n_folds=1, n_trials=model.MAX_POINTS + 50))
     text = write.pages(one, report.sections(one))["model-forest.html"]
     assert f"Shown: {model.MAX_POINTS} of {model.MAX_POINTS + 50} trials, evenly chosen." in text
-    assert text.count('class="thread ') == model.MAX_POINTS
+    assert len(tuning(text)["scores"]) == model.MAX_POINTS
 
 
 def test_a_trial_s_score_is_its_place_in_its_study(known):
@@ -169,8 +175,13 @@ def test_predictions_that_were_measured_in_a_batch_count_instead():
 
 def test_a_dataset_s_page_says_what_the_data_is(made):
     text = Tags(made["dataset-data-0.html"]).text
-    for words in ("CC BY 4.0", "A. Author: Data (2001).", "one value in weight", "yes (90)"):
+    for words in ("CC BY 4.0", "A. Author: Data (2001).", "one value in weight"):
         assert words in text
+    (classes,) = (f for f in drawn(made["dataset-data-0.html"]) if f["title"] == "Class balance")
+    assert [(row["name"], row["value"]) for row in classes["rows"]] == [
+        ("yes (90)", 0.75),
+        ("no (30)", 0.25),
+    ]
     assert "4,321" in text and "a separator was unusual" in text
     assert "bench data passport data-0" in text
     assert "A Paper, 2" in text and "0.9100" in text and "50.00" in text
@@ -192,9 +203,9 @@ def test_a_learning_curve_is_drawn_where_a_trial_kept_one(made):
 
 def test_families_have_a_colour_and_their_name(made):
     text = made["index.html"]
-    assert '<span class="family f0">classical</span>' in text
-    assert '<span class="family f1">gbdt</span>' in text
-    assert '<span class="family f5">external</span>' in text  # of linear and svm nothing is known
+    assert '<span class="family m0">classical</span>' in text
+    assert '<span class="family m2">gbdt</span>' in text
+    assert '<span class="family m10">external</span>' in text  # of linear and svm nothing is known
 
 
 def test_a_long_configuration_keeps_every_name():

@@ -11,10 +11,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from page_cases import HOSTILE, METRIC, Tags, evidence_of, results
+from page_cases import HOSTILE, METRIC, MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
 from tabsweep.reports.aggregation import anytime
-from tabsweep.reports.html import charts, dataset, page, write
+from tabsweep.reports.html import dataset, figures, looks, page, write
 
 # --- the files ------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evide
     ):
         assert f'<section id="{place}"' in pages["index.html"]
     first = pages["index.html"]
-    order = [first.index(x) for x in ('class="verdict"', 'class="tiles"', 'id="leaderboard"')]
+    order = [first.index(x) for x in ('class="verdict"', "Coverage: ", 'id="leaderboard"')]
     assert order == sorted(order), "the verdict and the counts before any score"
 
 
@@ -57,7 +57,19 @@ def test_the_same_results_in_any_order_give_the_same_bytes(pages, evidence):
 def test_what_failed_stands_before_any_score(pages):
     text = pages["index.html"]
     head = text[: text.index('id="leaderboard"')]
-    assert "31 of 32" in head and "out of time" in head and '<details class="fold" open>' in head
+    assert '<strong class="bad">31 of 32 cells complete</strong>' in head and "out of time" in head
+    assert '<details class="opens alarm">' in head
+
+
+def test_a_cell_that_a_model_does_not_support_is_no_alarm():
+    frame = results(n=3, n_trials=2)
+    frame = frame[frame["model"] != "net"]  # whose second trials failed
+    absent = (frame["model"] == "linear") & (frame["dataset"] == "data-2")
+    frame.loc[absent, ["status", "cause", "message"]] = "unsupported", "no regression", ""
+    one = evidence_of(frame)
+    text = write.pages(one, report.sections(one))["index.html"]
+    assert "8 of 8 cells complete (1 not supported, as planned)" in Tags(text).text
+    assert 'class="opens alarm"' not in text and 'class="bad"' not in text.partition('id="data"')[0]
 
 
 def test_results_without_any_score_give_pages_that_say_why():
@@ -153,8 +165,8 @@ def test_every_colour_of_text_and_lines_has_contrast_in_light_and_dark():
         for ground in ("page", "raised", "sunk"):
             for name in ("soft", "accent", "good", "bad"):
                 assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
-        for i in range(10):
-            assert contrast(colours[f"c{i}"], colours["page"]) >= 4.5, i
+        for i in range(looks.SHADES * len(looks.FAMILIES)):
+            assert contrast(colours[f"m{i}"], colours["page"]) >= 4.5, i
 
 
 # --- the numbers ----------------------------------------------------------------------------------
@@ -228,20 +240,69 @@ def test_a_large_page_keeps_the_chosen_and_the_failed_and_links_the_rest():
     assert made["dataset-data-0.csv"].count("\n") == len(one.trials) + 1
 
 
-def test_more_lines_than_colours_still_have_their_names():
-    lines = [charts.Series(f"model-{i}", ((1.0, 0.0), (2.0, float(i)))) for i in range(20)]
-    svg = charts.lines(lines, title="t", x="x", y="y")
-    labels = re.findall(r'<text class="name"[^>]*>([^<]*)</text>', svg)
-    assert labels == [line.name for line in lines[: charts.MAX_LABELLED]]
-    assert svg.count('class="line c') == charts.MAX_COLOURED < charts.MAX_LABELLED
-    heights = sorted(float(y) for y in re.findall(r'<text class="name"[^>]*y="([\d.]+)"', svg))
-    assert min(b - a for a, b in zip(heights, heights[1:], strict=False)) > 12
-    assert heights[0] > 0
+# --- colours and names ----------------------------------------------------------------------------
 
 
-def test_ticks_are_round_and_inside():
-    for low, high in ((0.0, 1.0), (-3.2, 17.0), (0.761, 0.7633)):
-        ticks = charts.Axis(low, high, 0, 100).ticks()
-        assert 3 <= len(ticks) <= 8 and low - 1e-9 <= ticks[0] and ticks[-1] <= high + 1e-9
-    assert charts.Axis(1, 48, 0, 100, 2).ticks() == [1, 2, 4, 8, 16, 32]
-    assert charts.Axis(5, 5, 0, 100).ticks() == [5] and charts.Axis(5, 5, 0, 100).at(5) == 50
+def test_every_figure_of_every_page_draws_a_model_in_one_colour_and_dash(pages):
+    seen: dict[str, set] = {}
+    for text in pages.values():
+        for one in drawn(text):
+            for row in one.get("series") or one["rows"]:
+                if row["name"] in MODELS and row["look"]:
+                    seen.setdefault(row["name"], set()).add(tuple(row["look"]))
+        data = json.loads(next(raw for _, a, raw in Tags(text).raw if a.get("id") == "data"))
+        for name, look in zip(data.get("models", ()), data.get("looks", ()), strict=True):
+            seen[name].add(tuple(look))
+    assert set(seen) == set(MODELS) and {len(found) for found in seen.values()} == {1}
+
+
+def test_models_of_a_family_share_a_hue_and_differ_in_shade_or_dash():
+    names = {f"model-{i}": family for i, family in enumerate(sorted([*looks.FAMILIES, "new"] * 5))}
+    found = looks.looks(names)
+    of_known = [look for name, look in found.items() if names[name] not in ("new", "external")]
+    assert len(set(of_known)) == len(of_known)
+    for name, (colour, _) in found.items():
+        assert colour // looks.SHADES == looks.hue_of(names[name])
+
+
+# Machado, Oliveira and Fernandes (2009): what people without red or green cones see, linear RGB.
+BLIND = (
+    np.eye(3),
+    [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+)
+XYZ = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+
+
+def lab(linear):  # (n, 3) -> (n, 3), CIELAB
+    x, y, z = np.cbrt(np.maximum(linear, 0.0) @ XYZ.T / XYZ.sum(axis=1)).T
+    return np.column_stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_families_differ_in_colour_for_the_colour_blind_too():
+    style = (write.HERE / "report.css").read_text(encoding="utf-8")
+    for block in re.findall(r":root \{(.*?)\}", style, flags=re.DOTALL)[:2]:
+        texts = re.findall(r"--m\d+: #([0-9a-f]{6})", block)
+        rgb = np.array([[int(text[i : i + 2], 16) / 255 for i in (0, 2, 4)] for text in texts])
+        family = np.arange(len(texts)) // looks.SHADES
+        for seen in BLIND:
+            points = lab(((rgb + 0.055) / 1.055) ** 2.4 @ np.array(seen).T)
+            apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+            assert apart[family[:, None] != family].min() > 10.0
+
+
+def test_names_are_never_cut(hostile):
+    for text in hostile.values():
+        shown = Tags(text).text
+        assert "n" * 300 in shown or "n" * 20 not in shown
+    assert "…#" not in Tags(hostile["index.html"]).text
+
+
+def test_figures_hold_their_numbers_and_names_as_json():
+    one = figures.Series("<b>\u202e", [(1.0, 0.123456789), (2.0, 1.0)], (3, 1))
+    numbers = json.loads(figures.lines([one], title="t", note="", x="x", y="y", log_x=2)["drawn"])
+    assert numbers["series"] == [
+        {"name": "<b>[U+202E]", "look": [3, 1], "points": [[1.0, 0.123457], [2.0, 1.0]]}
+    ]
+    row = json.loads(figures.rows([figures.Row("a", 0.5)], title="t", note="", x="x")["drawn"])
+    assert row["rows"] == [{"name": "a", "value": 0.5, "spread": 0, "look": None}]

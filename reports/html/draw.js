@@ -1,0 +1,272 @@
+// The one engine of the pages' figures: SVG from the numbers that a page holds. A figure's colours
+// are classes of the style sheet (m0 to m11, by looks.py), so that they follow light and dark.
+
+const DASHES = [null, "7 3", "2 2", "9 3 2 3", "14 4", "3 6"];
+const NARROW = matchMedia("(max-width: 40rem)"); // a telephone: drawn in fewer units, so larger
+const SIZE = 12; // pixels of a letter
+const pen = document.createElement("canvas").getContext("2d");
+
+function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  return filled(element, attributes, children);
+}
+
+function chart(width, height, spoken, parts) {
+  const about = { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img" };
+  return draw("svg", { ...about, "aria-label": spoken }, ...parts);
+}
+
+/** A figure with its caption and a note below; `wide`: over both columns. */
+function figure(title, body, note, wide = false) {
+  const about = { class: "canvas", tabindex: 0, role: "region", "aria-label": title };
+  const canvas = body instanceof SVGElement ? make("div", about, body) : body;
+  const said = make("p", { class: "note" }, note);
+  return make("figure", { class: wide ? "wide" : null }, make("figcaption", {}, title), canvas, said);
+}
+
+const pageWidth = () => (NARROW.matches ? 380 : 560);
+const line = (d, kind, more = {}) => draw("path", { class: kind, d, ...more });
+const dashed = (d, [colour, dash]) => line(d, `line m${colour}`, { "stroke-dasharray": DASHES[dash] });
+const dot = (cx, cy, r, kind, said = null) =>
+  draw("circle", { class: kind, cx: px(cx), cy: px(cy), r }, said && draw("title", {}, said));
+const px = (value) => String(Math.round(value * 10) / 10);
+
+function widthOf(text) {
+  pen.font = `${SIZE}px system-ui, sans-serif`;
+  return pen.measureText(text).width;
+}
+
+/** The most pixels that one of the names takes, at most `most`. */
+const room = (names, most) => Math.min(most, Math.ceil(Math.max(0, ...names.map(widthOf))));
+
+/** A text at a place; one that is too long for its room ends in an ellipsis and has it all as title. */
+function words(x, y, text, kind = "", most = Infinity) {
+  let shown = text;
+  for (let n = text.length; n > 1 && widthOf(shown) > most + 1; ) shown = text.slice(0, --n) + "…";
+  const all = shown === text ? null : draw("title", {}, text);
+  return draw("text", { x: px(x), y: px(y), class: kind }, shown, all);
+}
+
+/** A number as a tick has it: four digits, an exponent only for very large and very small ones. */
+function short(value) {
+  const size = Math.abs(value);
+  const text =
+    size && (size >= 1e5 || size < 1e-3) ? value.toExponential(0).replace("e+", "e") : String(Number(value.toPrecision(4)));
+  return text.replaceAll("-", "−");
+}
+
+// --- scales --------------------------------------------------------------------------------------
+
+/** A scale from values to pixels; `log`: the base of a logarithmic one, else 0. */
+function scale(low, high, start, end, log = 0) {
+  const of = log ? Math.log : (v) => v;
+  const [from, to] = [of(low), of(high)];
+  const at = (v) => start + (to > from ? (of(v) - from) / (to - from) : 0.5) * (end - start);
+  return { at, start, end, ticks: log ? powers(low, high, log) : roundTicks(low, high) };
+}
+
+/** About five round values from low to high. */
+function roundTicks(low, high, about = 5) {
+  if (!(high > low)) return [low];
+  const raw = (high - low) / about;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((s) => s * power).find((s) => s >= raw * 0.999);
+  const ticks = [];
+  for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i++) ticks.push(i * step);
+  return ticks;
+}
+
+/** Powers of the base, where these are too few with values between them; at most about eight. */
+function powers(low, high, base) {
+  const [first, last] = [low, high].map((v) => Math.log(v) / Math.log(base));
+  let found = [];
+  for (const steps of base === 10 ? [[1], [1, 3], [1, 2, 5]] : [[1]]) {
+    found = [];
+    for (let p = Math.floor(first); p <= Math.ceil(last); p++)
+      found.push(...steps.map((s) => s * base ** p).filter((v) => v >= low * 0.999 && v <= high * 1.001));
+    if (found.length >= 3) break;
+  }
+  return found.length ? found.filter((_, i) => i % Math.ceil(found.length / 8) === 0) : [low];
+}
+
+/** The axis below a figure: its line, ticks and title; `top`: from where lines rise to the ticks. */
+function below(across, floor, title, top = null) {
+  const parts = [line(`M${px(across.start)} ${floor}H${px(across.end)}`, "base")];
+  for (const value of across.ticks) {
+    const x = px(across.at(value));
+    if (top !== null) parts.push(line(`M${x} ${top}V${floor}`, "grid"));
+    parts.push(words(x, floor + 16, short(value), "tick mid"));
+  }
+  parts.push(words((across.start + across.end) / 2, floor + 33, title, "axis mid"));
+  return parts;
+}
+
+/** The axis at the left, with a level line for each tick. */
+function beside(up, left, right, title) {
+  const y = (up.start + up.end) / 2;
+  return [
+    ...up.ticks.flatMap((value) => [
+      line(`M${left} ${px(up.at(value))}H${right}`, "grid"),
+      words(left - 6, up.at(value) + 4, short(value), "tick end"),
+    ]),
+    draw("text", { class: "axis mid", x: 12, y, transform: `rotate(-90 12 ${y})` }, title),
+  ];
+}
+
+// --- kinds of figures ----------------------------------------------------------------------------
+
+/** Step curves {name, look, points}, the most important first; beside each name a piece of its line. */
+function linesFigure({ title, series, x, y, log }) {
+  const [width, left, key, top] = [pageWidth(), 56, 22, 12];
+  const named = series.slice(0, 40);
+  const space = room(named.map((s) => s.name), NARROW.matches ? 110 : 190);
+  const [right, floor] = [width - space - key - 18, Math.max(270, top + 15 * named.length)];
+  const points = series.flatMap((s) => s.points);
+  const range = (i) => points.reduce(([a, b], p) => [Math.min(a, p[i]), Math.max(b, p[i])], [Infinity, -Infinity]);
+  const [[x0, x1], [y0, y1]] = [range(0), range(1)];
+  const pad = 0.04 * (y1 - y0) || 0.5 * Math.abs(y0) || 0.5;
+  const across = scale(x0, x1, left, right, x0 > 0 && x1 > x0 ? log : 0);
+  const up = scale(y0 - pad, y1 + pad, floor, top);
+  const parts = [...beside(up, left, right, y), ...below(across, floor, x)];
+  for (const { name, look, points: own } of [...series].reverse()) {
+    const steps = own.slice(1).map(([a, b]) => `H${px(across.at(a))}V${px(up.at(b))}`);
+    const curve = dashed(`M${px(across.at(own[0][0]))} ${px(up.at(own[0][1]))}${steps.join("")}`, look);
+    curve.append(draw("title", {}, name));
+    parts.push(curve);
+  }
+  const ends = named.map((s) => s.points.at(-1));
+  const tops = apart(ends.map((end) => up.at(end[1])), top, floor);
+  named.forEach(({ name, look }, i) => {
+    parts.push(dot(across.at(ends[i][0]), up.at(ends[i][1]), 3, `fill m${look[0]}`));
+    parts.push(dashed(`M${right + 8} ${px(tops[i])}h${key}`, look));
+    parts.push(words(right + key + 13, tops[i] + 4, name, "name", space));
+  });
+  const more = series.length - named.length;
+  const said = named.map((s, i) => `${s.name} ${short(ends[i][1])}`).join("; ");
+  const spoken = `${title}. At the end: ${said}${more > 0 ? `; and ${more} more.` : "."}`;
+  return chart(width, floor + 40, spoken, parts);
+}
+
+/** The heights, moved so that labels are at least `gap` apart, in the same order. */
+function apart(tops, top, floor, gap = 15) {
+  const order = tops.map((_, i) => i).sort((a, b) => tops[a] - tops[b] || a - b);
+  const placed = [...tops];
+  order.forEach((i, rank) => {
+    placed[i] = Math.max(tops[i], rank ? placed[order[rank - 1]] + gap : top);
+  });
+  [...order].reverse().forEach((i, after) => {
+    placed[i] = Math.min(placed[i], floor + 6 - gap * after);
+  });
+  return placed;
+}
+
+/** A row for each {name, value, spread, look}: a dot with a whisker, or a bar from 0 to 1. */
+function rowsFigure({ title, rows, x, bars }) {
+  const [width, row, top] = [pageWidth(), 22, 12];
+  const space = room(rows.map((r) => r.name), NARROW.matches ? 130 : 220);
+  const floor = top + row * rows.length;
+  const ends = bars ? [0, 1] : rows.flatMap((r) => [r.value - r.spread, r.value + r.spread]);
+  const [low, high] = [Math.min(...ends), Math.max(...ends)];
+  const pad = bars ? 0 : 0.05 * (high - low) || 0.5 * Math.abs(low) || 0.5;
+  const across = scale(low - pad, high + pad, space + 12, width - (bars ? 44 : 12));
+  const parts = below(across, floor, x, top);
+  rows.forEach(({ name, value, spread, look }, i) => {
+    const y = top + row * (i + 0.5);
+    const kind = look ? `m${look[0]}` : "plain";
+    parts.push(words(space, y + 4, name, "name end", space));
+    if (bars) {
+      const size = { x: across.start, y: px(y - 7), width: px(across.at(Math.max(0, value)) - across.start) };
+      parts.push(draw("rect", { class: `fill ${kind}`, ...size, height: 14, rx: 2 }));
+      parts.push(words(across.at(value) + 6, y + 4, value.toFixed(2), "tick"));
+      return;
+    }
+    const [from, to] = [value - spread, value + spread].map((v) => px(across.at(v)));
+    if (spread) parts.push(line(`M${from} ${px(y)}H${to}`, `line ${kind}`));
+    parts.push(dot(across.at(value), y, 4, `fill ${kind}`));
+  });
+  const said = rows.map((r) => `${r.name} ${bars ? r.value.toFixed(2) : short(r.value)}`);
+  return chart(width, floor + 40, `${title}. ${said.join("; ")}.`, parts);
+}
+
+// --- hyperparameters of a model ------------------------------------------------------------------
+
+const KINDS = ["poor", "good", "picked"]; // of a trial, the last drawn on top
+
+/** The score of each trial against the value of one hyperparameter. */
+function sliceFigure(axis, { scores, kinds }) {
+  const [width, left, top, floor] = [300, 34, 10, 168];
+  const up = scale(0, 1, floor - 6, top);
+  const across = scale(0, 1, left + 8, width - 16);
+  const parts = [0, 0.5, 1].flatMap((value) => [
+    line(`M${left} ${px(up.at(value))}H${width - 10}`, "grid"),
+    words(left - 5, up.at(value) + 4, String(value), "tick end"),
+  ]);
+  parts.push(line(`M${left} ${floor}H${width - 10}`, "base"));
+  const n = axis.words.length;
+  const wide = n ? (across.end - across.start) / n : 0;
+  axis.words.forEach((word, i) => parts.push(words(across.at((i + 0.5) / n), floor + 16, word, "tick mid", wide)));
+  if (!n) {
+    const inner = scale(axis.low, axis.high, across.at(axis.start), across.end, axis.log);
+    if (axis.start) parts.push(words(across.start, floor + 16, "0", "tick mid"));
+    const every = Math.ceil(inner.ticks.length / 5);
+    for (const value of inner.ticks.filter((_, i) => i % every === 0))
+      parts.push(words(inner.at(value), floor + 16, short(value), "tick mid"));
+  }
+  const known = axis.places.filter((place) => place !== null).length;
+  KINDS.forEach((kind, number) => {
+    const marks = axis.places.map((place, i) =>
+      place === null || kinds[i] !== number
+        ? "" // points with the same word stand beside each other, in seven places
+        : `M${px(across.at(place) + (((i % 7) - 3) * wide) / 8)} ${px(up.at(scores[i]))}h0`,
+    );
+    parts.push(line(marks.join(""), `dots ${kind}`));
+  });
+  return chart(width, 200, `${axis.name}: score of ${plural(known, "trial")} against its value.`, parts);
+}
+
+/** A line for each trial across the axes of the hyperparameters and, at the right, its score. */
+function parallelFigure(axes, { scores, kinds }) {
+  const [width, above, floor, left] = [pageWidth(), 56, 250, 46];
+  const all = [...axes, { name: "score", places: scores, words: [], low: 0, high: 1, start: 0 }];
+  const gap = (width - left - 40) / Math.max(1, all.length - 1);
+  const height = (place) => px(floor - place * (floor - above));
+  const whole = scores.map((_, i) => all.every((axis) => axis.places[i] !== null));
+  const parts = KINDS.flatMap((kind, number) =>
+    scores.flatMap((_, i) => {
+      if (!whole[i] || kinds[i] !== number) return [];
+      const stops = all.map((axis, j) => `${px(left + j * gap)} ${height(axis.places[i])}`);
+      return [line(`M${stops.join("L")}`, `thread ${kind}`)];
+    }),
+  );
+  all.forEach((axis, j) => {
+    const [x, n] = [left + j * gap, axis.words.length];
+    parts.push(line(`M${px(x)} ${above}V${floor}`, "base"));
+    parts.push(words(x, 16 + 15 * (j % 2), axis.name, "axis mid", 1.8 * gap));
+    axis.words.forEach((word, i) => parts.push(words(x + 4, Number(height((i + 0.5) / n)) + 3, word, "tick", gap - 8)));
+    if (n) return;
+    parts.push(words(x, floor + 14, short(axis.start ? 0 : axis.low), "tick mid"));
+    parts.push(words(x, above - 5, short(axis.high), "tick mid"));
+  });
+  const names = all.map((axis) => axis.name).join(", ");
+  return chart(width, floor + 24, `${whole.filter(Boolean).length} trials across ${names}.`, parts);
+}
+
+// --- the figures that a page holds ---------------------------------------------------------------
+
+const FIGURES = { lines: linesFigure, rows: rowsFigure };
+
+function drawAll() {
+  for (const place of document.querySelectorAll("[data-figure]")) {
+    const about = JSON.parse(place.dataset.figure);
+    place.replaceChildren(FIGURES[about.kind](about));
+  }
+  for (const place of document.querySelectorAll("[data-slice]"))
+    place.replaceChildren(sliceFigure(DATA.tuning.axes[place.dataset.slice], DATA.tuning));
+  for (const place of document.querySelectorAll("[data-parallel]")) {
+    const axes = JSON.parse(place.dataset.parallel).map((i) => DATA.tuning.axes[i]);
+    place.replaceChildren(parallelFigure(axes, DATA.tuning));
+  }
+}
+
+drawAll();
+NARROW.addEventListener("change", drawAll);

@@ -1,0 +1,72 @@
+"""What the script draws: the numbers of a figure, as JSON that stands in the figure's element.
+
+The page's one engine of figures is draw.js. Matplotlib draws those for papers: its SVG needs inline
+styles, which the pages' content security policy forbids, and has fixed colours.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..output import escape
+from .board import all_rounded
+from .looks import Look
+
+DIGITS = 6  # of a number in a figure
+
+
+@dataclass(frozen=True)
+class Series:
+    """A named step curve through points (x, y) with ascending x, and its colour and dash."""
+
+    name: str
+    points: Sequence[Sequence[float]]
+    look: Look
+
+
+@dataclass(frozen=True)
+class Row:
+    """A named value, its whisker's length on either side (NaN: none), and its colour."""
+
+    name: str
+    value: float
+    spread: float = math.nan
+    look: Look | None = None
+
+
+def lines(
+    series: Sequence[Series], *, title: str, note: str, x: str, y: str, log_x: int = 0
+) -> dict[str, str]:
+    """Step curves over one pair of axes, the most important first. `log_x`: its base, or 0."""
+    drawn = [
+        {
+            "name": escape.one_line(one.name),
+            "look": one.look,
+            "points": [all_rounded(point, DIGITS) for point in one.points],
+        }
+        for one in series
+    ]
+    return _figure("lines", title, note, series=drawn, x=x, y=y, log=log_x)
+
+
+def rows(
+    values: Sequence[Row], *, title: str, note: str, x: str, bars: bool = False
+) -> dict[str, str]:
+    """A row for each value: a dot with its whisker, or a bar where the values are shares."""
+    drawn = []
+    for one in values:
+        value, spread = all_rounded([one.value, one.spread], DIGITS)
+        name = escape.one_line(one.name)
+        drawn.append({"name": name, "value": value, "spread": spread or 0, "look": one.look})
+    return _figure("rows", title, note, rows=drawn, x=x, bars=bars)
+
+
+def _figure(kind: str, title: str, note: str, **numbers: Any) -> dict[str, str]:
+    title = escape.one_line(title)
+    found = {"kind": kind, "title": title, **numbers}
+    text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return {"title": title, "note": note, "drawn": text}
