@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..common.text import did_you_mean
-from .aggregation.cells import COMPLETE, PARTIAL, cells, headline_cells, studies
+from .aggregation.cells import COMPLETE, PARTIAL, cells, counting, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, Scope, loss_table, scopes
 from .evidence import Evidence
 from .metrics import METRICS
@@ -151,13 +151,11 @@ def _only(evidence: Evidence, dataset: str) -> Evidence:
 def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFrame:
     """The trials of a model in TRIAL_COLUMNS, and `counts`; `validation` is by `head`, the
     headline metric."""
-    trials = evidence.trials[evidence.trials["model"] == model].copy()
+    trials = evidence.trials.assign(counts=counting(evidence))
+    trials = trials[trials["model"] == model].copy()
     for column, name in ((f"val_{head}", "validation"), (f"test_{metric}", "test")):
         trials[name] = trials[column] if column in trials else np.nan
     trials["seconds"] = trials[["fit_s", "predict_s"]].sum(axis=1, min_count=1)
-    evaluated = set(trials.loc[trials["stage"] == "eval", "fold"])
-    chosen = trials["selected"].astype(bool) & ~trials["fold"].isin(evaluated)
-    trials["counts"] = (trials["stage"] == "eval") | chosen
     trials["last"] = trials["stage"].map({"tune": 1, "eval": 2}).fillna(0)  # rungs come first
     trials = trials.sort_values(["fold", "last", "stage", "index"], kind="stable")
     return trials[[*TRIAL_COLUMNS.split(), "counts"]].reset_index(drop=True)
@@ -339,9 +337,7 @@ def _only_both(evidence: Evidence, dataset: str) -> Evidence:
 
 
 def _runs(evidence: Evidence, found: Trace, fold: int, kind: str) -> list[float]:
-    table = evidence.trials[evidence.trials["stage"] == "eval"]
-    if kind == seeds.ENSEMBLE and evidence.ensembles is not None:
-        table = evidence.ensembles
+    table = seeds.runs_of(evidence)[kind]
     mine = (table["dataset"] == found.dataset) & (table["model"] == found.model)
     rows = table[mine & (table["fold"] == fold)]
     return [float(v) for v in rows[f"test_{found.metric}"]]

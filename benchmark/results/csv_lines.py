@@ -6,7 +6,6 @@ A file has a line for each score (columns metric and value), or a column for eac
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,7 +36,8 @@ PARTS = {"test": TEST, "testing": TEST, "val": VAL, "valid": VAL, "validation": 
 PARTS |= {"train": TRAIN, "training": TRAIN}
 TUNED = ("", "tuned")  # variants under the method's own name; others are added to it
 DEFAULT = "default"
-UNTUNED = " untuned"  # no column of a file: their names are stripped
+# Columns of our own; those of a file have no space before their names.
+UNTUNED, NUMBER, FAILED, COLUMN = " untuned", " number", " failed", " column"
 FEW = 6  # different values of a column that seems to tell kinds of runs apart
 
 _PART = re.compile(rf"({'|'.join(PARTS)})([-_ .].*|\d+)", re.IGNORECASE)
@@ -116,7 +116,7 @@ class Lines:
         numbers, _ = as_numbers(text, self.delimiter)
         bad = (text != "").to_numpy() & ~np.isfinite(numbers)
         law = f"{column} must be a finite number or empty, not {{{column}}}"
-        self.refuse(bad, law + _way_out(text[bad], self.delimiter))
+        self.refuse(bad, law + _way_out(text[bad]))
         law = f"{column} {{{column}}} is larger than {LARGEST:g}; no spread follows from it"
         self.refuse(np.abs(numbers) > LARGEST, law)
         return numbers
@@ -151,7 +151,6 @@ def chosen_lines(path: Path, choice: Choice) -> Lines:
         lines.refuse(cells[column] == "", f"{column} is empty")
     if "variant" in cells:
         _name_variants(lines)
-    _note_like_names(lines)
     for column in OPTIONAL:
         if column not in lines.cells:
             lines.cells[column] = ""
@@ -175,19 +174,13 @@ def some(names: Iterable[object], most: int = 12) -> str:
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if shown[most:] else "")
 
 
-def _way_out(wrong: pd.Series, delimiter: str) -> str:
+def _way_out(wrong: pd.Series) -> str:
     """What to write instead of the first value that is no number."""
     text = str(wrong.iloc[0]) if len(wrong) else ""
     if text.endswith("%"):
         return "; write a fraction, 0.932 for 93.2%"
-    if re.fullmatch(r"[-+]?\d*,\d+([eE][-+]?\d+)?", text):
-        if delimiter == ";" and text.lstrip("+-")[0] == ",":
-            return "; write a digit before the comma, 0,9"
-        if delimiter == ";":
-            return "; the column has decimal points, too: write all of it in one way"
-        return "; decimal commas need semicolons between the fields, else write a point"
-    if re.fullmatch(r"[-+]?\d+\.\d+", text):
-        return "; the column has decimal commas, too: write all of it in one way"
+    if re.fullmatch(r"[-+]?\d*[.,]\d+([eE][-+]?\d+)?", text):
+        return "; write all decimals with a point, or all with a comma and ; between the fields"
     return "; remove the line, or leave the value empty and name the 'cause' of a failure"
 
 
@@ -241,31 +234,29 @@ def _one_score_a_line(lines: Lines) -> Lines:
     found = {name: m for name in cells if (m := _METRIC.fullmatch(str(name)))}
     if not found:
         return lines
-    several = {PARTS.get(str(m[1]).lower(), "") for m in found.values()} - {""}
+    several = {str(m[1]).lower() for m in found.values() if m[1]}
     if several and "part" in cells:
         lines.refuse_header(f"a column part, and one named {next(iter(found))!r}; keep one of them")
-    lacking = np.logical_and.reduce([cells[name] == "" for name in found])
-    if "cause" in cells:
-        lacking &= (cells["cause"] == "").to_numpy()
+    failed = (cells[list(found)] == "").all(axis=1)
+    caused = cells["cause"] != "" if "cause" in cells else np.zeros(len(cells), dtype=bool)
     lines.refuse(
-        lacking, f"no value of {', '.join(found)}; give one, or the cause of a failure in 'cause'"
+        failed & ~caused,
+        f"no value of {', '.join(found)}; give one, or the cause of a failure in 'cause'",
     )
-    rest = cells.drop(columns=list(found))
-    blocks, numbers = [], []
-    failed = np.logical_and.reduce([cells[name] == "" for name in found])
-    tests = [name for name, m in found.items() if PARTS.get(str(m[1]).lower(), TEST) == TEST]
-    of_failures = [*tests, *found][0]  # where a failure has its line
-    for name, match in found.items():
-        mine = (cells[name] != "").to_numpy() | (failed & (name == of_failures))
-        part = {"part": PARTS[match[1].lower()] if match[1] else TEST} if several else {}
-        metric = np.where(failed, "", match[2])
-        blocks.append(rest.assign(metric=metric, value=cells[name], **part)[mine])
-        numbers.append(lines.numbers[mine])
-    return replace(
-        lines,
-        cells=pd.concat(blocks, ignore_index=True).astype(object),
-        numbers=np.concatenate(numbers),
+    part_of = {name: PARTS[m[1].lower()] if m[1] else TEST for name, m in found.items()}
+    of_failures = min(found, key=lambda name: part_of[name] != TEST)  # where one has its line
+    kept = {NUMBER: lines.numbers, FAILED: failed}
+    long = cells.assign(**kept).melt(
+        [*(name for name in cells if name not in found), *kept], var_name=COLUMN, value_name="value"
     )
+    long = long[(long["value"] != "") | (long[FAILED] & (long[COLUMN] == of_failures))]
+    metric = long[COLUMN].map({name: m[2] for name, m in found.items()})
+    long = long.assign(metric=metric.where(~long[FAILED].astype(bool), ""))
+    if several:
+        long = long.assign(part=long[COLUMN].map(part_of))
+    numbers = long[NUMBER].to_numpy(dtype=np.int64)
+    long = long.drop(columns=[*kept, COLUMN]).reset_index(drop=True)
+    return replace(lines, cells=long.astype(object), numbers=numbers)
 
 
 def _check_columns(lines: Lines) -> None:
@@ -279,15 +270,7 @@ def _check_columns(lines: Lines) -> None:
         for name in missing
         for other in others
         if other.lower() == name or other.lower() in _SYNONYMS.get(name, ())
-    ]
-    numbers = [
-        n for n in others if np.isfinite(as_numbers(lines.cells[n], lines.delimiter)[0]).all()
-    ]
-    if not hints and "value" in missing and len(numbers) > 1:
-        what = "method" if "method" in missing else "run"
-        hints = [f"{some(numbers, 3)} hold numbers: a column per {what} becomes a line per {what}"]
-    if not hints and others:
-        hints = [suggest(missing[0], others)]
+    ] or [suggest(missing[0], others)] * bool(others)
     lines.refuse_header(
         f"no column {' and no column '.join(missing)}{'; ' * bool(hints)}{'; '.join(hints)}; "
         f"needed: {', '.join(REQUIRED)} (or a column per metric, such as accuracy)"
@@ -299,13 +282,6 @@ def _note_unread(lines: Lines) -> None:
     if not lines.unread:
         return
     cells = lines.cells
-    for column, words in (("kind", {SINGLE, ENSEMBLE}), ("variant", {"tuned", DEFAULT})):
-        for name in lines.unread:
-            if column not in cells and set(cells[name]) - {""} == words:
-                lines.refuse_header(
-                    f"column {name!r} holds {' and '.join(sorted(words))}, which are not averaged: "
-                    f"rename it to {column}, or select one: --where {name}={min(words)}"
-                )
     cell = [
         name
         for name in ("method", "dataset", "split", "fold", "part", "metric", "variant", "kind")
@@ -327,22 +303,17 @@ def _with_splits(lines: Lines) -> Lines:
     the part."""
     cells = lines.cells
     if "part" not in cells and "split" in cells:
-        labels = [str(label) for label in cells["split"].unique()]
+        labels = sorted(map(str, cells["split"].unique()))
         bare = [label for label in labels if label.lower() in PARTS]
-        other = [label for label in labels if label and label.lower() not in PARTS]
         parts = any(PARTS[label.lower()] != TEST for label in bare) or "fold" in cells
-        if bare and (parts or other):
-            shown = literal(repr(one_line(other[0] if other else "", 40)))
-            law = f"split {{split}} is a part of the data, and others such as {shown} are not; put "
-            law += "train, val and test into a column 'part'"
-            lines.refuse(cells["split"].isin(bare) & bool(other), law)
+        if parts and len(bare) == len(labels):
             cells["part"] = cells.pop("split")
-            said = some(sorted(bare))
-            lines.notes.append(f"The column split ({said}) is read as parts of the data.")
-        else:
-            mixed = cells["split"].isin([label for label in labels if _PART.fullmatch(label)])
+            lines.notes.append(f"The column split ({some(bare)}) is read as parts of the data.")
+        else:  # a holdout may be called test
+            named = [x for x in labels if _PART.fullmatch(x) or (x in bare and len(labels) > 1)]
             law = "split {split} names a part of the data; put train, val and test into a column"
-            lines.refuse(mixed, f"{law} 'part', and the number of the fold into 'split'")
+            law += " 'part', and the number of the fold into 'split'"
+            lines.refuse(cells["split"].isin(named), law)
     if "part" in cells and "split" in cells and len(cells["split"].unique()) > 1:
         law = "split {split} is a part of the data, and there is a column 'part', too; keep one"
         lines.refuse(cells["split"].str.lower().isin(list(PARTS)), f"{law} of the two")
@@ -449,24 +420,3 @@ def _name_variants(lines: Lines) -> None:
         return
     named = cells["method"] + "-" + variant
     cells["method"] = np.where(variant.isin(TUNED), cells["method"], named)
-
-
-def like(name: str) -> str:
-    """A name without case, separators, invisible characters and differences of form (wide letters,
-    ligatures), by which near-equal names are found."""
-    seen = (c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
-    return re.sub(r"[-_ .]+", "-", "".join(seen).casefold())
-
-
-def _note_like_names(lines: Lines) -> None:
-    """Say which datasets, or methods, have names that are easily taken for one another."""
-    for column in ("dataset", "method"):
-        groups: dict[str, list[str]] = {}
-        for name in sorted(lines.cells[column].unique()):
-            groups.setdefault(like(name), []).append(name)
-        for names in (names for names in groups.values() if len(names) > 1):
-            shown = " and ".join(repr(one_line(name, 60)) for name in names)
-            lines.notes.append(
-                f"Told apart as different {column}s: {shown}. If they are one: --rename "
-                f"{column}:{one_line(names[0], 60)}={one_line(names[1], 60)}."
-            )

@@ -59,19 +59,22 @@ def studies(evidence: Evidence) -> pd.DataFrame:
     return table[order].sort_values(STUDY, kind="stable").reset_index(drop=True)
 
 
+def counting(evidence: Evidence) -> np.ndarray:  # (n_trials,) of bool
+    """The trials whose test scores count: the evaluation runs of a study, or where it has none the
+    tuning trial that validation chose."""
+    number, studies = evidence.study_numbers
+    evaluates = evidence.having("stage", "eval")
+    chosen = evidence.trials["selected"].to_numpy(dtype=bool) & evidence.having("stage", "tune")
+    evaluated = np.bincount(number[evaluates], minlength=len(studies)) > 0
+    return evaluates | (chosen & ~evaluated[number])
+
+
 def _scores(evidence: Evidence, metrics: list[str]) -> pd.DataFrame:
     """Test scores of each study: the mean over its evaluation runs, or those of the chosen trial.
 
     `whole` is False for a study with an evaluation run that is not done: it has no score.
     """
-    trials, evaluates = evidence.trials, evidence.having("stage", "eval")
-    chosen = trials["selected"].to_numpy(dtype=bool) & evidence.having("stage", "tune")
-    counts = evaluates | chosen
-    trials = trials.loc[counts, [*STUDY, "stage", "status", *metrics]]
-    evals, chosen = trials[evaluates[counts]], trials[~evaluates[counts]]
-    evaluated = pd.MultiIndex.from_frame(evals[STUDY])
-    chosen = chosen[~pd.MultiIndex.from_frame(chosen[STUDY]).isin(evaluated)]
-    rows = pd.concat([evals, chosen])
+    rows = evidence.trials.loc[counting(evidence), [*STUDY, "status", *metrics]]
     rows = rows.assign(whole=rows["status"] == "done", n_seeds=1)
     grouped = rows.groupby(STUDY, sort=True)
     means = _means(grouped, rows[metrics])

@@ -17,7 +17,7 @@ from ..output.tables import decimals_for, fixed
 from . import commands, figures
 from .board import all_rounded, rounded
 from .data_facts import about_data, notes_on
-from .page import Source, importance, thin
+from .page import Source, importance
 from .speed import seconds
 
 MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
@@ -139,7 +139,10 @@ def _figures(
         (1, "time", "wall seconds", 10),
     ):
         lines = [
-            (p[-1, 2], figures.Series(m, thin(p[:, [column, 2]] * (1.0, sign)), source.looks[m]))
+            (
+                p[-1, 2],
+                figures.Series(m, figures.thin(p[:, [column, 2]] * (1.0, sign)), source.looks[m]),
+            )
             for m, p in paths.items()
             if np.isfinite(p[:, column]).all()
         ]

@@ -24,7 +24,7 @@ function figure(title, body, note, wide = false) {
   return make("figure", { class: wide ? "wide" : null }, make("figcaption", {}, title), canvas, said);
 }
 
-const pageWidth = () => (NARROW.matches ? 380 : 560);
+const pageWidth = () => (NARROW.matches ? 380 : 500);
 const line = (d, kind, more = {}) => draw("path", { class: kind, d, ...more });
 const dashed = (d, [colour, dash]) => line(d, `line m${colour}`, { "stroke-dasharray": DASHES[dash] });
 const dot = (cx, cy, r, kind, said = null) =>

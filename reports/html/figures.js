@@ -16,7 +16,7 @@ function criticalFigure(data, matrix, entries) {
   const groups = groupsOf(means, cd);
   const [width, axis, margin, half] = [pageWidth(), 56, 16, Math.ceil(k / 2)];
   const texts = names.map((name, i) => `${fixed(means[i], 2)} ${name}`);
-  const space = NARROW.matches ? 130 : 190;
+  const space = NARROW.matches ? 130 : 170;
   const [before, after] = [texts.slice(0, half), texts.slice(half)].map((side) => room(side, space) + 20);
   const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
   const length = Math.min(

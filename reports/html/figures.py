@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..output import escape
 from .board import all_rounded
 from .looks import Look
 
 DIGITS = 6  # of a number in a figure
+SERIES_POINTS = 100  # of a curve
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,18 @@ def rows(
         name = escape.one_line(one.name)
         drawn.append({"name": name, "value": value, "spread": spread or 0, "look": one.look})
     return _figure("rows", title, note, rows=drawn, x=x, bars=bars)
+
+
+def thin(points: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """The points (x, y) of a step curve where y changes, and its two ends; at most SERIES_POINTS,
+    evenly chosen."""
+    change = np.append(True, points[1:, 1] != points[:-1, 1])
+    change[-1] = True
+    points = points[change]
+    if len(points) > SERIES_POINTS:
+        even = np.linspace(0, len(points) - 1, SERIES_POINTS).round().astype(int)
+        points = points[even]
+    return tuple(map(tuple, points.tolist()))
 
 
 def _figure(kind: str, title: str, note: str, **numbers: Any) -> dict[str, str]:

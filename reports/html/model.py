@@ -17,7 +17,7 @@ from ..output.tables import decimals_for, fixed
 from ..statistics.ranking import places
 from . import commands, figures
 from .board import all_rounded
-from .page import Source, importance, thin
+from .page import Source, importance
 from .slices import kinds, scales
 from .speed import seconds
 
@@ -183,7 +183,7 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
             continue  # no configuration was better than the first one
         first, last = path[0, 2], path[-1, 2]
         share = (first - path[:, 2]) / (first - last)
-        points = thin(np.column_stack([path[:, 0], share]))
+        points = figures.thin(np.column_stack([path[:, 0], share]))
         half = float(path[np.argmax(share >= 0.5), 0])
         lines.append((half, figures.Series(dataset, points, source.dataset_looks[dataset])))
     if not lines:

@@ -26,7 +26,6 @@ from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
 from .looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_datasets
 
-SERIES_POINTS = 100  # of a curve
 DIAGRAMS = "figures/critical-difference-"
 MAX_BARS = 12  # hyperparameters of a model
 MAX_MODEL_PAGES = 200
@@ -410,9 +409,9 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
         length = min(len(s[model]) for s in whole)
         points = np.mean([s[model][:length] for s in whole], axis=0)
         look = source.looks[model]
-        by_n.append(figures.Series(model, thin(points[:, [0, 2]]), look))
+        by_n.append(figures.Series(model, figures.thin(points[:, [0, 2]]), look))
         if np.isfinite(points[:, 1]).all():
-            by_s.append(figures.Series(model, thin(points[:, [1, 2]]), look))
+            by_s.append(figures.Series(model, figures.thin(points[:, [1, 2]]), look))
     y = "share of the way to the best"
     note = (
         f"Mean over {footnotes.count(len(whole), 'dataset')}: 0 is the worst first configuration "
@@ -458,18 +457,6 @@ def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str,
         share = (worst - points[:, 2]) / span if span > 0 else np.ones(len(points))
         shares[model] = np.column_stack([points[:, :2], share])
     return shares
-
-
-def thin(points: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """The points (x, y) of a step curve where y changes, and its two ends; at most SERIES_POINTS,
-    evenly chosen."""
-    change = np.append(True, points[1:, 1] != points[:-1, 1])
-    change[-1] = True
-    points = points[change]
-    if len(points) > SERIES_POINTS:
-        even = np.linspace(0, len(points) - 1, SERIES_POINTS).round().astype(int)
-        points = points[even]
-    return tuple(map(tuple, points.tolist()))
 
 
 def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..aggregation.cells import counting
 from ..evidence import STUDY, Evidence
 
 FIT, PREDICT, MEASURED = "fit_s", "predict_s", "predict_1k_s"
@@ -22,14 +23,11 @@ def per_1000_rows(evidence: Evidence) -> dict[tuple[str, str], tuple[float, floa
         for name, facts in (evidence.meta.get("facts") or {}).items()
         if facts.get("sizes")
     }
-    counts = evidence.having("stage", "eval") | evidence.trials["selected"].to_numpy(dtype=bool)
-    counts = counts & evidence.having("status", "done")
-    rows = evidence.trials.loc[counts, [*STUDY, "stage", FIT, PREDICT, MEASURED]]
+    counts = counting(evidence) & evidence.having("status", "done")
+    rows = evidence.trials.loc[counts, [*STUDY, FIT, PREDICT, MEASURED]]
     rows = rows[rows["dataset"].isin(list(sizes)) | rows[MEASURED].notna()]
     if not len(rows):
         return {}
-    evaluated = (rows["stage"] == "eval").groupby([rows[name] for name in STUDY]).transform("any")
-    rows = rows[(rows["stage"] == "eval") | ~evaluated]
     train, val, test = (
         rows["dataset"].map({name: found[i] for name, found in sizes.items()}).astype(float)
         for i in range(3)

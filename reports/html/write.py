@@ -78,10 +78,9 @@ def other_page(template: Path, variables: Mapping[str, Any], *, style: str = "")
 
 def _render(kind: str, variables: dict[str, Any], full: Mapping[str, str]) -> str:
     """A page of that kind. `full`: the whole of each name that the report's tables cut."""
-    from markupsafe import escape as for_html
-
     template = _templates().get_template(f"{kind}.html.j2")
     text = _filled(template, variables, _style(), _script(kind))
+    for_html = _templates().filters["escape"]
     for cut, name in full.items():
         text = text.replace(for_html(cut), for_html(name))
     return text

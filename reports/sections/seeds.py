@@ -102,6 +102,13 @@ def has_seeds(evidence: Evidence) -> bool:
     return bool(len(runs)) and int(runs.groupby(STUDY, sort=True).size().max()) > 1
 
 
+def runs_of(evidence: Evidence) -> dict[str, pd.DataFrame]:
+    """{kind: its runs}: the evaluation runs, and the ensembles of seeds where there are any."""
+    runs = evidence.trials[evidence.trials["stage"] == "eval"]
+    parts = {str(evidence.meta.get("kind") or SINGLE): runs}
+    return parts if evidence.ensembles is None else {**parts, ENSEMBLE: evidence.ensembles}
+
+
 def frame(evidence: Evidence) -> pd.DataFrame:
     """One row per (dataset, fold, kind, model, metric) with the fields of Verdict.
 
@@ -109,12 +116,8 @@ def frame(evidence: Evidence) -> pd.DataFrame:
     """
     planned = studies(evidence)
     broken = planned["state"] != COMPLETE
-    runs = evidence.trials[evidence.trials["stage"] == "eval"]
-    parts = {str(evidence.meta.get("kind") or SINGLE): runs}
-    if evidence.ensembles is not None:
-        parts[ENSEMBLE] = evidence.ensembles
     rows = []
-    for kind, table in parts.items():
+    for kind, table in runs_of(evidence).items():
         left_out = broken if table is evidence.ensembles else broken | (planned["n_seeds"] < 2)
         keys = pd.MultiIndex.from_frame(planned.loc[left_out, STUDY])
         table = table[~pd.MultiIndex.from_frame(table[STUDY]).isin(keys)]

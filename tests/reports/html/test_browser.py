@@ -275,6 +275,16 @@ def test_the_pages_fit_the_screen_and_are_not_empty(visit, folder, width, scheme
         assert dark == (scheme == "dark") and picture[..., :3].std() > 0.05
 
 
+def test_the_first_screen_has_the_verdict_the_leaderboard_and_a_figure(visit, folder):
+    tab = visit(folder / "index.html", viewport={"width": 1280, "height": 900})
+    for place in (".verdict", "#board tbody tr:nth-child(4)", "#shown svg"):
+        assert tab.locator(place).bounding_box()["y"] + 1 < 900, place
+    shown = tab.locator("#shown svg").bounding_box()
+    assert shown["y"] + shown["height"] <= 900
+    assert tab.locator("nav.top ul").bounding_box()["height"] < 60  # one row
+    assert tab.locator("details.opens[open]").count() == 0
+
+
 def test_printing_opens_what_is_folded(visit, folder):
     tab = visit(folder / "index.html")
     tab.emulate_media(media="print")
@@ -300,7 +310,7 @@ def test_tables_of_twelve_models_fit_a_printed_page(visit, tmp_path):
 def test_the_critical_difference_stays_on_its_sheet(visit, folder):
     tab = visit(folder / "index.html")
     sheet, *texts = tab.evaluate(
-        """() => { const chart = document.querySelector("#drawn svg");
+        """() => { const chart = document.querySelector("#shown svg");
         return [chart, ...chart.querySelectorAll("text")].map((e) => e.getBoundingClientRect()) }"""
     )
     assert len(texts) >= 2 * len(MODELS)
